@@ -1,0 +1,89 @@
+"""One array's chunks, decoded: the protocol that every format gives, and the abilities it may have on top.
+
+A ``Block`` is an ndarray of the chunk's whole stored shape. Cells past the array's edge hold the fill value or garbage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from hyperslab.chunks.grid import Coords, Grid
+
+Block = np.ndarray[Any, Any]
+Stamp = Any
+
+
+class ChunkSource(Protocol):
+    """One array's chunks under their coordinates."""
+
+    @property
+    def grid(self) -> Grid: ...
+
+    def read(self, coords: Coords) -> Block | None:
+        """The decoded chunk, or None when it was never written."""
+        ...
+
+    def write(self, coords: Coords, block: Block) -> None:
+        """Store one chunk; old or new afterwards, never torn."""
+        ...
+
+    def erase(self, coords: Coords) -> None:
+        """Forget one chunk: it reads as the fill value."""
+        ...
+
+
+@runtime_checkable
+class ReadsInto(Protocol):
+    def read_into(self, coords: Coords, out: Block) -> bool:
+        """Decode the whole chunk into ``out`` (C-contiguous, the chunk's whole shape); False when never written."""
+        ...
+
+
+@runtime_checkable
+class ReadsMany(Protocol):
+    def read_many(self, coords: Sequence[Coords]) -> Iterable[tuple[Coords, Block | None]]:
+        """Many chunks by few requests, in any order."""
+        ...
+
+
+@runtime_checkable
+class WritesMany(Protocol):
+    def write_many(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
+        """Group commit: encode and write all, make all durable, make all visible."""
+        ...
+
+
+@runtime_checkable
+class Stamped(Protocol):
+    def stamp(self, coords: Coords) -> Stamp | None:
+        """What identifies the chunk's present version, asked before a cached copy is served; None when missing."""
+        ...
+
+
+@runtime_checkable
+class Locking(Protocol):
+    def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
+        """Hold these chunks against other threads and processes while they are read, changed and put back."""
+        ...
+
+
+@runtime_checkable
+class Swaps(Protocol):
+    def read_stamped(self, coords: Coords) -> tuple[Block | None, Stamp | None]:
+        """A chunk and what identifies this version of it."""
+        ...
+
+    def swap(self, coords: Coords, block: Block, expected: Stamp | None) -> None:
+        """Store the chunk if its version is still ``expected``, else ``Conflict``."""
+        ...
+
+
+@runtime_checkable
+class Sized(Protocol):
+    def stored_sizes(self, coords: Iterable[Coords]) -> int:
+        """Bytes that these chunks take where they are stored."""
+        ...

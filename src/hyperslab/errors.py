@@ -1,0 +1,173 @@
+"""Every error that hyperslab raises, grouped by what its reader will do about it.
+
+::
+
+    HyperslabError
+    ├── NotFound (KeyError)                     look for another name
+    │   ├── NodeNotFound
+    │   └── CollectionNotFound
+    ├── AlreadyExists (FileExistsError)         choose another target, or overwrite
+    ├── ReadOnly (PermissionError)              open for writing
+    ├── Invalid (ValueError)                    correct the call
+    │   ├── SelectionError (IndexError)
+    │   ├── LabelError (KeyError, IndexError)
+    │   └── SchemaError
+    ├── FormatError                             repair the dataset
+    ├── CorruptChunk                            restore the chunk
+    ├── MissingChunks                           write or restore the chunks
+    ├── Unsupported (NotImplementedError)       install an extra, or use another format
+    ├── StorageError (OSError)                  look at the disk or the network
+    ├── Conflict                                try again
+    └── MemoryLimit (MemoryError)               ask for less, or allow more
+
+An error knows where it happened (``url``, ``node``, ``key``) and what would work (``remedy``). A lower floor
+raises with what it knows; a higher one completes the place with :meth:`HyperslabError.locate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One defect of a dataset: the ``node`` (path) it is in, a stable ``kind``, and a ``message`` for people."""
+
+    node: str
+    kind: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"/{self.node}: {self.message}" if self.node else self.message
+
+
+class HyperslabError(Exception):
+    """The root of the tree: a message, the place (``url``, ``node``, ``key``) and a ``remedy``."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        url: str | None = None,
+        node: str | None = None,
+        key: str | None = None,
+        remedy: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.url = url
+        self.node = node
+        self.key = key
+        self.remedy = remedy
+
+    def locate(self, *, url: str | None = None, node: str | None = None, key: str | None = None) -> Self:
+        """Fill in the parts of the place that are still unknown; returns the same error, to be raised."""
+        self.url = url if self.url is None else self.url
+        self.node = node if self.node is None else self.node
+        self.key = key if self.key is None else self.key
+        return self
+
+    @property
+    def place(self) -> str:
+        """``url node=/a/b key=a/b/c/0``, as far as known."""
+        parts = [self.url] if self.url else []
+        parts += [f"node=/{self.node}"] if self.node is not None else []
+        parts += [f"key={self.key}"] if self.key is not None else []
+        return " ".join(parts)
+
+    def __str__(self) -> str:
+        place = f" [{self.place}]" if self.place else ""
+        remedy = f"; {self.remedy}" if self.remedy else ""
+        return f"{self.message}{place}{remedy}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.args, self.__dict__)
+
+
+def _rebuild(kind: type[HyperslabError], args: tuple[Any, ...], state: dict[str, Any]) -> HyperslabError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+class NotFound(HyperslabError, KeyError):
+    """What was asked for is not there."""
+
+
+class NodeNotFound(NotFound):
+    """No group or array has this path."""
+
+
+class CollectionNotFound(NotFound):
+    """No collection has this name."""
+
+
+class AlreadyExists(HyperslabError, FileExistsError):
+    """The target is taken."""
+
+
+class ReadOnly(HyperslabError, PermissionError):
+    """The dataset, its format or its medium takes no writes."""
+
+
+class Invalid(HyperslabError, ValueError):
+    """An argument makes no sense here."""
+
+
+class SelectionError(Invalid, IndexError):
+    """An index is out of bounds or of the wrong kind."""
+
+
+class LabelError(Invalid, KeyError, IndexError):
+    """No cell has this label; the message names the neighbours."""
+
+
+class SchemaError(Invalid):
+    """Data or attributes do not fit the schema."""
+
+
+class FormatError(HyperslabError):
+    """A document or file breaks its format; ``problems`` lists every defect found."""
+
+    def __init__(self, message: str, *, problems: Sequence[Problem] = (), **place: str | None) -> None:
+        super().__init__(message, **place)
+        self.problems = tuple(problems)
+
+
+class CorruptChunk(HyperslabError):
+    """A chunk's bytes are not what its array says: what was ``expected`` and what was ``found``."""
+
+    def __init__(self, message: str, *, expected: object = None, found: object = None, **place: str | None) -> None:
+        place.setdefault("remedy", "restore this chunk from a copy, or erase it to read the fill value")
+        super().__init__(message, **place)
+        self.expected = expected
+        self.found = found
+
+    def __str__(self) -> str:
+        known = self.expected is not None or self.found is not None
+        detail = f" (expected {self.expected}, found {self.found})" if known else ""
+        place = f" [{self.place}]" if self.place else ""
+        return f"{self.message}{detail}{place}; {self.remedy}"
+
+
+class MissingChunks(HyperslabError):
+    """Chunks that must exist do not."""
+
+
+class Unsupported(HyperslabError, NotImplementedError):
+    """A feature that this format, or this installation, does not have; the message names both."""
+
+
+class StorageError(HyperslabError, OSError):
+    """The disk, the network or the server failed."""
+
+
+class Conflict(HyperslabError):
+    """Another writer holds the lock or was faster."""
+
+
+class MemoryLimit(HyperslabError, MemoryError):
+    """The result or a chunk would need more memory than allowed; nothing was allocated."""

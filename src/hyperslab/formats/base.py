@@ -1,0 +1,144 @@
+"""What a format is: a name, what it can hold, how it is recognised, and a Reader or Writer of its documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from hyperslab.chunks.source import ChunkSource
+from hyperslab.model.refs import Link
+from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.stores.location import Location, Probe
+
+Mode = Literal["r", "r+", "a", "w", "x"]
+
+
+class Feature(StrEnum):
+    """What a format can hold; ``convert`` and ``check`` ask."""
+
+    GROUPS = "groups"
+    DIMENSIONS = "dimension names"
+    UNLIMITED = "unlimited dimensions"
+    ATTRIBUTES = "attributes"
+    TYPED_ATTRIBUTES = "attribute dtypes"
+    STRINGS = "variable-length strings"
+    VLEN = "variable-length arrays"
+    STRUCTURED = "structured types"
+    SUBARRAYS = "sub-array fields"
+    USER_TYPES = "named types (enum, opaque, compound)"
+    CHAR = "char"
+    COMPLEX = "complex numbers"
+    BOOLEAN = "booleans"
+    DATETIME = "datetime64 and timedelta64"
+    FLOAT16 = "float16"
+    UNICODE = "fixed-length unicode"
+    FIXED_BYTES = "fixed-length bytes"
+    BIG_ENDIAN = "big-endian cells"
+    SCALARS = "0-d arrays"
+    CHUNKS = "chunks"
+    VARYING_CHUNKS = "varying chunk sizes"
+    SHARDS = "shards"
+    CODECS = "codecs"
+    CHECKSUMS = "checksums"
+    LINKS = "links"
+    REFERENCES = "references"
+    SPARSE = "sparse arrays"
+    UNITS = "units"
+
+
+class Reader(Protocol):
+    """An open dataset. Paths are ``a/b``, ``""`` is the root."""
+
+    def children(self, path: str) -> Iterable[str]:
+        """Names of the groups, arrays and links right below a group, in the dataset's order."""
+        ...
+
+    def node(self, path: str) -> GroupSpec | ArraySpec | Link:
+        """What lies at ``path``; raises NodeNotFound."""
+        ...
+
+    def chunks(self, path: str) -> ChunkSource:
+        """The chunks of the array at ``path``; raises Unsupported when its cells cannot be decoded."""
+        ...
+
+    def close(self) -> None:
+        """Write what is pending, let go of handles; closing twice is fine."""
+        ...
+
+
+class Writer(Reader, Protocol):
+    """A dataset that takes writes; absent in a read-only format."""
+
+    def put(self, path: str, spec: GroupSpec | ArraySpec) -> None:
+        """Make or replace the documents of a node; chunks are left alone. Missing parent groups are made."""
+        ...
+
+    def drop(self, path: str) -> None:
+        """Remove a node with all below it."""
+        ...
+
+
+@runtime_checkable
+class Batches(Protocol):
+    def batch(self) -> AbstractContextManager[None]:
+        """One write per document and one consolidation at the end of the block."""
+        ...
+
+
+@runtime_checkable
+class LocksNodes(Protocol):
+    def lock_node(self, path: str) -> AbstractContextManager[None]:
+        """Hold a node's documents while they are read, changed and put back; afterwards reads see the newest."""
+        ...
+
+
+@runtime_checkable
+class Moves(Protocol):
+    def move(self, source: str, target: str) -> None:
+        """Rename a node with all below it."""
+        ...
+
+
+@runtime_checkable
+class Refreshes(Protocol):
+    def refresh(self, path: str) -> None:
+        """Forget what is remembered of a node's documents."""
+        ...
+
+
+@runtime_checkable
+class Plans(Protocol):
+    def new_array(self, spec: ArraySpec) -> ArraySpec:
+        """A user's wish (shape, dtype, dims, chunks, neutral codecs) in this format's own spelling, or Unsupported."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FormatInfo:
+    """One line of ``list_formats``."""
+
+    name: str
+    holds: str
+    recognised_by: str
+    writable: bool
+
+
+class Format(Protocol):
+    """A format: ``formats/<name>/__init__.py`` exports one as ``FORMAT``."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def features(self) -> frozenset[Feature]: ...
+    @property
+    def info(self) -> FormatInfo: ...
+    def sniff(self, probe: Probe) -> bool:
+        """Whether the place holds this format; each key is read at most once for all formats."""
+        ...
+
+    def open(self, where: Location, mode: Mode, **options: Any) -> Reader:
+        """Open or make (modes ``w``, ``x``, ``a``) a dataset."""
+        ...

@@ -1,0 +1,72 @@
+"""Dimensions, and the indexes that give their positions labels. Values only: ``selection.labels`` does the look-up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """A named length; ``unlimited`` ones grow by ``append``."""
+
+    name: str
+    size: int
+    unlimited: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Labels computed as ``start + i * step`` for ``size`` positions; nothing is stored."""
+
+    start: float
+    step: float
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """One word (or whole number used as a name) per position."""
+
+    names: tuple[str, ...]
+    positions: dict[str, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        places: dict[str, int] = {}
+        for position, name in enumerate(self.names):
+            places.setdefault(name, position)
+        object.__setattr__(self, "positions", places)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeScale:
+    """UTC times ``start + i * step`` for ``size`` positions, as datetime64 and timedelta64."""
+
+    start: np.datetime64
+    step: np.timedelta64
+    size: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CFTime:
+    """Numbers counted in ``unit`` since ``epoch`` of a CF ``calendar``: ``values[i] unit since epoch``.
+
+    Labels are ISO strings, datetimes or cftime objects of that calendar; the cells stay as stored (CF 1.11, 4.4).
+    """
+
+    values: np.ndarray[Any, Any]
+    unit: str
+    epoch: str
+    calendar: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coordinate:
+    """A plain 1-D coordinate array (numbers, datetime64 or text); need not be sorted or regular."""
+
+    values: np.ndarray[Any, Any]
+
+
+Index = Scale | Labels | TimeScale | CFTime | Coordinate

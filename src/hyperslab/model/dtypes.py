@@ -1,0 +1,150 @@
+"""Data types: every fixed-size NumPy dtype as itself, and the kinds that NumPy has no dtype for.
+
+``DataType`` is a closed family: ``np.dtype`` (all fixed-size kinds, either byte order, structured ones packed) or one
+of the frozen values below. :func:`numpy_dtype` tells the dtype that cells have in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class VlenString:
+    """Unicode text of any length; cells are ``np.dtypes.StringDType()``."""
+
+
+@dataclass(frozen=True, slots=True)
+class VlenBytes:
+    """Bytes of any length; cells are ``object`` (``bytes``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Char:
+    """One byte of text (netCDF ``char``); cells are ``S1``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Enum:
+    """An integer with named values (netCDF ``enum``); cells are ``base``."""
+
+    base: np.dtype[Any]
+    members: tuple[tuple[str, int], ...]
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """``size`` uninterpreted bytes with a type name (netCDF ``opaque``); cells are ``V<size>``."""
+
+    size: int
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class VlenArray:
+    """A 1-D array of any length in each cell (netCDF ``vlen``); cells are ``object`` (``ndarray`` of ``base``)."""
+
+    base: np.dtype[Any]
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Compound:
+    """A named structured type (netCDF ``compound``); cells are the packed structured ``base``."""
+
+    base: np.dtype[Any]
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRef:
+    """A reference to a node in each cell; cells are ``object`` (``model.refs.ObjectReference``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegionRef:
+    """A reference to a region in each cell; cells are ``object`` (``model.refs.RegionReference``)."""
+
+
+Extension = VlenString | VlenBytes | Char | Enum | Opaque | VlenArray | Compound | ObjectRef | RegionRef
+DataType = np.dtype[Any] | Extension
+
+_OBJECT = np.dtype(object)
+
+
+def numpy_dtype(dtype: DataType) -> np.dtype[Any]:
+    """The dtype that cells of this type have in memory."""
+    match dtype:
+        case np.dtype():
+            return dtype
+        case VlenString():
+            return np.dtypes.StringDType()
+        case Char():
+            return np.dtype("S1")
+        case Enum(base=base) | Compound(base=base):
+            return base
+        case Opaque(size=size):
+            return np.dtype((np.void, size))
+        case _:
+            return _OBJECT
+
+
+def is_fixed(dtype: DataType) -> bool:
+    """Whether every cell takes the same number of bytes, so that a chunk's decoded size is known."""
+    return not isinstance(dtype, VlenString | VlenBytes | VlenArray | ObjectRef | RegionRef)
+
+
+def describe(dtype: DataType) -> str:
+    """A short name for people: ``float32``, ``>i2``, ``string``, ``enum<uint8>`` …"""
+    match dtype:
+        case np.dtype():
+            return str(dtype)
+        case VlenString():
+            return "string"
+        case VlenBytes():
+            return "bytes"
+        case Char():
+            return "char"
+        case Enum(base=base, name=name):
+            return f"enum<{base}> {name}".rstrip()
+        case Opaque(size=size, name=name):
+            return f"opaque({size}) {name}".rstrip()
+        case VlenArray(base=base, name=name):
+            return f"vlen<{base}> {name}".rstrip()
+        case Compound(base=base, name=name):
+            return f"compound {name or base}"
+        case ObjectRef():
+            return "object reference"
+        case RegionRef():
+            return "region reference"
+
+
+def as_data_type(value: Any) -> DataType:
+    """What users pass as ``dtype=``: our types, anything NumPy takes, ``str`` (variable-length text), ``bytes``.
+
+    An aligned structured dtype is packed, for no format stores padding.
+    """
+    if isinstance(value, Extension):
+        return value
+    if value is str or (isinstance(value, str) and value in ("string", "str")):
+        return VlenString()
+    if value is bytes or (isinstance(value, str) and value == "bytes"):
+        return VlenBytes()
+    dtype = np.dtype(value)
+    return VlenString() if dtype.kind in "T" else packed(dtype)
+
+
+def packed(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The same fields without padding between them."""
+    if dtype.subdtype is not None:
+        base, shape = dtype.subdtype
+        return np.dtype((packed(base), shape))
+    if dtype.fields is None or dtype.names is None:
+        return dtype
+    fields: Mapping[str, Any] = dtype.fields
+    return np.dtype([(name, packed(fields[name][0])) for name in dtype.names])

@@ -1,0 +1,36 @@
+"""Node paths: ``a/b/c`` without leading slash, ``""`` for the root. The one function that joins names refuses escapes."""
+
+from __future__ import annotations
+
+from hyperslab.errors import Invalid
+
+_FORBIDDEN = ("\0", "\\")
+
+
+def check_name(name: str) -> str:
+    """One path segment; refuses empty, ``.``, ``..``, and names with slash, backslash or NUL."""
+    if not name or name in (".", "..") or "/" in name or any(c in name for c in _FORBIDDEN):
+        raise Invalid(
+            f"{name!r} is not a name",
+            remedy="a name is not empty, '.' or '..', and holds no slash, backslash or NUL",
+        )
+    return name
+
+
+def normalize(path: str) -> str:
+    """``"/a//b/"`` -> ``"a/b"``; each segment is checked."""
+    return "/".join(check_name(part) for part in path.split("/") if part)
+
+
+def join(base: str, path: str) -> str:
+    """``path`` below ``base`` (an absolute ``/x`` starts at the root)."""
+    tail = normalize(path)
+    if path.startswith("/") or not base:
+        return tail
+    return f"{base}/{tail}" if tail else base
+
+
+def split(path: str) -> tuple[str, str]:
+    """``"a/b/c"`` -> ``("a/b", "c")``."""
+    parent, _, name = path.rpartition("/")
+    return parent, name

@@ -1,0 +1,94 @@
+"""What a group and an array are, as plain frozen values: the one thing that every format's documents are parsed to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+
+from hyperslab.model.attrs import Attrs
+from hyperslab.model.dims import Dimension, Index
+from hyperslab.model.dtypes import DataType, Extension, numpy_dtype
+
+Chunks = tuple[int | tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """One step of a codec chain: a name of ``codecs.REGISTRY`` and its configuration (JSON values)."""
+
+    name: str
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSpec:
+    """A group: its attributes, the dimensions and named types declared in it.
+
+    ``dims`` holds declared dimensions in order (unlimited ones, and those that no array uses); the sizes of the
+    others follow from the arrays. ``layout`` is the format's own (unknown keys to keep); other formats ignore it.
+    """
+
+    attrs: Attrs = field(default_factory=dict)
+    dims: tuple[Dimension, ...] = ()
+    types: Mapping[str, Extension] = field(default_factory=dict)
+    layout: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArraySpec:
+    """An array: shape, type, dimension names, how it is cut and encoded, what unwritten cells read as.
+
+    ``chunks`` is the grid of stored objects: an int per axis (fixed size; the last one may reach past the edge) or a
+    tuple of sizes (varying). In a sharded array that is the shard; the inner chunk stands in the codec
+    ``sharding_indexed`` (see :attr:`inner_chunks`). ``codecs`` run in order when writing. ``dims`` has a name or None
+    per axis. ``indexes`` holds labels that the format stores with the array itself. ``problem`` says why the cells
+    cannot be decoded (an unknown codec, say): the spec is still readable. ``layout`` belongs to the format alone.
+    """
+
+    shape: tuple[int, ...]
+    dtype: DataType
+    chunks: Chunks
+    dims: tuple[str | None, ...] = ()
+    codecs: tuple[Codec, ...] = ()
+    fill_value: Any = None
+    attrs: Attrs = field(default_factory=dict)
+    indexes: Mapping[str, Index] = field(default_factory=dict)
+    sparse: str | None = None
+    problem: str | None = None
+    layout: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.dims and self.shape:
+            object.__setattr__(self, "dims", (None,) * len(self.shape))
+
+    @property
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """The dtype of the cells in memory."""
+        return numpy_dtype(self.dtype)
+
+    @property
+    def units(self) -> str | None:
+        """The attribute ``units``, when it is text."""
+        units = self.attrs.get("units")
+        return str(units) if isinstance(units, str) else None
+
+    @property
+    def inner_chunks(self) -> Chunks | None:
+        """The chunks inside a shard in the array's own axis order; None when the array is not sharded."""
+        axes = list(range(len(self.shape)))
+        for codec in self.codecs:
+            if codec.name == "transpose":
+                axes = [axes[axis] for axis in codec.config["order"]]
+            if codec.name == "sharding_indexed":
+                inner = [0] * len(axes)
+                for axis, size in zip(axes, codec.config["chunk_shape"], strict=True):
+                    inner[axis] = size
+                return tuple(inner)
+        return None
+
+    def evolve(self, **changes: Any) -> Self:
+        """A copy with some fields changed."""
+        return replace(self, **changes)

@@ -1,0 +1,145 @@
+"""What a store can do, one Protocol per operation: a consumer's signature asks for exactly what it needs.
+
+A key is ``a/b/c``: no leading slash, no empty segment, ``.`` or ``..``. A missing key reads as None: a missing chunk is
+the commonest thing in an array store and no exception. Every failure of the medium is a ``StorageError`` that names the
+key. A :class:`Stamp` identifies one version of a value; two equal stamps mean the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol, runtime_checkable
+
+Buffer = bytes | bytearray | memoryview
+Stamp = Hashable
+
+
+@runtime_checkable
+class Get(Protocol):
+    def get(self, key: str) -> bytes | None:
+        """The whole value, or None."""
+        ...
+
+
+@runtime_checkable
+class GetInto(Protocol):
+    def get_into(self, key: str, scratch: bytearray) -> memoryview | None:
+        """The whole value read into ``scratch``, which is enlarged when too small; None when missing.
+
+        The view is valid until ``scratch`` is used again; release it before.
+        """
+        ...
+
+
+@runtime_checkable
+class ReadInto(Protocol):
+    def read_exactly(self, key: str, out: memoryview) -> int | None:
+        """Read into ``out``; the value's true length (which may differ from ``len(out)``), or None when missing."""
+        ...
+
+
+@runtime_checkable
+class GetRanges(Protocol):
+    def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes] | None:
+        """Bytes ``start <= i < stop`` for each range, cut at the end; a negative start counts from the end."""
+        ...
+
+
+@runtime_checkable
+class Put(Protocol):
+    def put(self, key: str, value: Buffer, *, durable: bool = False) -> None:
+        """Store the value: afterwards every reader sees the old or the new one, never a part."""
+        ...
+
+
+@runtime_checkable
+class PutMany(Protocol):
+    def put_many(self, pairs: Iterable[tuple[str, Buffer]], *, durable: bool = False) -> None:
+        """Group commit: all values written, then all made durable, then all made visible."""
+        ...
+
+
+@runtime_checkable
+class PutIf(Protocol):
+    def put_if(self, key: str, value: Buffer, expected: Stamp | None, *, durable: bool = False) -> Stamp:
+        """Store the value only if the present one has this stamp (None: is missing), else ``Conflict``."""
+        ...
+
+
+@runtime_checkable
+class Stamps(Protocol):
+    def stamp(self, key: str) -> Stamp | None:
+        """What identifies the present version (size, mtime_ns, inode; or an ETag), None when missing."""
+        ...
+
+
+@runtime_checkable
+class Size(Protocol):
+    def size(self, key: str) -> int | None:
+        """Bytes stored under the key, None when missing."""
+        ...
+
+
+@runtime_checkable
+class Delete(Protocol):
+    def delete(self, key: str) -> None:
+        """Remove the key; missing is fine."""
+        ...
+
+    def delete_prefix(self, prefix: str) -> None:
+        """Remove every key that is ``prefix`` or stands below ``prefix/``; ``""`` removes all."""
+        ...
+
+
+@runtime_checkable
+class Rename(Protocol):
+    def rename(self, source: str, target: str) -> None:
+        """Move every key below ``source/`` to ``target/``; the target must not exist (``AlreadyExists``)."""
+        ...
+
+
+@runtime_checkable
+class List(Protocol):
+    def list(self, prefix: str = "") -> Iterator[str]:
+        """Every key that stands below ``prefix/``, sorted; temporary files and locks are not keys."""
+        ...
+
+    def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
+        """The names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
+        ...
+
+
+@runtime_checkable
+class Locks(Protocol):
+    def lock_chunks(
+        self, folder: str, slots: Sequence[int], timeout: float | None
+    ) -> AbstractContextManager[None]:
+        """Hold the byte ranges ``slots`` of ``folder/.lock`` exclusively, in offset order; ``Conflict`` after timeout."""
+        ...
+
+    def lock_node(self, folder: str, timeout: float | None) -> AbstractContextManager[None]:
+        """Hold the documents of the node at ``folder`` exclusively; ``Conflict`` after ``timeout`` seconds."""
+        ...
+
+
+class Store(Get, List, Protocol):
+    """The least that a dataset can be read from; other abilities are asked for with ``isinstance``."""
+
+    @property
+    def url(self) -> str:
+        """Where it is, without secrets; usable in messages."""
+        ...
+
+    @property
+    def read_only(self) -> bool:
+        """Whether writes are refused."""
+        ...
+
+    def close(self) -> None:
+        """Let go of handles; closing twice is fine."""
+        ...
+
+
+class WritableStore(Store, Put, Delete, Protocol):
+    """A store that also takes writes."""
