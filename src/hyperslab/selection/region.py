@@ -1,0 +1,121 @@
+"""A region: a range or points per axis, the one thing that the planner understands; and how it becomes NumPy's result.
+
+A region has a *canonical* array: one axis per array axis, in order, of the counts. Axes that run together (vectorised
+indexing) are ``coupled``: they are all :class:`Points` of one length N, and the canonical array is then of shape
+``(N, *counts of the other axes)``. A :class:`Selection` adds what makes the canonical array NumPy's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hyperslab.errors import Invalid
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The positions ``start + i * step`` for ``i < count``; all are valid, ``step`` may be negative but never zero."""
+
+    start: int
+    count: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Points:
+    """Any positions ``0 <= p < length`` as a 1-D int64 array, in any order, repeats allowed."""
+
+    positions: Array
+
+    @property
+    def count(self) -> int:
+        """How many positions."""
+        return self.positions.shape[0]
+
+
+Axis = Range | Points
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """An :data:`Axis` per dimension, and the ``coupled`` ones among them.
+
+    ``void`` is True only for a 0-d array of which nothing is selected: its canonical shape is ``(0,)``, not ``()``.
+    """
+
+    axes: tuple[Axis, ...]
+    coupled: tuple[int, ...] = ()
+    void: bool = False
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The canonical shape; a 0 in it means that there is nothing to do."""
+        if self.void:
+            return (0,)
+        counts = [axis.count for axis in self.axes]
+        if not self.coupled:
+            return tuple(counts)
+        others = [count for i, count in enumerate(counts) if i not in self.coupled]
+        return (counts[self.coupled[0]], *others)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """A region and the way from its canonical array to the result of ``shape``.
+
+    Without ``middle`` that is one reshape. With it: reshape to ``middle``, repeat the axes of length 1 that are longer
+    in ``stretch`` (views only: a new axis that was indexed), put the axes in ``order``. ``scalar`` is True where NumPy
+    gives a scalar in place of a 0-d array.
+    """
+
+    region: Region
+    shape: tuple[int, ...]
+    scalar: bool = False
+    middle: tuple[int, ...] | None = None
+    order: tuple[int, ...] = ()
+    stretch: tuple[int, ...] | None = None
+
+    def finish(self, canonical: Array) -> Array:
+        """The result, a view of ``canonical`` (a copy only where a new axis was repeated)."""
+        if self.middle is None:
+            return canonical.reshape(self.shape)
+        array = canonical.reshape(self.middle)
+        if self.stretch is not None:
+            array = np.broadcast_to(array, self.stretch).copy()
+        return array.transpose(self.order)
+
+    def spread(self, value: Any, dtype: np.dtype[Any] | None = None) -> Array:
+        """``value`` in canonical layout, broadcast and cast to ``dtype`` as NumPy's assignment does.
+
+        A view of ``value`` where its strides allow. ``Invalid`` (a ValueError) when it does not broadcast.
+        """
+        array = self._cast(value, dtype)
+        if array.shape != self.shape:
+            array = self._broadcast(array)
+        if self.middle is None:
+            return array.reshape(self.region.shape)
+        array = array.transpose(np.argsort(self.order))
+        if self.stretch is not None:
+            grown = zip(self.middle, self.stretch, strict=True)
+            array = array[tuple(slice(None) if have == want else slice(-1, None) for have, want in grown)]
+        return array.reshape(self.region.shape)
+
+    def _cast(self, value: Any, dtype: np.dtype[Any] | None) -> Array:
+        if dtype is not None and dtype.hasobject and self.scalar and not isinstance(value, np.ndarray):
+            cell = np.empty((), dtype)
+            cell[()] = value
+            return cell
+        return np.asarray(value, dtype)
+
+    def _broadcast(self, array: Array) -> Array:
+        while array.ndim > len(self.shape) and array.shape[0] == 1:
+            array = array[0]
+        try:
+            return np.broadcast_to(array, self.shape)
+        except ValueError:
+            raise Invalid(f"a value of shape {array.shape} does not broadcast to the selected {self.shape}") from None
