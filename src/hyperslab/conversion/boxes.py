@@ -1,0 +1,113 @@
+"""In which order an array is copied: boxes of whole target chunks, large enough that few source chunks are decoded twice.
+
+Pure arithmetic. A box that is one target chunk (or shard) always suffices; larger ones are taken where the grids
+disagree, for then neighbouring target chunks need the same source chunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import lcm, log, prod
+from typing import Any
+
+import numpy as np
+
+from hyperslab.chunks.grid import Axis, FixedAxis
+from hyperslab.selection.region import Points, Range
+
+Box = tuple[slice, ...]
+Edges = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """One axis as the target cuts it, with ``edges``: the target's positions where another source chunk begins."""
+
+    target: Axis
+    edges: Edges
+
+    @property
+    def ideal(self) -> int:
+        """Source chunks along this axis: what a copy decodes at least."""
+        return max(len(self.edges), 1)
+
+    def bounds(self, count: int) -> tuple[Edges, Edges]:
+        """Where boxes of ``count`` target chunks start and stop."""
+        firsts = np.arange(0, self.target.count, count)
+        starts = chunk_starts(self.target, firsts)
+        return starts, np.append(starts, self.target.length)[1:]
+
+    def reads(self, count: int) -> int:
+        """Source chunks decoded, over all boxes of ``count`` target chunks."""
+        starts, stops = self.bounds(count)
+        touched = np.searchsorted(self.edges, stops, "left") - np.searchsorted(self.edges, starts, "right") + 1
+        return max(int(touched.sum()), 1)
+
+    def longest(self, count: int) -> int:
+        """Cells along this axis of the largest box."""
+        starts, stops = self.bounds(count)
+        return int((stops - starts).max(initial=1))
+
+    def larger(self, count: int) -> set[int]:
+        """Counts of target chunks per box worth a trial after ``count``: double, aligned with the source, all."""
+        trials = {2 * count, self.target.count}
+        steps = np.diff(self.edges)
+        if isinstance(self.target, FixedAxis) and len(steps) and (steps == steps[0]).all():
+            trials.add(lcm(int(steps[0]), self.target.size) // self.target.size)
+        return {trial for trial in trials if count < trial <= self.target.count}
+
+
+def box_counts(cuts: Sequence[Cut], itemsize: int, budget: int) -> tuple[int, ...]:
+    """Target chunks per box and axis: the fewest decoded source chunks for boxes of at most ``budget`` bytes.
+
+    Greedy: the axis is enlarged that saves most reads for the memory it takes, until nothing is saved or it is full.
+    """
+    counts = [1] * len(cuts)
+    reads = [cut.reads(1) for cut in cuts]
+    cells = [cut.longest(1) for cut in cuts]
+    while True:
+        best: tuple[float, int, int, int, int] | None = None
+        for axis, cut in enumerate(cuts):
+            if reads[axis] <= cut.ideal:
+                continue
+            for trial in cut.larger(counts[axis]):
+                cost, length = cut.reads(trial), cut.longest(trial)
+                if cost >= reads[axis] or itemsize * prod(cells) // cells[axis] * length > budget:
+                    continue
+                gain = log(reads[axis] / cost) / max(log(length / cells[axis]), 1e-9)
+                if best is None or gain > best[0]:
+                    best = (gain, axis, trial, cost, length)
+        if best is None:
+            return tuple(counts)
+        _, axis, counts[axis], reads[axis], cells[axis] = best
+
+
+def boxes(cuts: Sequence[Cut], counts: tuple[int, ...]) -> Iterator[Box]:
+    """Every box in C order; together they cover each cell of the target once."""
+    axes = []
+    for cut, count in zip(cuts, counts, strict=True):
+        starts, stops = cut.bounds(count)
+        axes.append([slice(int(a), int(b)) for a, b in zip(starts, stops, strict=True)])
+    return product(*axes)
+
+
+def source_edges(axis: Axis, chosen: Range | Points) -> Edges:
+    """Where, counted along the ``chosen`` positions of a source axis, another of its chunks begins."""
+    if not chosen.count:
+        return np.empty(0, np.int64)
+    if isinstance(chosen, Points):
+        owners = axis.find_many(chosen.positions)
+        return np.concatenate([[0], np.flatnonzero(np.diff(owners)) + 1])
+    first, last = axis.find(chosen.start), axis.find(chosen.start + (chosen.count - 1) * chosen.step)
+    if chosen.step > 0:
+        borders = chunk_starts(axis, np.arange(first + 1, last + 1)) - chosen.start
+        return np.concatenate([[0], np.unique(-(-borders // chosen.step))])
+    borders = chosen.start - chunk_starts(axis, np.arange(first, last, -1))
+    return np.concatenate([[0], np.unique(borders // -chosen.step + 1)])
+
+
+def chunk_starts(axis: Axis, indices: Edges) -> Edges:
+    """The first positions of many chunks."""
+    return indices * axis.size if isinstance(axis, FixedAxis) else np.asarray(axis.edges)[indices]

@@ -1,0 +1,203 @@
+"""What a target format cannot hold, said before anything is copied, and what becomes of it if the caller allows.
+
+A :class:`Loss` per node and feature. Cells whose values another type can hold keep them (``bool`` becomes ``int8``,
+an enum its integers); what has no such type is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hyperslab.errors import Unsupported
+from hyperslab.formats.base import Feature
+from hyperslab.model.dtypes import (
+    Char,
+    Compound,
+    DataType,
+    Enum,
+    ObjectRef,
+    Opaque,
+    RegionRef,
+    VlenArray,
+    VlenBytes,
+    VlenString,
+    describe,
+    numpy_dtype,
+)
+from hyperslab.model.refs import Link, ObjectReference, RegionReference
+from hyperslab.model.spec import ArraySpec, GroupSpec
+
+Features = frozenset[Feature]
+Node = GroupSpec | ArraySpec | Link
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What ``node`` has and the target cannot hold: the ``feature`` and, for people, what becomes of it."""
+
+    node: str
+    feature: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"/{self.node}: {self.message}"
+
+
+_KINDS = {"c": Feature.COMPLEX, "b": Feature.BOOLEAN, "U": Feature.UNICODE, "S": Feature.FIXED_BYTES}
+_KINDS |= {"m": Feature.DATETIME, "M": Feature.DATETIME}
+
+
+def needs(dtype: DataType) -> Iterator[Feature]:
+    """The features that cells of this type ask of a format."""
+    match dtype:
+        case np.dtype():
+            yield from _needs_of_numpy(dtype)
+        case VlenString():
+            yield Feature.STRINGS
+        case Char():
+            yield Feature.CHAR
+        case VlenBytes() | VlenArray():
+            yield Feature.VLEN
+        case ObjectRef() | RegionRef():
+            yield Feature.REFERENCES
+        case Enum() | Opaque():
+            yield Feature.USER_TYPES
+        case Compound(base=base):
+            yield Feature.USER_TYPES
+            yield from _needs_of_numpy(base)
+
+
+def _needs_of_numpy(dtype: np.dtype[Any]) -> Iterator[Feature]:
+    if dtype.subdtype is not None:
+        yield Feature.SUBARRAYS
+        yield from _needs_of_numpy(dtype.subdtype[0])
+    elif dtype.names is not None and dtype.fields is not None:
+        yield Feature.STRUCTURED
+        for name in dtype.names:
+            yield from _needs_of_numpy(dtype.fields[name][0])
+    else:
+        if dtype.kind in _KINDS:
+            yield _KINDS[dtype.kind]
+        if dtype.kind == "f" and dtype.itemsize == 2:
+            yield Feature.FLOAT16
+        if dtype.byteorder == ">":
+            yield Feature.BIG_ENDIAN
+
+
+def held_type(dtype: DataType, features: Features) -> DataType | None:
+    """The type itself where the features hold it, else one that keeps every value, else None."""
+    if features.issuperset(needs(dtype)):
+        return dtype
+    poorer = _poorer(dtype)
+    return None if poorer is None else held_type(poorer, features)
+
+
+def _poorer(dtype: DataType) -> DataType | None:
+    """The next type that holds the same values with less meaning."""
+    match dtype:
+        case Enum(base=base) | Compound(base=base):
+            return base
+        case Opaque() | Char():
+            return numpy_dtype(dtype)
+        case np.dtype(byteorder=">"):
+            return dtype.newbyteorder("=")
+        case np.dtype(kind="b"):
+            return np.dtype(np.int8)
+        case np.dtype(kind="f", itemsize=2):
+            return np.dtype(np.float32)
+        case np.dtype(kind="U"):
+            return VlenString()
+        case _:
+            return None
+
+
+def losses_of(path: str, node: Node, features: Features) -> Iterator[Loss]:
+    """Every loss of one node, its cells and attributes."""
+    match node:
+        case Link():
+            if Feature.LINKS not in features:
+                yield Loss(path, Feature.LINKS, f"the link to {node.target} is left out")
+        case GroupSpec():
+            yield from _group_losses(path, node, features)
+            yield from _attribute_losses(path, node.attrs, features)
+        case ArraySpec():
+            yield from _array_losses(path, node, features)
+            yield from _attribute_losses(path, node.attrs, features)
+
+
+def _group_losses(path: str, spec: GroupSpec, features: Features) -> Iterator[Loss]:
+    if path and Feature.GROUPS not in features:
+        yield Loss(path, Feature.GROUPS, "the group is left out")
+    if Feature.UNLIMITED not in features:
+        for dim in spec.dims:
+            if dim.unlimited:
+                yield Loss(path, Feature.UNLIMITED, f"dimension {dim.name!r} becomes limited to {dim.size}")
+    if Feature.USER_TYPES not in features:
+        for name in spec.types:
+            yield Loss(path, Feature.USER_TYPES, f"the type {name!r} is left out")
+
+
+def _array_losses(path: str, spec: ArraySpec, features: Features) -> Iterator[Loss]:
+    held = held_type(spec.dtype, features)
+    if held is None:
+        lacking = next(need for need in needs(spec.dtype) if need not in features)
+        yield Loss(path, lacking, f"cells of type {describe(spec.dtype)}: the array is left out")
+    elif held != spec.dtype:
+        lacking = next(need for need in needs(spec.dtype) if need not in features)
+        yield Loss(path, lacking, f"cells of type {describe(spec.dtype)} become {describe(held)}")
+    if not spec.shape and Feature.SCALARS not in features:
+        yield Loss(path, Feature.SCALARS, "the 0-d array is left out")
+    if any(spec.dims) and Feature.DIMENSIONS not in features:
+        yield Loss(path, Feature.DIMENSIONS, f"the dimension names {', '.join(str(d) for d in spec.dims)} are lost")
+    if spec.sparse is not None and Feature.SPARSE not in features:
+        yield Loss(path, Feature.SPARSE, "the array is left out: it is sparse")
+
+
+def _attribute_losses(path: str, attrs: Mapping[str, Any], features: Features) -> Iterator[Loss]:
+    if not attrs or Feature.ATTRIBUTES not in features:
+        if attrs:
+            yield Loss(path, Feature.ATTRIBUTES, f"the attributes {', '.join(attrs)} are left out")
+        return
+    for name, value in attrs.items():
+        if isinstance(value, ObjectReference | RegionReference) and Feature.REFERENCES not in features:
+            yield Loss(path, Feature.REFERENCES, f"the attribute {name!r}, a reference, is left out")
+        elif isinstance(value, np.ndarray | np.generic) and Feature.TYPED_ATTRIBUTES not in features:
+            yield Loss(path, Feature.TYPED_ATTRIBUTES, f"the attribute {name!r} loses its type {value.dtype}")
+
+
+def held_attrs(attrs: Mapping[str, Any], features: Features) -> dict[str, Any]:
+    """The attributes as the target will hold them, after the losses that :func:`losses_of` announces."""
+    if Feature.ATTRIBUTES not in features:
+        return {}
+    held = dict(attrs)
+    for name, value in attrs.items():
+        if isinstance(value, ObjectReference | RegionReference) and Feature.REFERENCES not in features:
+            del held[name]
+        elif isinstance(value, np.ndarray | np.generic) and Feature.TYPED_ATTRIBUTES not in features:
+            held[name] = value.tolist()
+    return held
+
+
+def left_out(path: str, node: Node, features: Features) -> bool:
+    """Whether the target has no place at all for this node."""
+    match node:
+        case Link():
+            return Feature.LINKS not in features
+        case GroupSpec():
+            return bool(path) and Feature.GROUPS not in features
+        case ArraySpec():
+            unheld = held_type(node.dtype, features) is None
+            sparse = node.sparse is not None and Feature.SPARSE not in features
+            return unheld or sparse or (not node.shape and Feature.SCALARS not in features)
+
+
+def refuse(losses: tuple[Loss, ...], format: str) -> Unsupported:
+    """The error that lists every loss: nothing was copied."""
+    shown = "\n".join(f"  {loss}" for loss in losses)
+    return Unsupported(
+        f"{format} cannot hold everything:\n{shown}\n", remedy="allow_loss=True (--allow-loss) converts what it can"
+    )

@@ -1,0 +1,49 @@
+"""What a conversion did: plain values, falsy nowhere, printable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hyperslab.conversion.losses import Loss
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What a second read of both sides compared, all of it equal: numbers of nodes, attributes, cells and bytes."""
+
+    groups: int
+    arrays: int
+    attributes: int
+    cells: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionReport:
+    """A finished conversion: from where to where, how much, what was lost, and what was verified (None: not asked).
+
+    ``nbytes`` counts decoded cells, ``chunks`` what was written at once (chunks, or shards), ``seconds`` the whole.
+    """
+
+    source: str
+    target: str
+    format: str
+    groups: int
+    arrays: int
+    links: int
+    chunks: int
+    nbytes: int
+    seconds: float
+    losses: tuple[Loss, ...] = ()
+    verified: Verification | None = None
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.source} -> {self.target} ({self.format}): {self.arrays} arrays, {self.groups} groups, "
+            f"{self.chunks} chunks, {self.nbytes} bytes in {self.seconds:.2f} s"
+        ]
+        lines += [f"lost: {loss}" for loss in self.losses]
+        if self.verified is not None:
+            seen = self.verified
+            lines.append(f"verified: {seen.cells} cells and {seen.attributes} attributes of {seen.arrays} arrays equal")
+        return "\n".join(lines)
