@@ -1,3 +1,69 @@
-"""hyperslab: one system for large labelled N-dimensional arrays."""
+"""hyperslab: one system for large labelled N-dimensional arrays.
+
+``open`` any dataset, slice it by label, compute, append, ``convert`` any format to any other. Names are loaded when
+they are first used, so that importing hyperslab costs next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hyperslab import errors, stores
+    from hyperslab.api import create, list_formats, open, open_array, open_group
+    from hyperslab.array import Array
+    from hyperslab.conversion import ConversionReport, Loss, Progress, convert
+    from hyperslab.errors import HyperslabError, Problem
+    from hyperslab.group import Group
+    from hyperslab.model.dims import Dimension
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Array",
+    "ConversionReport",
+    "Dimension",
+    "Group",
+    "HyperslabError",
+    "Loss",
+    "Problem",
+    "Progress",
+    "convert",
+    "create",
+    "errors",
+    "list_formats",
+    "open",
+    "open_array",
+    "open_group",
+    "stores",
+]
+
+_HOMES = {
+    "Array": "array",
+    "ConversionReport": "conversion",
+    "Dimension": "model.dims",
+    "Group": "group",
+    "HyperslabError": "errors",
+    "Loss": "conversion",
+    "Problem": "errors",
+    "Progress": "conversion",
+    "convert": "conversion",
+    "create": "api",
+    "list_formats": "api",
+    "open": "api",
+    "open_array": "api",
+    "open_group": "api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(import_module(f"hyperslab.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value
+    if name in ("errors", "stores"):
+        return import_module(f"hyperslab.{name}")
+    raise AttributeError(f"module 'hyperslab' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -46,9 +46,6 @@ class FixedAxis:
     def find_many(self, positions: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return positions // self.size
 
-    def starts(self, indices: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return indices * self.size
-
 
 @dataclass(frozen=True)
 class VaryingAxis:
@@ -76,10 +73,7 @@ class VaryingAxis:
         return bisect_right(self.edges, position) - 1
 
     def find_many(self, positions: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return np.searchsorted(self.edges, positions, side="right") - 1
-
-    def starts(self, indices: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return np.asarray(self.edges)[indices]
+        return np.asarray(np.searchsorted(self.edges, positions, side="right") - 1)
 
 
 Axis = FixedAxis | VaryingAxis

@@ -45,15 +45,21 @@ class ReadsInto(Protocol):
 
 @runtime_checkable
 class ReadsMany(Protocol):
-    def read_many(self, coords: Sequence[Coords]) -> Iterable[tuple[Coords, Block | None]]:
-        """Many chunks by few requests, in any order."""
+    def fetch(self, coords: Sequence[Coords]) -> ReadsInto:
+        """Get what is stored of these chunks by few requests (one query, coalesced ranges); the result decodes them.
+
+        When the grid has an outer one, all the chunks lie in one outer chunk.
+        """
         ...
 
 
 @runtime_checkable
 class WritesMany(Protocol):
     def write_many(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
-        """Group commit: encode and write all, make all durable, make all visible."""
+        """Group commit: encode and write all, make all durable, make all visible.
+
+        When the grid has an outer one, all the chunks lie in one outer chunk.
+        """
         ...
 
 

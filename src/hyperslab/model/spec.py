@@ -10,7 +10,7 @@ import numpy as np
 
 from hyperslab.model.attrs import Attrs
 from hyperslab.model.dims import Dimension, Index
-from hyperslab.model.dtypes import DataType, Extension, numpy_dtype
+from hyperslab.model.dtypes import DataType, Extension, VlenArray, VlenBytes, numpy_dtype
 
 Chunks = tuple[int | tuple[int, ...], ...]
 
@@ -35,6 +35,10 @@ class GroupSpec:
     dims: tuple[Dimension, ...] = ()
     types: Mapping[str, Extension] = field(default_factory=dict)
     layout: Mapping[str, Any] = field(default_factory=dict)
+
+    def evolve(self, **changes: Any) -> Self:
+        """A copy with some fields changed."""
+        return replace(self, **changes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +72,19 @@ class ArraySpec:
     def numpy_dtype(self) -> np.dtype[Any]:
         """The dtype of the cells in memory."""
         return numpy_dtype(self.dtype)
+
+    def fill_cell(self) -> np.ndarray[Any, Any]:
+        """What unwritten cells read as, as a 0-d array: the fill value, or the type's zero when there is none."""
+        cell = np.zeros((), self.numpy_dtype)
+        if self.fill_value is not None:
+            cell[()] = self.fill_value
+        elif isinstance(self.dtype, VlenBytes):
+            cell[()] = b""
+        elif isinstance(self.dtype, VlenArray):
+            cell[()] = np.empty(0, self.dtype.base)
+        elif self.numpy_dtype == object:
+            cell[()] = None
+        return cell
 
     @property
     def units(self) -> str | None:

@@ -1,0 +1,119 @@
+"""open, create, list_formats: find out which format lies at a place, or which one is wanted there. Nothing else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from hyperslab.array import Array
+from hyperslab.array.session import Session
+from hyperslab.chunks.cache import BlockCache
+from hyperslab.chunks.settings import DEFAULTS, Settings
+from hyperslab.errors import AlreadyExists, FormatError, HyperslabError, Invalid, NotFound
+from hyperslab.formats import format_for_new, get_format, names
+from hyperslab.formats.base import Format, FormatInfo, Mode
+from hyperslab.group import Group
+from hyperslab.group.links import follow
+from hyperslab.model.paths import normalize
+from hyperslab.model.spec import ArraySpec
+from hyperslab.stores.base import Store
+from hyperslab.stores.location import Location, Probe
+
+Target = str | os.PathLike[str] | Store
+_MODES = ("r", "r+", "a", "w", "x")
+
+
+def open(
+    url: Target,
+    mode: Mode = "r",
+    *,
+    format: str | None = None,
+    path: str = "",
+    storage_options: Mapping[str, Any] | None = None,
+    workers: int | None = None,
+    cache_bytes: int = DEFAULTS.cache_bytes,
+    durable: bool = True,
+    lock_timeout: float = DEFAULTS.lock_timeout,
+    memory_limit: int | None = None,
+    **options: Any,
+) -> Group | Array:
+    """Open a dataset, read-only unless ``mode`` says otherwise; only metadata is read.
+
+    ``mode``: ``r`` read, ``r+`` change, ``a`` change or make, ``w`` replace, ``x`` make. ``format`` is found out
+    unless given. ``path``: the node to give in place of the root. ``workers`` threads; a cache of ``cache_bytes`` of
+    decoded chunks; ``durable`` writes survive a power cut; ``lock_timeout`` in seconds; ``memory_limit`` in bytes for
+    one result. Raises NotFound, FormatError (says what the bytes look like), ReadOnly.
+    """
+    if mode not in _MODES:
+        raise Invalid(f"mode {mode!r}", remedy=f"a mode is one of {', '.join(_MODES)}")
+    where = Location.of(url, storage_options)
+    settings = Settings(workers, cache_bytes, durable, lock_timeout, memory_limit)
+    chosen, mode = _choose(where, mode, format)
+    try:
+        reader = chosen.open(where, mode, settings=settings, **options)
+    except HyperslabError as error:
+        raise error.locate(url=where.url) from error.__cause__
+    cache = BlockCache(cache_bytes) if cache_bytes else None
+    session = Session(reader, chosen, where.url, mode != "r", settings, cache)
+    place, spec = follow(session, normalize(path))
+    return Array(session, place, spec) if isinstance(spec, ArraySpec) else Group(session, place)
+
+
+def _choose(where: Location, mode: Mode, name: str | None) -> tuple[Format, Mode]:
+    """The format to open with, and the mode with ``a`` decided."""
+    exists = where.exists()
+    if mode in ("r", "r+") or (mode == "a" and exists):
+        if not exists:
+            raise NotFound("there is nothing", url=where.url, remedy="check the spelling, or make it with mode='x'")
+        return (get_format(name) if name else _detect(where)), ("r" if mode == "r" else "r+")
+    if mode == "x" and exists:
+        raise AlreadyExists("the target exists", url=where.url, remedy="choose another, or mode='w' to replace it")
+    if exists:
+        _detect(where)  # what is no dataset is never replaced
+    return get_format(name or format_for_new(where.url)), ("w" if exists else "x")
+
+
+def _detect(where: Location) -> Format:
+    probe = Probe(where)
+    for name in names():
+        candidate = get_format(name)
+        if candidate.sniff(probe):
+            return candidate
+    raise FormatError(
+        f"this is no dataset that hyperslab knows: {probe.looks_like()}",
+        url=where.url,
+        remedy=f"give format=; there are {', '.join(names())}",
+    )
+
+
+def open_group(url: Target, mode: Mode = "r", **options: Any) -> Group:
+    """:func:`open`, when a group is expected; Invalid when it is an array."""
+    node = open(url, mode, **options)
+    if not isinstance(node, Group):
+        raise Invalid("this is an array", url=str(url), remedy="use open_array")
+    return node
+
+
+def open_array(url: Target, mode: Mode = "r", **options: Any) -> Array:
+    """:func:`open`, when an array is expected; Invalid when it is a group."""
+    node = open(url, mode, **options)
+    if not isinstance(node, Array):
+        raise Invalid("this is a group", url=str(url), remedy=f"name one of its arrays by path=: {', '.join(node)}")
+    return node
+
+
+def create(url: Target, format: str | None = None, *, overwrite: bool = False, **options: Any) -> Group:
+    """A new empty dataset; its format follows from the end of its name unless given. AlreadyExists when taken."""
+    root = open(url, "w" if overwrite else "x", format=format, **options)
+    if not isinstance(root, Group):
+        raise Invalid("this format holds one array and no groups", url=str(url))
+    return root
+
+
+def list_formats() -> dict[str, FormatInfo]:
+    """Every format by name: what it holds, how it is recognised, whether it can be written."""
+    return {name: get_format(name).info for name in names()}
+
+
+__all__ = ["create", "list_formats", "open", "open_array", "open_group"]

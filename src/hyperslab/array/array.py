@@ -1,0 +1,295 @@
+"""The ``Array`` that users hold. The work is done elsewhere: selection, ``cells``, ``growth``, ``view``, ``decoded``."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from math import prod
+from typing import Any, Literal
+
+import numpy as np
+
+from hyperslab.array import growth
+from hyperslab.array.attributes import Attributes
+from hyperslab.array.cells import Cells
+from hyperslab.array.decoded import Decoded
+from hyperslab.array.indexes import find_index
+from hyperslab.array.plan import ReadPlan
+from hyperslab.array.session import Session
+from hyperslab.array.view import Indexer, Lazy
+from hyperslab.chunks.grid import Grid
+from hyperslab.errors import Invalid, NodeNotFound
+from hyperslab.model.dims import Index
+from hyperslab.model.dtypes import DataType
+from hyperslab.model.spec import ArraySpec, Chunks, Codec
+from hyperslab.selection.labels import resolve_key, resolve_sel
+from hyperslab.selection.positional import select
+
+
+class Array:
+    """An N-dimensional array of a dataset, on disk as in memory.
+
+    ``a[key]`` has NumPy's meaning; floats, text and dates in a key are labels of the dimension, ints are positions.
+    """
+
+    def __init__(self, session: Session, path: str, spec: ArraySpec) -> None:
+        self._session = session
+        self._path = path
+        self._spec = spec
+        self._opened: Cells | None = None
+        self._indexes: dict[str, Index | None] = {}
+
+    # -- what it is -------------------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The last part of the path; empty for an array at the root."""
+        return self._path.rpartition("/")[2]
+
+    @property
+    def path(self) -> str:
+        """The path in the dataset, without leading slash."""
+        return self._path
+
+    @property
+    def spec(self) -> ArraySpec:
+        """All that the documents say of the array."""
+        return self._spec
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Cells along each dimension."""
+        return self._spec.shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self._spec.shape)
+
+    @property
+    def size(self) -> int:
+        """Cells in all."""
+        return prod(self._spec.shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the cells in memory."""
+        return self._spec.numpy_dtype
+
+    @property
+    def data_type(self) -> DataType:
+        """The type in the model: a NumPy dtype or an extension kind such as ``Enum``."""
+        return self._spec.dtype
+
+    @property
+    def dims(self) -> tuple[str | None, ...]:
+        """The name of each dimension; None for an anonymous one."""
+        return self._spec.dims
+
+    @property
+    def chunks(self) -> Chunks:
+        """The chunk lengths (inside the shards of a sharded array); a tuple of sizes where they vary."""
+        return self._spec.inner_chunks or self._spec.chunks
+
+    @property
+    def shards(self) -> Chunks | None:
+        """The shard lengths, or None."""
+        return self._spec.chunks if self._spec.inner_chunks else None
+
+    @property
+    def grid(self) -> Grid:
+        """How the array is cut."""
+        return self._cells.grid
+
+    @property
+    def fill_value(self) -> Any:
+        """What unwritten cells read as."""
+        return self._spec.fill_cell()[()]
+
+    @property
+    def units(self) -> str | None:
+        """The attribute ``units``."""
+        return self._spec.units
+
+    @property
+    def attrs(self) -> Attributes:
+        """The attributes, ordered and typed; changes write through."""
+        return Attributes(self._session, self._path)
+
+    @property
+    def codec(self) -> tuple[Codec, ...]:
+        """The codec chain, in the order of writing."""
+        return self._spec.codecs
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all cells in memory."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def nbytes_stored(self) -> int | None:
+        """Bytes that the chunks take where they are stored; None where the format cannot tell."""
+        sized = getattr(self._cells.source, "nbytes_stored", None)
+        return sized() if sized else None
+
+    @property
+    def _cells(self) -> Cells:
+        if self._opened is None:
+            session = self._session
+            source = session.reader.chunks(self._path)
+            self._opened = Cells(self._spec, source, session.settings, session.cache, self._path, session.url)
+        return self._opened
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def _index_of(self, dim: str) -> Index | None:
+        if dim not in self._indexes:
+            self._indexes[dim] = find_index(self._session, self._path, self._spec, dim)
+        return self._indexes[dim]
+
+    def __getitem__(self, key: Any) -> Any:
+        fields, key = self._split_fields(key)
+        cells = self._opened or self._cells
+        key = resolve_key(key, self._spec.dims, self._index_of)
+        result = cells.read(select(key, self._spec.shape))
+        return result if fields is None else result[fields]
+
+    def _split_fields(self, key: Any) -> tuple[Any, Any]:
+        """Field names that lead the key of a structured array, and the rest."""
+        if self._spec.numpy_dtype.names is None:
+            return None, key
+        first, rest = (key[0], key[1:]) if isinstance(key, tuple) and key else (key, ())
+        if isinstance(first, str):
+            return first, rest
+        if isinstance(first, list) and first and all(isinstance(name, str) for name in first):
+            return first, rest
+        return None, key
+
+    def sel(
+        self,
+        indexers: Mapping[str, Any] | None = None,
+        *,
+        method: Literal["nearest"] | None = None,
+        tolerance: Any = None,
+        **labels: Any,
+    ) -> Any:
+        """Cells by label, with xarray's meaning: slices include their stop, ``method="nearest"`` takes a neighbour."""
+        wanted = {**(indexers or {}), **labels}
+        key = resolve_sel(wanted, self._spec.dims, self._index_of, method=method, tolerance=tolerance)
+        return self._cells.read(select(key, self._spec.shape))
+
+    def isel(self, indexers: Mapping[str, Any] | None = None, **positions: Any) -> Any:
+        """Cells by position along named dimensions; integer arrays run along their own dimension, as in xarray."""
+        wanted = {**(indexers or {}), **positions}
+        return self.oindex[self.isel_key(wanted)]
+
+    def isel_key(self, positions: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The key that ``isel`` means: one entry per dimension."""
+        unknown = [name for name in positions if name not in self._spec.dims]
+        if unknown:
+            raise Invalid(f"no dimension {unknown[0]!r}", node=self._path, remedy=f"there are {self._spec.dims}")
+        return tuple(slice(None) if dim is None else positions.get(dim, slice(None)) for dim in self._spec.dims)
+
+    def sel_key(self, labels: Mapping[str, Any], method: Literal["nearest"] | None = None) -> tuple[Any, ...]:
+        """The positional key that ``sel`` means."""
+        key: tuple[Any, ...] = resolve_sel(labels, self._spec.dims, self._index_of, method=method, tolerance=None)
+        return key
+
+    @property
+    def oindex(self) -> Indexer:
+        """Orthogonal indexing: each key along its own axis."""
+        return Indexer(self._cells, "outer")
+
+    @property
+    def vindex(self) -> Indexer:
+        """Vectorised indexing: integer arrays run together."""
+        return Indexer(self._cells, "vectorised")
+
+    @property
+    def lazy(self) -> Lazy:
+        """``a.lazy[key]`` is a view that composes; ``.read()`` reads it."""
+        return Lazy(self._cells)
+
+    async def read_async(self, key: Any = ()) -> Any:
+        """``a[key]`` in a thread, for asynchronous callers."""
+        return await asyncio.to_thread(self.__getitem__, key)
+
+    def plan(self, key: Any = ()) -> ReadPlan:
+        """Chunks, bytes and requests that ``a[key]`` costs; no cell is read."""
+        return self._cells.cost(select(resolve_key(key, self._spec.dims, self._index_of), self._spec.shape))
+
+    def decoded(self) -> Decoded:
+        """The array with CF scale, offset, missing values and time applied when it is read."""
+        return Decoded(self)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        if copy is False:
+            raise ValueError("an array in a dataset cannot be viewed without a copy")
+        return np.asarray(self._cells.read(select((), self._spec.shape)), dtype)
+
+    def __len__(self) -> int:
+        if not self._spec.shape:
+            raise TypeError("len() of an array without dimensions")
+        return self._spec.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        """Along the first axis, reading a whole row of chunks at a time."""
+        length = len(self)
+        cut = self.grid.axes[0]
+        start = 0
+        while start < length:
+            index = cut.find(start)
+            stop = min(cut.start(index) + cut.size_of(index), length)
+            yield from self[start:stop]
+            start = stop
+
+    # -- writing ----------------------------------------------------------------------------------------------------
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._session.writer()
+        fields, key = self._split_fields(key)
+        key = resolve_key(key, self._spec.dims, self._index_of)
+        self._cells.write(select(key, self._spec.shape), value, fields)
+
+    def fill(self, value: Any) -> None:
+        """Set every cell."""
+        self[...] = value
+
+    def resize(self, shape: int | tuple[int, ...]) -> None:
+        """Grow (new cells read as the fill value) or shrink (cells outside are gone, also when it grows again)."""
+        growth.resize(self._session, self._path, (shape,) if isinstance(shape, int) else tuple(shape))
+        self.refresh()
+
+    def append(self, data: Any, dim: str | int = 0) -> None:
+        """Add ``data`` at the end of a dimension (a name or an axis), safe against other appenders."""
+        axis = dim if isinstance(dim, int) else self._axis(dim)
+        try:
+            growth.append(self._session, self._path, data, axis)
+        finally:
+            self.refresh()
+
+    def _axis(self, dim: str) -> int:
+        if dim not in self._spec.dims:
+            raise Invalid(f"no dimension {dim!r}", node=self._path, remedy=f"there are {self._spec.dims}")
+        return self._spec.dims.index(dim)
+
+    def refresh(self) -> None:
+        """Read shape, attributes and labels again: another writer may have changed them."""
+        self._session.refresh(self._path)
+        spec = self._session.reader.node(self._path)
+        if not isinstance(spec, ArraySpec):
+            raise NodeNotFound("the array is gone", url=self._session.url, node=self._path)
+        self._spec = spec
+        self._opened = None
+        self._indexes.clear()
+
+    def __repr__(self) -> str:
+        dims = ", ".join(
+            f"{dim}: {size}" if dim else str(size) for dim, size in zip(self.dims, self.shape, strict=True)
+        )
+        return f"<hyperslab Array /{self._path} ({dims}) {self.dtype}>"
+
+    def _repr_html_(self) -> str:
+        from hyperslab.array.html import array_html
+
+        return array_html(self)

@@ -1,0 +1,68 @@
+"""``.attrs``: the attributes of a node as an ordered mapping that writes through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import Any
+
+from hyperslab.array.session import Session
+from hyperslab.errors import FormatError, Invalid, NotFound
+from hyperslab.model.refs import Link
+
+
+class Attributes(MutableMapping[str, Any]):
+    """Attributes of the node at ``path``; every change is read, changed and put back under the node's lock."""
+
+    def __init__(self, session: Session, path: str) -> None:
+        self._session = session
+        self._path = path
+
+    def _values(self) -> Mapping[str, Any]:
+        spec = self._session.reader.node(self._path)
+        if isinstance(spec, Link):
+            raise FormatError("a link has no attributes", url=self._session.url, node=self._path)
+        return spec.attrs
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return self._values()[name]
+        except KeyError:
+            raise NotFound(
+                f"no attribute {name!r}", url=self._session.url, node=self._path, remedy=f"there are {list(self)}"
+            ) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values())
+
+    def __len__(self) -> int:
+        return len(self._values())
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.update({name: value})
+
+    def __delitem__(self, name: str) -> None:
+        self[name]
+        self._change({}, {name})
+
+    def update(self, *args: Any, **more: Any) -> None:
+        """Set several attributes by one write."""
+        self._change(dict(*args, **more), set())
+
+    def clear(self) -> None:
+        """Remove all attributes by one write."""
+        self._change({}, set(self))
+
+    def _change(self, new: Mapping[str, Any], gone: set[str]) -> None:
+        if not all(isinstance(name, str) for name in new):
+            raise Invalid("attribute names are text", node=self._path)
+        writer = self._session.writer()
+        with self._session.locked(self._path):
+            self._session.refresh(self._path)
+            spec = writer.node(self._path)
+            if isinstance(spec, Link):
+                raise Invalid("a link has no attributes", node=self._path)
+            attrs = {name: value for name, value in spec.attrs.items() if name not in gone} | dict(new)
+            writer.put(self._path, spec.evolve(attrs=attrs))
+
+    def __repr__(self) -> str:
+        return repr(dict(self))

@@ -1,0 +1,103 @@
+"""The cells of one array: run a selection through plan, execute and source. What ``Array`` and its views share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hyperslab.array.plan import ReadPlan
+from hyperslab.chunks import execute
+from hyperslab.chunks.cache import BlockCache
+from hyperslab.chunks.memory import require
+from hyperslab.chunks.plan import Plan, make_plan
+from hyperslab.chunks.settings import Settings
+from hyperslab.chunks.source import ChunkSource
+from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.model.dtypes import VlenArray, VlenBytes
+from hyperslab.model.spec import ArraySpec
+from hyperslab.selection.region import Selection
+
+Values = np.ndarray[Any, Any]
+
+
+class Cells:
+    """One array's cells, read and written by :class:`Selection`."""
+
+    def __init__(
+        self, spec: ArraySpec, source: ChunkSource, settings: Settings, cache: BlockCache | None, node: str, url: str
+    ) -> None:
+        self.spec = spec
+        self.source = source
+        self.grid = source.grid
+        self.settings = settings
+        self.cache = cache
+        self.node = node
+        self.url = url
+        self.dtype = spec.numpy_dtype
+        self.fill = spec.fill_cell()
+
+    def read(self, selection: Selection, out: Values | None = None) -> Any:
+        """The selected cells: a new array (or scalar), or ``out`` filled."""
+        try:
+            plan = make_plan(selection.region, self.grid)
+            require(plan.size * self.dtype.itemsize, self.settings.memory_limit)
+            canonical = np.empty(plan.shape, self.dtype)
+            execute.read(self.source, plan, canonical, self.fill, self.settings, self.cache)
+        except HyperslabError as error:
+            raise error.locate(node=self.node, url=self.url) from error.__cause__
+        result = selection.finish(canonical)
+        if out is None:
+            return result
+        out[...] = result
+        return out
+
+    def write(self, selection: Selection, value: Any, fields: Any = None) -> None:
+        """Broadcast ``value`` to the selection, as NumPy assigns, and store it; ``fields`` keeps the other fields."""
+        try:
+            values = selection.spread(self.as_cells(value) if fields is None else np.asarray(value))
+            plan = make_plan(selection.region, self.grid)
+            execute.write(self.source, plan, values, self.fill, self.settings, fields)
+        except HyperslabError as error:
+            raise error.locate(node=self.node, url=self.url) from error.__cause__
+
+    def as_cells(self, value: Any) -> Values:
+        """``value`` as an array of this dtype, cast as NumPy's assignment casts."""
+        if isinstance(self.spec.dtype, VlenBytes | VlenArray):
+            return _objects(value, isinstance(self.spec.dtype, VlenBytes))
+        try:
+            return np.asarray(value).astype(self.dtype, casting="unsafe", copy=False)
+        except (TypeError, ValueError) as error:
+            raise Invalid(f"{type(value).__name__} does not fit cells of {self.dtype}: {error}") from error
+
+    def cost(self, selection: Selection) -> ReadPlan:
+        """What reading the selection would touch."""
+        plan = make_plan(selection.region, self.grid)
+        coords = [piece.coords for piece in plan]
+        sizes = getattr(self.source, "stored_sizes", None)
+        return ReadPlan(
+            shape=selection.shape,
+            nbytes=plan.size * self.dtype.itemsize,
+            chunks=len(coords),
+            chunk_nbytes=execute.chunk_bytes(plan, self.dtype) * len(coords),
+            stored_nbytes=sizes(coords) if sizes else None,
+            requests=_requests(plan),
+        )
+
+
+def _requests(plan: Plan) -> int:
+    if plan.grid.outer is None:
+        return len(plan)
+    find = execute.outer_coords(plan.grid)
+    return 2 * len({find(piece) for piece in plan})
+
+
+def _objects(value: Any, one: bool) -> Values:
+    """Variable-length cells: an object array as it is; ``bytes`` (or, for arrays, one 1-D array) as a single cell."""
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        return value
+    if one and not isinstance(value, bytes | bytearray):
+        return np.asarray(value, object)
+    cell = np.empty((), object)
+    cell[()] = bytes(value) if one else np.asarray(value)
+    return cell

@@ -1,0 +1,121 @@
+"""Growing and shrinking, in an order that a crash or a reader beside it never sees wrong cells (trust P12).
+
+Grow: chunks, then shape. Shrink: shape, then chunks. All under the node's lock, so that appends queue up.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hyperslab.array.cells import Cells
+from hyperslab.array.session import Session
+from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.chunks.source import ChunkSource
+from hyperslab.errors import Invalid, NodeNotFound
+from hyperslab.model.spec import ArraySpec
+from hyperslab.selection.positional import select
+
+
+def append(session: Session, path: str, data: Any, axis: int) -> None:
+    """Write ``data`` behind the last cell of ``axis``, then publish the new shape."""
+    writer = session.writer()
+    with session.locked(path):
+        session.refresh(path)
+        spec = _array(session, path)
+        values = np.asarray(data)
+        shape = spec.shape
+        if not -len(shape) <= axis < len(shape):
+            raise Invalid(f"no axis {axis} in {len(shape)} dimensions", node=path)
+        axis %= len(shape)
+        if values.ndim != len(shape) or any(
+            a != b for i, (a, b) in enumerate(zip(values.shape, shape, strict=False)) if i != axis
+        ):
+            raise Invalid(
+                f"data of shape {values.shape} does not fit behind {shape} along axis {axis}",
+                node=path,
+                remedy="every other dimension must have the array's length",
+            )
+        start, stop = shape[axis], shape[axis] + values.shape[axis]
+        grown = grow(spec, shape[:axis] + (stop,) + shape[axis + 1 :])
+        source = _future_chunks(session, path, grown)
+        key = (slice(None),) * axis + (slice(start, stop),)
+        cells = Cells(grown, source, session.settings, None, path, session.url)
+        cells.write(select(key, grown.shape), values)
+        writer.put(path, grown)
+
+
+def resize(session: Session, path: str, shape: tuple[int, ...]) -> None:
+    """Publish another shape; what falls outside is erased, or set to the fill value in chunks on the edge."""
+    writer = session.writer()
+    with session.locked(path):
+        session.refresh(path)
+        spec = _array(session, path)
+        if len(shape) != len(spec.shape) or any(length < 0 for length in shape):
+            raise Invalid(f"{spec.shape} cannot become {shape}", node=path, remedy="keep the number of dimensions")
+        kept = tuple(map(min, shape, spec.shape))
+        if kept != spec.shape:
+            writer.put(path, spec.evolve(shape=kept))
+        if shape != spec.shape:
+            changed = [i for i, (a, b) in enumerate(zip(shape, spec.shape, strict=True)) if a != b]
+            _blank_outside(session, path, spec.evolve(shape=kept), changed)
+        if shape != kept:
+            writer.put(path, grow(spec, shape))
+
+
+def grow(spec: ArraySpec, shape: tuple[int, ...]) -> ArraySpec:
+    """The spec with another shape; varying chunk sizes get one more chunk where they no longer reach."""
+    chunks = tuple(
+        (*cut, length - sum(cut)) if isinstance(cut, tuple) and sum(cut) < length else cut
+        for cut, length in zip(spec.chunks, shape, strict=True)
+    )
+    return spec.evolve(shape=shape, chunks=chunks)
+
+
+def _array(session: Session, path: str) -> ArraySpec:
+    spec = session.reader.node(path)
+    if not isinstance(spec, ArraySpec):
+        raise NodeNotFound("the array is gone", url=session.url, node=path)
+    return spec
+
+
+def _future_chunks(session: Session, path: str, spec: ArraySpec) -> ChunkSource:
+    """The chunks as they will be under ``spec``; a format that cannot write ahead of its documents gets those first."""
+    ahead = getattr(session.reader, "chunks_as", None)
+    if ahead is None:
+        session.writer().put(path, spec)
+        return session.reader.chunks(path)
+    source: ChunkSource = ahead(path, spec)
+    return source
+
+
+def _blank_outside(session: Session, path: str, spec: ArraySpec, axes: list[int]) -> None:
+    """Make the cells outside ``spec.shape`` along ``axes`` read as the fill value, should the array grow again."""
+    source = _future_chunks(session, path, spec)
+    stored = getattr(source, "stored", None)
+    if stored is None:
+        return
+    for coords in stored():
+        if any(coords[i] >= source.grid.axes[i].count for i in axes):
+            source.erase(coords)
+        elif edges := [i for i in axes if _crosses(source.grid, coords, i)]:
+            _blank_edge(session, source, coords, spec, edges)
+
+
+def _crosses(grid: Grid, coords: Coords, axis: int) -> bool:
+    cut = grid.axes[axis]
+    return cut.start(coords[axis]) + cut.size_of(coords[axis]) > cut.length
+
+
+def _blank_edge(session: Session, source: Any, coords: Coords, spec: ArraySpec, axes: list[int]) -> None:
+    with source.lock([coords], session.settings.lock_timeout):
+        block = source.read(coords)
+        if block is None:
+            return
+        for axis in axes:
+            cut = source.grid.axes[axis]
+            outside = [slice(None)] * block.ndim
+            outside[axis] = slice(cut.length - cut.start(coords[axis]), None)
+            block[tuple(outside)] = spec.fill_cell()
+        source.write(coords, block)

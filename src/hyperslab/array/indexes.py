@@ -1,0 +1,51 @@
+"""Which index gives an array's dimension its labels: one stored with the array, or the coordinate array of that name."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hyperslab.array.cells import Cells
+from hyperslab.array.session import Session
+from hyperslab.errors import HyperslabError, NodeNotFound
+from hyperslab.model.dims import Coordinate, Index
+from hyperslab.model.paths import split
+from hyperslab.model.spec import ArraySpec
+from hyperslab.selection.labels import cf_time
+from hyperslab.selection.positional import select
+
+
+def find_index(session: Session, path: str, spec: ArraySpec, dim: str) -> Index | None:
+    """The index of ``dim`` as seen from the array at ``path``: the nearest 1-D array of that name, or None.
+
+    A coordinate whose units are "… since …" counts time by the CF conventions (CF 1.11, section 4.4).
+    """
+    if dim in spec.indexes:
+        return spec.indexes[dim]
+    size = spec.shape[spec.dims.index(dim)]
+    folder = split(path)[0]
+    while True:
+        place = f"{folder}/{dim}" if folder else dim
+        coordinate = spec if place == path else _coordinate(session, place)
+        if coordinate is not None and coordinate.shape == (size,) and coordinate.dims == (dim,):
+            return _index(session, place, coordinate)
+        if not folder:
+            return None
+        folder = split(folder)[0]
+
+
+def _coordinate(session: Session, place: str) -> ArraySpec | None:
+    try:
+        spec = session.reader.node(place)
+    except NodeNotFound:
+        return None
+    except HyperslabError:  # damage in one array never keeps the others from being read by position
+        return None
+    return spec if isinstance(spec, ArraySpec) else None
+
+
+def _index(session: Session, place: str, spec: ArraySpec) -> Index:
+    cells = Cells(spec, session.reader.chunks(place), session.settings, None, place, session.url)
+    values = np.asarray(cells.read(select((), spec.shape)))
+    calendar = spec.attrs.get("calendar")
+    time = cf_time(values, spec.units, str(calendar) if calendar is not None else None) if spec.units else None
+    return time or Coordinate(values)

@@ -1,0 +1,115 @@
+"""Views of an array: other index dialects (``oindex``, ``vindex``), and lazy ones that compose before anything is read."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from hyperslab.array.cells import Cells
+from hyperslab.array.plan import ReadPlan
+from hyperslab.selection.compose import compose
+from hyperslab.selection.positional import outer, select, vectorised
+from hyperslab.selection.region import Selection
+
+Dialect = Literal["basic", "outer", "vectorised"]
+
+DIALECTS = {"basic": select, "outer": outer, "vectorised": vectorised}
+
+
+class Indexer:
+    """``array.oindex`` and ``array.vindex``: the same cells under another meaning of the key."""
+
+    def __init__(self, cells: Cells, dialect: Dialect) -> None:
+        self._cells = cells
+        self._select = DIALECTS[dialect]
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._cells.read(self._select(key, self._cells.spec.shape))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._cells.write(self._select(key, self._cells.spec.shape), value)
+
+
+class Lazy:
+    """``array.lazy``: ``array.lazy[key]`` is a :class:`View`; nothing is read."""
+
+    def __init__(self, cells: Cells) -> None:
+        self._cells = cells
+
+    def __getitem__(self, key: Any) -> View:
+        return View(self._cells, select(key, self._cells.spec.shape))
+
+
+class View:
+    """A part of an array that is not yet read; a view of a view is still one plan."""
+
+    def __init__(self, cells: Cells, selection: Selection) -> None:
+        self._cells = cells
+        self._selection = selection
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the part."""
+        return self._selection.shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions of the part."""
+        return len(self._selection.shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the cells."""
+        return self._cells.dtype
+
+    def __getitem__(self, key: Any) -> View:
+        return View(self._cells, compose(self._selection, key, "basic"))
+
+    @property
+    def oindex(self) -> ViewIndexer:
+        """Orthogonal indexing of the view: each key along its own axis."""
+        return ViewIndexer(self, "outer")
+
+    @property
+    def vindex(self) -> ViewIndexer:
+        """Vectorised indexing of the view: integer arrays run together."""
+        return ViewIndexer(self, "vectorised")
+
+    def compose(self, key: Any, dialect: Dialect) -> View:
+        """The view of this view under ``key``."""
+        return View(self._cells, compose(self._selection, key, dialect))
+
+    def read(self, out: np.ndarray[Any, Any] | None = None) -> Any:
+        """The cells, as a new array or in ``out``."""
+        return self._cells.read(self._selection, out)
+
+    def write(self, value: Any) -> None:
+        """Store ``value``, broadcast to the view's shape."""
+        self._cells.write(self._selection, value)
+
+    def plan(self) -> ReadPlan:
+        """What reading the view would touch."""
+        return self._cells.cost(self._selection)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        return np.asarray(self.read(), dtype)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of an array without dimensions")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"<hyperslab View of /{self._cells.node} {self.shape} {self.dtype}>"
+
+
+class ViewIndexer:
+    """``view.oindex`` and ``view.vindex``."""
+
+    def __init__(self, view: View, dialect: Dialect) -> None:
+        self._view = view
+        self._dialect: Dialect = dialect
+
+    def __getitem__(self, key: Any) -> View:
+        return self._view.compose(key, self._dialect)

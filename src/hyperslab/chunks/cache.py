@@ -1,0 +1,52 @@
+"""Decoded chunks kept in memory, bounded by bytes. An entry is served only while the stored chunk is the same one."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+
+Block = np.ndarray[Any, Any]
+
+
+class BlockCache:
+    """Least recently used blocks under hashable names, each with the stamp of the stored bytes that it came from."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.nbytes = 0
+        self._lock = threading.Lock()
+        self._blocks: OrderedDict[Hashable, tuple[Any, Block]] = OrderedDict()
+
+    def get(self, name: Hashable, stamp: Any) -> Block | None:
+        """The block under ``name`` if it was made from the version ``stamp``."""
+        entry = self._blocks.get(name)
+        if entry is None:
+            return None
+        with self._lock:
+            if name in self._blocks:
+                if entry[0] == stamp:
+                    self._blocks.move_to_end(name)
+                    return entry[1]
+                self._drop(name)
+        return None
+
+    def put(self, name: Hashable, stamp: Any, block: Block) -> None:
+        """Remember a block (read-only from now on); the oldest ones make room."""
+        if block.nbytes > self.limit:
+            return
+        block.flags.writeable = False
+        with self._lock:
+            self._drop(name)
+            self._blocks[name] = (stamp, block)
+            self.nbytes += block.nbytes
+            while self.nbytes > self.limit:
+                self._drop(next(iter(self._blocks)))
+
+    def _drop(self, name: Hashable) -> None:
+        entry = self._blocks.pop(name, None)
+        if entry is not None:
+            self.nbytes -= entry[1].nbytes

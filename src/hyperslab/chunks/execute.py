@@ -1,0 +1,215 @@
+"""Do what a plan says: read chunks into a result, write values into chunks, by threads over batches of pieces.
+
+A chunk that is wanted whole and lies contiguous in the result is decoded straight into it; any other into one scratch
+block per batch, then copied. A written chunk that is covered whole is not read first. Every write holds the locks of
+its batch's chunks, so that no other writer's cells are lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from itertools import groupby, islice
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from hyperslab.chunks.cache import BlockCache
+from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.chunks.memory import require
+from hyperslab.chunks.plan import Piece, Plan
+from hyperslab.chunks.pool import each_batch
+from hyperslab.chunks.settings import DEFAULTS, MEBIBYTE, Settings
+from hyperslab.chunks.source import Block, ChunkSource, ReadsInto
+
+_SERIAL = MEBIBYTE // 2  # decoded bytes below which starting threads costs more than it saves
+_BATCH = 16 * MEBIBYTE  # decoded bytes that one thread takes at a time when writing
+_MOST = 64  # chunks that one thread takes at a time
+
+
+def read(
+    source: ChunkSource,
+    plan: Plan,
+    out: Block,
+    fill: Block,
+    settings: Settings = DEFAULTS,
+    cache: BlockCache | None = None,
+) -> None:
+    """Put the plan's cells into ``out`` (of the plan's shape); chunks that were never written give ``fill`` (0-d)."""
+    pieces = len(plan)
+    if not pieces:
+        return
+    require(chunk_bytes(plan, out.dtype), settings.memory_limit)
+    reader = _BatchReader(source, plan, out, fill, cache)
+    workers = min(settings.threads, pieces) if out.nbytes * 4 > _SERIAL or pieces > _MOST else 1
+    if workers == 1 and plan.grid.outer is None:
+        reader.read_batch(plan)
+        return
+    size = max(1, min(_MOST, -(-pieces // (4 * workers))))
+    each_batch(reader.read_batch, batches(plan, plan.grid, size, _MOST), workers)
+
+
+class _BatchReader:
+    """Reads batches of pieces into one result; several threads may call it."""
+
+    def __init__(self, source: ChunkSource, plan: Plan, out: Block, fill: Block, cache: BlockCache | None) -> None:
+        self.source = source
+        self.fetch = getattr(source, "fetch", None)  # getattr: isinstance of a Protocol costs dozens of calls
+        self.into: ReadsInto = source if hasattr(source, "read_into") else _Copying(source)
+        self.plan = plan
+        self.out = out
+        self.fill = fill
+        self.stamp = getattr(source, "stamp", None) if cache is not None and cache.limit else None
+        self.cache = cache
+
+    def read_batch(self, pieces: Any) -> None:
+        """Read every piece, in the calling thread."""
+        into = self.into
+        if self.fetch is not None:
+            pieces = list(pieces)
+            into = self.fetch([piece.coords for piece in pieces])
+        out, grid, fill = self.out, self.plan.grid, self.fill
+        fixed, basic = grid.fixed, self.plan.basic
+        scratch: Block | None = None
+        for coords, within, target, whole in pieces:
+            shape = fixed or grid.chunk_shape(coords)
+            if whole and basic:
+                view = out[target]
+                if view.shape == shape and view.flags.c_contiguous:
+                    if not into.read_into(coords, view):
+                        view[...] = fill
+                    continue
+            elif self.stamp is not None:
+                out[target] = self._ordered(self._through_cache(self.stamp, into, coords, shape))[within]
+                continue
+            if scratch is None or scratch.shape != shape:
+                scratch = np.empty(shape, out.dtype)
+            if into.read_into(coords, scratch):
+                out[target] = self._ordered(scratch)[within]
+            else:
+                out[target] = fill
+
+    def _through_cache(
+        self, stamp_of: Callable[[Coords], Any], into: ReadsInto, coords: Coords, shape: tuple[int, ...]
+    ) -> Block:
+        stamp = stamp_of(coords)
+        cache: Any = self.cache
+        block: Block | None = cache.get((self.source, coords), stamp) if stamp is not None else None
+        if block is None:
+            block = np.empty(shape, self.out.dtype)
+            if not into.read_into(coords, block):
+                block[...] = self.fill
+            elif stamp is not None and not block.dtype.hasobject:
+                cache.put((self.source, coords), stamp, block)
+        return block
+
+    def _ordered(self, block: Block) -> Block:
+        order = self.plan.order
+        return block if order is None else block.transpose(order)
+
+
+class _Copying:
+    """``read_into`` for a source that only has ``read``."""
+
+    def __init__(self, source: ChunkSource) -> None:
+        self._source = source
+
+    def read_into(self, coords: Coords, out: Block) -> bool:
+        block = self._source.read(coords)
+        if block is not None:
+            out[...] = block
+        return block is not None
+
+
+def write(
+    source: ChunkSource,
+    plan: Plan,
+    values: Block,
+    fill: Block,
+    settings: Settings = DEFAULTS,
+    fields: Any = None,
+) -> None:
+    """Put ``values`` (of the plan's shape) into the plan's chunks; ``fill`` (0-d) pads what they do not cover.
+
+    ``fields``: the field, or fields, of a structured dtype that the values are for; the others keep what they hold.
+    """
+    pieces = len(plan)
+    if not pieces:
+        return
+    nbytes = chunk_bytes(plan, fill.dtype)
+    require(nbytes, settings.memory_limit)
+    size = max(1, min(_MOST, _BATCH // nbytes))
+    work = _writer(source, plan, values, fill, settings, fields)
+    workers = min(settings.threads, -(-pieces // size)) if nbytes * pieces > _SERIAL else 1
+    each_batch(work, batches(plan, plan.grid, size, pieces), workers)
+
+
+def _writer(
+    source: ChunkSource, plan: Plan, values: Block, fill: Block, settings: Settings, fields: Any
+) -> Callable[[Sequence[Piece]], None]:
+    lock = getattr(source, "lock", _unlocked)
+    write_many = getattr(source, "write_many", None)
+
+    def work(pieces: Sequence[Piece]) -> None:
+        with lock([piece.coords for piece in pieces], settings.lock_timeout):
+            pairs = ((piece.coords, _new_block(source, plan, piece, values, fill, fields)) for piece in pieces)
+            if write_many is not None:
+                write_many(pairs, durable=settings.durable)
+            else:
+                for coords, block in pairs:
+                    source.write(coords, block)
+
+    return work
+
+
+def _unlocked(coords: Any, timeout: float | None) -> Any:
+    return nullcontext()
+
+
+def _new_block(source: ChunkSource, plan: Plan, piece: Piece, values: Block, fill: Block, fields: Any) -> Block:
+    """The chunk as it will be: the values alone where they cover it, else put over what is there."""
+    shape = plan.grid.chunk_shape(piece.coords)
+    part: Block = values[piece.out]
+    whole = piece.whole and fields is None
+    if whole and part.shape == shape:
+        return part if part.flags.c_contiguous else np.ascontiguousarray(part).reshape(shape)
+    block = None if whole else source.read(piece.coords)
+    if block is None:
+        block = np.full(shape, fill, fill.dtype)
+    elif not block.flags.writeable:
+        block = block.copy()
+    target = block if fields is None else block[fields]
+    (target if plan.order is None else target.transpose(plan.order))[piece.within] = part
+    return block
+
+
+def batches(plan: Plan, grid: Grid, size: int, most: int) -> Iterator[Sequence[Piece]]:
+    """The plan's pieces by ``size``; with an outer grid up to ``most`` at a time, never of two outer chunks."""
+    pieces = iter(plan)
+    if grid.outer is None:
+        while batch := list(islice(pieces, size)):
+            yield batch
+        return
+    outer = outer_coords(grid)
+    for _, members in groupby(sorted(plan, key=outer), key=outer):
+        while batch := list(islice(members, most)):
+            yield batch
+
+
+def outer_coords(grid: Grid) -> Callable[[Any], Coords]:
+    """A function that tells a piece's outer chunk, for a grid whose cells an outer grid groups by fixed numbers."""
+    if grid.outer is None:
+        raise ValueError("the grid has no outer one")
+    cuts = list(zip(grid.axes, grid.outer.axes, strict=True))
+
+    def find(piece: Any) -> Coords:
+        return tuple([outer.find(inner.start(i)) for (inner, outer), i in zip(cuts, piece[0], strict=True)])
+
+    return find
+
+
+def chunk_bytes(plan: Plan, dtype: np.dtype[Any]) -> int:
+    """Decoded bytes of the plan's first chunk (of each chunk where the grid is fixed); at least 1."""
+    shape = plan.grid.fixed or plan.grid.chunk_shape((0,) * len(plan.grid.axes))
+    return max(1, dtype.itemsize * prod(shape))

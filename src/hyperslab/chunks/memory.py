@@ -1,0 +1,37 @@
+"""Memory known before allocation: refuse a result that cannot fit, instead of dying of it."""
+
+from __future__ import annotations
+
+import contextlib
+
+import numpy as np
+
+from hyperslab.errors import MemoryLimit
+
+_SMALL = 32 << 20  # results below this are not worth asking the system about
+
+
+def require(nbytes: int, limit: int | None) -> None:
+    """Raise :class:`MemoryLimit` unless ``nbytes`` fit below ``limit`` (None: the memory that is available)."""
+    if limit is None and nbytes <= _SMALL:
+        return
+    allowed = available() if limit is None else limit
+    if nbytes > allowed:
+        raise MemoryLimit(
+            f"this needs {nbytes:,} bytes and {allowed:,} are allowed",
+            remedy="select less at a time, or open with a larger memory_limit=",
+        )
+
+
+def available() -> int:
+    """Bytes that can be allocated now: what the kernel calls available, or the limit of the address space."""
+    free = [int(np.iinfo(np.int64).max)]
+    with contextlib.suppress(OSError, ValueError, StopIteration), open("/proc/meminfo") as lines:
+        free.append(next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")))
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if soft != resource.RLIM_INFINITY:
+            free.append(soft)
+    return min(free)

@@ -1,0 +1,218 @@
+"""region x grid -> pieces: which chunks a region touches, which cells of each, and where they go. Integers only.
+
+Each axis is cut on its own into entries ``(chunk index, cells within the chunk, cells of the result, whole)``; the
+pieces are the product of the entries. Axes that run together (vectorised indexing) are cut as one: their points are
+sorted by chunk. Cells within a chunk are always taken in ascending order, so that a negative step turns the result and
+a whole chunk is decoded straight into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain, product
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hyperslab.chunks.grid import Axis, Coords, FixedAxis, Grid
+from hyperslab.selection.region import Points, Range, Region
+
+Array = np.ndarray[Any, Any]
+Index = tuple[Any, ...]
+Entry = tuple[Any, Any, Any, bool]
+
+_SCALAR: Index = (Ellipsis,)
+
+
+class Piece(NamedTuple):
+    """The part of one chunk that a region touches."""
+
+    coords: Coords
+    within: Index
+    """Index into the chunk (with its axes in the plan's ``order``)."""
+    out: Index
+    """Index into the canonical result."""
+    whole: bool
+    """Every cell of the chunk that lies in the array is touched, once and in order: a write need not read it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a region costs, before anything runs: iterate to get its pieces, one for each chunk touched."""
+
+    shape: tuple[int, ...]
+    """The canonical shape of the result."""
+    grid: Grid
+    groups: tuple[list[Entry], ...]
+    """Entries to be multiplied: one list per axis, the first for all coupled axes."""
+    order: tuple[int, ...] | None
+    """How a chunk's axes are put before ``within`` is applied (coupled axes first); None: as they are."""
+    basic: bool
+    """All indices are slices."""
+
+    def __len__(self) -> int:
+        return prod(map(len, self.groups)) if 0 not in self.shape else 0
+
+    @property
+    def size(self) -> int:
+        """Cells of the result."""
+        return prod(self.shape)
+
+    def __iter__(self) -> Iterator[Piece]:
+        if 0 in self.shape:
+            return
+        if not self.groups:
+            yield Piece((), _SCALAR, _SCALAR, True)
+        elif self.order is None:
+            for entries in product(*self.groups):
+                coords, within, out, whole = zip(*entries, strict=False)
+                yield Piece(coords, within, out, False not in whole)
+        else:
+            yield from self._coupled_pieces(self.order)
+
+    def _coupled_pieces(self, order: tuple[int, ...]) -> Iterator[Piece]:
+        places = [order.index(axis) for axis in range(len(order))]
+        for entries in product(*self.groups):
+            first, *rest = entries
+            coords = (*first[0], *(entry[0] for entry in rest))
+            within = (*first[1], *(entry[1] for entry in rest))
+            out = (first[2], *(entry[2] for entry in rest))
+            yield Piece(tuple(coords[place] for place in places), within, out, False)
+
+
+def make_plan(region: Region, grid: Grid) -> Plan:
+    """The plan of ``region`` over ``grid`` (both of the array's rank)."""
+    shape = region.shape
+    if 0 in shape:
+        return Plan(shape, grid, (), None, True)
+    if region.coupled:
+        return _coupled_plan(region, grid, shape)
+    groups = []
+    points = 0
+    for axis, cut in zip(region.axes, grid.axes, strict=True):
+        if isinstance(axis, Range):
+            groups.append(_range_entries(axis, cut))
+        else:
+            groups.append(_points_entries(axis, cut))
+            points += 1
+    if points > 1:
+        groups = [_open_mesh(group, i, len(groups)) for i, group in enumerate(groups)]
+    return Plan(shape, grid, tuple(groups), None, not points)
+
+
+def _range_entries(axis: Range, cut: Axis) -> list[Entry]:
+    """One entry per chunk that a range touches, in ascending order of chunks."""
+    step, count = axis.step, axis.count
+    turned = step < 0
+    low = axis.start + (count - 1) * step if turned else axis.start
+    step = -step if turned else step
+    if step == 1 and isinstance(cut, FixedAxis):
+        return _dense_entries(low, count, turned, cut)
+    last = low + (count - 1) * step
+    entries: list[Entry] = []
+    position = low
+    while position <= last:
+        index = cut.find(position)
+        start, size = cut.start(index), cut.size_of(index)
+        stop = min(start + size, last + 1, cut.length)
+        taken = -(-(stop - position) // step)
+        done = (position - low) // step
+        within = slice(position - start, position - start + (taken - 1) * step + 1, step)
+        whole = step == 1 and taken == min(size, cut.length - start)
+        entries.append((index, within, _out_slice(done, taken, count, turned), whole))
+        position += taken * step
+    return entries
+
+
+def _dense_entries(low: int, count: int, turned: bool, cut: FixedAxis) -> list[Entry]:
+    """The commonest case: every position of a span, over chunks of one size."""
+    size, length, high = cut.size, cut.length, low + count
+    entries: list[Entry] = []
+    for index in range(low // size, (high - 1) // size + 1):
+        start = index * size
+        begin, end = max(start, low), min(start + size, high)
+        out = _out_slice(begin - low, end - begin, count, True) if turned else slice(begin - low, end - low)
+        whole = begin == start and end == min(start + size, length)
+        entries.append((index, slice(begin - start, end - start), out, whole))
+    return entries
+
+
+def _out_slice(done: int, taken: int, count: int, turned: bool) -> slice:
+    """Where ``taken`` cells go after ``done`` others; from the back when the result is turned."""
+    if not turned:
+        return slice(done, done + taken)
+    stop = count - 1 - done - taken
+    return slice(count - 1 - done, stop if stop >= 0 else None, -1)
+
+
+def _points_entries(axis: Points, cut: Axis) -> list[Entry]:
+    """One entry per chunk that holds some of the points; the order of the points is kept within each."""
+    indices = cut.find_many(axis.positions)
+    entries: list[Entry] = []
+    for index, members in _runs(indices):
+        within = axis.positions[members] - cut.start(index)
+        entries.append((index, within, members, False))
+    return entries
+
+
+def _runs(keys: Array) -> Iterator[tuple[int, Array]]:
+    """Each distinct key with the places where it stands, in order."""
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    edges = np.flatnonzero(np.diff(ordered)) + 1
+    starts = np.concatenate(([0], edges))
+    for start, members in zip(starts.tolist(), np.split(order, edges), strict=True):
+        yield int(ordered[start]), members
+
+
+def _open_mesh(group: list[Entry], axis: int, ndim: int) -> list[Entry]:
+    """Indices as arrays that broadcast against those of the other axes (``np.ix_``)."""
+    return [(i, _along(within, axis, ndim), _along(out, axis, ndim), whole) for i, within, out, whole in group]
+
+
+def _along(index: Any, axis: int, ndim: int) -> Array:
+    """A slice or 1-D array as an integer array of length > 1 along one of ``ndim`` axes only."""
+    if isinstance(index, slice):
+        step = index.step or 1
+        stop = -1 if index.stop is None and step < 0 else index.stop
+        index = np.arange(index.start, stop, step)
+    shape = [1] * ndim
+    shape[axis] = -1
+    return np.asarray(index).reshape(shape)
+
+
+def _coupled_plan(region: Region, grid: Grid, shape: tuple[int, ...]) -> Plan:
+    coupled = region.coupled
+    others = [i for i in range(len(region.axes)) if i not in coupled]
+    groups = [_coupled_entries([region.axes[i] for i in coupled], [grid.axes[i] for i in coupled])]
+    mesh = any(isinstance(region.axes[i], Points) for i in others)
+    for axis in others:
+        part, cut = region.axes[axis], grid.axes[axis]
+        groups.append(_range_entries(part, cut) if isinstance(part, Range) else _points_entries(part, cut))
+    if mesh:
+        ndim = 1 + len(others)
+        first = [
+            (i, tuple(_along(w, 0, ndim) for w in within), _along(out, 0, ndim), f) for i, within, out, f in groups[0]
+        ]
+        groups = [first, *(_open_mesh(group, i + 1, ndim) for i, group in enumerate(groups[1:]))]
+    return Plan(shape, grid, tuple(groups), tuple(chain(coupled, others)), False)
+
+
+def _coupled_entries(axes: list[Any], cuts: list[Axis]) -> list[Entry]:
+    """One entry per chunk tuple that holds some of the points: (indices, one array within per axis, out, False)."""
+    indices = [cut.find_many(axis.positions) for axis, cut in zip(axes, cuts, strict=True)]
+    counts = tuple(cut.count for cut in cuts)
+    keys = np.ravel_multi_index(indices, counts) if prod(counts) < 2**62 else _dense_keys(indices)
+    entries: list[Entry] = []
+    for _, members in _runs(keys):
+        place = tuple(int(index[members[0]]) for index in indices)
+        within = tuple(axis.positions[members] - cut.start(i) for axis, cut, i in zip(axes, cuts, place, strict=True))
+        entries.append((place, within, members, False))
+    return entries
+
+
+def _dense_keys(indices: list[Array]) -> Array:
+    """One small integer per distinct tuple of chunk indices, where their product overflows."""
+    return np.unique(np.stack(indices), axis=1, return_inverse=True)[1].reshape(-1)

@@ -1,0 +1,93 @@
+"""The index of a shard: for each inner chunk where it lies, as (offset, length); Zarr v3 ``sharding_indexed``.
+
+The index is an array of uint64 of shape ``(*counts, 2)`` under a codec chain of fixed size, at the start or the end of
+the shard. Both numbers 2^64 - 1 mean that the inner chunk was never written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any, Literal
+
+import numpy as np
+
+from hyperslab.codecs.base import Buffer, Cells
+from hyperslab.codecs.chain import Chain, build_chain
+from hyperslab.errors import CorruptChunk, FormatError
+from hyperslab.model.spec import Codec
+
+MISSING = 2**64 - 1
+Entries = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class ShardIndex:
+    """How the index of each shard of an array is stored: chunks per axis, codecs and place."""
+
+    counts: tuple[int, ...]
+    codecs: tuple[Codec, ...]
+    location: Literal["start", "end"] = "end"
+
+    @classmethod
+    def of(cls, counts: tuple[int, ...], codecs: Sequence[Codec], location: str) -> ShardIndex:
+        """A checked index; FormatError when its codecs give no fixed size or the location is unknown."""
+        if location not in ("start", "end"):
+            raise FormatError(f"index_location {location!r}", remedy="it is 'start' or 'end'")
+        index = cls(counts, tuple(codecs), "start" if location == "start" else "end")
+        if index.chain.size is None:
+            raise FormatError("the codecs of a shard's index must give a fixed size")
+        return index
+
+    @property
+    def size(self) -> int:
+        """Inner chunks in a shard."""
+        return prod(self.counts)
+
+    @cached_property
+    def chain(self) -> Chain:
+        """The codecs of the index."""
+        return build_chain(self.codecs, Cells(np.dtype("<u8"), (*self.counts, 2), 0))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the encoded index."""
+        return self.chain.size or 0
+
+    def parse(self, data: Buffer, total: int | None = None) -> Entries:
+        """The entries of an encoded index; with ``total``, the shard's length, every range is checked to lie in it."""
+        entries: Entries = self.chain.decode(data)
+        if total is not None:
+            self._check(entries, total)
+        return entries
+
+    def find(self, shard: Buffer) -> Entries:
+        """The checked entries of a whole shard."""
+        total, size = len(shard), self.nbytes
+        if total < size:
+            raise CorruptChunk("the shard is shorter than its index", expected=f"at least {size} bytes", found=total)
+        view = memoryview(shard)
+        return self.parse(view[:size] if self.location == "start" else view[total - size :], total)
+
+    def render(self, entries: Entries) -> Buffer:
+        """The encoded index."""
+        return self.chain.encode(entries)
+
+    def empty(self) -> Entries:
+        """Entries of a shard of which nothing is written."""
+        return np.full((*self.counts, 2), MISSING, np.dtype("<u8"))
+
+    def _check(self, entries: Entries, total: int) -> None:
+        offsets, lengths = entries[..., 0], entries[..., 1]
+        written = ~((offsets == MISSING) & (lengths == MISSING))
+        limit = np.uint64(total)
+        bad = written & ((offsets > limit) | (lengths > limit - np.minimum(offsets, limit)))
+        if bad.any():
+            place = tuple(int(i) for i in np.argwhere(bad)[0])
+            raise CorruptChunk(
+                f"inner chunk {place} lies outside its shard",
+                expected=f"a range within {total} bytes",
+                found=tuple(int(number) for number in entries[place]),
+            )

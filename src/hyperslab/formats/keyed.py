@@ -1,0 +1,119 @@
+"""Chunks under keys of a store: what Zarr-like formats hand their arrays to, in place of a source of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+
+from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.chunks.settings import Settings
+from hyperslab.chunks.source import Block, ChunkSource
+from hyperslab.codecs.base import Cells
+from hyperslab.codecs.chain import Chain, build_chain
+from hyperslab.errors import HyperslabError, Unsupported
+from hyperslab.formats.keys import ChunkKeys, KeyOf, fill_bytes, is_all
+from hyperslab.formats.sharded import ShardedChunks
+from hyperslab.model.spec import ArraySpec
+from hyperslab.stores.base import Store
+
+
+def open_chunks(store: Store, folder: str, key_of: KeyOf, spec: ArraySpec, settings: Settings) -> ChunkSource:
+    """The chunks of the array whose keys are ``folder/`` + ``key_of(coords)``; Unsupported when they cannot be decoded.
+
+    An array whose only codec is ``sharding_indexed`` is cut into the inner chunks; other shards are decoded whole.
+    """
+    if spec.problem is not None:
+        raise Unsupported(spec.problem)
+    keys = ChunkKeys(store, folder, key_of, settings)
+    codecs = spec.codecs
+    grid = Grid.of(spec.shape, spec.chunks)
+    if len(codecs) == 1 and codecs[0].name == "sharding_indexed":
+        return ShardedChunks(keys, spec, grid, codecs[0].config)
+    return KeyedChunks(keys, spec, grid)
+
+
+class KeyedChunks:
+    """One stored object per chunk, under a chain of codecs."""
+
+    def __init__(self, keys: ChunkKeys, spec: ArraySpec, grid: Grid) -> None:
+        self._keys = keys
+        self._grid = grid
+        self._spec = spec
+        self._fill = spec.fill_cell()
+        self._zero = fill_bytes(self._fill)
+        self._chains: dict[tuple[int, ...], Chain] = {}
+        self._chain = self._chain_for(grid.fixed) if grid.fixed is not None else None
+
+    @property
+    def grid(self) -> Grid:
+        """How the array is cut."""
+        return self._grid
+
+    def _chain_for(self, shape: tuple[int, ...]) -> Chain:
+        if shape not in self._chains:
+            cells = Cells(self._spec.dtype, shape, self._spec.fill_value)
+            self._chains[shape] = build_chain(self._spec.codecs, cells)
+        return self._chains[shape]
+
+    def _chain_at(self, coords: Coords) -> Chain:
+        return self._chain or self._chain_for(self._grid.chunk_shape(coords))
+
+    def read_into(self, coords: Coords, out: Block) -> bool:
+        """Decode the chunk into ``out``; False when it was never written."""
+        keys = self._keys
+        key = keys.prefix + keys.key_of(coords)
+        chain = self._chain or self._chain_at(coords)
+        try:
+            data = keys.get(key)
+            if data is None:
+                return False
+            chain.decode_into(data, out)
+        except HyperslabError as error:
+            raise error.locate(url=keys.store.url, key=key) from error.__cause__
+        return True
+
+    def read(self, coords: Coords) -> Block | None:
+        """The decoded chunk in memory of its own, or None when it was never written."""
+        block = np.empty(self._grid.chunk_shape(coords), self._spec.numpy_dtype)
+        return block if self.read_into(coords, block) else None
+
+    def write(self, coords: Coords, block: Block) -> None:
+        """Store one chunk."""
+        self.write_many([(coords, block)], durable=self._keys.settings.durable)
+
+    def write_many(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
+        """Encode and store; a chunk of nothing but fill values is left out where none was stored before."""
+        keys = self._keys
+        encoded = []
+        for coords, block in pairs:
+            key = keys.prefix + keys.key_of(coords)
+            if not (is_all(block, self._zero) and not keys.exists(key)):
+                encoded.append((key, self._chain_at(coords).encode(block)))
+        keys.put_many(encoded, durable)
+
+    def erase(self, coords: Coords) -> None:
+        """Forget the chunk."""
+        self._keys.store.delete(self._keys.prefix + self._keys.key_of(coords))
+
+    def stamp(self, coords: Coords) -> Any:
+        """What identifies the stored version."""
+        return self._keys.stamp(self._keys.prefix + self._keys.key_of(coords))
+
+    def stored(self) -> Iterator[Coords]:
+        """The coordinates of every chunk that is stored, in the order of their keys."""
+        return self._keys.stored(len(self._grid.axes))
+
+    def nbytes_stored(self) -> int:
+        """Bytes that all chunks take."""
+        return self.stored_sizes(self.stored())
+
+    def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
+        """Hold these chunks against other writers."""
+        return self._keys.lock(coords, timeout)
+
+    def stored_sizes(self, coords: Iterable[Coords]) -> int:
+        """Bytes that these chunks take."""
+        return self._keys.stored_sizes(self._keys.prefix + self._keys.key_of(place) for place in coords)

@@ -1,0 +1,110 @@
+"""Where one array's chunks lie in a store: the key rule, the locks that guard the keys, the group commit."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from hyperslab.chunks.grid import Coords
+from hyperslab.chunks.settings import Settings
+from hyperslab.chunks.source import Block
+from hyperslab.errors import ReadOnly
+from hyperslab.stores.base import Store
+
+KeyOf = Callable[[Coords], str]
+
+_NUMBERS = re.compile(r"(?:0|[1-9][0-9]{0,18})(?![0-9])")
+
+
+class ChunkKeys:
+    """Where one array's chunks lie: its store, folder and key rule, with the locks that guard them."""
+
+    def __init__(self, store: Store, folder: str, key_of: KeyOf, settings: Settings) -> None:
+        self.store: Any = store
+        self.folder = folder
+        self.prefix = f"{folder}/" if folder else ""
+        self.key_of = key_of
+        self.settings = settings
+        self.scratch = threading.local()
+
+    def buffer(self) -> bytearray:
+        """The calling thread's buffer for stored bytes, reused from chunk to chunk."""
+        try:
+            return self.scratch.buffer  # type: ignore[no-any-return]
+        except AttributeError:
+            self.scratch.buffer = bytearray()
+            return self.scratch.buffer  # type: ignore[no-any-return]
+
+    def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
+        """Hold the chunks' byte ranges; a range follows from the key alone, so it stays when the array grows."""
+        if not hasattr(self.store, "lock_chunks"):
+            return nullcontext()
+        slots = sorted({crc32(self.key_of(place).encode()) for place in coords})
+        lock: AbstractContextManager[None] = self.store.lock_chunks(self.folder, slots, timeout)
+        return lock
+
+    def get(self, key: str) -> Any:
+        """The whole stored value, in the calling thread's buffer where the store can; None when missing."""
+        if hasattr(self.store, "get_into"):
+            return self.store.get_into(key, self.buffer())
+        return self.store.get(key)
+
+    def stamp(self, key: str) -> Any:
+        """What identifies the stored version; None when missing or when the store cannot tell."""
+        stamp = getattr(self.store, "stamp", None)
+        return stamp(key) if stamp else None
+
+    def size(self, key: str) -> int | None:
+        """Bytes stored under the key; None when missing."""
+        if hasattr(self.store, "size"):
+            return self.store.size(key)  # type: ignore[no-any-return]
+        value = self.store.get(key)
+        return None if value is None else len(value)
+
+    def put_many(self, pairs: Sequence[tuple[str, Any]], durable: bool) -> None:
+        """Store encoded chunks by one group commit where the store has it."""
+        if self.store.read_only:
+            raise ReadOnly("the store is read-only", url=self.store.url, remedy="open it with mode='r+'")
+        if hasattr(self.store, "put_many"):
+            self.store.put_many(pairs, durable=durable)
+            return
+        for key, value in pairs:
+            self.store.put(key, value, durable=durable)
+
+    def stored_sizes(self, keys: Iterable[str]) -> int:
+        """Bytes stored under the keys."""
+        return sum(self.size(key) or 0 for key in keys)
+
+    def stored(self, ndim: int) -> Iterator[Coords]:
+        """The coordinates whose keys are in the store: the numbers at the end of each key, if the key rule agrees."""
+        for key in self.store.list(self.folder):
+            tail = key[len(self.prefix) :]
+            numbers = tuple(map(int, _NUMBERS.findall(tail)))
+            coords = numbers[len(numbers) - ndim :]
+            if len(numbers) >= ndim and self.key_of(coords) == tail:
+                yield coords
+
+    def exists(self, key: str) -> bool:
+        """Whether something is stored under the key."""
+        return self.size(key) is not None
+
+
+def fill_bytes(cell: Block) -> np.ndarray[Any, Any] | None:
+    """The bytes of one fill cell (0-d); None for cells that are no plain bytes."""
+    if cell.dtype.hasobject or cell.dtype.kind == "T" or not cell.dtype.itemsize:
+        return None
+    return cell.reshape(1).view(np.uint8)
+
+
+def is_all(block: Block, cell: np.ndarray[Any, Any] | None) -> bool:
+    """Whether every cell of a contiguous ``block`` has the bytes ``cell`` (so that -0.0 is not 0.0, and NaN is NaN)."""
+    if cell is None or not block.size:
+        return False
+    raw = block.reshape(-1).view(np.uint8).reshape(-1, cell.size)
+    return bool((raw[0] == cell).all() and (raw[-1] == cell).all() and (raw == cell).all())

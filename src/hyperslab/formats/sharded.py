@@ -1,0 +1,239 @@
+"""Chunks inside shards (Zarr v3 ``sharding_indexed``): one stored object holds many chunks and an index of their places.
+
+A read fetches the index and the ranges that it needs, or the whole shard when most of it is wanted. A write replaces
+the touched inner chunks and copies the others as they are stored, without decoding them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.chunks.pool import each_batch
+from hyperslab.chunks.source import Block
+from hyperslab.codecs.base import Cells
+from hyperslab.codecs.chain import Chain, build_chain
+from hyperslab.codecs.shard_index import MISSING, Entries, ShardIndex
+from hyperslab.errors import Conflict, FormatError, HyperslabError
+from hyperslab.formats.keys import ChunkKeys, fill_bytes, is_all
+from hyperslab.model.spec import ArraySpec
+
+_TRIES = 20  # a shard replaced this often while its parts are fetched has a writer that never rests
+_PARALLEL = 8  # inner chunks in one write from which threads encode them
+
+Part = memoryview | bytes | None
+
+
+class Fetched:
+    """Stored inner chunks of one shard, to be decoded."""
+
+    def __init__(self, chain: Chain, parts: Mapping[Coords, Part], url: str, key: str) -> None:
+        self._chain = chain
+        self._parts = parts
+        self._url = url
+        self._key = key
+
+    def read_into(self, coords: Coords, out: Block) -> bool:
+        """Decode the chunk into ``out``; False when it was never written."""
+        part = self._parts[coords]
+        if part is None:
+            return False
+        try:
+            self._chain.decode_into(part, out)
+        except HyperslabError as error:
+            raise error.locate(url=self._url, key=f"{self._key} inner chunk {coords}") from error.__cause__
+        return True
+
+
+class ShardedChunks:
+    """The inner chunks of an array of shards."""
+
+    def __init__(self, keys: ChunkKeys, spec: ArraySpec, outer: Grid, config: Mapping[str, Any]) -> None:
+        inner = tuple(int(size) for size in config["chunk_shape"])
+        shard = outer.fixed
+        if shard is None or len(inner) != len(shard) or any(a % b for a, b in zip(shard, inner, strict=True)):
+            raise FormatError(f"shards of {shard} are no whole numbers of chunks of {inner}")
+        self._keys = keys
+        self._spec = spec
+        self._grid = Grid.of(spec.shape, inner, outer)
+        self._zero = fill_bytes(spec.fill_cell())
+        self._chain = build_chain(config["codecs"], Cells(spec.dtype, inner, spec.fill_value))
+        counts = tuple(a // b for a, b in zip(shard, inner, strict=True))
+        self._index = ShardIndex.of(counts, config["index_codecs"], config.get("index_location", "end"))
+        self._counts = np.array(counts, np.int64)
+        self._entries: dict[str, tuple[Any, Entries]] = {}
+
+    @property
+    def grid(self) -> Grid:
+        """How the array is cut: the inner chunks, with the shards as the outer grid."""
+        return self._grid
+
+    def _place(self, coords: Coords) -> Coords:
+        """The shard that holds an inner chunk."""
+        return tuple([i // n for i, n in zip(coords, self._index.counts, strict=True)])
+
+    def _locate(self, coords: Sequence[Coords]) -> tuple[str, tuple[Block, ...]]:
+        """The key of the shard of these inner chunks, and their places in its index (an array per axis)."""
+        local = np.array(coords, np.int64).reshape(len(coords), -1) % self._counts
+        return self._key(self._place(coords[0])), tuple(local.T)
+
+    def _key(self, place: Coords) -> str:
+        return self._keys.prefix + self._keys.key_of(place)
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def fetch(self, coords: Sequence[Coords]) -> Fetched:
+        """Get what is stored of these chunks of one shard: by ranges, or the shard whole when most of it is wanted."""
+        key, local = self._locate(coords)
+        try:
+            if 2 * len(coords) >= self._index.size:
+                parts = self._from_whole(key, local)
+            else:
+                parts = self._from_ranges(key, local)
+        except HyperslabError as error:
+            raise error.locate(url=self._keys.store.url, key=key) from error.__cause__
+        return Fetched(self._chain, dict(zip(coords, parts, strict=True)), self._keys.store.url, key)
+
+    def _from_whole(self, key: str, local: tuple[Block, ...]) -> list[Part]:
+        data = self._keys.get(key)
+        if data is None:
+            return [None] * len(local[0]) if local else [None]
+        return _cut(memoryview(data), self._index.find(data)[local].reshape(-1, 2))
+
+    def _from_ranges(self, key: str, local: tuple[Block, ...]) -> list[Part]:
+        """Index and ranges of one version of the shard: its stamp is the same before and after."""
+        for _ in range(_TRIES):
+            stamp = self._keys.stamp(key)
+            entries = self._read_index(key, stamp)
+            if entries is None:
+                return [None] * len(local[0])
+            wanted = entries[local]
+            found = self._keys.store.get_ranges(key, [_span(entry) for entry in wanted.tolist() if entry[0] != MISSING])
+            if found is not None and (stamp is None or self._keys.stamp(key) == stamp):
+                rest = iter(found)
+                return [None if entry[0] == MISSING else next(rest) for entry in wanted.tolist()]
+        raise Conflict("the shard is being replaced all the time", remedy="try again")
+
+    def _read_index(self, key: str, stamp: Any) -> Entries | None:
+        known = self._entries.get(key)
+        if known is not None and stamp is not None and known[0] == stamp:
+            return known[1]
+        total = self._keys.size(key)
+        if total is None:
+            return None
+        size = self._index.nbytes
+        span = (0, size) if self._index.location == "start" else (max(total - size, 0), total)
+        found = self._keys.store.get_ranges(key, [span])
+        if found is None:
+            return None
+        entries = self._index.parse(found[0], total)
+        if len(self._entries) * entries.nbytes > _INDEX_BYTES:
+            self._entries.clear()
+        self._entries[key] = (stamp, entries)
+        return entries
+
+    def read(self, coords: Coords) -> Block | None:
+        """The decoded chunk in memory of its own, or None when it was never written."""
+        block = np.empty(self._grid.chunk_shape(coords), self._spec.numpy_dtype)
+        return block if self.read_into(coords, block) else None
+
+    def read_into(self, coords: Coords, out: Block) -> bool:
+        """Decode the chunk into ``out``; False when it was never written."""
+        return self.fetch([coords]).read_into(coords, out)
+
+    # -- writing ----------------------------------------------------------------------------------------------------
+
+    def write(self, coords: Coords, block: Block) -> None:
+        """Store one inner chunk; the others of its shard are kept as they are stored."""
+        self.write_many([(coords, block)], durable=self._keys.settings.durable)
+
+    def write_many(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
+        """Replace inner chunks of one shard by one write; those of nothing but fill values are left out."""
+        blocks = list(pairs)
+        encoded: dict[Coords, Any] = {}
+
+        def encode(pair: tuple[Coords, Block]) -> None:
+            coords, block = pair
+            encoded[coords] = None if is_all(block, self._zero) else self._chain.encode(block)
+
+        workers = self._keys.settings.threads if len(blocks) >= _PARALLEL else 1
+        each_batch(encode, blocks, workers)
+        if blocks:
+            self._replace([coords for coords, _ in blocks], [encoded[coords] for coords, _ in blocks], durable)
+
+    def erase(self, coords: Coords) -> None:
+        """Forget one inner chunk."""
+        self._replace([coords], [None], self._keys.settings.durable)
+
+    def _replace(self, coords: Sequence[Coords], values: Sequence[Any], durable: bool) -> None:
+        key, local = self._locate(coords)
+        size = self._index.size
+        old = None if len(coords) == size else self._keys.store.get(key)
+        parts: list[Any] = [None] * size
+        if old is not None:
+            parts = _cut(memoryview(old), self._index.find(old).reshape(-1, 2))
+        places = np.ravel_multi_index(local, self._index.counts).tolist() if local else [0]
+        for place, value in zip(places, values, strict=True):
+            parts[place] = value
+        if old is None and not any(part is not None for part in parts) and not self._keys.exists(key):
+            return
+        self._keys.put_many([(key, self._join(parts))], durable)
+
+    def _join(self, parts: Sequence[Any]) -> bytes:
+        """A shard of these inner chunks, one after another, with its index."""
+        entries = self._index.empty()
+        flat = entries.reshape(-1, 2)
+        offset = self._index.nbytes if self._index.location == "start" else 0
+        written = [(i, part) for i, part in enumerate(parts) if part is not None]
+        for i, part in written:
+            size = memoryview(part).nbytes
+            flat[i] = offset, size
+            offset += size
+        index = self._index.render(entries)
+        chunks = [part for _, part in written]
+        return b"".join([index, *chunks] if self._index.location == "start" else [*chunks, index])
+
+    # -- what is there ----------------------------------------------------------------------------------------------
+
+    def stamp(self, coords: Coords) -> Any:
+        """What identifies the stored version of the chunk's shard."""
+        return self._keys.stamp(self._key(self._place(coords)))
+
+    def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
+        """Hold the shards of these chunks against other writers."""
+        return self._keys.lock({self._place(place) for place in coords}, timeout)
+
+    def stored(self) -> Iterator[Coords]:
+        """The coordinates of every inner chunk that is written."""
+        for place in self._keys.stored(len(self._grid.axes)):
+            entries = self._read_index(self._key(place), None)
+            if entries is None:
+                continue
+            for local in product(*(range(count) for count in self._index.counts)):
+                if int(entries[local][0]) != MISSING:
+                    yield tuple(i * n + j for i, n, j in zip(place, self._index.counts, local, strict=True))
+
+    def nbytes_stored(self) -> int:
+        """Bytes that all shards take."""
+        return self._keys.stored_sizes(self._key(place) for place in self._keys.stored(len(self._grid.axes)))
+
+    def stored_sizes(self, coords: Iterable[Coords]) -> int:
+        """Bytes of the shards that these chunks lie in."""
+        return self._keys.stored_sizes({self._key(self._place(place)) for place in coords})
+
+
+_INDEX_BYTES = 64 << 20  # decoded indexes that one array remembers
+
+
+def _span(entry: Sequence[int]) -> tuple[int, int]:
+    return entry[0], entry[0] + entry[1]
+
+
+def _cut(shard: memoryview, entries: Entries) -> list[Part]:
+    """The stored bytes of each entry; None where nothing was written."""
+    return [None if offset == MISSING else shard[offset : offset + size] for offset, size in entries.tolist()]

@@ -1,0 +1,115 @@
+"""From what a user asks of a new array to the spec in the format's own spelling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hyperslab.array.session import Session
+from hyperslab.chunks.auto import auto_chunks, auto_shards
+from hyperslab.codecs.default import parse_codec
+from hyperslab.errors import Invalid
+from hyperslab.model.dtypes import as_data_type, numpy_dtype
+from hyperslab.model.spec import ArraySpec, Chunks
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """The arguments of ``create_array``."""
+
+    shape: Any = None
+    dtype: Any = None
+    dims: Any = None
+    chunks: Any = "auto"
+    shards: Any = None
+    codec: Any = "default"
+    fill_value: Any = None
+    units: str | None = None
+    attrs: Mapping[str, Any] | None = None
+    data: Any = None
+
+
+def array_spec(wish: Wish, session: Session) -> ArraySpec:
+    """The spec of the wish; Invalid when its parts contradict one another, Unsupported when the format cannot hold it."""
+    data = None if wish.data is None else np.asarray(wish.data)
+    if wish.shape is None and data is None:
+        raise Invalid("a new array needs a shape, or data")
+    shape = data.shape if data is not None and wish.shape is None else _lengths(wish.shape)
+    dtype = as_data_type(_dtype(wish.dtype, data))
+    dims = _dims(wish.dims, len(shape))
+    itemsize = numpy_dtype(dtype).itemsize
+    chunks = _cut(wish.chunks, shape, dims, auto_chunks(shape, itemsize))
+    shards = None
+    if wish.shards is not None:
+        shards = _cut(wish.shards, shape, dims, auto_shards(shape, _plain(chunks), itemsize))
+    attrs = dict(wish.attrs or {}) | ({"units": wish.units} if wish.units is not None else {})
+    spec = ArraySpec(
+        shape=shape,
+        dtype=dtype,
+        dims=dims,
+        chunks=chunks,
+        codecs=parse_codec(wish.codec, numpy_dtype(dtype)),
+        fill_value=wish.fill_value,
+        attrs=attrs,
+        layout={} if shards is None else {"shards": shards},
+    )
+    adapt = getattr(session.writer(), "new_array", None)
+    return spec if adapt is None else adapt(spec)  # type: ignore[no-any-return]
+
+
+def _dtype(asked: Any, data: np.ndarray[Any, Any] | None) -> Any:
+    if asked is not None:
+        return asked
+    if data is None:
+        return np.dtype("f8")
+    return str if data.dtype == object and all(isinstance(cell, str) for cell in data.flat) else data.dtype
+
+
+def _lengths(shape: Any) -> tuple[int, ...]:
+    lengths = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
+    if any(not isinstance(n, int | np.integer) or n < 0 for n in lengths):
+        raise Invalid(f"{shape!r} is not a shape", remedy="give whole numbers of at least 0")
+    return tuple(int(n) for n in lengths)
+
+
+def _dims(dims: Any, ndim: int) -> tuple[str | None, ...]:
+    names = (None,) * ndim if dims is None else (dims,) if isinstance(dims, str) else tuple(dims)
+    if len(names) != ndim:
+        raise Invalid(f"{len(names)} dimension names for {ndim} dimensions")
+    return names
+
+
+def _cut(asked: Any, shape: tuple[int, ...], dims: tuple[str | None, ...], auto: tuple[int, ...]) -> Chunks:
+    """Chunk lengths as asked: auto, one for all axes, per axis (-1 or None: the whole axis), or by dimension name."""
+    if isinstance(asked, str) and asked != "auto":
+        raise Invalid(f"chunks={asked!r}", remedy="give 'auto', lengths, or a mapping of dimension names to lengths")
+    if asked is None or asked is True or isinstance(asked, str):
+        return auto
+    if isinstance(asked, Mapping):
+        unknown = [name for name in asked if name not in dims]
+        if unknown:
+            raise Invalid(f"no dimension {unknown[0]!r}", remedy=f"there are {dims}")
+        asked = [asked.get(dim, cut) if dim is not None else cut for dim, cut in zip(dims, auto, strict=True)]
+    cuts = (asked,) * len(shape) if isinstance(asked, int) else tuple(asked)
+    if len(cuts) != len(shape):
+        raise Invalid(f"{len(cuts)} chunk lengths for {len(shape)} dimensions")
+    return tuple(_one_cut(cut, length) for cut, length in zip(cuts, shape, strict=True))
+
+
+def _one_cut(cut: Any, length: int) -> int | tuple[int, ...]:
+    if cut is None or (isinstance(cut, int) and cut == -1):
+        return max(length, 1)
+    if isinstance(cut, int | np.integer):
+        if cut < 1:
+            raise Invalid(f"a chunk length of {cut}", remedy="chunk lengths are at least 1, or -1 for the whole axis")
+        return int(cut)
+    return tuple(int(size) for size in cut)
+
+
+def _plain(chunks: Chunks) -> tuple[int, ...]:
+    if any(isinstance(cut, tuple) for cut in chunks):
+        raise Invalid("shards need chunks of one size per dimension")
+    return tuple(cut for cut in chunks if isinstance(cut, int))

@@ -1,0 +1,227 @@
+"""The ``Group`` that users hold: names to nodes. Making arrays is in ``creation``, copying in ``copying``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import AbstractContextManager, nullcontext
+from types import TracebackType
+from typing import Any, Self
+
+from hyperslab.array import Array
+from hyperslab.array.attributes import Attributes
+from hyperslab.array.session import Session
+from hyperslab.errors import AlreadyExists, FormatError, Invalid, NodeNotFound
+from hyperslab.formats.base import Feature
+from hyperslab.group.copying import copy_node
+from hyperslab.group.creation import Wish, array_spec
+from hyperslab.group.dimensions import dimensions_of
+from hyperslab.group.links import follow
+from hyperslab.group.tree import tree_text
+from hyperslab.model.dims import Dimension
+from hyperslab.model.dtypes import Extension
+from hyperslab.model.paths import join
+from hyperslab.model.refs import Link
+from hyperslab.model.spec import ArraySpec, GroupSpec
+
+
+class Group(MutableMapping[str, "Group | Array"]):
+    """A group of a dataset: ``group["a/b"]`` is a :class:`Group` or an :class:`Array`; nothing is read before it is used."""
+
+    def __init__(self, session: Session, path: str) -> None:
+        self._session = session
+        self._path = path
+
+    # -- what it is -------------------------------------------------------------------------------------------------
+
+    @property
+    def path(self) -> str:
+        """The path in the dataset, without leading slash; empty for the root."""
+        return self._path
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self._path.rpartition("/")[2]
+
+    @property
+    def spec(self) -> GroupSpec:
+        """All that the documents say of the group itself."""
+        spec = self._session.reader.node(self._path)
+        if not isinstance(spec, GroupSpec):
+            raise NodeNotFound("the group is gone", url=self._session.url, node=self._path)
+        return spec
+
+    @property
+    def attrs(self) -> Attributes:
+        """The attributes, ordered and typed; changes write through."""
+        return Attributes(self._session, self._path)
+
+    @property
+    def dims(self) -> Mapping[str, Dimension]:
+        """The dimensions declared here and those of the arrays right below, by name."""
+        return dimensions_of(self._session, self._path)
+
+    @property
+    def types(self) -> Mapping[str, Extension]:
+        """The named types declared in the group."""
+        return self.spec.types
+
+    @property
+    def format(self) -> str:
+        """The name of the dataset's format."""
+        return self._session.format.name
+
+    @property
+    def store(self) -> Any:
+        """The store that the dataset lies in; None where the format has none (netCDF)."""
+        return getattr(self._session.reader, "store", None)
+
+    @property
+    def url(self) -> str:
+        """Where the dataset is, without secrets."""
+        return self._session.url
+
+    # -- mapping ----------------------------------------------------------------------------------------------------
+
+    def __getitem__(self, name: str) -> Group | Array:
+        if not isinstance(name, str):
+            raise Invalid(f"a group is indexed by names, not {type(name).__name__}", node=self._path)
+        path, spec = follow(self._session, join(self._path, name))
+        return Array(self._session, path, spec) if isinstance(spec, ArraySpec) else Group(self._session, path)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._session.reader.children(self._path))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __contains__(self, name: object) -> bool:
+        try:
+            return isinstance(name, str) and self._session.reader.node(join(self._path, name)) is not None
+        except (NodeNotFound, Invalid):
+            return False
+        except FormatError:
+            return True
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.create_array(name, data=value)
+
+    def __delitem__(self, name: str) -> None:
+        writer = self._session.writer()
+        path = join(self._path, name)
+        writer.node(path)
+        writer.drop(path)
+
+    def groups(self) -> Iterator[tuple[str, Group]]:
+        """Name and group of each group right below."""
+        for name in self:
+            if isinstance(node := self[name], Group):
+                yield name, node
+
+    def arrays(self) -> Iterator[tuple[str, Array]]:
+        """Name and array of each array right below."""
+        for name in self:
+            if isinstance(node := self[name], Array):
+                yield name, node
+
+    # -- making -----------------------------------------------------------------------------------------------------
+
+    def create_group(self, name: str, attrs: Mapping[str, Any] | None = None) -> Group:
+        """A new empty group; missing ones between are made too."""
+        path = self._free(name)
+        self._session.writer().put(path, GroupSpec(attrs=dict(attrs or {})))
+        return Group(self._session, path)
+
+    def create_array(self, name: str, shape: Any = None, dtype: Any = None, **options: Any) -> Array:
+        """A new array; cells read as the fill value until they are written.
+
+        ``dims``: a name (or None) per dimension. ``chunks``: ``"auto"``, lengths per dimension, or a mapping of
+        dimension names; ``shards`` likewise, or None. ``codec``: ``"default"``, ``"none"``, ``"zstd:5"``, a list …
+        ``fill_value``, ``units``, ``attrs``. ``data``: cells to write (then shape and dtype may be left out).
+        """
+        path = self._free(name)
+        writer = self._session.writer()
+        wish = Wish(shape=shape, dtype=dtype, **options)
+        spec = array_spec(wish, self._session)
+        writer.put(path, spec)
+        array = Array(self._session, path, spec)
+        array.refresh()
+        if wish.data is not None:
+            array[...] = wish.data
+        return array
+
+    def create_link(self, name: str, target: str, source: str = ".") -> None:
+        """A name that stands for the node ``target`` of the dataset ``source`` (this one)."""
+        self._session.require(Feature.LINKS, f"no link {name!r} to {target!r}")
+        self._session.writer().put(self._free(name), Link(target, source))
+
+    def move(self, source: str, target: str) -> None:
+        """Rename a node with all below it."""
+        writer: Any = self._session.writer()
+        old, new = join(self._path, source), self._free(target)
+        writer.node(old)
+        if f"{new}/".startswith(f"{old}/"):
+            raise Invalid(f"/{old} cannot be moved into itself", node=new)
+        if hasattr(writer, "move"):
+            writer.move(old, new)
+        else:
+            copy_node(self._session, old, new)
+            writer.drop(old)
+
+    def copy(self, source: str, target: str) -> None:
+        """Copy a node with all below it."""
+        old, new = join(self._path, source), self._free(target)
+        self._session.writer()
+        if f"{new}/".startswith(f"{old}/"):
+            raise Invalid(f"/{old} cannot be copied into itself", node=new)
+        copy_node(self._session, old, new)
+
+    def _free(self, name: str) -> str:
+        path = join(self._path, name)
+        if not path or name in self:
+            raise AlreadyExists(
+                f"/{path} exists", url=self._session.url, node=path, remedy="delete it first, or choose another name"
+            )
+        return path
+
+    def batch(self) -> AbstractContextManager[None]:
+        """Within the block each document is written once, and consolidated metadata at the end."""
+        batch = getattr(self._session.writer(), "batch", None)
+        guard: AbstractContextManager[None] = batch() if batch else nullcontext()
+        return guard
+
+    # -- looking ----------------------------------------------------------------------------------------------------
+
+    def tree(self) -> str:
+        """The tree of groups, arrays and links below, as text."""
+        return tree_text(self._session, self._path)
+
+    def __repr__(self) -> str:
+        return f"<hyperslab Group /{self._path} of {self.url} ({self.format}): {', '.join(self) or 'empty'}>"
+
+    def _repr_html_(self) -> str:
+        from hyperslab.group.html import group_html
+
+        return group_html(self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Group) and other._session is self._session and other._path == self._path
+
+    def __hash__(self) -> int:
+        return hash((id(self._session), self._path))
+
+    def close(self) -> None:
+        """Write what is pending and let go of handles; closing twice is fine."""
+        self._session.reader.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        discard = getattr(self._session.reader, "discard", None)
+        if kind is not None and discard is not None:
+            discard()
+        else:
+            self.close()

@@ -1,0 +1,52 @@
+"""The one function that follows links: with a hop limit and a cycle check."""
+
+from __future__ import annotations
+
+from hyperslab.array.session import Session
+from hyperslab.errors import FormatError, NodeNotFound, Unsupported
+from hyperslab.model.paths import join, split
+from hyperslab.model.refs import Link
+from hyperslab.model.spec import ArraySpec, GroupSpec
+
+HOPS = 32
+
+
+def follow(session: Session, path: str) -> tuple[str, GroupSpec | ArraySpec]:
+    """The path and spec that ``path`` stands for; a link may stand for it, or for a group on the way to it."""
+    seen = {path}
+    for _ in range(HOPS):
+        try:
+            spec = session.reader.node(path)
+        except NodeNotFound:
+            above = _link_above(session, path)
+            if above is None:
+                raise
+            path = above
+        else:
+            if not isinstance(spec, Link):
+                return path, spec
+            path = _target(spec)
+        if path in seen:
+            raise FormatError("links form a circle", url=session.url, node=path, remedy="remove one of the links")
+        seen.add(path)
+    raise FormatError(f"more than {HOPS} links in a row", url=session.url, node=path)
+
+
+def _link_above(session: Session, path: str) -> str | None:
+    """The path with its nearest linked ancestor replaced by the link's target."""
+    folder, tail = split(path)
+    while folder:
+        try:
+            spec = session.reader.node(folder)
+        except NodeNotFound:
+            folder, name = split(folder)
+            tail = f"{name}/{tail}"
+            continue
+        return join(_target(spec), tail) if isinstance(spec, Link) else None
+    return None
+
+
+def _target(link: Link) -> str:
+    if link.source != ".":
+        raise Unsupported(f"the link to {link.source!r} leaves the dataset", remedy="open that dataset by its own URL")
+    return join("", link.target)

@@ -1,0 +1,42 @@
+"""A group's tree as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hyperslab.array.session import Session
+from hyperslab.errors import HyperslabError
+from hyperslab.model.dtypes import describe
+from hyperslab.model.refs import Link
+from hyperslab.model.spec import ArraySpec
+
+
+def tree_text(session: Session, path: str) -> str:
+    """One line per node below ``path``."""
+    return "\n".join([f"/{path}", *_lines(session, path, "")])
+
+
+def _lines(session: Session, path: str, indent: str) -> Iterator[str]:
+    names = list(session.reader.children(path))
+    for i, name in enumerate(names):
+        last = i == len(names) - 1
+        place = f"{path}/{name}" if path else name
+        text, below = _describe(session, place)
+        yield f"{indent}{'└── ' if last else '├── '}{name}{text}"
+        if below:
+            yield from _lines(session, place, indent + ("    " if last else "│   "))
+
+
+def _describe(session: Session, path: str) -> tuple[str, bool]:
+    """What stands behind a name, and whether there is more below it."""
+    try:
+        spec = session.reader.node(path)
+    except HyperslabError as error:
+        return f" !! {error.message}", False
+    if isinstance(spec, Link):
+        return f" -> {spec.source if spec.source != '.' else ''}/{spec.target.lstrip('/')}", False
+    if isinstance(spec, ArraySpec):
+        sizes = zip(spec.dims, spec.shape, strict=True)
+        cells = ", ".join(f"{dim}: {size}" if dim else str(size) for dim, size in sizes)
+        return f" ({cells}) {describe(spec.dtype)}" + (f" !! {spec.problem}" if spec.problem else ""), False
+    return "/", True
