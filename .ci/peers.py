@@ -1,0 +1,117 @@
+"""Run the tests marked ``interop`` once per peer, each in an environment of its own under ``.venvs/``.
+
+An interpreter counts when it has run and named its version; what could not be run is printed with the reason. Exits with
+1 when a peer's run failed. ``python .ci/peers.py NAME ...`` runs only the named ones.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+ASK = "import sys; print('.'.join(map(str, sys.version_info[:3])))"
+
+
+@dataclass(frozen=True)
+class Peer:
+    """What to install beside hyperslab, and the Python (major, minor) that it needs: the lowest, and the highest."""
+
+    name: str
+    requirements: tuple[str, ...]
+    lowest: tuple[int, int] = (3, 11)
+    highest: tuple[int, int] = (3, 99)
+
+
+PEERS = (
+    Peer("zarr-newest", ("zarr>=3.4",), lowest=(3, 12)),
+    Peer("zarr-2", ("zarr==2.18.7", "numcodecs==0.15.2", "numpy==2.2.6"), highest=(3, 12)),
+    Peer("tensorstore", ("tensorstore",)),
+)
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """A command with its environment that has proved to be this Python."""
+
+    command: str
+    version: tuple[int, int]
+    environment: dict[str, str]
+
+
+def _prove(command: str, environment: dict[str, str]) -> Interpreter | None:
+    try:
+        answer = subprocess.run([command, "-c", ASK], env=environment, capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if answer.returncode:
+        return None
+    major, minor, _ = answer.stdout.strip().split(".")
+    return Interpreter(command, (int(major), int(minor)), environment)
+
+
+def _pyenv_versions() -> list[str]:
+    try:
+        answer = subprocess.run(["pyenv", "versions", "--bare"], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return answer.stdout.split()
+
+
+def interpreters() -> list[Interpreter]:
+    """Every Python that runs: this one, those on the path, those that pyenv holds."""
+    plain = dict(os.environ)
+    found = [_prove(sys.executable, plain)]
+    found += [_prove(f"python3.{minor}", plain) for minor in range(11, 16)]
+    for version in _pyenv_versions():
+        minor = version.split(".")[:2]
+        if minor[0] == "3" and int(minor[1]) >= 11:
+            found.append(_prove(f"python{'.'.join(minor)}", plain | {"PYENV_VERSION": version}))
+    return [interpreter for interpreter in found if interpreter]
+
+
+def prepare(peer: Peer, interpreter: Interpreter) -> Path:
+    """The peer's environment, made or brought up to date; returns its Python."""
+    home = ROOT / ".venvs" / peer.name
+    python, stamp = home / "bin" / "python", home / ".made"
+    wanted = "\n".join((*peer.requirements, (ROOT / "pyproject.toml").read_text()))
+    if stamp.exists() and stamp.read_text() == wanted:
+        return python
+    subprocess.run(
+        [interpreter.command, "-m", "venv", "--clear", str(home)], env=interpreter.environment, check=True, timeout=300
+    )
+    install = [str(python), "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
+    subprocess.run([*install, "--editable", f"{ROOT}[test]", *peer.requirements], check=True, timeout=900)
+    stamp.write_text(wanted)
+    return python
+
+
+def run(peer: Peer, available: list[Interpreter]) -> str:
+    """``passed``, ``FAILED ...`` or ``could not run: why``."""
+    fitting = [found for found in available if peer.lowest <= found.version <= peer.highest]
+    if not fitting:
+        return f"could not run: needs Python {'.'.join(map(str, peer.lowest))} or later, none of that kind runs here"
+    try:
+        python = prepare(peer, fitting[0])
+    except subprocess.SubprocessError as error:
+        return f"could not run: its environment cannot be made ({error})"
+    print(f"\n=== {peer.name}: {', '.join(peer.requirements)} on Python {fitting[0].version}", flush=True)
+    tests = subprocess.run([str(python), "-m", "pytest", "-m", "interop", "-q"], cwd=ROOT, timeout=1200)
+    return "passed" if tests.returncode == 0 else f"FAILED (pytest exit {tests.returncode})"
+
+
+def main(names: list[str]) -> int:
+    """Run all peers, or the named ones, and print one line for each."""
+    available = interpreters()
+    results = {peer.name: run(peer, available) for peer in PEERS if not names or peer.name in names}
+    print("\ninterop:")
+    for name, result in results.items():
+        print(f"  {name:14} {result}")
+    return int(any(result.startswith("FAILED") for result in results.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

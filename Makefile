@@ -1,0 +1,64 @@
+# Every target works on a fresh clone with nothing but Python >= 3.11, make and PyPI. Stamp files in the environments
+# remember what is installed: a second call installs nothing.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help tour test test-oldest check format interop soak bench docs clean
+
+PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
+  $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+
+help: ## what there is
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+.venv/.made:
+	@test -n "$(PYTHON)" || { echo "no Python >= 3.11 found; set PYTHON=/path/to/python"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@touch $@
+
+.venv/.with-%: .venv/.made pyproject.toml
+	@echo "installing hyperslab[$*] into .venv"
+	@$(PIP) install --editable '.[$*]'
+	@touch $@
+
+tour: .venv/.with-tour ## real data through every format, in one minute
+	@$(BIN)/hyperslab tour
+
+test: .venv/.with-test ## the whole suite
+	@$(BIN)/python -m pytest
+
+check: .venv/.with-check ## format, lint, types, floors, house measures
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy --strict src
+	@$(BIN)/lint-imports
+	@$(BIN)/python -m pytest tests/house
+
+format: .venv/.with-check ## ruff's own formatting and safe fixes
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+.venvs/oldest/.made: pyproject.toml .ci/floors.py
+	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python .ci/floors.py > $(@D)/floors.txt
+	@$(@D)/bin/python -m pip --quiet --disable-pip-version-check install --constraint $(@D)/floors.txt --editable '.[test]'
+	@touch $@
+
+test-oldest: .venvs/oldest/.made ## the whole suite at the lowest version of every library
+	@.venvs/oldest/bin/python -m pytest
+
+interop: .venv/.made ## cross-reads with the real peers, each in an environment of its own
+	@$(BIN)/python .ci/peers.py
+
+soak: .venv/.with-test ## long campaigns
+	@HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -m soak
+
+bench: .venv/.with-bench ## every row of docs/benchmarks.md, measured anew
+	@$(BIN)/python -m benchmarks
+
+docs: .venv/.with-docs ## the site, into site/
+	@$(BIN)/mkdocs build --strict
+
+clean: ## what make has made
+	rm -rf .venv .venvs site .tour
