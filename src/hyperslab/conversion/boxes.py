@@ -1,4 +1,4 @@
-"""In which order an array is copied: boxes of whole target chunks, large enough that few source chunks are decoded twice.
+"""In which order an array is copied: boxes of whole target chunks, so large that few source chunks are decoded twice.
 
 Pure arithmetic. A box that is one target chunk (or shard) always suffices; larger ones are taken where the grids
 disagree, for then neighbouring target chunks need the same source chunk.

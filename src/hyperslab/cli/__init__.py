@@ -1,0 +1,32 @@
+"""The command line: parse arguments, call the floors below, print. Each command is a module, imported when it is used.
+
+Data goes to stdout, everything else to stderr; ``--json`` gives one document with a ``schema`` name. Exit codes: see
+:mod:`hyperslab.cli.failing`.
+"""
+
+from __future__ import annotations
+
+import click
+
+from hyperslab.cli.failing import Commands
+
+COMMANDS = {
+    "info": "format, sizes, dimensions and arrays of a dataset",
+    "tree": "the tree of groups, arrays and links",
+    "dump": "the dataset as CDL text, as ncdump prints it",
+    "get": "a part of an array, chosen by labels or positions",
+    "convert": "copy a dataset into another format, or cut and encode it anew",
+    "plan": "which chunks, bytes and requests a selection costs",
+    "formats": "the formats that are spoken, and what they hold",
+    "doctor": "versions, and what is available here",
+    "tour": "real data through every format, sliced by label on the way",
+}
+
+
+@click.command(cls=Commands, commands=COMMANDS, epilog="Each command has its own --help with an example.")
+@click.version_option(package_name="hyperslab", prog_name="hyperslab")
+def main() -> None:
+    """Large labelled N-dimensional arrays: look at them, slice them by label, convert them."""
+
+
+__all__ = ["main"]

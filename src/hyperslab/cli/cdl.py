@@ -1,0 +1,169 @@
+"""CDL, the text that ncdump prints and ncgen reads (netCDF User's Guide, "CDL Syntax"): a dataset, line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from hyperslab.array import Array
+from hyperslab.cli.cdl_values import attribute_text, cell_texts, name_text, type_name
+from hyperslab.group import Group
+from hyperslab.model.dtypes import Compound, Enum, Extension, Opaque, VlenArray
+from hyperslab.model.spec import ArraySpec, GroupSpec
+
+_WIDTH = 79
+_TAB = "\t"
+
+
+def dump(root: Group | Array, name: str, *, header: bool, only: frozenset[str] | None = None) -> Iterator[str]:
+    """The lines of the dataset; ``header`` leaves the cells out, ``only`` names the arrays whose cells are wanted."""
+    yield f"netcdf {name_text(name)} {{"
+    if isinstance(root, Array):
+        yield from _variables([(name, root)], "")
+        yield from _data([(name, root)], "", None) if not header else ()
+    else:
+        yield from _group(root, "", header, only)
+    yield "}"
+
+
+def _group(group: Group, indent: str, header: bool, only: frozenset[str] | None) -> Iterator[str]:
+    arrays = list(group.arrays())
+    yield from _types(group, indent)
+    yield from _dimensions(group, indent)
+    if arrays:
+        yield from _variables(arrays, indent)
+    if attrs := dict(group.attrs):
+        yield ""
+        yield f"{indent}// {'group' if group.path else 'global'} attributes:"
+        yield from (f"{indent}{_TAB}{_TAB}:{name_text(key)} = {text} ;" for key, text in _attributes(attrs))
+    if arrays and not header:
+        yield from _data(arrays, indent, only)
+    for name, child in group.groups():
+        yield ""
+        yield f"{indent}group: {name_text(name)} {{"
+        yield from _group(child, indent + "  ", header, only)
+        yield f"{indent}  }} // group {name_text(name)}"
+
+
+def _types(group: Group, indent: str) -> Iterator[str]:
+    if not group.types:
+        return
+    yield f"{indent}types:"
+    for name, kind in group.types.items():
+        yield from (f"{indent}  {line}" for line in _type(name, kind))
+
+
+def _type(name: str, kind: Extension) -> Iterator[str]:
+    match kind:
+        case Enum(base=base, members=members):
+            listed = ", ".join(f"{name_text(member)} = {value}" for member, value in members)
+            yield f"{type_name(base)} enum {name_text(name)} {{{listed}}} ;"
+        case Opaque(size=size):
+            yield f"opaque({size}) {name_text(name)} ;"
+        case VlenArray(base=base):
+            yield f"{type_name(base)}(*) {name_text(name)} ;"
+        case Compound(base=base):
+            yield f"compound {name_text(name)} {{"
+            yield from (f"  {_field(base, field)} ;" for field in base.names or ())
+            yield f"}}; // {name_text(name)}"
+        case _:
+            yield f"// {name_text(name)}: {kind}"
+
+
+def _field(base: np.dtype[Any], name: str) -> str:
+    kind = base[name]
+    if kind.subdtype is None:
+        return f"{type_name(kind)} {name_text(name)}"
+    inner, shape = kind.subdtype
+    return f"{type_name(inner)} {name_text(name)}({', '.join(map(str, shape))})"
+
+
+def _dimensions(group: Group, indent: str) -> Iterator[str]:
+    """Those that the group declares, and those that its arrays use and no group above declares."""
+    spec = group._session.reader.node(group.path)
+    declared = {dim.name for dim in spec.dims} if isinstance(spec, GroupSpec) else set()
+    inherited = set(_dims_above(group)) - declared
+    dims = [dim for dim in group.dims.values() if dim.name not in inherited]
+    if not dims:
+        return
+    yield f"{indent}dimensions:"
+    for dim in dims:
+        size = f"UNLIMITED ; // ({dim.size} currently)" if dim.unlimited else f"{dim.size} ;"
+        yield f"{indent}{_TAB}{name_text(dim.name)} = {size}"
+
+
+def _dims_above(group: Group) -> Iterator[str]:
+    path = group.path
+    while path:
+        path = path.rpartition("/")[0]
+        above = Group(group._session, path)
+        yield from above.dims
+
+
+def _variables(arrays: Iterable[tuple[str, Array]], indent: str) -> Iterator[str]:
+    yield f"{indent}variables:"
+    for name, array in arrays:
+        dims = ", ".join(name_text(dim or f"dim_{axis}") for axis, dim in enumerate(array.dims))
+        yield f"{indent}{_TAB}{type_name(array.data_type)} {name_text(name)}{f'({dims})' if dims else ''} ;"
+        for key, text in _attributes(dict(array.attrs)):
+            yield f"{indent}{_TAB}{_TAB}{name_text(name)}:{name_text(key)} = {text} ;"
+
+
+def _attributes(attrs: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Name and text of each; text in ``string`` attributes says so before the name, as ncdump does."""
+    for name, value in attrs.items():
+        yield name, attribute_text(value)
+
+
+def _data(arrays: Iterable[tuple[str, Array]], indent: str, only: frozenset[str] | None) -> Iterator[str]:
+    wanted = [(name, array) for name, array in arrays if only is None or array.path in only]
+    if wanted:
+        yield f"{indent}data:"
+    for name, array in wanted:
+        yield ""
+        yield from _cells(name, array, indent)
+
+
+def _cells(name: str, array: Array, indent: str) -> Iterator[str]:
+    """`` name = a, b, c ;`` wrapped at 80 columns; arrays of several dimensions start a line per row."""
+    if not array.size:
+        return
+    start = f"{indent} {name_text(name)} = "
+    rows = [start] if array.ndim <= 1 else [start.rstrip(), f"{indent}  "]
+    line = rows.pop()
+    yield from rows
+    pending = ""
+    for row in _rows(array):
+        if pending:
+            yield f"{line}{pending},"
+            line, pending = f"{indent}  ", ""
+        for text in row:
+            if pending and len(line) + len(pending) + len(text) + 3 > _WIDTH:
+                yield f"{line}{pending},"
+                line, pending = f"{indent}    ", ""
+            pending = f"{pending}, {text}" if pending else text
+    yield f"{line}{pending} ;"
+
+
+def _rows(array: Array) -> Iterator[Iterable[str]]:
+    """The texts of the cells, a list per row of the last dimension; chunk rows of the first are read at a time."""
+    spec: ArraySpec = array.spec
+    if array.ndim == 0:
+        yield cell_texts(np.asarray(array[()]).reshape(1), spec)
+    elif array.ndim == 1:
+        yield (text for block in _blocks(array) for text in cell_texts(block, spec))
+    else:
+        for block in _blocks(array):
+            yield from (cell_texts(row, spec) for row in block.reshape(-1, block.shape[-1]))
+
+
+def _blocks(array: Array) -> Iterator[Any]:
+    cut = array.grid.axes[0]
+    start = 0
+    while start < array.shape[0]:
+        index = cut.find(start)
+        stop = cut.start(index) + cut.size_of(index)
+        yield np.asarray(array[start:stop])
+        start = stop

@@ -1,0 +1,69 @@
+"""``hyperslab convert``: any format to any, verified if asked."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from hyperslab.cli.opening import selection_option
+from hyperslab.cli.output import json_option, print_json, say
+from hyperslab.cli.selection import parse_selections
+from hyperslab.conversion import Select, convert
+from hyperslab.errors import Invalid
+
+
+@click.command("convert", epilog="Example: hyperslab convert air.nc air.zarr --chunks time=100,lat=50 --verify")
+@click.argument("src")
+@click.argument("dst")
+@click.option("--format", help="The target's format, where its name does not say it.")
+@click.option("--chunks", metavar="DIM=N,…", help="Chunk lengths by dimension (-1: whole), or auto.")
+@click.option("--shards", metavar="DIM=N,…", help="Shard lengths by dimension (-1: whole), or auto.")
+@click.option("--codec", help="For instance zstd:5, blosc:lz4:5, gzip or none.")
+@selection_option
+@click.option("--verify", is_flag=True, help="Read the target anew and compare every cell and attribute.")
+@click.option("--overwrite", is_flag=True, help="Replace the target, once the new one is complete.")
+@click.option("--allow-loss", is_flag=True, help="Convert what the target can hold, leave out the rest.")
+@click.option("--memory", type=int, default=256, show_default=True, metavar="MIB", help="Memory for cells in flight.")
+@json_option
+def command(
+    src: str,
+    dst: str,
+    chunks: str | None,
+    shards: str | None,
+    selections: tuple[str, ...],
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Copy the dataset SRC to DST; what DST cannot hold is said first. The format follows from DST's name."""
+    chosen = parse_selections(selections)
+    quiet = getattr(click.get_current_context().obj, "quiet", False)
+    memory = options.pop("memory") * 2**20
+    report = convert(
+        src,
+        dst,
+        chunks=lengths(chunks, "--chunks"),
+        shards=lengths(shards, "--shards"),
+        select=Select(chosen.isel, chosen.sel),
+        progress=not quiet and not as_json,
+        memory=memory,
+        **options,
+    )
+    if as_json:
+        print_json("convert", **asdict(report))
+    else:
+        say(str(report))
+
+
+def lengths(text: str | None, option: str) -> dict[str, int] | str | None:
+    """``time=100,lat=50`` as a mapping; ``auto`` as itself."""
+    if text is None or text == "auto":
+        return text
+    sizes = {}
+    for part in text.split(","):
+        name, mark, size = part.strip().partition("=")
+        if not mark or not name or not size.removeprefix("-").isdecimal():
+            raise Invalid(f"{option} {text!r}", remedy=f"write {option} time=100,lat=50 or {option} auto")
+        sizes[name] = int(size)
+    return sizes

@@ -1,0 +1,88 @@
+"""``hyperslab doctor``: versions, and what is available."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import platform
+import sys
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from typing import Any
+
+import click
+
+from hyperslab.cli.output import columns, json_option, print_json
+from hyperslab.formats import get_format, names
+
+# distribution, module, the extra that installs it ("": always there)
+LIBRARIES = (
+    ("numpy", "numpy", ""),
+    ("msgspec", "msgspec", ""),
+    ("numcodecs", "numcodecs", ""),
+    ("isal", "isal", ""),
+    ("google-crc32c", "google_crc32c", ""),
+    ("click", "click", ""),
+    ("rich", "rich", ""),
+    ("netCDF4", "netCDF4", "netcdf"),
+    ("h5py", "h5py", "netcdf"),
+    ("ml_dtypes", "ml_dtypes", "dtypes"),
+    ("pcodec", "pcodec", "codecs"),
+    ("zfpy", "zfpy", "codecs"),
+    ("iris-sample-data", "iris_sample_data", "tour"),
+    ("xarray", "xarray", "xarray"),
+    ("dask", "dask", "dask"),
+)
+
+
+@click.command("doctor", epilog="Example: hyperslab doctor --json")
+@json_option
+def command(as_json: bool) -> None:
+    """Versions of everything, and what is available on this machine."""
+    libraries = [_library(*entry) for entry in LIBRARIES]
+    formats = {name: _state_of_format(name) for name in names()}
+    system = {
+        "hyperslab": version("hyperslab"),
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "byte order": sys.byteorder,
+        "file locks": "open file descriptions" if hasattr(fcntl, "F_OFD_SETLK") else "whole files",
+    }
+    if as_json:
+        print_json("doctor", system=system, libraries=libraries, formats=formats)
+        return
+    click.echo(columns([(name, str(value)) for name, value in system.items()]))
+    click.echo("\nlibraries:")
+    click.echo(columns([(entry["name"], entry["version"] or "-", entry["state"]) for entry in libraries], "  "))
+    click.echo("\nformats:")
+    click.echo(columns(list(formats.items()), "  "))
+
+
+def _library(name: str, module: str, extra: str) -> dict[str, Any]:
+    try:
+        found = version(name)
+    except PackageNotFoundError:
+        remedy = f"pip install 'hyperslab[{extra}]'" if extra else "missing: install hyperslab again"
+        return {"name": name, "version": None, "state": remedy}
+    return {"name": name, "version": found, "state": _state(module)}
+
+
+def _state(module: str) -> str:
+    """``ok``, or why the module cannot be imported."""
+    try:
+        import_module(module)
+    except Exception as error:  # a broken library may fail in any way, and saying so is what this command is for
+        return f"broken: {type(error).__name__}: {error}"
+    return "ok"
+
+
+def _state_of_format(name: str) -> str:
+    try:
+        info = get_format(name).info
+    except Exception as error:  # likewise: the reason is the answer
+        return f"broken: {type(error).__name__}: {error}"
+    if name == "netcdf" and find_spec("netCDF4") is None:
+        return "not available: pip install 'hyperslab[netcdf]'"
+    return "read, write" if info.writable else "read"

@@ -1,0 +1,33 @@
+"""``hyperslab dump``: CDL text."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+import click
+
+from hyperslab.array import Array
+from hyperslab.cli.cdl import dump
+from hyperslab.cli.opening import find_array, open_dataset, url_argument
+from hyperslab.cli.output import json_option, print_json
+
+
+@click.command("dump", epilog="Example: hyperslab dump air.zarr -h; hyperslab dump air.zarr --array t2m")
+@url_argument
+@click.option("-h", "--header", is_flag=True, help="The header alone, no cells.")
+@click.option("--array", "arrays", multiple=True, metavar="PATH", help="Cells of this array only; repeatable.")
+@json_option
+def command(url: str, header: bool, arrays: tuple[str, ...], as_json: bool) -> None:
+    """The dataset at URL as CDL text, as ncdump prints it."""
+    root = open_dataset(url)
+    name = PurePosixPath(url.rstrip("/")).name
+    name = name.rsplit(".", 1)[0] or name
+    only = frozenset(find_array(root, path).path for path in arrays) if arrays else None
+    if isinstance(root, Array):
+        only = None
+    lines = dump(root, name, header=header, only=only)
+    if as_json:
+        print_json("dump", url=url, cdl="\n".join(lines))
+        return
+    for line in lines:
+        click.echo(line)

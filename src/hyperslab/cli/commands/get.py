@@ -1,0 +1,84 @@
+"""``hyperslab get``: a labelled part of an array, to stdout or a file."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import click
+import numpy as np
+
+from hyperslab.cli import labelled
+from hyperslab.cli.opening import find_array, open_dataset, path_argument, selection_key, selection_option, url_argument
+from hyperslab.cli.output import json_option, json_text, print_json, say
+from hyperslab.cli.selection import parse_selections
+from hyperslab.conversion.place import building
+from hyperslab.errors import Invalid
+
+_SCREEN = 1000
+_FILES = (".npy", ".csv", ".json", ".nc", ".zarr")
+
+
+@click.command("get", epilog="Example: hyperslab get air.zarr t2m -s time=2013-01-01 -s lat=50.0..40.0 -o t2m.csv")
+@url_argument
+@path_argument
+@selection_option
+@click.option("--nearest", is_flag=True, help="Take the neighbour of a label that no cell has.")
+@click.option("--decoded", is_flag=True, help="Apply CF scale, offset, missing values and time.")
+@click.option("-o", "--output", help="A new file: .npy, .csv, .json, .nc or .zarr.")
+@json_option
+def command(
+    url: str, path: str, selections: tuple[str, ...], nearest: bool, decoded: bool, output: str | None, as_json: bool
+) -> None:
+    """A part of the array PATH, chosen by labels and positions: DIM=VALUE or DIM=START..STOP[..STEP].
+
+    A whole number is a position, a float, a date or a word a label; @850 forces a label. Ranges by label include
+    their stop, ranges by position do not.
+    """
+    if output and not output.endswith(_FILES):
+        raise Invalid(
+            f"{output!r} has no ending that says what to write", remedy=f"end it with one of {', '.join(_FILES)}"
+        )
+    root = open_dataset(url)
+    array = find_array(root, path)
+    key = selection_key(array, parse_selections(selections), nearest)
+    part = labelled.take(root, array, key, decoded=decoded)
+    if output:
+        write(part, output, url)
+        say(f"{part.values.size} cells of /{array.path} in {output}")
+    if as_json:
+        print_json("get", url=url, **part.as_json())
+    elif not output:
+        show(part)
+
+
+def show(part: labelled.Part) -> None:
+    """Columns on stdout; a terminal gets the first thousand cells."""
+    text, left = labelled.as_text(part, _SCREEN if sys.stdout.isatty() else None)
+    click.echo(text)
+    if left:
+        say(f"{left} more cells; -o writes them all to a file")
+
+
+def write(part: labelled.Part, output: str, url: str) -> None:
+    """The part in a file of the kind that its name says; complete or not there."""
+    with building(output) as temporary:
+        if output.endswith((".nc", ".zarr")):
+            labelled.save_dataset(part, temporary)
+        else:
+            Path(temporary).write_bytes(render(part, output, url))
+
+
+def render(part: labelled.Part, output: str, url: str) -> bytes:
+    """The bytes of a .npy, .csv or .json file."""
+    if output.endswith(".csv"):
+        return labelled.as_csv(part).encode()
+    if output.endswith(".json"):
+        return json_text("get", url=url, **part.as_json()).encode()
+    if part.values.dtype == object:
+        raise Invalid("a .npy file holds no cells of variable length", remedy="write .json or .csv")
+    cells = part.values.astype(np.str_) if part.values.dtype.kind == "T" else part.values
+    file = io.BytesIO()
+    np.save(file, cells, allow_pickle=False)
+    return file.getvalue()

@@ -1,0 +1,71 @@
+"""``hyperslab info``: what a dataset holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from hyperslab.array import Array
+from hyperslab.cli.describing import array_facts, cut_text
+from hyperslab.cli.opening import arrays_of, open_dataset, url_argument
+from hyperslab.cli.output import columns, json_option, print_json, size_text
+from hyperslab.group import Group
+
+
+@click.command("info", epilog="Example: hyperslab info air.zarr --json")
+@url_argument
+@click.option("--format", help="The format, where it is not to be found out.")
+@json_option
+def command(url: str, format: str | None, as_json: bool) -> None:
+    """Format, sizes, dimensions and arrays of the dataset at URL."""
+    facts = gather(open_dataset(url, format))
+    if as_json:
+        print_json("info", **facts)
+    else:
+        click.echo(as_text(facts))
+
+
+def gather(root: Group | Array) -> dict[str, Any]:
+    """All that is told, as plain values."""
+    arrays = [array_facts(path, array) for path, array in arrays_of(root)]
+    stored = [array["nbytes_stored"] for array in arrays]
+    return {
+        "url": root.url if isinstance(root, Group) else None,
+        "format": root.format if isinstance(root, Group) else None,
+        "nbytes": sum(array["nbytes"] for array in arrays),
+        "nbytes_stored": None if None in stored else sum(stored),
+        "dimensions": _dimensions(root),
+        "attrs": dict(root.attrs),
+        "arrays": arrays,
+    }
+
+
+def _dimensions(root: Group | Array) -> dict[str, Any]:
+    if isinstance(root, Array):
+        return {dim: {"size": size, "unlimited": False} for dim, size in zip(root.dims, root.shape, strict=True) if dim}
+    return {name: {"size": dim.size, "unlimited": dim.unlimited} for name, dim in root.dims.items()}
+
+
+def as_text(facts: dict[str, Any]) -> str:
+    """The same for people."""
+    sizes = f"{size_text(facts['nbytes'])} of cells, {size_text(facts['nbytes_stored'])} stored"
+    head = [f"{facts['url']}: {facts['format']}, {sizes}"] if facts["url"] else [sizes]
+    dims = [
+        f"{name}: {dim['size']}{' (unlimited)' if dim['unlimited'] else ''}"
+        for name, dim in facts["dimensions"].items()
+    ]
+    rows: list[tuple[str, ...]] = [("array", "type", "dimensions", "chunks", "codec", "cells", "stored")]
+    rows += [_row(array) for array in facts["arrays"]]
+    attrs = [f"  {name}: {str(value).splitlines()[0] if str(value) else ''}" for name, value in facts["attrs"].items()]
+    parts = [*head, f"dimensions: {', '.join(dims) or 'none'}", columns(rows)]
+    return "\n".join(parts + (["attributes:", *attrs] if attrs else []))
+
+
+def _row(array: dict[str, Any]) -> tuple[str, ...]:
+    pairs = zip(array["dims"], array["shape"], strict=True)
+    cells = ", ".join(f"{dim}: {size}" if dim else str(size) for dim, size in pairs) or "(one cell)"
+    cut = cut_text(array["chunks"]) + (f" in {cut_text(array['shards'])}" if array["shards"] else "")
+    note = array["problem"] or array["codec"]
+    sizes = (size_text(array["nbytes"]), size_text(array["nbytes_stored"]))
+    return (f"/{array['path']}", array["dtype"], cells, cut, note, *sizes)

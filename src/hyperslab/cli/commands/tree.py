@@ -1,0 +1,24 @@
+"""``hyperslab tree``: the names in a dataset."""
+
+from __future__ import annotations
+
+import click
+
+from hyperslab.cli.describing import nodes_of
+from hyperslab.cli.opening import open_dataset, url_argument
+from hyperslab.cli.output import json_option, print_json
+from hyperslab.group import Group
+
+
+@click.command("tree", epilog="Example: hyperslab tree air.zarr")
+@url_argument
+@json_option
+def command(url: str, as_json: bool) -> None:
+    """The tree of groups, arrays and links of the dataset at URL."""
+    root = open_dataset(url)
+    if as_json:
+        print_json("tree", url=url, nodes=list(nodes_of(root)))
+    elif isinstance(root, Group):
+        click.echo(root.tree())
+    else:
+        click.echo(repr(root))

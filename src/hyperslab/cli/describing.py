@@ -1,0 +1,75 @@
+"""What a dataset is, as plain values for ``info`` and ``tree``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from hyperslab.array import Array
+from hyperslab.errors import HyperslabError
+from hyperslab.group import Group
+from hyperslab.model.dtypes import describe
+from hyperslab.model.spec import Chunks, Codec
+
+
+def codec_text(codecs: tuple[Codec, ...]) -> str:
+    """The chain in a few words: ``bytes, zstd(level=3)``; a shard's inner chain in brackets."""
+    return ", ".join(map(_one_codec, codecs)) or "none"
+
+
+def _one_codec(codec: Codec) -> str:
+    if codec.name == "sharding_indexed":
+        return f"sharding[{codec_text(tuple(codec.config['codecs']))}]"
+    simple = {name: value for name, value in codec.config.items() if isinstance(value, str | int | float)}
+    return codec.name + (f"({', '.join(f'{name}={value}' for name, value in simple.items())})" if simple else "")
+
+
+def cut_text(chunks: Chunks | None) -> str:
+    """``10 x 37 x 49``; varying sizes in brackets."""
+    if chunks is None:
+        return ""
+    return " x ".join(str(cut) if isinstance(cut, int) else f"[{len(cut)} sizes]" for cut in chunks) or "1"
+
+
+def array_facts(path: str, array: Array) -> dict[str, Any]:
+    """One array: what ``info`` says of it."""
+    return {
+        "path": path,
+        "dtype": describe(array.data_type),
+        "shape": array.shape,
+        "dims": array.dims,
+        "chunks": array.chunks,
+        "shards": array.shards,
+        "codec": codec_text(array.codec),
+        "nbytes": array.nbytes,
+        "nbytes_stored": _stored(array),
+        "fill_value": array.spec.fill_value,
+        "units": array.units,
+        "problem": array.spec.problem,
+    }
+
+
+def _stored(array: Array) -> int | None:
+    try:
+        return array.nbytes_stored
+    except HyperslabError:
+        return None
+
+
+def nodes_of(node: Group | Array, path: str = "") -> Iterator[dict[str, Any]]:
+    """Kind and path of every node at or below this one, in order; a damaged one says its problem."""
+    if isinstance(node, Array):
+        yield {"path": path, "kind": "array", "dtype": describe(node.data_type), "shape": node.shape, "dims": node.dims}
+        return
+    yield {"path": path, "kind": "group"}
+    for name in node:
+        place = f"{path}/{name}" if path else name
+        try:
+            child = node[name]
+        except HyperslabError as error:
+            yield {"path": place, "kind": "problem", "message": str(error)}
+            continue
+        if child.path != place:
+            yield {"path": place, "kind": "link", "target": child.path}
+        else:
+            yield from nodes_of(child, place)

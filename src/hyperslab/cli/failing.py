@@ -1,0 +1,163 @@
+"""How the command line fails: one line on stderr with a hint, and an exit code by the kind of error.
+
+====  =========================================================
+code  meaning
+====  =========================================================
+0     done
+1     problems were found (``check``, ``diff``)
+2     usage, or an argument that makes no sense here
+3     not found
+4     conflict: the target exists, or a lock is held
+5     corrupt or incomplete data
+6     no permission, or read-only
+7     storage or network
+8     unsupported by this format, or an extra is not installed
+9     out of memory
+70    a defect of hyperslab itself
+130   interrupted
+141   the reader of stdout went away
+====  =========================================================
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import click
+
+from hyperslab import errors
+
+CODES: tuple[tuple[type[BaseException], int], ...] = (
+    (errors.NotFound, 3),
+    (errors.AlreadyExists, 4),
+    (errors.Conflict, 4),
+    (errors.FormatError, 5),
+    (errors.CorruptChunk, 5),
+    (errors.MissingChunks, 5),
+    (errors.ReadOnly, 6),
+    (errors.Unsupported, 8),
+    (errors.MemoryLimit, 9),
+    (errors.StorageError, 7),
+    (errors.Invalid, 2),
+    (KeyboardInterrupt, 130),
+    (click.Abort, 130),
+    (BrokenPipeError, 141),
+    (PermissionError, 6),
+    (FileNotFoundError, 3),
+    (FileExistsError, 4),
+    (MemoryError, 9),
+    (OSError, 7),
+    (ModuleNotFoundError, 8),
+)
+DEFECT = 70
+
+
+def exit_code(error: BaseException) -> int:
+    """The code of the first kind in the table that the error is."""
+    return next((code for kind, code in CODES if isinstance(error, kind)), DEFECT)
+
+
+@dataclass
+class Manner:
+    """How one run talks: ``--debug``, ``-q``, ``-v``."""
+
+    debug: bool = False
+    quiet: bool = False
+    verbose: int = 0
+
+
+def _remember(context: click.Context, option: click.Parameter, value: Any) -> None:
+    if value and option.name is not None:
+        manner = context.ensure_object(Manner)
+        setattr(manner, option.name, value)
+        level = logging.WARNING - 10 * manner.verbose
+        logging.basicConfig(stream=sys.stderr, format="%(name)s: %(message)s")
+        logging.getLogger("hyperslab").setLevel(logging.ERROR if manner.quiet else max(level, logging.DEBUG))
+
+
+def manners() -> list[click.Option]:
+    """The options that every command takes."""
+    shared: dict[str, Any] = {"expose_value": False, "callback": _remember}
+    return [
+        click.Option(["--debug"], is_flag=True, help="Show the traceback of an error.", **shared),
+        click.Option(["-q", "--quiet"], is_flag=True, help="Say nothing on stderr but errors.", **shared),
+        click.Option(["-v", "--verbose"], count=True, help="Say more on stderr; twice for everything.", **shared),
+    ]
+
+
+class Commands(click.Group):
+    """Commands by name: ``hyperslab.cli.commands.<name>`` is imported when it is called; errors become exit codes."""
+
+    def __init__(self, *args: Any, commands: Mapping[str, str], **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.summaries = dict(commands)
+        self.params.extend(manners())
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names, in the order of the table."""
+        return list(self.summaries)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command."""
+        if cmd_name not in self.summaries:
+            return None
+        command: click.Command = importlib.import_module(f"hyperslab.cli.commands.{cmd_name}").command
+        if not any(option.name == "debug" for option in command.params):
+            command.params.extend(manners())
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The table of commands, without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(self.summaries.items()))
+
+    def main(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
+    ) -> NoReturn:
+        """Run, and leave with the exit code."""
+        extra.pop("standalone_mode", None)
+        manner = Manner()
+        run: Callable[[], Any] = lambda: super(Commands, self).main(  # noqa: E731
+            args, prog_name, standalone_mode=False, obj=manner, **extra
+        )
+        sys.exit(_run(run, manner))
+
+
+def _run(run: Callable[[], Any], manner: Manner) -> int:
+    try:
+        result = run()
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except BrokenPipeError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return exit_code(error)
+    except (Exception, KeyboardInterrupt) as error:
+        if manner.debug:
+            traceback.print_exc()
+        click.echo(_line(error), err=True)
+        return exit_code(error)
+    return result if isinstance(result, int) else 0
+
+
+def _line(error: BaseException) -> str:
+    """What is said of an error."""
+    code = exit_code(error)
+    if code == 130:
+        text = "interrupted"
+    elif code == DEFECT:
+        text = f"internal error: {type(error).__name__}: {error}; --debug shows where"
+    elif isinstance(error, errors.HyperslabError):
+        text = str(error)
+    else:
+        text = str(error) or type(error).__name__
+    colour = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+    return f"{click.style('error:', fg='red') if colour else 'error:'} {text}"

@@ -1,0 +1,150 @@
+"""A selected part of an array with the labels of its cells: as text, CSV, JSON, ``.npy``, or a dataset of its own."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from hyperslab import api
+from hyperslab.array import Array
+from hyperslab.cli.output import columns, plain
+from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.group import Group
+from hyperslab.model.paths import split
+
+Values = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinate:
+    """Labels along a dimension: the coordinate array that they come from, its stored cells, and what people read."""
+
+    array: Array
+    cells: Values
+    labels: Values
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Selected ``values`` of ``array``, the remaining ``dims``, and the coordinates of all dimensions that have one."""
+
+    array: Array
+    values: Values
+    dims: tuple[str, ...]
+    coordinates: dict[str, Coordinate]
+
+    def labels(self, axis: int) -> list[Any]:
+        """What stands beside the cells of an axis: labels, else positions in the part."""
+        found = self.coordinates.get(self.dims[axis])
+        return list(range(self.values.shape[axis])) if found is None else list(found.labels)
+
+    def as_json(self) -> dict[str, Any]:
+        """The part as JSON values."""
+        return {
+            "path": self.array.path,
+            "dims": self.dims,
+            "shape": self.values.shape,
+            "dtype": str(self.values.dtype),
+            "units": self.array.units,
+            "coordinates": {dim: plain(found.labels) for dim, found in self.coordinates.items()},
+            "values": plain(self.values),
+        }
+
+
+def take(root: Group | Array, array: Array, key: tuple[Any, ...], *, decoded: bool) -> Part:
+    """Read a part: ``key`` holds an int, slice or integer array per dimension."""
+    values = np.asarray(array.decoded().oindex[key] if decoded else array.oindex[key])
+    coordinates = {}
+    names = []
+    for axis, (dim, item) in enumerate(zip(array.dims, key, strict=True)):
+        single = isinstance(item, int | np.integer)
+        if not single:
+            names.append(dim or f"dim_{axis}")
+        coordinate = _coordinate(root, array, dim) if dim else None
+        if dim and coordinate is not None:
+            cells = np.asarray(coordinate.oindex[(item,)])
+            coordinates[dim] = Coordinate(coordinate, cells, _labels(coordinate, item, cells))
+    return Part(array, values, tuple(names), coordinates)
+
+
+def _coordinate(root: Group | Array, array: Array, dim: str) -> Array | None:
+    """The nearest 1-D array named like the dimension."""
+    if isinstance(root, Array):
+        return None
+    folder = split(array.path)[0]
+    while True:
+        name = f"{folder}/{dim}" if folder else dim
+        found = root.get(name)
+        if isinstance(found, Array) and found.dims == (dim,):
+            return found
+        if not folder:
+            return None
+        folder = split(folder)[0]
+
+
+def _labels(coordinate: Array, item: Any, cells: Values) -> Values:
+    """Times as dates; the stored cells where they cannot be decoded."""
+    try:
+        return np.asarray(coordinate.decoded().oindex[(item,)])
+    except HyperslabError:
+        return cells
+
+
+def as_text(part: Part, limit: int | None) -> tuple[str, int]:
+    """A scalar as itself, anything else in columns; at most ``limit`` lines, and how many cells were left out."""
+    if not part.dims:
+        return cell_text(part.values[()]), 0
+    rows = [[*part.dims, part.array.name or "value"]]
+    left = part.values.size if limit is None else max(part.values.size - limit, 0)
+    for number, row in enumerate(table_rows(part)):
+        if limit is not None and number >= limit:
+            break
+        rows.append([cell_text(cell) for cell in row])
+    return columns(rows), left if limit is not None else 0
+
+
+def table_rows(part: Part) -> Iterator[list[Any]]:
+    """One row per cell: its labels, then its value."""
+    axes = [part.labels(axis) for axis in range(len(part.dims))]
+    for labels, value in zip(product(*axes), part.values.reshape(-1), strict=True):
+        yield [*labels, value]
+
+
+def cell_text(cell: Any) -> str:
+    """One cell for people and for CSV: no type names, times to the second where that is exact."""
+    if isinstance(cell, np.datetime64):
+        text = str(cell)
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    if isinstance(cell, bytes):
+        return cell.decode("utf-8", "backslashreplace")
+    if isinstance(cell, np.floating):
+        return repr(cell.item()) if cell.dtype.itemsize == 8 else str(cell)
+    return str(cell)
+
+
+def as_csv(part: Part) -> str:
+    """The part as CSV with a header line."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*part.dims, part.array.name or "value"])
+    for row in table_rows(part):
+        writer.writerow([cell_text(cell) for cell in row])
+    return text.getvalue()
+
+
+def save_dataset(part: Part, url: str) -> None:
+    """The part and its coordinates as a dataset of the format that the name says; the target must be new."""
+    if part.values.dtype == object:
+        raise Invalid("cells of this type are not written by get", remedy="use convert -s, which keeps their type")
+    with api.create(url) as root:
+        for dim, found in part.coordinates.items():
+            dims = (dim,) if found.cells.ndim else ()
+            root.create_array(dim, data=found.cells, dims=dims, attrs=dict(found.array.attrs))
+        attrs = dict(part.array.attrs)
+        root.create_array(part.array.name or "value", data=part.values, dims=part.dims, attrs=attrs)

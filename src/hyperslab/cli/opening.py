@@ -1,0 +1,89 @@
+"""Open what the command line names; a wrong name is answered with the nearest right one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import Any
+
+import click
+
+from hyperslab import api
+from hyperslab.array import Array
+from hyperslab.cli.selection import Selection
+from hyperslab.errors import HyperslabError, Invalid, NodeNotFound
+from hyperslab.group import Group
+
+url_argument = click.argument("url")
+path_argument = click.argument("path", default="")
+selection_option = click.option(
+    "-s", "--select", "selections", multiple=True, metavar="DIM=VALUE", help="A label, position or range; repeatable."
+)
+
+
+def open_dataset(url: str, format: str | None = None) -> Group | Array:
+    """The dataset at ``url``, read-only."""
+    return api.open(url, format=format)
+
+
+def arrays_of(node: Group | Array) -> Iterator[tuple[str, Array]]:
+    """Path and array of every array at or below a node; damaged nodes are passed over."""
+    if isinstance(node, Array):
+        yield node.path, node
+        return
+    for name in node:
+        try:
+            child = node[name]
+        except HyperslabError:
+            continue
+        yield from arrays_of(child)
+
+
+def find_array(root: Group | Array, path: str) -> Array:
+    """The array at ``path``; with no path the only array there is."""
+    if isinstance(root, Array):
+        if path.strip("/"):
+            raise Invalid(f"the dataset is one array, it has no /{path.strip('/')}", remedy="leave the path out")
+        return root
+    if not path.strip("/"):
+        return _only_array(root)
+    try:
+        node = root[path]
+    except NodeNotFound as error:
+        error.remedy = _suggestion(root, path) or error.remedy
+        raise
+    if isinstance(node, Group):
+        raise Invalid(f"/{path.strip('/')} is a group", remedy=_listing(node))
+    return node
+
+
+def _only_array(root: Group) -> Array:
+    found = [(path, array) for path, array in arrays_of(root) if array.dims != (array.name,)]
+    if len(found) != 1:
+        raise Invalid("the dataset holds several arrays: name one", remedy=_listing(root))
+    return found[0][1]
+
+
+def _listing(group: Group) -> str:
+    return f"there are {', '.join(path for path, _ in arrays_of(group)) or 'none'}"
+
+
+def _suggestion(root: Group, path: str) -> str | None:
+    names = [name for name, _ in arrays_of(root)]
+    near = get_close_matches(path.strip("/"), names, 1)
+    return f"did you mean {near[0]!r}?" if near else _listing(root)
+
+
+def selection_key(array: Array, selection: Selection, nearest: bool = False) -> tuple[Any, ...]:
+    """The positional key that the selection means for this array, one entry per dimension."""
+    dims = [dim for dim in array.dims if dim is not None]
+    for dim in selection.dims:
+        if dim not in dims:
+            near = get_close_matches(dim, dims, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(dims) or 'none'}"
+            raise Invalid(f"no dimension {dim!r}", node=array.path, remedy=hint)
+    key = list(array.sel_key(selection.sel, method="nearest" if nearest else None)) if selection.sel else []
+    key += [slice(None)] * (array.ndim - len(key))
+    return tuple(
+        selection.isel.get(dim, item) if dim is not None else item for dim, item in zip(array.dims, key, strict=True)
+    )

@@ -1,0 +1,73 @@
+"""What is printed: one JSON document, or text in columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+import numpy as np
+
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+json_option: Callable[[Any], Any] = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+
+
+def print_json(schema: str, **document: Any) -> None:
+    """One JSON document on stdout, its ``schema`` first."""
+    click.echo(json_text(schema, **document))
+
+
+def json_text(schema: str, **document: Any) -> str:
+    """The document as text."""
+    return json.dumps({"schema": f"hyperslab.{schema}/1", **plain(document)}, indent=2, ensure_ascii=False)
+
+
+def say(text: str) -> None:
+    """A remark on stderr, unless ``--quiet``."""
+    context = click.get_current_context(silent=True)
+    if context is None or not getattr(context.obj, "quiet", False):
+        click.echo(text, err=True)
+
+
+def plain(value: Any) -> Any:
+    """The value as JSON has it: NaN and infinities become null, bytes text, arrays lists."""
+    if isinstance(value, dict):
+        return {str(name): plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return str(value)
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    if isinstance(value, complex):
+        return [plain(value.real), plain(value.imag)]
+    if isinstance(value, float):
+        return value if np.isfinite(value) else None
+    return value if isinstance(value, str | int | bool | None) else str(value)
+
+
+def size_text(nbytes: int | None) -> str:
+    """``1.7 MiB``; ``?`` for None."""
+    if nbytes is None:
+        return "?"
+    size = float(nbytes)
+    for unit in _UNITS:
+        if size < 1024 or unit == _UNITS[-1]:
+            break
+        size /= 1024
+    return f"{nbytes} bytes" if unit == "bytes" else f"{size:.1f} {unit}"
+
+
+def columns(rows: Sequence[Sequence[str]], indent: str = "") -> str:
+    """The rows with their cells below one another."""
+    if not rows:
+        return ""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(f"{indent}{line.rstrip()}" for line in lines)

@@ -1,0 +1,9 @@
+"""Conversion: walk a Reader, write a Writer, in bounded memory; every loss is said before anything is copied."""
+
+from hyperslab.conversion.losses import Loss
+from hyperslab.conversion.progress import Progress
+from hyperslab.conversion.report import ConversionReport, Verification
+from hyperslab.conversion.running import convert
+from hyperslab.conversion.selecting import Select
+
+__all__ = ["ConversionReport", "Loss", "Progress", "Select", "Verification", "convert"]

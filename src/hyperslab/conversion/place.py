@@ -1,0 +1,83 @@
+"""Build beside the target under a temporary name, and put it in place by a rename once it is complete."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import unquote, urlsplit
+
+from hyperslab.errors import AlreadyExists, StorageError
+
+
+@contextmanager
+def building(target: str, *, overwrite: bool = False) -> Iterator[str]:
+    """A path beside ``target`` (a file or a folder to be): renamed to it when the block ends, removed when it fails.
+
+    Whatever interrupts the block, ``target`` is afterwards what it was before, or complete. AlreadyExists unless
+    ``overwrite``.
+    """
+    target = os.path.abspath(target)
+    _refuse_taken(target, overwrite)
+    temporary = sibling(target)
+    try:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        yield temporary
+        _refuse_taken(target, overwrite)
+        _put_in_place(temporary, target)
+    except OSError as error:
+        if isinstance(error, StorageError | AlreadyExists):
+            raise
+        raise StorageError(f"the target could not be put in place: {error}", url=target) from error
+    finally:
+        remove(temporary)
+
+
+def local_path(target: object) -> str | None:
+    """The path of a target in the file system (a path or ``file://`` URL); None for any other."""
+    if isinstance(target, os.PathLike):
+        path: str = os.fspath(target)
+        return path
+    if not isinstance(target, str):
+        return None
+    if target.startswith("file://"):
+        return unquote(urlsplit(target).path)
+    return None if "://" in target else target
+
+
+def sibling(target: str) -> str:
+    """A name beside ``target`` that nobody uses, with its ending."""
+    folder, name = os.path.split(target)
+    return os.path.join(folder, f".partial-{secrets.token_hex(4)}-{name}")
+
+
+def remove(path: str) -> None:
+    """Remove a file or folder; missing is fine."""
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    elif os.path.lexists(path):
+        os.unlink(path)
+
+
+def _refuse_taken(target: str, overwrite: bool) -> None:
+    if not overwrite and os.path.lexists(target):
+        raise AlreadyExists(
+            "the target exists", url=target, remedy="choose another, or overwrite=True (--overwrite) to replace it"
+        )
+
+
+def _put_in_place(temporary: str, target: str) -> None:
+    """One rename; two where a folder is in the way, with the old one put back should the second fail."""
+    if not os.path.lexists(target) or not (os.path.isdir(target) or os.path.isdir(temporary)):
+        os.replace(temporary, target)
+        return
+    aside = sibling(target)
+    os.rename(target, aside)
+    try:
+        os.rename(temporary, target)
+    except BaseException:
+        os.rename(aside, target)
+        raise
+    remove(aside)

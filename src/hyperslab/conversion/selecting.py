@@ -1,0 +1,107 @@
+"""Which cells of every array a selection by dimension means, and what shape is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+
+from hyperslab.array import Array
+from hyperslab.array.session import Session
+from hyperslab.conversion.boxes import Box
+from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.model.spec import ArraySpec
+from hyperslab.selection.positional import outer
+from hyperslab.selection.region import Axis, Points, Range, Region
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """A selection by dimension name: ``isel`` by position, ``sel`` by label (slices of labels include their stop)."""
+
+    isel: Mapping[str, Any]
+    sel: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, select: Mapping[str, Any] | Select | None) -> Select:
+        """Sorted by the kind of value: ints, slices of ints, arrays of ints and masks are positions, others labels."""
+        if isinstance(select, Select):
+            return select
+        chosen = dict(select or {})
+        isel = {dim: value for dim, value in chosen.items() if _is_position(value)}
+        return cls(isel, {dim: value for dim, value in chosen.items() if dim not in isel})
+
+    def __bool__(self) -> bool:
+        return bool(self.isel or self.sel)
+
+
+def _is_position(value: Any) -> bool:
+    if isinstance(value, slice):
+        bounds = [bound for bound in (value.start, value.stop) if bound is not None]
+        return all(map(_is_position, bounds))
+    if isinstance(value, list | tuple | np.ndarray):
+        return np.asarray(value).dtype.kind in "iub"
+    return isinstance(value, int | np.integer)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Picked:
+    """The chosen positions of each axis of an array, and the axes that ``kept`` says remain (an int drops its axis)."""
+
+    axes: tuple[Axis, ...]
+    kept: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Cells along the axes that remain."""
+        return tuple(self.axes[axis].count for axis in self.kept)
+
+    def is_all(self, shape: tuple[int, ...]) -> bool:
+        """Whether every cell of an array of this shape is picked, in order."""
+        return self.axes == tuple(Range(0, length, 1) for length in shape) and len(self.kept) == len(shape)
+
+    def region(self, box: Box) -> Region:
+        """The part of the source that a box of the result comes from."""
+        axes = list(self.axes)
+        for axis, part in zip(self.kept, box, strict=True):
+            axes[axis] = _part_of(axes[axis], part)
+        return Region(tuple(axes))
+
+
+def _part_of(axis: Axis, part: slice) -> Axis:
+    if isinstance(axis, Points):
+        return Points(axis.positions[part])
+    return Range(axis.start + part.start * axis.step, part.stop - part.start, axis.step)
+
+
+def pick(session: Session, path: str, spec: ArraySpec, select: Select) -> Picked:
+    """The selection's meaning for the array at ``path``; dimensions that it does not name are whole."""
+    key: list[Any] = [slice(None)] * len(spec.shape)
+    isel = {dim: value for dim, value in select.isel.items() if dim in spec.dims}
+    sel = {dim: value for dim, value in select.sel.items() if dim in spec.dims}
+    if isel or sel:
+        try:
+            key = list(Array(session, path, spec).sel_key(sel))
+        except HyperslabError as error:
+            raise error.locate(node=path, url=session.url) from error.__cause__
+        key += [slice(None)] * (len(spec.shape) - len(key))
+        key = [isel.get(dim, item) if dim is not None else item for dim, item in zip(spec.dims, key, strict=True)]
+    region = outer(tuple(key), spec.shape).region
+    return Picked(region.axes, tuple(axis for axis, item in enumerate(key) if not _is_single(item)))
+
+
+def _is_single(item: Any) -> bool:
+    return isinstance(item, int | np.integer) or (isinstance(item, np.ndarray) and item.ndim == 0)
+
+
+def check_dimensions(select: Select, known: Iterable[str | None]) -> None:
+    """Refuse a dimension that no array has."""
+    names = sorted({name for name in known if name is not None})
+    for dim in (*select.isel, *select.sel):
+        if dim not in names:
+            near = get_close_matches(dim, names, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names) or 'none'}"
+            raise Invalid(f"no dimension {dim!r}", remedy=hint)

@@ -1,0 +1,147 @@
+"""From the source's documents to the target's: shapes after the selection, types that the target holds, new chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from hyperslab.chunks.auto import auto_chunks, auto_shards
+from hyperslab.codecs.default import parse_codec
+from hyperslab.conversion.losses import Features, held_attrs, held_type
+from hyperslab.conversion.selecting import Picked
+from hyperslab.errors import Invalid, Unsupported
+from hyperslab.formats.base import Feature
+from hyperslab.model.dims import Dimension
+from hyperslab.model.dtypes import is_fixed, numpy_dtype
+from hyperslab.model.spec import ArraySpec, Chunks, GroupSpec
+
+_SMALL = 1 << 16
+_LARGE = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Cutting:
+    """How the caller wants arrays cut and encoded: ``chunks`` and ``shards`` by dimension name or ``"auto"``.
+
+    ``chunks`` None keeps the source's where they suit; ``shards`` None makes none; ``codec`` None is the default.
+    """
+
+    chunks: Mapping[str, int] | str | None = None
+    shards: Mapping[str, int] | str | None = None
+    codec: Any = None
+
+    def __post_init__(self) -> None:
+        for name, asked in (("chunks", self.chunks), ("shards", self.shards)):
+            if not (asked is None or asked == "auto" or isinstance(asked, Mapping)):
+                raise Invalid(f"{name}={asked!r}", remedy=f"write {name}='auto' or {name}={{'time': 100, 'lat': 50}}")
+
+    @property
+    def asks(self) -> bool:
+        """Whether the caller wants anything else than what there is."""
+        return not (self.chunks is None and self.shards is None and self.codec is None)
+
+
+def new_array(
+    spec: ArraySpec, picked: Picked, cutting: Cutting, features: Features, *, same_format: bool
+) -> tuple[ArraySpec, bool]:
+    """The array as wished in the target, and whether its spelling is the target's already (nothing is asked anew)."""
+    dtype = held_type(spec.dtype, features)
+    if dtype is None:
+        raise Unsupported("the target has no such cells")
+    dims = tuple(spec.dims[axis] for axis in picked.kept) if Feature.DIMENSIONS in features else ()
+    attrs = held_attrs(spec.attrs, features)
+    if same_format and not cutting.asks and dtype == spec.dtype and len(picked.kept) == len(spec.shape):
+        return spec.evolve(shape=picked.shape, dims=dims, attrs=attrs, indexes={}, chunks=_refit(spec, picked)), True
+    chunks, shards = _cut(spec, picked, cutting, varying=Feature.VARYING_CHUNKS in features)
+    codecs = parse_codec("default" if cutting.codec is None else cutting.codec, numpy_dtype(dtype))
+    layout = {} if shards is None else {"shards": shards}
+    fill = None if spec.fill_value is None else _as_cell(spec, numpy_dtype(dtype))
+    wish = ArraySpec(
+        shape=picked.shape,
+        dtype=dtype,
+        dims=dims,
+        chunks=chunks,
+        codecs=codecs,
+        fill_value=fill,
+        attrs=attrs,
+        layout=layout,
+    )
+    return wish, False
+
+
+def _as_cell(spec: ArraySpec, dtype: np.dtype[Any]) -> Any:
+    """The fill value as a cell of another type."""
+    return spec.fill_value if spec.numpy_dtype == dtype else spec.fill_cell().astype(dtype)[()]
+
+
+def _refit(spec: ArraySpec, picked: Picked) -> Chunks:
+    """Varying chunk sizes no longer fit a selected axis: then one chunk size serves."""
+    if picked.is_all(spec.shape):
+        return spec.chunks
+    return _plain(spec.chunks)
+
+
+def _plain(chunks: Chunks) -> tuple[int, ...]:
+    return tuple(cut if isinstance(cut, int) else max(cut, default=1) for cut in chunks)
+
+
+def _cut(spec: ArraySpec, picked: Picked, cutting: Cutting, *, varying: bool) -> tuple[Chunks, tuple[int, ...] | None]:
+    """Chunk and shard lengths of the new array."""
+    shape, itemsize = picked.shape, spec.numpy_dtype.itemsize
+    dims = tuple(spec.dims[axis] for axis in picked.kept)
+    auto = auto_chunks(shape, itemsize)
+    given: Chunks = spec.inner_chunks or spec.chunks
+    if varying and cutting.chunks is None and cutting.shards is None and picked.is_all(spec.shape):
+        kept: Chunks = given
+    else:
+        kept = tuple(_plain(given)[axis] for axis in picked.kept)
+        kept = tuple(max(1, min(cut, length or cut)) for cut, length in zip(kept, shape, strict=True))
+    if cutting.chunks == "auto" or not _suits(kept, shape, itemsize, fixed=is_fixed(spec.dtype)):
+        kept = auto
+    if isinstance(cutting.chunks, Mapping):
+        kept = _asked(cutting.chunks, dims, shape, _plain(kept))
+    if cutting.shards is None:
+        return kept, None
+    inner = _plain(kept)
+    if isinstance(cutting.shards, Mapping):
+        wanted = _asked(cutting.shards, dims, shape, inner)
+        return inner, tuple(-(-size // cut) * cut for size, cut in zip(wanted, inner, strict=True))
+    return inner, auto_shards(shape, inner, itemsize)
+
+
+def _suits(chunks: Chunks, shape: tuple[int, ...], itemsize: int, *, fixed: bool) -> bool:
+    """Whether the source's chunks serve the target: neither many tiny ones nor any that are huge."""
+    sizes = _plain(chunks)
+    nbytes = max(itemsize, 1) * prod(sizes)
+    count = prod(-(-length // size) for length, size in zip(shape, sizes, strict=True))
+    if not fixed:
+        return True
+    return nbytes <= _LARGE and (nbytes >= _SMALL or count <= 1)
+
+
+def _asked(
+    asked: Mapping[str, int], dims: tuple[str | None, ...], shape: tuple[int, ...], others: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Lengths by dimension name (-1: the whole axis), ``others`` for dimensions that are not named."""
+    lengths = []
+    for dim, length, other in zip(dims, shape, others, strict=True):
+        size = asked.get(dim, other) if dim is not None else other
+        if size != -1 and size < 1:
+            raise Invalid(f"a chunk length of {size}", remedy="lengths are at least 1, or -1 for the whole dimension")
+        lengths.append(max(length, 1) if size == -1 else size)
+    return tuple(lengths)
+
+
+def new_group(spec: GroupSpec, sizes: Mapping[str, int | None], features: Features) -> GroupSpec:
+    """The group as the target holds it; ``sizes`` has the new length of each selected dimension, None: it is gone."""
+    dims: Iterable[Dimension] = (
+        Dimension(dim.name, size, dim.unlimited and Feature.UNLIMITED in features)
+        for dim in spec.dims
+        if (size := sizes.get(dim.name, dim.size)) is not None
+    )
+    types = spec.types if Feature.USER_TYPES in features else {}
+    return GroupSpec(attrs=held_attrs(spec.attrs, features), dims=tuple(dims), types=types)

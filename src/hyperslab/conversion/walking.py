@@ -1,0 +1,104 @@
+"""Everything that a source holds, in order, with the selection's meaning for each array; and what it is to become."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from hyperslab.array.session import Session
+from hyperslab.conversion.losses import Features, Loss, Node, left_out, losses_of
+from hyperslab.conversion.selecting import Picked, Select, check_dimensions, pick
+from hyperslab.conversion.translate import Cutting, new_array, new_group
+from hyperslab.errors import FormatError, Unsupported
+from hyperslab.model.paths import split
+from hyperslab.model.refs import Link
+from hyperslab.model.spec import ArraySpec, GroupSpec
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Item:
+    """A node of the source; ``picked`` tells an array's chosen cells."""
+
+    path: str
+    node: Node
+    picked: Picked | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Planned:
+    """A node of the target to be. ``settled``: the spec is in the target's own words already."""
+
+    item: Item
+    node: Node
+    settled: bool = True
+
+
+def walk(session: Session, root: str, select: Select) -> list[Item]:
+    """Every node at and below ``root``, parents first, under the names that the target gives them."""
+    nodes = list(_nodes(session, root))
+    if select:
+        check_dimensions(select, (dim for _, node in nodes if isinstance(node, ArraySpec) for dim in node.dims))
+    items = []
+    for path, node in nodes:
+        picked = pick(session, path, node, select) if isinstance(node, ArraySpec) else None
+        items.append(Item(path, node, picked))
+    return items
+
+
+def _nodes(session: Session, path: str) -> Iterator[tuple[str, Node]]:
+    node = session.reader.node(path)
+    if isinstance(node, ArraySpec) and node.problem is not None:
+        raise Unsupported(f"the cells cannot be decoded: {node.problem}", url=session.url, node=path)
+    yield path, node
+    if isinstance(node, GroupSpec):
+        for name in session.reader.children(path):
+            yield from _nodes(session, f"{path}/{name}" if path else name)
+
+
+def find_losses(items: list[Item], features: Features) -> tuple[Loss, ...]:
+    """All that the target cannot hold."""
+    return tuple(loss for item in items for loss in losses_of(item.path, item.node, features))
+
+
+def plan_nodes(items: list[Item], cutting: Cutting, features: Features, *, same_format: bool) -> Iterator[Planned]:
+    """What each node becomes; those that the target has no place for are passed over, with all below them."""
+    sizes = _selected_sizes(items)
+    gone: list[str] = []
+    for item in items:
+        if left_out(item.path, item.node, features) or any(f"{item.path}/".startswith(f"{top}/") for top in gone):
+            gone.append(item.path)
+            continue
+        if isinstance(item.node, ArraySpec) and item.picked is not None:
+            try:
+                spec, settled = new_array(item.node, item.picked, cutting, features, same_format=same_format)
+            except FormatError as error:
+                raise error.locate(node=item.path) from error.__cause__
+            yield Planned(item, spec, settled)
+        elif isinstance(item.node, GroupSpec):
+            yield Planned(item, new_group(item.node, _scope(sizes, item.path), features))
+        else:
+            yield Planned(item, item.node)
+
+
+def _selected_sizes(items: list[Item]) -> dict[tuple[str, str], int | None]:
+    """By group and dimension name: the length that is left, None when the dimension is gone."""
+    sizes: dict[tuple[str, str], int | None] = {}
+    for item in items:
+        if isinstance(item.node, ArraySpec) and item.picked is not None:
+            folder = split(item.path)[0]
+            for axis, dim in enumerate(item.node.dims):
+                if dim is not None:
+                    sizes[folder, dim] = item.picked.axes[axis].count if axis in item.picked.kept else None
+    return sizes
+
+
+def _scope(sizes: Mapping[tuple[str, str], int | None], group: str) -> dict[str, int | None]:
+    """The sizes of dimensions as arrays in or below a group use them; arrays nearer to the group count."""
+    below = [entry for entry in sizes if not group or entry[0] == group or entry[0].startswith(f"{group}/")]
+    below.sort(key=lambda entry: -len(entry[0]))
+    return {dim: sizes[folder, dim] for folder, dim in below}
+
+
+def linked(node: Node) -> bool:
+    """Whether a node is a link."""
+    return isinstance(node, Link)
