@@ -23,7 +23,7 @@ from hyperslab.model.dims import Index
 from hyperslab.model.dtypes import DataType
 from hyperslab.model.spec import ArraySpec, Chunks, Codec
 from hyperslab.selection.labels import resolve_key, resolve_sel
-from hyperslab.selection.positional import select
+from hyperslab.selection.positional import outer, select, vectorised
 
 
 class Array:
@@ -198,12 +198,12 @@ class Array:
     @property
     def oindex(self) -> Indexer:
         """Orthogonal indexing: each key along its own axis."""
-        return Indexer(self._cells, "outer")
+        return Indexer(self._cells, outer)
 
     @property
     def vindex(self) -> Indexer:
         """Vectorised indexing: integer arrays run together."""
-        return Indexer(self._cells, "vectorised")
+        return Indexer(self._cells, vectorised)
 
     @property
     def lazy(self) -> Lazy:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +13,7 @@ from hyperslab.selection.compose import compose
 from hyperslab.selection.positional import outer, select, vectorised
 from hyperslab.selection.region import Selection
 
-Dialect = Literal["basic", "outer", "vectorised"]
-
-DIALECTS = {"basic": select, "outer": outer, "vectorised": vectorised}
+Dialect = Callable[[Any, tuple[int, ...]], Selection]
 
 
 class Indexer:
@@ -22,7 +21,7 @@ class Indexer:
 
     def __init__(self, cells: Cells, dialect: Dialect) -> None:
         self._cells = cells
-        self._select = DIALECTS[dialect]
+        self._select = dialect
 
     def __getitem__(self, key: Any) -> Any:
         return self._cells.read(self._select(key, self._cells.spec.shape))
@@ -64,17 +63,17 @@ class View:
         return self._cells.dtype
 
     def __getitem__(self, key: Any) -> View:
-        return View(self._cells, compose(self._selection, key, "basic"))
+        return View(self._cells, compose(self._selection, key, select))
 
     @property
     def oindex(self) -> ViewIndexer:
         """Orthogonal indexing of the view: each key along its own axis."""
-        return ViewIndexer(self, "outer")
+        return ViewIndexer(self, outer)
 
     @property
     def vindex(self) -> ViewIndexer:
         """Vectorised indexing of the view: integer arrays run together."""
-        return ViewIndexer(self, "vectorised")
+        return ViewIndexer(self, vectorised)
 
     def compose(self, key: Any, dialect: Dialect) -> View:
         """The view of this view under ``key``."""
@@ -109,7 +108,7 @@ class ViewIndexer:
 
     def __init__(self, view: View, dialect: Dialect) -> None:
         self._view = view
-        self._dialect: Dialect = dialect
+        self._dialect = dialect
 
     def __getitem__(self, key: Any) -> View:
         return self._view.compose(key, self._dialect)

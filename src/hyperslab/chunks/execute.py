@@ -56,7 +56,8 @@ class _BatchReader:
     def __init__(self, source: ChunkSource, plan: Plan, out: Block, fill: Block, cache: BlockCache | None) -> None:
         self.source = source
         self.fetch = getattr(source, "fetch", None)  # getattr: isinstance of a Protocol costs dozens of calls
-        self.into: ReadsInto = source if hasattr(source, "read_into") else _Copying(source)
+        into: Any = source if hasattr(source, "read_into") else _Copying(source)
+        self.into: ReadsInto = into
         self.plan = plan
         self.out = out
         self.fill = fill

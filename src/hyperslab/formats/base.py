@@ -72,8 +72,11 @@ class Reader(Protocol):
 class Writer(Reader, Protocol):
     """A dataset that takes writes; absent in a read-only format."""
 
-    def put(self, path: str, spec: GroupSpec | ArraySpec) -> None:
-        """Make or replace the documents of a node; chunks are left alone. Missing parent groups are made."""
+    def put(self, path: str, spec: GroupSpec | ArraySpec | Link) -> None:
+        """Make or replace the documents of a node; chunks are left alone. Missing parent groups are made.
+
+        A link is given only to a format with the feature ``LINKS``.
+        """
         ...
 
     def drop(self, path: str) -> None:
@@ -99,6 +102,20 @@ class LocksNodes(Protocol):
 class Moves(Protocol):
     def move(self, source: str, target: str) -> None:
         """Rename a node with all below it."""
+        ...
+
+
+@runtime_checkable
+class WritesAhead(Protocol):
+    def chunks_as(self, path: str, spec: ArraySpec) -> ChunkSource:
+        """The chunks of an array as they will be under ``spec``, before its documents are put (growing)."""
+        ...
+
+
+@runtime_checkable
+class Discards(Protocol):
+    def discard(self) -> None:
+        """Close without publishing what is pending: a block ended with an error."""
         ...
 
 

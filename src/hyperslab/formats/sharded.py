@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -20,6 +21,7 @@ from hyperslab.codecs.base import Cells
 from hyperslab.codecs.chain import Chain, build_chain
 from hyperslab.codecs.shard_index import MISSING, Entries, ShardIndex
 from hyperslab.errors import Conflict, FormatError, HyperslabError
+from hyperslab.formats.coalesce import fetch_coalesced
 from hyperslab.formats.keys import ChunkKeys, fill_bytes, is_all
 from hyperslab.model.spec import ArraySpec
 
@@ -102,7 +104,7 @@ class ShardedChunks:
     def _from_whole(self, key: str, local: tuple[Block, ...]) -> list[Part]:
         data = self._keys.get(key)
         if data is None:
-            return [None] * len(local[0]) if local else [None]
+            return [None] * (len(local[0]) if local else 1)
         return _cut(memoryview(data), self._index.find(data)[local].reshape(-1, 2))
 
     def _from_ranges(self, key: str, local: tuple[Block, ...]) -> list[Part]:
@@ -111,12 +113,13 @@ class ShardedChunks:
             stamp = self._keys.stamp(key)
             entries = self._read_index(key, stamp)
             if entries is None:
-                return [None] * len(local[0])
-            wanted = entries[local]
-            found = self._keys.store.get_ranges(key, [_span(entry) for entry in wanted.tolist() if entry[0] != MISSING])
+                return [None] * (len(local[0]) if local else 1)
+            wanted = entries[local].reshape(-1, 2).tolist()
+            ranges = [(start, start + size) for start, size in wanted if start != MISSING]
+            found = fetch_coalesced(partial(self._keys.store.get_ranges, key), ranges)
             if found is not None and (stamp is None or self._keys.stamp(key) == stamp):
                 rest = iter(found)
-                return [None if entry[0] == MISSING else next(rest) for entry in wanted.tolist()]
+                return [None if start == MISSING else next(rest) for start, _ in wanted]
         raise Conflict("the shard is being replaced all the time", remedy="try again")
 
     def _read_index(self, key: str, stamp: Any) -> Entries | None:
@@ -228,10 +231,6 @@ class ShardedChunks:
 
 
 _INDEX_BYTES = 64 << 20  # decoded indexes that one array remembers
-
-
-def _span(entry: Sequence[int]) -> tuple[int, int]:
-    return entry[0], entry[0] + entry[1]
 
 
 def _cut(shard: memoryview, entries: Entries) -> list[Part]:

@@ -56,8 +56,9 @@ def array_spec(wish: Wish, session: Session) -> ArraySpec:
         attrs=attrs,
         layout={} if shards is None else {"shards": shards},
     )
-    adapt = getattr(session.writer(), "new_array", None)
-    return spec if adapt is None else adapt(spec)  # type: ignore[no-any-return]
+    writer: Any = session.writer()
+    adapted: ArraySpec = writer.new_array(spec) if hasattr(writer, "new_array") else spec
+    return adapted
 
 
 def _dtype(asked: Any, data: np.ndarray[Any, Any] | None) -> Any:

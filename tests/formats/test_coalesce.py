@@ -1,0 +1,30 @@
+"""Few requests give the same bytes as many."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hyperslab.formats.coalesce import coalesce, fetch_coalesced
+
+DATA = bytes(range(256)) * 4
+
+ranges = st.lists(st.tuples(st.integers(0, 900), st.integers(0, 120)).map(lambda pair: (pair[0], sum(pair))), max_size=12)
+
+
+@given(ranges)
+def test_the_bytes_are_those_of_single_requests(wanted):
+    found = fetch_coalesced(lambda merged: [DATA[start:stop] for start, stop in merged], wanted)
+    assert [bytes(part) for part in found] == [DATA[start:stop] for start, stop in wanted]
+
+
+@given(ranges, st.integers(0, 50))
+def test_merged_ranges_are_ascending_and_apart(wanted, gap):
+    merged = coalesce(wanted, gap)
+    assert all(after[0] > before[1] + gap for before, after in zip(merged, merged[1:], strict=False))
+
+
+def test_nothing_is_there():
+    assert fetch_coalesced(lambda merged: None, [(0, 4)]) is None
+
+
+def test_neighbours_are_one_request():
+    assert coalesce([(8, 16), (0, 8), (16, 20)], gap=0) == [(0, 20)]
