@@ -11,6 +11,7 @@
     ├── Invalid (ValueError)                    correct the call
     │   ├── SelectionError (IndexError)
     │   ├── LabelError (KeyError, IndexError)
+    │   ├── WrongType (TypeError)
     │   └── SchemaError
     ├── FormatError                             repair the dataset
     ├── CorruptChunk                            restore the chunk
@@ -87,7 +88,7 @@ class HyperslabError(Exception):
 
 
 def _rebuild(kind: type[HyperslabError], args: tuple[Any, ...], state: dict[str, Any]) -> HyperslabError:
-    error = kind.__new__(kind, *args)
+    error = kind(*args)
     error.args = args
     error.__dict__.update(state)
     return error
@@ -123,6 +124,10 @@ class SelectionError(Invalid, IndexError):
 
 class LabelError(Invalid, KeyError, IndexError):
     """No cell has this label; the message names the neighbours."""
+
+
+class WrongType(Invalid, TypeError):
+    """An index or a value is of a type that cannot be one."""
 
 
 class SchemaError(Invalid):

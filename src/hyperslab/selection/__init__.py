@@ -1,1 +1,1 @@
-"""What a key selects: NumPy's dialect and labels become a region (ranges and points per axis). Integers only; no I/O."""
+"""What a key selects: NumPy's dialect and labels become a region (ranges and points per axis). No I/O."""

@@ -35,7 +35,7 @@ class Points:
     @property
     def count(self) -> int:
         """How many positions."""
-        return self.positions.shape[0]
+        return len(self.positions)
 
 
 Axis = Range | Points

@@ -1,0 +1,122 @@
+"""The items of a key in plain form: slices, ints, new axes, ``...`` and integer or boolean arrays."""
+
+from __future__ import annotations
+
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from hyperslab.errors import Invalid, SelectionError, WrongType
+from hyperslab.selection.region import Range
+
+Array = np.ndarray[Any, Any]
+Shape = tuple[int, ...]
+WHOLE = slice(None)
+_KINDS = "positions are ints, slices, `...`, None and arrays of ints or booleans"
+
+
+def plain_items(key: Any, shape: Shape) -> list[Any]:
+    """The key's items in plain form, one for each axis: missing ones are filled with whole slices.
+
+    ``...`` stays before the slices that it stands for (NumPy lets it part advanced indices), None stays a new axis,
+    a boolean array of n > 0 dimensions becomes n integer arrays.
+    """
+    items = [_plain(item) for item in (key if isinstance(key, tuple) else (key,))]
+    used = sum(_axes_of(item) for item in items)
+    dots = [place for place, item in enumerate(items) if item is Ellipsis]
+    if used > len(shape):
+        raise too_many(used, shape)
+    if len(dots) > 1:
+        raise SelectionError("a key has a single ellipsis ('...')")
+    filled: list[Any] = []
+    axis = 0
+    for item in items if dots else [*items, Ellipsis]:
+        if item is Ellipsis:
+            filled += [item] + [WHOLE] * (len(shape) - used)
+            axis += len(shape) - used
+        elif isinstance(item, np.ndarray) and item.dtype == bool and item.ndim:
+            filled += _nonzero(item, axis, shape)
+            axis += item.ndim
+        else:
+            filled.append(item)
+            axis += _axes_of(item)
+    return filled if dots else [item for item in filled if item is not Ellipsis]
+
+
+def too_many(used: int, shape: Shape) -> SelectionError:
+    """The error of a key with more indices than dimensions."""
+    return SelectionError(f"too many indices: the array has {len(shape)} dimensions, the key selects along {used}")
+
+
+def wrapped(position: int, axis: int, length: int) -> int:
+    """A position that may be negative, as one that is not; ``SelectionError`` out of bounds."""
+    if -length <= position < length:
+        return position + length if position < 0 else position
+    raise SelectionError(f"index {position} is out of bounds for axis {axis} with size {length}")
+
+
+def wrapped_many(positions: Array, axis: int, length: int) -> Array:
+    """The same for an integer array."""
+    if positions.size:
+        low, high = int(positions.min()), int(positions.max())
+        if low < -length or high >= length:
+            wrapped(low if low < -length else high, axis, length)
+        if low < 0:
+            return np.where(positions < 0, positions + length, positions)
+    return positions
+
+
+def sliced(item: slice, length: int) -> Range:
+    """The range of a slice of positions along an axis of this length."""
+    try:
+        start, stop, step = item.indices(length)
+    except (TypeError, ValueError) as error:
+        raise bad_slice(error) from None
+    return Range(start, len(range(start, stop, step)), step)
+
+
+def bad_slice(error: TypeError | ValueError) -> Invalid:
+    """The error of a slice whose step is zero (a ValueError) or whose bounds are no ints (a TypeError), as NumPy's."""
+    if isinstance(error, TypeError):
+        return WrongType("slice bounds are ints or None", remedy="labels need a dimension with labels")
+    return Invalid("a slice step is not zero")
+
+
+def _axes_of(item: Any) -> int:
+    if item is None or item is Ellipsis:
+        return 0
+    if isinstance(item, np.ndarray) and item.dtype == bool:
+        return item.ndim
+    return 1
+
+
+def _plain(item: Any) -> Any:
+    if item is None or item is Ellipsis or isinstance(item, slice):
+        return item
+    if not isinstance(item, np.ndarray | bool | np.bool_):
+        try:
+            return index(item)
+        except TypeError:
+            pass
+    return _plain_array(item)
+
+
+def _plain_array(item: Any) -> Any:
+    try:
+        array = np.asarray(item)
+    except ValueError:
+        raise Invalid(f"{item!r} is no rectangular array of positions") from None
+    if array.size == 0 and not isinstance(item, np.ndarray):
+        array = array.astype(np.int64)
+    if array.dtype.kind == "b":
+        return array
+    if array.dtype.kind not in "iu":
+        raise SelectionError(f"{item!r} is no position", remedy=_KINDS)
+    return array.astype(np.int64, copy=False) if array.ndim else int(array)
+
+
+def _nonzero(mask: Array, axis: int, shape: Shape) -> tuple[Array, ...]:
+    if mask.shape != shape[axis : axis + mask.ndim]:
+        raise SelectionError(f"a mask of shape {mask.shape} does not fit axes {axis}... of an array of shape {shape}")
+    return mask.nonzero()

@@ -1,0 +1,144 @@
+"""NumPy keys -> selections: basic and advanced indexing as ``ndarray.__getitem__`` means it, ``oindex`` and ``vindex``.
+
+Same result or the same exception type as NumPy 2. A key of slices and ints takes one flat loop (the hot path);
+any other is brought into plain form first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hyperslab.errors import SelectionError
+from hyperslab.selection.assemble import Part, array_part, assemble
+from hyperslab.selection.keys import bad_slice, plain_items, sliced, wrapped, wrapped_many
+from hyperslab.selection.region import Axis, Range, Region, Selection
+
+Array = np.ndarray[Any, Any]
+Shape = tuple[int, ...]
+
+
+def select(key: Any, shape: Shape) -> Selection:
+    """What ``ndarray[key]`` means for an array of this shape."""
+    try:
+        basic = _basic(key if isinstance(key, tuple) else (key,), shape)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, SelectionError):
+            raise
+        raise bad_slice(error) from None
+    if basic is not None:
+        return basic
+    items = plain_items(key, shape)
+    if any(isinstance(item, np.ndarray) for item in items):
+        return _advanced(items, shape, first=False)
+    selection = _basic(tuple(items), shape)
+    if selection is None:
+        raise _out_of_bounds(items, shape)
+    return selection
+
+
+def vectorised(key: Any, shape: Shape) -> Selection:
+    """``vindex[key]``: arrays and ints broadcast together, their dimensions come first, then those of slices (dask)."""
+    items = plain_items(key, shape)
+    if any(item is None for item in items):
+        raise SelectionError("vindex takes no new axis")
+    if not any(isinstance(item, np.ndarray) for item in items):
+        return select(key, shape)
+    return _advanced(items, shape, first=True)
+
+
+def outer(key: Any, shape: Shape) -> Selection:
+    """``oindex[key]``: each axis is selected for itself by an int, a slice or a 1-D array of ints or booleans."""
+    parts: list[Part] = []
+    result: list[int] = []
+    for item in plain_items(key, shape):
+        axis, dim = len(parts), len(result)
+        if isinstance(item, slice):
+            chosen = sliced(item, shape[axis])
+            parts.append((chosen, (dim,)))
+            result.append(chosen.count)
+        elif isinstance(item, int):
+            parts.append((Range(wrapped(item, axis, shape[axis]), 1, 1), ()))
+        elif isinstance(item, np.ndarray) and item.ndim == 1:
+            parts.append(array_part(wrapped_many(item, axis, shape[axis]), (dim,)))
+            result.append(item.size)
+        elif item is not Ellipsis:
+            raise SelectionError("oindex takes ints, slices and 1-D arrays of ints or booleans")
+    return assemble(parts, tuple(result), scalar=not result)
+
+
+def _basic(items: tuple[Any, ...], shape: Shape) -> Selection | None:
+    """Slices, ints, ``...`` and None in one loop; None when there is anything else."""
+    axes: list[Axis] = []
+    result: list[int] = []
+    ndim, dots = len(shape), False
+    for place, item in enumerate(items):
+        kind = type(item)
+        if kind is slice or kind is int:
+            axis = len(axes)
+            if axis == ndim:
+                return None
+            length = shape[axis]
+            if kind is slice:
+                start, stop, step = item.indices(length)
+                count = len(range(start, stop, step))
+                axes.append(Range(start, count, step))
+                result.append(count)
+            elif -length <= item < length:
+                axes.append(Range(item % length, 1, 1))
+            else:
+                return None
+        elif item is None:
+            result.append(1)
+        elif item is Ellipsis and not dots:
+            dots = True
+            later = [item for item in items[place + 1 :] if item is not None]
+            whole = shape[len(axes) : max(ndim - len(later), len(axes))]
+            axes += [Range(0, length, 1) for length in whole]
+            result += whole
+        else:
+            return None
+    if len(axes) < ndim:
+        result += shape[len(axes) :]
+        axes += [Range(0, length, 1) for length in shape[len(axes) :]]
+    return Selection(Region(tuple(axes)), tuple(result), not dots and not result)
+
+
+def _out_of_bounds(items: list[Any], shape: Shape) -> SelectionError:
+    lengths = iter(enumerate(shape))
+    places = [(item, *next(lengths)) for item in items if isinstance(item, int | slice)]
+    wrong = [place for place in places if isinstance(place[0], int) and not -place[2] <= place[0] < place[2]]
+    item, axis, length = wrong[0]
+    return SelectionError(f"index {item} is out of bounds for axis {axis} with size {length}")
+
+
+def _advanced(items: list[Any], shape: Shape, *, first: bool) -> Selection:
+    """Keys with arrays: all arrays and ints broadcast together; their dimensions stand where the first of them stood,
+    or in front of all when ``first`` or when a slice, a new axis or ``...`` stands between them."""
+    fancy = [place for place, item in enumerate(items) if isinstance(item, int | np.ndarray)]
+    apart = first or fancy[-1] - fancy[0] >= len(fancy)
+    front = [] if apart else items[: fancy[0]]
+    at = sum(item is not Ellipsis for item in front)
+    arrays = [items[place] for place in fancy if isinstance(items[place], np.ndarray)]
+    try:
+        common = np.broadcast_shapes(*(array.shape or (int(array),) for array in arrays))
+    except ValueError:
+        raise SelectionError(f"index arrays of shapes {[array.shape for array in arrays]} do not broadcast") from None
+    parts: list[Part] = []
+    plain: list[int] = []
+    for item in items:
+        axis = len(parts)
+        if item is None:
+            plain.append(1)
+        elif isinstance(item, slice):
+            chosen = sliced(item, shape[axis])
+            dim = len(plain)
+            parts.append((chosen, (dim if dim < at else dim + len(common),)))
+            plain.append(chosen.count)
+        elif isinstance(item, int):
+            parts.append((Range(wrapped(item, axis, shape[axis]), 1, 1), ()))
+        elif isinstance(item, np.ndarray) and item.dtype != bool:
+            checked = wrapped_many(item, axis, shape[axis]) if 0 not in common else item
+            parts.append(array_part(checked, range(at + len(common) - item.ndim, at + len(common))))
+    return assemble(parts, (*plain[:at], *common, *plain[at:]))
