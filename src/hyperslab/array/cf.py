@@ -1,0 +1,220 @@
+"""The CF conventions as arithmetic: stored values and attributes in, what they mean out (CF 1.11, 2.5.1, 4.4, 8.1).
+
+Rules of dtype follow ``xarray.conventions.decode_cf_variable``, so that both give the same arrays. They differ where
+xarray gives wrong numbers or none: a missing cell of an integer array whose units are a plain duration (``"days"``)
+becomes NaN, not the smallest int64; missing cells are compared in the stored type, before precision is lost, and
+untyped numbers of JSON as numbers of that type; ``missing_value`` counts under ``_Unsigned`` too; a missing time of a
+calendar without datetime64 becomes None, not the epoch; short floats are counted as double in durations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hyperslab.array import times
+from hyperslab.array.text import decode_text, join_characters
+from hyperslab.errors import FormatError
+from hyperslab.model.attrs import Attrs
+
+Values = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoding:
+    """What the attributes ask to be done to cells of the stored ``dtype``, in the order of the fields.
+
+    ``attrs`` are the others: those that were not used up.
+    """
+
+    dtype: np.dtype[Any]
+    attrs: Attrs
+    join: bool = False
+    encoding: str | None = None
+    viewed: np.dtype[Any] | None = None
+    fills: tuple[Any, ...] = ()
+    masked: np.dtype[Any] | None = None
+    scale: Any = None
+    offset: Any = None
+    scaled: np.dtype[Any] | None = None
+    duration: times.Duration | None = None
+    clock: times.Clock | None = None
+    boolean: bool = False
+
+
+def decode(values: Values, attrs: Attrs) -> Values:
+    """Stored ``values`` of any shape with the conventions applied; ``FormatError`` when an attribute makes no sense."""
+    return apply(decoding(values.dtype, attrs), values)
+
+
+def decoding(dtype: np.dtype[Any], attrs: Attrs, *, join: bool = False) -> Decoding:
+    """What ``attrs`` ask of cells of ``dtype``; ``join``: characters along the last dimension are one text."""
+    if dtype.kind in "mMV":
+        return Decoding(dtype=dtype, attrs=attrs)
+    rest = dict(attrs)
+    encoding = rest.pop("_Encoding", None)
+    viewed = _viewed(dtype, rest.pop("_Unsigned", None))
+    fills, keep = _fills(rest, dtype)
+    scale, offset = _number(rest, "scale_factor"), _number(rest, "add_offset")
+    clock = times.clock(rest) if dtype.kind in "iuf" else None
+    duration = times.duration(rest) if dtype.kind in "iuf" else None
+    timed = clock is not None or duration is not None
+    used = ("units", "calendar") if clock else ("units", "dtype") if duration else ()
+    boolean = rest.get("dtype") == "bool" and not used
+    masked = _masked(viewed or dtype, scale, offset, timed) if fills else None
+    keep = keep and clock is None and not times.is_span(rest)
+    return Decoding(
+        dtype=dtype,
+        attrs={name: value for name, value in rest.items() if name not in (("dtype",) if boolean else used)},
+        join=join,
+        encoding=None if encoding is None else str(encoding),
+        viewed=viewed,
+        fills=fills,
+        masked=masked,
+        scale=scale,
+        offset=offset,
+        scaled=_scaled(masked or viewed or dtype, scale, offset, keep, bool(fills)),
+        duration=duration,
+        clock=clock,
+        boolean=boolean,
+    )
+
+
+def apply(how: Decoding, values: Values) -> Values:
+    """The decoded cells, in memory of their own where anything changes; ``values`` are left as they are."""
+    if how.join:
+        values = join_characters(values)
+    if how.encoding is not None:
+        values = decode_text(values, how.encoding)
+    values = _unpack(how, _mask(how, values))
+    if how.duration is not None:
+        values = times.decode_durations(values, how.duration)
+    if how.clock is not None:
+        values = times.decode_times(values, how.clock)
+    if not values.dtype.isnative:
+        values = values.astype(values.dtype.newbyteorder("="))
+    return values.astype(bool) if how.boolean else values
+
+
+def _mask(how: Decoding, stored: Values) -> Values:
+    values = stored if how.viewed is None else stored.astype(how.viewed)
+    if not how.fills:
+        return values
+    missing = np.zeros(stored.shape, bool)
+    for fill in how.fills:
+        missing |= stored == fill
+        if how.viewed is not None:
+            missing |= values == fill
+    result = values.astype(how.masked, copy=True)
+    result[missing] = times.MISSING if result.dtype.kind == "i" else np.nan
+    return result
+
+
+def _unpack(how: Decoding, values: Values) -> Values:
+    if how.scaled is None:
+        return values
+    values = values.astype(how.scaled, copy=True)
+    if how.scale is not None:
+        values *= how.scale
+    if how.offset is not None:
+        values += how.offset
+    return values
+
+
+def _viewed(dtype: np.dtype[Any], unsigned: Any) -> np.dtype[Any] | None:
+    """The type that ``_Unsigned`` reads integers as (NUG, best practices: unsigned data)."""
+    if (dtype.kind, unsigned) == ("i", "true"):
+        return np.dtype(f"u{dtype.itemsize}")
+    if (dtype.kind, unsigned) == ("u", "false"):
+        return np.dtype(f"i{dtype.itemsize}")
+    return None
+
+
+def _fills(rest: dict[str, Any], dtype: np.dtype[Any]) -> tuple[tuple[Any, ...], bool]:
+    """The values that mean missing, taken out of ``rest``, and whether any attribute that fits says what does."""
+    found: list[Any] = []
+    keep = False
+    for name in ("missing_value", "_FillValue"):
+        value = rest.pop(name, None)
+        if value is None:
+            continue
+        some = [_fitted(name, fill, dtype) for fill in _each(value) if not _is_nan(fill)]
+        keep = keep or bool(some) or dtype.kind not in "iu"
+        found += some
+    return tuple(found), keep
+
+
+def _each(value: Any) -> list[Any]:
+    if isinstance(value, np.ndarray):
+        return list(value.ravel())
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _is_nan(value: Any) -> bool:
+    return value is None or bool(np.isscalar(value) and value != value)
+
+
+def _fitted(name: str, fill: Any, dtype: np.dtype[Any]) -> Any:
+    """``fill`` as it compares with cells: an untyped number of JSON takes the cells' type if it has a place in it."""
+    if dtype.kind in "SUTO":
+        return fill.encode() if dtype.kind == "S" and isinstance(fill, str) else fill
+    if isinstance(fill, str | bytes | Mapping | list):
+        raise FormatError(
+            f"attribute {name} is {fill!r}, the cells are {dtype}",
+            remedy="correct the attribute, or read the cells as stored, without decoded()",
+        )
+    if dtype.kind == "f" and isinstance(fill, int | float) and not isinstance(fill, np.generic):
+        with np.errstate(over="ignore"):
+            near = dtype.type(fill)
+        return near if np.isfinite(near) else fill
+    return fill
+
+
+def _number(rest: dict[str, Any], name: str) -> Any:
+    value = rest.pop(name, None)
+    if isinstance(value, np.ndarray | list | tuple) and np.size(value) == 1:
+        value = np.ravel(value)[0]
+    if value is not None and not isinstance(value, int | float | np.integer | np.floating):
+        raise FormatError(
+            f"attribute {name} is {value!r}, not a number",
+            remedy="correct the attribute, or read the cells as stored, without decoded()",
+        )
+    return value
+
+
+def _masked(dtype: np.dtype[Any], scale: Any, offset: Any, timed: bool) -> np.dtype[Any]:
+    """The type that has a place for missing cells."""
+    if scale is not None or offset is not None:
+        chosen = _floating(dtype, scale, offset)
+        return np.dtype("f8") if chosen.kind in "iu" else chosen
+    if timed and dtype.kind in "iu":
+        return np.dtype("i8")
+    if dtype.kind in "iu":
+        return np.dtype("f4") if dtype.itemsize <= 2 else np.dtype("f8")
+    return dtype if dtype.kind in "fc" else np.dtype(object)
+
+
+def _scaled(dtype: np.dtype[Any], scale: Any, offset: Any, keep: bool, masked: bool) -> np.dtype[Any] | None:
+    """The type that scale and offset are applied in; ``keep``: that of the cells as they are."""
+    if scale is None and offset is None:
+        return None
+    chosen = dtype if keep else _floating(dtype, scale, offset)
+    return np.dtype("f8") if masked and chosen.kind in "iu" else chosen
+
+
+def _floating(dtype: np.dtype[Any], scale: Any, offset: Any) -> np.dtype[Any]:
+    """The type of unpacked cells.
+
+    Scale and offset of the same floating type give it (double for 32-bit integers), any other offset gives double,
+    a scale alone gives its own type.
+    """
+    if offset is None:
+        return np.dtype(type(scale))
+    if scale is None:
+        return np.dtype("f8")
+    kind = np.dtype(type(scale))
+    same = kind == np.dtype(type(offset)) and kind in (np.dtype("f4"), np.dtype("f8"))
+    return np.dtype("f8") if not same or (dtype.kind in "iu" and dtype.itemsize == 4) else kind

@@ -1,0 +1,148 @@
+"""``array.decoded()``: the array with the CF conventions applied when it is read; what is stored never changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import prod
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from hyperslab.array import cf, times
+from hyperslab.array.siblings import is_text, with_clock
+from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.model.dtypes import VlenBytes
+
+if TYPE_CHECKING:
+    from hyperslab.array.array import Array
+
+
+class Decoded:
+    """Missing cells, scale, offset, unsigned integers, times and text, as :mod:`hyperslab.array.cf` says.
+
+    Characters that are texts along their last dimension are joined: ``shape`` and ``dims`` are without it. Keys and
+    labels mean what they mean for the array.
+    """
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+        spec, session = array.spec, array._session
+        try:
+            attrs = with_clock(session, array.path, spec)
+            if np.dtype(object) == spec.numpy_dtype and not isinstance(spec.dtype, VlenBytes):
+                self._how = cf.Decoding(dtype=spec.numpy_dtype, attrs=attrs)
+            else:
+                self._how = cf.decoding(spec.numpy_dtype, attrs, join=is_text(session, array.path, spec))
+        except HyperslabError as error:
+            raise session.locate(error, array.path) from error.__cause__
+        self._dtype: np.dtype[Any] | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Cells along each dimension."""
+        return self._array.shape[:-1] if self._how.join else self._array.shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Cells in all."""
+        return prod(self.shape)
+
+    @property
+    def dims(self) -> tuple[str | None, ...]:
+        """The name of each dimension; None for an anonymous one."""
+        return self._array.dims[:-1] if self._how.join else self._array.dims
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """The attributes that decoding did not use up."""
+        return dict(self._how.attrs)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the cells.
+
+        Whether times are ``datetime64[ns]`` or objects depends on the cells: the first and the last one are read.
+        """
+        if self._dtype is None:
+            how = self._how
+            if how.clock is not None and how.clock.calendar in times.REAL and self._array.size:
+                ends = [np.asarray(self._array[(place,) * self._array.ndim]) for place in (0, -1)]
+                self._dtype = self._apply(np.stack(ends)).dtype
+            else:
+                self._dtype = self._apply(np.zeros((0, *self._array.shape[-1:]), how.dtype)).dtype
+        return self._dtype
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._decode(self._array[self._whole_texts(key)])
+
+    def sel(
+        self,
+        indexers: Mapping[str, Any] | None = None,
+        *,
+        method: Literal["nearest"] | None = None,
+        tolerance: Any = None,
+        **labels: Any,
+    ) -> Any:
+        """Cells by label, as :meth:`Array.sel`."""
+        wanted = self._known({**(indexers or {}), **labels})
+        return self._decode(self._array.sel(wanted, method=method, tolerance=tolerance))
+
+    def isel(self, indexers: Mapping[str, Any] | None = None, **positions: Any) -> Any:
+        """Cells by position along named dimensions, as :meth:`Array.isel`."""
+        return self._decode(self._array.isel(self._known({**(indexers or {}), **positions})))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        if copy is False:
+            raise ValueError("an array in a dataset cannot be viewed without a copy")
+        return np.asarray(self[...], dtype)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of an array without dimensions")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        """Along the first axis, reading a whole row of chunks at a time."""
+        if not self.shape:
+            raise TypeError("iteration over an array without dimensions")
+        return map(self._decode, self._array)
+
+    def __repr__(self) -> str:
+        dims = ", ".join(
+            f"{dim}: {size}" if dim else str(size) for dim, size in zip(self.dims, self.shape, strict=True)
+        )
+        return f"<hyperslab Decoded /{self._array.path} ({dims}) stored as {self._how.dtype}>"
+
+    def _whole_texts(self, key: Any) -> Any:
+        """The key of the stored array: texts are taken whole."""
+        if not self._how.join:
+            return key
+        items = key if isinstance(key, tuple) else (key,)
+        return (*items, slice(None)) if any(item is Ellipsis for item in items) else (*items, Ellipsis, slice(None))
+
+    def _known(self, wanted: Mapping[str, Any]) -> Mapping[str, Any]:
+        unknown = [name for name in wanted if name not in self.dims]
+        if unknown:
+            raise Invalid(f"no dimension {unknown[0]!r}", node=self._array.path, remedy=f"there are {self.dims}")
+        return wanted
+
+    def _decode(self, stored: Any) -> Any:
+        if self._how.dtype.kind == "V":
+            return stored
+        if isinstance(stored, np.ndarray):
+            result = self._apply(stored)
+            return result[()] if self._how.join and not result.ndim else result
+        cell = np.empty((), self._how.dtype)
+        cell[()] = stored
+        return self._apply(cell)[()]
+
+    def _apply(self, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        try:
+            return cf.apply(self._how, values)
+        except HyperslabError as error:
+            raise self._array._session.locate(error, self._array.path) from error.__cause__

@@ -1,0 +1,55 @@
+"""What the other arrays of a group tell about one: whether its characters are texts, which clock its bounds keep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from hyperslab.array import times
+from hyperslab.array.session import Session
+from hyperslab.errors import HyperslabError
+from hyperslab.model.attrs import Attrs
+from hyperslab.model.paths import split
+from hyperslab.model.spec import ArraySpec
+
+
+def is_text(session: Session, path: str, spec: ArraySpec) -> bool:
+    """Whether ``S1`` cells are texts along the last dimension.
+
+    They are when nothing else uses that dimension than bytes that end in it, and it has no coordinate.
+    """
+    if spec.numpy_dtype != np.dtype("S1") or not spec.shape or spec.dims[-1] is None:
+        return False
+    last = spec.dims[-1]
+    for name, other in _siblings(session, path):
+        if name == last:
+            return False
+        if last in other.dims and (other.numpy_dtype.kind != "S" or other.dims[-1] != last):
+            return False
+    return True
+
+
+def with_clock(session: Session, path: str, spec: ArraySpec) -> Attrs:
+    """The attributes; bounds of a time coordinate take its units and calendar where they have none (CF 1.11, 7.1)."""
+    attrs = spec.attrs
+    if "units" in attrs or len(spec.shape) < 2 or spec.shape[-1] != 2:
+        return attrs
+    name = split(path)[1]
+    for _, other in _siblings(session, path):
+        if other.attrs.get("bounds") == name and times.clock(other.attrs) is not None:
+            clock = {key: other.attrs[key] for key in ("units", "calendar") if key in other.attrs}
+            return {**clock, **attrs}
+    return attrs
+
+
+def _siblings(session: Session, path: str) -> Iterator[tuple[str, ArraySpec]]:
+    """The readable arrays right below the same group, with their names."""
+    folder = split(path)[0]
+    for name in session.reader.children(folder):
+        try:
+            spec = session.reader.node(f"{folder}/{name}" if folder else name)
+        except HyperslabError:  # damage in one array never keeps the others from being read
+            continue
+        if isinstance(spec, ArraySpec):
+            yield name, spec

@@ -1,0 +1,241 @@
+"""Numbers counted in a unit since an epoch as times, and numbers of a unit as durations (CF 1.11, section 4.4).
+
+Times of the real calendars become ``datetime64[ns]`` where that reaches (1677 to 2262), else ``cftime`` objects, as in
+xarray; a missing number becomes NaT or None.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hyperslab.errors import Unsupported
+from hyperslab.model.attrs import Attrs
+
+Values = np.ndarray[Any, Any]
+
+MISSING = np.iinfo(np.int64).min
+"""What stands for a missing time in integers, as in datetime64."""
+REAL = ("standard", "gregorian", "proleptic_gregorian")
+
+_NANOSECONDS = {
+    "nanoseconds": 1,
+    "microseconds": 1_000,
+    "milliseconds": 1_000_000,
+    "seconds": 10**9,
+    "minutes": 60 * 10**9,
+    "hours": 3_600 * 10**9,
+    "days": 86_400 * 10**9,
+}
+_SHORT = {
+    "microseconds": ("microsec", "microsecs"),
+    "milliseconds": ("millisec", "millisecs", "msec", "msecs", "ms"),
+    "seconds": ("s", "sec", "secs"),
+    "minutes": ("min", "mins"),
+    "hours": ("h", "hr", "hrs"),
+    "days": ("d",),
+}
+_LONG = {short: name for name, shorts in _SHORT.items() for short in shorts}
+_NUMPY = {"nanoseconds": "ns", "microseconds": "us", "milliseconds": "ms"}
+_FINENESS = ("s", "ms", "us", "ns")
+_EPOCH = re.compile(
+    r"(?P<year>[+-]?\d+)(?:-(?P<month>\d{1,2})(?:-(?P<day>\d{1,2}))?)?"
+    r"(?:[ T]+(?P<hour>\d{1,2})(?::(?P<minute>\d{1,2})(?::(?P<second>\d{1,2})(?:\.(?P<fraction>\d*))?)?)?)?"
+    r"\s*(?:Z|UTC|GMT|(?P<sign>[+-])(?P<ahead>\d{1,2})(?::?(?P<minutes>\d{2}))?)?$"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """``unit since epoch`` in a CF ``calendar``, as the attributes spell them."""
+
+    unit: str
+    epoch: str
+    calendar: str
+
+    @property
+    def units(self) -> str:
+        """The attribute ``units`` in full."""
+        return f"{self.unit} since {self.epoch}"
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """A count of ``unit`` that becomes ``timedelta64[resolution]``, or finer where the numbers need it."""
+
+    unit: str
+    resolution: str
+
+
+def clock(attrs: Attrs) -> Clock | None:
+    """The clock that ``units`` and ``calendar`` describe; None for other units."""
+    units = attrs.get("units")
+    match = re.match(r"(.+) since (.+)", units) if isinstance(units, str) else None
+    if match is None:
+        return None
+    return Clock(match[1].strip(), match[2].strip(), str(attrs.get("calendar", "standard")).lower())
+
+
+def duration(attrs: Attrs) -> Duration | None:
+    """Durations are told by an attribute ``dtype`` of ``timedelta64[...]`` beside the units, as xarray writes it."""
+    kind = attrs.get("dtype")
+    if not is_span(attrs) or not isinstance(kind, str) or not kind.startswith("timedelta64"):
+        return None
+    match = re.fullmatch(r"timedelta64\[(\w+)\]", kind)
+    resolution = match[1] if match else "ns"
+    coarse, fine = ("D", "h", "m", "W"), ("ps", "fs", "as")
+    resolution = "s" if resolution in coarse else "ns" if resolution in fine else resolution
+    return Duration(str(attrs["units"]), resolution) if resolution in _FINENESS else None
+
+
+def is_span(attrs: Attrs) -> bool:
+    """Whether the units are a plain length of time, such as ``days``."""
+    units = attrs.get("units")
+    return isinstance(units, str) and units in _NANOSECONDS
+
+
+def decode_times(values: Values, by: Clock) -> Values:
+    """Times of the same shape: ``datetime64[ns]`` or, where that does not reach, cftime objects and None.
+
+    ``Unsupported`` when cftime is needed and not installed, or knows no such units or calendar.
+    """
+    missing = np.isnan(values) if values.dtype.kind == "f" else values == MISSING
+    known = values[~missing]
+    counted = _nanoseconds(known, by) if by.calendar in REAL else None
+    if counted is not None:
+        result = np.full(values.shape, MISSING, np.int64)
+        result[~missing] = counted
+        return result.view("M8[ns]")
+    objects = np.full(values.shape, None, object)
+    if known.size:
+        objects[~missing] = _cftimes(known, by)
+    return objects
+
+
+def decode_durations(values: Values, by: Duration) -> Values:
+    """Durations of the same shape as ``timedelta64``; fractions make the resolution finer, down to nanoseconds."""
+    missing = np.isnan(values) if values.dtype.kind == "f" else values == MISSING
+    known = values[~missing]
+    resolution = _NUMPY.get(by.unit, "s")
+    factor = _NANOSECONDS[by.unit] // 10**9 or 1
+    if known.dtype.kind == "f":
+        known = known.astype("f8") * factor
+        while resolution != "ns" and (known % 1 > 0).any():
+            known *= 1000
+            resolution = _FINENESS[_FINENESS.index(resolution) + 1]
+        factor = 1
+    counted = _scaled(known, factor, 0, _truncated)
+    finest = max(resolution, by.resolution, key=_FINENESS.index) if known.size else by.resolution
+    if counted is not None:
+        counted = _scaled(counted, 1000 ** (_FINENESS.index(finest) - _FINENESS.index(resolution)), 0, _truncated)
+    if counted is None:
+        raise Unsupported(f"{by.unit} up to {known.max()} are too long for timedelta64[{finest}]", remedy=_AS_STORED)
+    result = np.full(values.shape, MISSING, np.int64)
+    result[~missing] = counted
+    return result.view(f"m8[{finest}]")
+
+
+def epoch_nanoseconds(text: str, calendar: str) -> tuple[int, bool] | None:
+    """Nanoseconds from 1970 to an epoch, and whether it is one of the Julian calendar; None when it cannot be read.
+
+    The calendars ``standard`` and ``gregorian`` are Julian before 1582-10-15 (Meeus, Astronomical Algorithms, ch. 7).
+    """
+    match = _EPOCH.match(text)
+    if match is None:
+        return None
+    year, month, day = (int(match[name] or 1) for name in ("year", "month", "day"))
+    julian = calendar != "proleptic_gregorian" and (year, month, day) < (1582, 10, 15)
+    if not 1 <= month <= 12 or not 1 <= day <= 31:
+        return None
+    late = (14 - month) // 12
+    march = year + 4800 - late
+    days = day + (153 * (month + 12 * late - 3) + 2) // 5 + 365 * march + march // 4 - 32083
+    if not julian:
+        days += march // 400 - march // 100 + 38
+    hour, minute, second = (int(match[name] or 0) for name in ("hour", "minute", "second"))
+    ahead = (int(match["ahead"] or 0) * 60 + int(match["minutes"] or 0)) * (-1 if match["sign"] == "-" else 1)
+    seconds = (days - 2440588) * 86_400 + hour * 3_600 + (minute - ahead) * 60 + second
+    return seconds * 10**9 + int(f"{match['fraction'] or 0:0<9}"[:9]), julian
+
+
+def _nanoseconds(known: Values, by: Clock) -> Values | None:
+    """Nanoseconds since 1970; None where int64 does not reach or unit or epoch are none of ours.
+
+    Counts that start within the range of ``datetime64[ns]`` are cut to nanoseconds; others, as cftime counts, are
+    rounded to microseconds.
+    """
+    epoch = epoch_nanoseconds(by.epoch, by.calendar)
+    name = by.unit.lower()
+    plain = name if name.endswith("s") else f"{name}s"
+    factor = _NANOSECONDS.get(plain) or _NANOSECONDS.get(_LONG.get(name, ""))
+    if epoch is None or factor is None:
+        return None
+    start, julian = epoch
+    if plain in _NANOSECONDS and not julian and -(2**63) < start < 2**63:
+        return _scaled(known, factor, start, _truncated)
+    if factor < 1000:
+        return None
+    micros = _scaled(known, factor // 1000, start // 1000, _rounded if factor >= 10**9 else _nearest)
+    if micros is None or (known.size and not _in_nanoseconds(micros)):
+        return None
+    return micros * 1000
+
+
+def _in_nanoseconds(micros: Values) -> bool:
+    limit = 2**63 // 1000
+    return bool(-limit < micros.min() and micros.max() < limit)
+
+
+def _scaled(known: Values, factor: int, start: int, whole: Callable[[Values], Values]) -> Values | None:
+    """``start + known * factor`` in int64, fractions made ``whole``; None where it does not fit."""
+    if not known.size:
+        return np.zeros(0, np.int64)
+    low, high = (start + _int(edge) * factor for edge in (known.min(), known.max()))
+    if not (low > -(2**63) and high < 2**63):
+        return None
+    if known.dtype.kind == "f":
+        return whole(known * np.longdouble(factor) if whole is not _truncated else known.astype("f8") * factor) + start
+    return known.astype(np.int64) * factor + start
+
+
+def _int(value: Any) -> int:
+    return int(value) if np.isfinite(value) else 2**70
+
+
+def _truncated(scaled: Values) -> Values:
+    return scaled.astype(np.int64)
+
+
+def _nearest(scaled: Values) -> Values:
+    return np.rint(scaled).astype(np.int64)
+
+
+def _rounded(scaled: Values) -> Values:
+    """The nearest microsecond; one microsecond off a whole second gives way to the side that the number lies on."""
+    nearest = _nearest(scaled)
+    nearest = np.where(nearest % 1_000_000 == 1, np.floor(scaled).astype(np.int64), nearest)
+    return np.where(nearest % 1_000_000 == 999_999, np.ceil(scaled).astype(np.int64), nearest)
+
+
+_AS_STORED = "read the numbers as stored, without decoded()"
+
+
+def _cftimes(known: Values, by: Clock) -> Values:
+    try:
+        import cftime
+    except ImportError:
+        raise Unsupported(
+            f"times {by.units!r} of calendar {by.calendar!r} are no datetime64[ns]",
+            remedy=f"install cftime, or {_AS_STORED}",
+        ) from None
+    try:
+        dates = cftime.num2date(known, by.units, by.calendar, only_use_cftime_datetimes=True)
+    except (ValueError, OverflowError, TypeError) as error:
+        raise Unsupported(
+            f"times {by.units!r} of calendar {by.calendar!r} cannot be decoded: {error}", remedy=_AS_STORED
+        ) from error
+    return np.asarray(dates, object)

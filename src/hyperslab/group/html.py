@@ -1,0 +1,134 @@
+"""A group's page in a notebook: its dimensions, coordinates, arrays, groups and attributes. No cell is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hyperslab.array.html import cells_html
+from hyperslab.array.markup import attributes, definitions, dims_text, page, section, text
+from hyperslab.array.session import Session
+from hyperslab.errors import HyperslabError
+from hyperslab.model.dtypes import describe
+from hyperslab.model.refs import Link
+from hyperslab.model.spec import ArraySpec, GroupSpec
+
+if TYPE_CHECKING:
+    from hyperslab.group.group import Group
+
+MOST_NODES = 200
+"""Nodes whose documents are read for one page, at most."""
+MOST_FOLDED = 20
+"""Sections with more rows start folded."""
+
+
+def group_html(group: Group) -> str:
+    """The page of a group; groups below it fold, and past :data:`MOST_NODES` nodes the rest is only counted."""
+    header = (
+        f'<span class="hs-kind">hyperslab.Group</span> <span class="hs-name">/{text(group.path)}</span> '
+        f'<span class="hs-soft">{text(group.format)} · {text(group.url)}</span>'
+    )
+    return page(header, _Reading(group._session).contents(group.path, opened=True))
+
+
+@dataclass(slots=True)
+class _Found:
+    """What lies right below one group: rows of HTML, and the groups to be shown."""
+
+    coordinates: list[str] = field(default_factory=list)
+    arrays: list[str] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+    groups: list[str] = field(default_factory=list)
+    sizes: dict[str, int] = field(default_factory=dict)
+    left_out: int = 0
+
+
+class _Reading:
+    """Reads the documents for one page, within one budget of nodes."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._left = MOST_NODES
+
+    def contents(self, path: str, *, opened: bool) -> str:
+        """The sections of the group at ``path``, with those of the groups below."""
+        try:
+            spec = self._session.reader.node(path)
+            found = self._look(path)
+        except HyperslabError as error:
+            return _bad(error)
+        unlimited = [dim.name for dim in spec.dims if dim.unlimited] if isinstance(spec, GroupSpec) else []
+        declared = {dim.name: dim.size for dim in spec.dims} if isinstance(spec, GroupSpec) else {}
+        sizes = {**declared, **{dim: max(size, declared.get(dim, 0)) for dim, size in found.sizes.items()}}
+        dims = {dim: f"{size:,}{' (unlimited)' if dim in unlimited else ''}" for dim, size in sizes.items()}
+        parts = [
+            section(f"Dimensions ({len(dims):,})", definitions(dims), opened=opened and len(dims) <= MOST_FOLDED),
+            _rows("Coordinates", found.coordinates, opened),
+            _rows("Arrays", found.arrays, opened),
+            _rows("Links and damaged nodes", found.others, opened),
+            f'<div class="hs-soft">… and {found.left_out:,} more</div>' if found.left_out else "",
+            _rows("Groups", [self._folded(path, name) for name in found.groups], opened),
+            "" if isinstance(spec, Link) else attributes(spec.attrs),
+        ]
+        return "".join(parts)
+
+    def _look(self, path: str) -> _Found:
+        found = _Found()
+        names = list(self._session.reader.children(path))
+        found.left_out = max(len(names) - self._left, 0)
+        shown = names[: self._left]
+        self._left -= len(shown)
+        for name in shown:
+            try:
+                spec = self._session.reader.node(_place(path, name))
+            except HyperslabError as error:
+                found.others.append(_row(name, _bad(error)))
+                continue
+            if isinstance(spec, Link):
+                source = "" if spec.source == "." else spec.source
+                found.others.append(_row(name, f"→ {text(source)}/{text(spec.target.lstrip('/'))}"))
+            elif isinstance(spec, ArraySpec):
+                (found.coordinates if spec.dims == (name,) else found.arrays).append(_array(name, spec))
+                for dim, size in zip(spec.dims, spec.shape, strict=True):
+                    if dim is not None:
+                        found.sizes[dim] = max(size, found.sizes.get(dim, 0))
+            else:
+                found.groups.append(name)
+        return found
+
+    def _folded(self, path: str, name: str) -> str:
+        body = self.contents(_place(path, name), opened=False)
+        return f'<details><summary class="hs-name">{text(name)}/</summary><div>{body}</div></details>'
+
+
+def _place(path: str, name: str) -> str:
+    return f"{path}/{name}" if path else name
+
+
+def _rows(title: str, rows: list[str], opened: bool) -> str:
+    return section(f"{title} ({len(rows):,})", "".join(rows), opened=opened and len(rows) <= MOST_FOLDED)
+
+
+def _bad(error: HyperslabError) -> str:
+    return f'<span class="hs-bad">{text(error.message)}</span>'
+
+
+def _row(name: str, value: str) -> str:
+    return f'<div class="hs-row"><span class="hs-name">{text(name)}</span> {value}</div>'
+
+
+def _array(name: str, spec: ArraySpec) -> str:
+    """One line that unfolds to the array's cells and attributes."""
+    index = " hs-index" if spec.dims == (name,) else ""
+    label = spec.attrs.get("long_name", spec.attrs.get("standard_name", ""))
+    units = spec.units
+    about = f"{text(label, 80)}{f' [{text(units, 40)}]' if units else ''}"
+    try:
+        body = f"{cells_html(spec)}{attributes(spec.attrs)}"
+    except HyperslabError as error:
+        body = _bad(error)
+    return (
+        f'<details class="hs-array"><summary class="hs-row{index}"><span class="hs-name">{text(name)}</span>'
+        f"<span>{dims_text(spec.dims, spec.shape)}</span><code>{text(describe(spec.dtype))}</code>"
+        f'<span class="hs-soft">{about}</span></summary><div>{body}</div></details>'
+    )
