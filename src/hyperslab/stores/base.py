@@ -42,7 +42,8 @@ class ReadInto(Protocol):
 @runtime_checkable
 class GetRanges(Protocol):
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes] | None:
-        """Bytes ``start <= i < stop`` for each range, cut at the end; a negative start counts from the end."""
+        """Bytes ``start <= i < stop`` for each range, cut at the end; a negative start counts from the end, and so does
+        a stop of 0 or less beside it: ``(-8, 0)`` is the last 8 bytes."""
         ...
 
 
@@ -112,10 +113,8 @@ class List(Protocol):
 
 @runtime_checkable
 class Locks(Protocol):
-    def lock_chunks(
-        self, folder: str, slots: Sequence[int], timeout: float | None
-    ) -> AbstractContextManager[None]:
-        """Hold the byte ranges ``slots`` of ``folder/.lock`` exclusively, in offset order; ``Conflict`` after timeout."""
+    def lock_chunks(self, folder: str, slots: Sequence[int], timeout: float | None) -> AbstractContextManager[None]:
+        """Hold the bytes ``slots`` of ``folder/.lock`` exclusively, taken in order; ``Conflict`` after timeout."""
         ...
 
     def lock_node(self, folder: str, timeout: float | None) -> AbstractContextManager[None]:

@@ -1,0 +1,188 @@
+"""A store that is a folder of files: each key is a file, each prefix a folder."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
+
+from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, Invalid, NotFound, ReadOnly
+from hyperslab.stores import locks
+from hyperslab.stores.base import Buffer, Stamp
+from hyperslab.stores.commit import Commit
+from hyperslab.stores.files import MISSING, write_error
+from hyperslab.stores.keys import check_key, check_prefix, temporary_name
+from hyperslab.stores.reading import FolderReader
+
+_SWAPS = 1 << 62
+"""Where the lock ranges of ``put_if`` start, far above those of chunks."""
+_PATIENCE = 60.0
+"""Seconds that ``put_if`` waits for another one that is at work on the key."""
+
+
+class DirectoryStore(FolderReader):
+    """Keys as files below ``root``. Opened ``read_only`` it must exist and is never touched; else it is made when first
+    written to. Values are replaced atomically; symbolic links are followed only within the root; one store may be
+    used by many threads, and many processes may use one root.
+    """
+
+    def put(self, key: str, value: Buffer, *, durable: bool = False) -> None:
+        """Store one value: every reader sees the old or the new one, also when this fails or the process dies."""
+        self.put_many([(key, value)], durable=durable)
+
+    def put_many(self, pairs: Iterable[tuple[str, Buffer]], *, durable: bool = False) -> None:
+        """Group commit: all values written, then all made durable, then all made visible.
+
+        When writing one of them fails none becomes visible.
+        """
+        commit = Commit(self._folders, durable=durable)
+        with self._writing(commit), commit:
+            for key, value in pairs:
+                commit.add(check_key(key), value)
+
+    def put_if(self, key: str, value: Buffer, expected: Stamp | None, *, durable: bool = False) -> Stamp:
+        """Store the value if the present one has the stamp ``expected`` (None: is missing), else ``Conflict``.
+
+        Every writer of such a key must use this call: a plain ``put`` asks nobody.
+        """
+        check_key(key)
+        folder, _, name = key.rpartition("/")
+        with self.lock_chunks(folder, [_SWAPS + zlib.crc32(name.encode())], _PATIENCE):
+            if self.stamp(key) != expected:
+                remedy = "read the key again and repeat the change"
+                raise Conflict("another writer was faster", url=self.url, key=key, remedy=remedy)
+            self.put(key, value, durable=durable)
+            return self.stamp(key)
+
+    def delete(self, key: str) -> None:
+        """Remove the key, and folders that it leaves empty; missing is fine."""
+        folder, _, name = check_key(key).rpartition("/")
+        with self._writing(key):
+            place = self._folders.find(folder)
+            if place is None:
+                return
+            try:
+                os.unlink(place + name)
+            except OSError as error:
+                if error.errno in MISSING or os.path.isdir(place + name):
+                    return
+                raise
+            self._prune(folder)
+
+    def _prune(self, folder: str) -> None:
+        """Remove folders that are empty, from ``folder`` upwards; one that a writer holds stays."""
+        while folder:
+            try:
+                with locks.hold_folder(partial(self._folders.path, folder), 0):
+                    os.rmdir(self._folders.path(folder))
+            except (OSError, Conflict):
+                return
+            self._folders.forget(folder)
+            folder = folder.rpartition("/")[0]
+
+    def delete_prefix(self, prefix: str) -> None:
+        """Remove every key that is ``prefix`` or stands below it; for readers a folder is gone at one stroke."""
+        folder, _, name = check_prefix(prefix).rpartition("/")
+        with self._writing(prefix):
+            place = self._folders.find(folder)
+            if place is None:
+                return
+            for entry in [name] if name else os.listdir(place):
+                _remove(place, entry)
+            self._folders.forget_all()
+            self._prune(folder)
+
+    def rename(self, source: str, target: str) -> None:
+        """Move every key below ``source/`` to ``target/`` at one stroke.
+
+        ``NotFound`` without a source, ``AlreadyExists`` when something has the name of the target.
+        """
+        above = check_key(source).rpartition("/")[0]
+        folder, _, name = check_key(target).rpartition("/")
+        with self._writing(target):
+            if target == source or target.startswith(f"{source}/"):
+                raise Invalid("a folder cannot be moved into itself", url=self.url, key=target)
+            place = self._folders.find(source)
+            if place is None:
+                raise NotFound("there is no such folder", url=self.url, key=source)
+            self._move(place, self._folders.make(folder) + name, target)
+            self._folders.forget_all()
+            self._folders.make_durable([above, folder])
+            self._prune(above)
+
+    def _move(self, source: str, target: str, key: str) -> None:
+        taken = AlreadyExists("the target exists", url=self.url, key=key, remedy="remove it, or choose another name")
+        if os.path.lexists(target) and not (os.path.isdir(target) and not os.listdir(target)):
+            raise taken
+        try:
+            os.rename(source[:-1], target)
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise taken from error
+            raise
+
+    def lock_chunks(self, folder: str, slots: Sequence[int], timeout: float | None) -> AbstractContextManager[None]:
+        """Hold the bytes ``slots`` of ``folder/.lock`` exclusively; ``Conflict`` after ``timeout`` s (None: never)."""
+        return self._locked(locks.hold_ranges(self._maker(folder), slots, timeout), folder)
+
+    def lock_node(self, folder: str, timeout: float | None) -> AbstractContextManager[None]:
+        """Hold the folder itself exclusively; ``Conflict`` after ``timeout`` seconds (None: never)."""
+        return self._locked(locks.hold_folder(self._maker(folder), timeout), folder)
+
+    def _maker(self, folder: str) -> Callable[[], str]:
+        check_prefix(folder)
+
+        def make() -> str:
+            if not os.path.isdir(self._folders.path(folder)):
+                self._folders.forget_all()
+            return self._folders.make(folder)
+
+        return make
+
+    @contextmanager
+    def _locked(self, lock: AbstractContextManager[None], folder: str) -> Iterator[None]:
+        with self._writing(folder):
+            try:
+                lock.__enter__()
+            except Conflict as error:
+                raise error.locate(url=self.url, key=folder) from None
+        try:
+            yield
+        finally:
+            lock.__exit__(None, None, None)
+
+    @contextmanager
+    def _writing(self, place: str | Commit) -> Iterator[None]:
+        """Refuse when read-only; name the key in what the system says."""
+        if self.read_only:
+            raise ReadOnly("the store was opened for reading", url=self.url, remedy="open it for writing")
+        try:
+            yield
+        except HyperslabError:
+            raise
+        except OSError as error:
+            raise write_error(error, self.url, place if isinstance(place, str) else place.key) from error
+
+
+def _remove(place: str, name: str) -> None:
+    """Remove a file, a link or a whole folder; a folder gets a temporary name first, so that it goes at one stroke."""
+    path = place + name
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError as error:
+        if error.errno in MISSING:
+            return
+        raise
+    if not stat.S_ISDIR(mode):
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+        return
+    doomed = place + temporary_name(name)
+    with suppress(FileNotFoundError):
+        os.rename(path, doomed)
+        shutil.rmtree(doomed)

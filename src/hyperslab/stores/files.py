@@ -1,0 +1,129 @@
+"""The system calls under the stores that keep files: whole writes, flushes to the medium, and what an errno means."""
+
+from __future__ import annotations
+
+import errno
+import os
+from contextlib import suppress
+
+from hyperslab.errors import HyperslabError, Invalid, ReadOnly, StorageError
+from hyperslab.stores.base import Buffer
+
+_ALWAYS: int = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
+READ: int = os.O_RDONLY | _ALWAYS | getattr(os, "O_NONBLOCK", 0)
+"""Flags to open a value: never through a symbolic link, never waiting for the other end of a pipe."""
+READ_REGULAR: int = os.O_RDONLY | _ALWAYS
+"""Flags to open what is known to be a plain file."""
+_CREATE: int = os.O_RDWR | os.O_CREAT | os.O_EXCL | _ALWAYS
+
+MISSING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ENXIO})
+"""What the system says of a name that holds no value; for a reader it is a missing key."""
+
+_FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_REMEDIES = {
+    errno.ENOSPC: "free space on the disk, then write again",
+    errno.EDQUOT: "free space within the quota, then write again",
+    errno.EFBIG: "raise the limit of file sizes (ulimit -f), or use smaller chunks",
+    errno.EMFILE: "raise the limit of open files (ulimit -n), or use fewer workers",
+    errno.ENFILE: "close files in other programs",
+    errno.EIO: "look at the disk and the system's log",
+    errno.EACCES: "look at the permissions",
+    errno.EISDIR: "a value and a folder cannot share a name; remove the folder first",
+    errno.ENOTDIR: "a value and a folder cannot share a name; remove the value first",
+}
+
+
+def read_error(error: OSError, url: str, key: str) -> StorageError:
+    """What a failed read is raised as."""
+    remedy = _REMEDIES.get(error.errno or 0)
+    return StorageError(f"cannot read: {error.strerror or error}", url=url, key=key, remedy=remedy)
+
+
+def write_error(error: OSError, url: str, key: str) -> HyperslabError:
+    """What a failed write is raised as: ``ReadOnly`` for a medium or folder that takes none, else ``StorageError``."""
+    reason = error.strerror or str(error)
+    if error.errno in _FORBIDDEN:
+        remedy = "look at the permissions, or open a copy in a place that takes writes"
+        return ReadOnly(f"cannot write: {reason}", url=url, key=key, remedy=remedy)
+    if error.errno == errno.ENAMETOOLONG:
+        return Invalid("the key is too long for this file system", url=url, key=key, remedy="use shorter names")
+    return StorageError(f"cannot write: {reason}", url=url, key=key, remedy=_REMEDIES.get(error.errno or 0))
+
+
+def _read_into(descriptor: int, buffers: tuple[memoryview]) -> int:
+    data = os.read(descriptor, buffers[0].nbytes)
+    buffers[0].cast("B")[: len(data)] = data
+    return len(data)
+
+
+readv = getattr(os, "readv", _read_into)
+"""``os.readv`` of one buffer, or the same through a copy where the system has none."""
+
+
+def read_rest(descriptor: int, out: memoryview, done: int) -> int:
+    """Go on reading into ``out`` after ``done`` bytes until it is full or the file ends; the bytes read in all."""
+    while done < out.nbytes:
+        count: int = readv(descriptor, (out[done:],))
+        if not count:
+            break
+        done += count
+    return done
+
+
+def read_whole(descriptor: int, size: int) -> bytes:
+    """Up to ``size`` bytes from the descriptor's position on."""
+    data = os.read(descriptor, size)
+    if len(data) == size or not data:
+        return data
+    parts = [data]
+    left = size - len(data)
+    while left and (data := os.read(descriptor, left)):
+        parts.append(data)
+        left -= len(data)
+    return b"".join(parts)
+
+
+def create(path: str, value: Buffer) -> int:
+    """Write a new file whole and give its open descriptor; when anything fails the file is gone again."""
+    descriptor = os.open(path, _CREATE, 0o666)
+    try:
+        view = memoryview(value).cast("B")
+        done = os.write(descriptor, view)
+        while done < len(view):
+            done += os.write(descriptor, view[done:])
+    except BaseException:
+        discard(path, descriptor)
+        raise
+    return descriptor
+
+
+def discard(path: str, descriptor: int | None = None) -> None:
+    """Close and remove an unfinished file; what cannot be removed is left under its recognisable name."""
+    if descriptor is not None:
+        with suppress(OSError):
+            os.close(descriptor)
+    with suppress(OSError):
+        os.unlink(path)
+
+
+def sync_and_close(descriptor: int) -> None:
+    """Flush a file to the medium and close it. A flush that failed is not tried again: the kernel may have dropped
+    the pages and would then report success."""
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_folder(path: str) -> None:
+    """Flush a folder's entries to the medium; a no-op where the system cannot."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,128 @@
+"""The folders below one root: found, made, made durable; none is used before its real place is known to be inside.
+
+A folder is named as keys are (``a/b``, ``""`` is the root) and given as an absolute path that ends with a separator.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable
+
+from hyperslab.errors import StorageError
+from hyperslab.stores.files import sync_folder
+
+_MOST = 1 << 16
+
+
+class Folders:
+    """What is known of the folders below ``root``. ``known`` holds those that were found inside, once."""
+
+    def __init__(self, root: str) -> None:
+        self.url = root
+        self.root = os.path.join(root, "")
+        self.known: dict[str, str] = {}
+        self._real = os.path.join(os.path.realpath(root), "")
+        self._durable: set[str] = set()
+        self._above: list[str] = [os.path.dirname(root)]
+
+    def path(self, folder: str) -> str:
+        """Where the folder is or would be."""
+        return f"{self.root}{folder}/" if folder else self.root
+
+    def inside(self, real: str) -> bool:
+        """Whether a path without symbolic links lies in the root."""
+        return os.path.join(real, "").startswith(self._real)
+
+    def find(self, folder: str) -> str | None:
+        """The folder's path, None when there is none; a link that leads out of the root is a ``StorageError``."""
+        known = self.known.get(folder)
+        if known is not None:
+            return known
+        path = self.path(folder)
+        try:
+            mode = os.stat(path).st_mode
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG):
+                return None
+            raise
+        if not self.inside(os.path.realpath(path)):
+            raise self.escape(folder)
+        if not stat.S_ISDIR(mode):
+            return None
+        if len(self.known) >= _MOST:
+            self.known.clear()
+        self.known[folder] = path
+        return path
+
+    def escape(self, key: str) -> StorageError:
+        """The refusal of a symbolic link that leads out of the root."""
+        remedy = "put a copy of its target in place of the link"
+        return StorageError("a symbolic link leads out of the dataset", url=self.url, key=key, remedy=remedy)
+
+    def make(self, folder: str) -> str:
+        """The folder's path; it and its parents are made where missing."""
+        path = self.find(folder)
+        if path is not None:
+            return path
+        missing = [folder]
+        while missing[-1]:
+            parent = missing[-1].rpartition("/")[0]
+            if self.find(parent) is not None:
+                break
+            missing.append(parent)
+        for name in reversed(missing):
+            path = self._make_one(name)
+        return self.path(folder) if path is None else path
+
+    def _make_one(self, folder: str) -> str:
+        path = self.path(folder)
+        try:
+            os.mkdir(path) if folder else self._make_root()
+            self._durable.discard(folder)
+        except FileExistsError:
+            pass
+        found = self.find(folder)
+        if found is None:
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+        return found
+
+    def _make_root(self) -> None:
+        above = os.path.dirname(self.url)
+        while not os.path.isdir(above) and above != os.path.dirname(above):
+            above = os.path.dirname(above)
+            self._above.append(above)
+        os.makedirs(self.url)
+        self._real = os.path.join(os.path.realpath(self.url), "")
+
+    def make_durable(self, folders: Iterable[str]) -> None:
+        """Flush the entries of these folders and, the first time they are met, all that leads to them."""
+        flush: dict[str, None] = {}
+        settled = set()
+        for folder in folders:
+            flush[self.path(folder)] = None
+            while folder not in self._durable and folder not in settled:
+                settled.add(folder)
+                if not folder:
+                    flush.update(dict.fromkeys(self._above))
+                    break
+                folder = folder.rpartition("/")[0]
+                flush[self.path(folder)] = None
+        for path in flush:
+            try:
+                sync_folder(path)
+            except PermissionError:
+                if path not in self._above:
+                    raise
+        self._durable |= settled
+
+    def forget(self, folder: str) -> None:
+        """Know nothing of this folder any more; it was removed while empty."""
+        self.known.pop(folder, None)
+        self._durable.discard(folder)
+
+    def forget_all(self) -> None:
+        """Know nothing any more: folders were moved, or removed by others."""
+        self.known.clear()
+        self._durable.clear()

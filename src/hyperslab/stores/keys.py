@@ -1,0 +1,45 @@
+"""Which strings are keys. The one place that decides it, for every kind of store."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from hyperslab.errors import Invalid
+
+LOCK = ".lock"
+"""The name of a lock file; no key has it as a segment."""
+
+_TEMPORARY = r"[^/]*\.[0-9a-f]{16}\.tmp"
+_SEGMENT = rf"(?!\.(?:\.?|lock|{_TEMPORARY})(?:/|\Z))[^/\\\0\ud800-\udfff]+"
+
+is_key = re.compile(rf"(?![A-Za-z]:){_SEGMENT}(?:/{_SEGMENT})*").fullmatch
+"""A match (true) when the text is a key; one call in C, for the paths that are walked once per chunk."""
+
+is_temporary = re.compile(rf"\.{_TEMPORARY}").fullmatch
+"""A match when a file or folder name is that of an unfinished write, which may be removed once its writer is gone."""
+
+
+def check_key(key: object) -> str:
+    """The key itself; ``Invalid`` when it could lead out of the store or names a lock or a temporary file.
+
+    Refused: empty segments, ``.`` and ``..``, a leading slash, backslash, NUL, a drive (``C:``), lone surrogates,
+    ``.lock``, and ``.<name>.<16 hex digits>.tmp``.
+    """
+    if not isinstance(key, str) or not is_key(key):
+        raise Invalid(
+            f"{key!r} is not a key",
+            remedy="a key is a/b/c: no empty segment, '.' or '..', no backslash, NUL or drive, no name kept for locks",
+        )
+    return key
+
+
+def check_prefix(prefix: str) -> str:
+    """Like :func:`check_key`, and ``""`` stands for the whole store."""
+    return prefix and check_key(prefix)
+
+
+def temporary_name(name: str) -> str:
+    """A fresh name beside ``name`` for a value that is not yet complete; never longer than a file name may be."""
+    stem = name if len(name) < 50 else name[:50]
+    return f".{stem}.{os.urandom(8).hex()}.tmp"

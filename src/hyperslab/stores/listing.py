@@ -1,0 +1,61 @@
+"""The keys that lie in a folder, in the order of their names; what leads out of the root is not among them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from hyperslab.stores.folders import Folders
+from hyperslab.stores.keys import is_key
+
+Names = tuple[list[str], list[str]]
+
+
+def names_in(folders: Folders, folder: str) -> Names:
+    """The names of values and of folders right in a folder, each sorted; both empty when it is missing."""
+    path = folders.find(folder)
+    files: list[str] = []
+    inner: list[str] = []
+    if path is None:
+        return files, inner
+    try:
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if is_key(entry.name):
+                    _sort_in(folders, entry, files, inner)
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    return sorted(files), sorted(inner)
+
+
+def _sort_in(folders: Folders, entry: os.DirEntry[str], files: list[str], inner: list[str]) -> None:
+    if entry.is_symlink() and not folders.inside(os.path.realpath(entry.path)):
+        return
+    if entry.is_dir():
+        inner.append(entry.name)
+    elif entry.is_file():
+        files.append(entry.name)
+
+
+def walk(folders: Folders, folder: str) -> Iterator[str]:
+    """Every key below a folder in the order of whole keys. A link to a folder that one is already in is not entered."""
+    stack = [_steps(folders, folder)]
+    way = [os.path.realpath(folders.path(folder))]
+    while stack:
+        name = next(stack[-1], None)
+        if name is None:
+            stack.pop()
+            way.pop()
+        elif name.endswith("/"):
+            real = os.path.realpath(folders.root + name)
+            if real not in way:
+                stack.append(_steps(folders, name[:-1]))
+                way.append(real)
+        else:
+            yield name
+
+
+def _steps(folders: Folders, folder: str) -> Iterator[str]:
+    files, inner = names_in(folders, folder)
+    below = f"{folder}/" if folder else ""
+    return (below + name for name in sorted([*files, *(f"{name}/" for name in inner)]))

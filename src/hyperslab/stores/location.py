@@ -1,0 +1,183 @@
+"""Where a dataset is: what a user names becomes a place, and a place opens as a store or shows its first bytes.
+
+:class:`Location` touches the medium only when asked; :class:`Probe` reads each document once for all the formats that
+want to know whether the place holds one of theirs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self, cast, overload
+from urllib.parse import unquote
+
+from hyperslab.errors import FormatError, Invalid, NotFound, Unsupported
+from hyperslab.stores.base import Get, GetRanges, List, Store, WritableStore
+from hyperslab.stores.files import read_error
+from hyperslab.stores.places import PLACES
+from hyperslab.stores.redaction import HIDDEN, plain_options, redact
+
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
+_MOST_BYTES = 64 << 20
+"""The largest document that is read to find out what a place holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place: ``url`` without secrets, ``scheme``, ``path`` in the local file system (else None), storage ``options``.
+
+    ``target`` is what the scheme's kind of place opens: the rest of the URL with its secrets, or a store. Secrets are
+    in no repr and are dropped when pickled; a location of a store object is not pickled.
+    """
+
+    url: str
+    scheme: str
+    path: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False, hash=False)
+    target: Any = field(default=None, repr=False, hash=False)
+
+    @classmethod
+    def of(cls, target: Any, storage_options: Mapping[str, Any] | None = None) -> Self:
+        """The place that a path, a URL or a store object names.
+
+        URLs: ``file://``, ``zip://path``, ``memory://name``, and those of other kinds in :data:`~.places.PLACES`; a
+        path that ends in ``.zip`` and is no folder is an archive. ``Unsupported`` for any other scheme.
+        """
+        options = dict(storage_options or {})
+        if isinstance(target, cls):
+            return target
+        if isinstance(target, str | os.PathLike):
+            text = os.fsdecode(target)
+            match = _URL.fullmatch(text) if isinstance(target, str) else None
+            scheme, rest = (match[1].lower(), match[2]) if match else ("file", text)
+            return cls._of_url(text, scheme, rest, options, escaped=match is not None)
+        if isinstance(target, Get) and isinstance(target, List) and isinstance(getattr(target, "url", None), str):
+            return cls(redact(cast(Store, target).url), "store", None, options, target)
+        remedy = "give a path, a URL or a store of hyperslab.stores"
+        raise Invalid(f"a {type(target).__name__} is no place", remedy=remedy)
+
+    @classmethod
+    def _of_url(cls, text: str, scheme: str, rest: str, options: dict[str, Any], *, escaped: bool) -> Self:
+        if scheme not in PLACES or scheme == "store":
+            known = ", ".join(f"{name}://" for name in PLACES if name != "store")
+            raise Unsupported(
+                f"places of the kind {scheme}://", url=redact(text), remedy=f"use a path, or one of {known}"
+            )
+        if scheme not in ("file", "zip"):
+            return cls(redact(text), scheme, None, options, rest if scheme == "memory" else text)
+        path = _path_of_url(rest, text) if scheme == "file" and escaped else rest
+        if not path or "\0" in path:
+            raise Invalid(f"{text!r} names no file or folder", remedy="give a path")
+        path = os.path.abspath(path)
+        if path.lower().endswith(".zip") and not os.path.isdir(path):
+            scheme = "zip"
+        return cls(path if scheme == "file" else f"zip://{path}", scheme, path, options, path)
+
+    @property
+    def name(self) -> str:
+        """The last part of the URL, without a final ``.zip``."""
+        name = re.split(r"[?#]", self.url, maxsplit=1)[0] if self.path is None else self.path
+        name = re.split(r"[/\\]", name.rstrip("/\\"))[-1]
+        return name[:-4] if name.lower().endswith(".zip") else name
+
+    @property
+    def suffix(self) -> str:
+        """The last suffix of :attr:`name` in lower case (``.zarr``), ``""`` when there is none."""
+        return os.path.splitext(self.name)[1].lower()
+
+    def exists(self) -> bool:
+        """Whether anything is there."""
+        return PLACES[self.scheme].exists(self.target)
+
+    def is_file(self) -> bool:
+        """Whether it is one plain file, read by its bytes and not by keys (an archive is none)."""
+        return self.scheme == "file" and os.path.isfile(self.target)
+
+    def is_dir(self) -> bool:
+        """Whether it is there and holds values under keys: a folder, an archive, a store."""
+        return os.path.isdir(self.target) if self.scheme == "file" else self.exists()
+
+    @overload
+    def store(self, *, read_only: Literal[False], create: bool = False) -> WritableStore: ...
+
+    @overload
+    def store(self, *, read_only: bool, create: bool = False) -> Store: ...
+
+    def store(self, *, read_only: bool, create: bool = False) -> Store:
+        """Its store. ``NotFound`` when nothing is there, unless ``create`` (which makes it when first written to)."""
+        try:
+            return PLACES[self.scheme].open(
+                self.target, self.options, read_only=read_only, create=create and not read_only
+            )
+        except (Unsupported, NotFound) as error:
+            raise error.locate(url=self.url) from None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.scheme == "store":
+            raise Unsupported(
+                "a store object cannot be pickled", url=self.url, remedy="name its place by a path or URL"
+            )
+        return Location.of, (self.url.replace(f"{HIDDEN}@", ""), plain_options(self.options))
+
+
+def _path_of_url(rest: str, text: str) -> str:
+    host, slash, path = rest.partition("/")
+    if host not in ("", "localhost"):
+        raise Invalid(f"{text!r} names another machine", remedy="use file:///path, with three slashes")
+    return unquote(slash + path)
+
+
+class Probe:
+    """What a place holds, each key read at most once, misses remembered. ``store`` is opened when first needed."""
+
+    def __init__(self, where: Location) -> None:
+        self.where = where
+        self._store: Store | None = None
+        self._seen: dict[str, bytes | None] = {}
+        self._head = b""
+        self._is_file = where.is_file()
+
+    @property
+    def url(self) -> str:
+        """The place, without secrets."""
+        return self.where.url
+
+    @property
+    def store(self) -> Store:
+        """The place opened for reading; it may go on being used after the probe."""
+        if self._store is None:
+            self._store = self.where.store(read_only=True)
+        return self._store
+
+    def get(self, key: str) -> bytes | None:
+        """The value, None when missing or when the place is one plain file; ``FormatError`` above 64 MiB."""
+        if self._is_file:
+            return None
+        if key not in self._seen:
+            self._seen[key] = self._read(key)
+        return self._seen[key]
+
+    def _read(self, key: str) -> bytes | None:
+        store = self.store
+        if not isinstance(store, GetRanges):
+            return store.get(key)
+        found = store.get_ranges(key, [(0, _MOST_BYTES + 1)])
+        if found is not None and len(found[0]) > _MOST_BYTES:
+            raise FormatError("a document of more than 64 MiB", url=self.url, key=key)
+        return None if found is None else found[0]
+
+    def head(self, n: int = 64) -> bytes:
+        """The first ``n`` bytes when the place is one plain file, else ``b""``."""
+        if self._is_file and len(self._head) < n:
+            try:
+                with open(self.where.target, "rb") as file:
+                    self._head = file.read(n)
+            except OSError as error:
+                raise read_error(error, self.url, "") from error
+        return self._head[:n]
+
+    def remember(self) -> dict[str, bytes | None]:
+        """What was read so far by key, so that a reader need not read it again."""
+        return dict(self._seen)

@@ -1,0 +1,208 @@
+"""Locks that the kernel holds and drops when their holder dies: nothing that is left on disk means anything.
+
+Chunks: byte ranges of an empty file ``.lock`` in the array's folder, locked per open file description (``F_OFD_SETLK``
+of fcntl(2)), so that threads exclude one another as processes do. Documents: ``flock`` of the node's folder itself.
+Where the system has no such ranges, the whole of ``.lock`` is one lock. Waiting is polling, up to a timeout.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+from weakref import WeakSet
+
+from hyperslab.errors import Conflict
+from hyperslab.stores.keys import LOCK
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+Range = tuple[int, int]
+"""The first byte and the number of bytes; ``WHOLE`` is the whole file or folder."""
+WHOLE: Range = (0, 0)
+
+_MOST_RANGES = 2048
+_SHORTEST, _LONGEST = 0.0002, 0.01
+_BUSY = frozenset({errno.EAGAIN, errno.EACCES, errno.EDEADLK})
+_FLAGS: int = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+
+
+class _Descriptor:
+    """An open file that may hold locks. Closing it in a forked child leaves the parent's locks alone."""
+
+    def __init__(self, path: str, flags: int) -> None:
+        self.number = -1
+        self.number = os.open(path, flags | _FLAGS, 0o666)
+        _OPEN.add(self)
+
+    def is_still(self, path: str) -> bool:
+        """Whether the path still leads to the file that is open here, and not to one made after its removal."""
+        try:
+            return os.path.samestat(os.fstat(self.number), os.stat(path))
+        except FileNotFoundError:
+            return False
+
+    def close(self) -> None:
+        number, self.number = self.number, -1
+        if number >= 0:
+            with suppress(OSError):
+                os.close(number)
+
+    __del__ = close
+
+
+_OPEN: WeakSet[_Descriptor] = WeakSet()
+
+
+def _close_inherited() -> None:
+    for descriptor in list(_OPEN):
+        descriptor.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_inherited)
+
+
+if sys.platform == "linux":
+
+    def _change(descriptor: int, part: Range, kind: int) -> None:
+        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", kind, os.SEEK_SET, *part, 0))
+
+    def _lock_range(descriptor: int, part: Range) -> None:
+        _change(descriptor, part, fcntl.F_WRLCK)
+
+    def _unlock_ranges(descriptor: int) -> None:
+        _change(descriptor, WHOLE, fcntl.F_UNLCK)
+
+elif sys.platform == "win32":
+
+    def _lock_range(descriptor: int, part: Range) -> None:
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+
+    def _unlock_ranges(descriptor: int) -> None:
+        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+
+else:
+
+    def _lock_range(descriptor: int, part: Range) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _unlock_ranges(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+_RANGES = sys.platform == "linux"
+"""Whether bytes can be locked apart; else one lock stands for all of them."""
+
+
+def merge(slots: Iterable[int]) -> list[Range]:
+    """The byte ranges that cover the slots, sorted and merged; one range over all where they would be too many."""
+    merged: list[list[int]] = []
+    for slot in sorted(set(slots)):
+        if merged and merged[-1][0] + merged[-1][1] == slot:
+            merged[-1][1] += 1
+        else:
+            merged.append([slot, 1])
+    if len(merged) > _MOST_RANGES or (merged and not _RANGES):
+        return [(merged[0][0], sum(merged[-1]) - merged[0][0])]
+    return [(start, count) for start, count in merged]
+
+
+@contextmanager
+def hold_ranges(folder: Callable[[], str], slots: Sequence[int], timeout: float | None) -> Iterator[None]:
+    """Hold the slots of ``folder()/.lock`` exclusively; ``Conflict`` after ``timeout`` seconds (None: never).
+
+    ``folder`` makes the folder where it is missing and is asked again when another process removed it meanwhile.
+    """
+    parts = merge(slots)
+
+    def path() -> str:
+        return folder() + LOCK
+
+    held = _acquire(path, os.O_RDWR | os.O_CREAT, parts, _lock_range, timeout) if parts else None
+    try:
+        yield
+    finally:
+        if held is not None and held.number >= 0:
+            _unlock_ranges(held.number)
+            held.close()
+
+
+if sys.platform == "win32":
+
+    @contextmanager
+    def hold_folder(folder: Callable[[], str], timeout: float | None) -> Iterator[None]:
+        with hold_ranges(folder, [0], timeout):
+            yield
+
+else:
+
+    @contextmanager
+    def hold_folder(folder: Callable[[], str], timeout: float | None) -> Iterator[None]:
+        """Hold ``folder()`` itself exclusively; ``Conflict`` after ``timeout`` seconds (None: never)."""
+        held = _acquire(folder, os.O_RDONLY | os.O_DIRECTORY, [WHOLE], _lock_folder, timeout)
+        try:
+            yield
+        finally:
+            if held.number >= 0:
+                fcntl.flock(held.number, fcntl.LOCK_UN)
+                held.close()
+
+    def _lock_folder(descriptor: int, part: Range) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _acquire(
+    path: Callable[[], str],
+    flags: int,
+    parts: Sequence[Range],
+    lock: Callable[[int, Range], Any],
+    timeout: float | None,
+) -> _Descriptor:
+    """Lock every part in order (so that no two holders wait for each other) on a descriptor of its own."""
+    deadline = None if timeout is None else time.monotonic() + timeout
+    while True:
+        place = path()
+        try:
+            held = _Descriptor(place, flags)
+        except FileNotFoundError:
+            _pause(_SHORTEST, deadline)
+            continue
+        try:
+            for part in parts:
+                _wait(held.number, part, lock, deadline)
+            if held.is_still(place):
+                return held
+        except BaseException:
+            held.close()
+            raise
+        held.close()
+
+
+def _wait(descriptor: int, part: Range, lock: Callable[[int, Range], Any], deadline: float | None) -> None:
+    pause = _SHORTEST
+    while True:
+        try:
+            lock(descriptor, part)
+            return
+        except OSError as error:
+            if error.errno not in _BUSY:
+                raise
+        _pause(pause, deadline)
+        pause = min(pause * 1.5, _LONGEST)
+
+
+def _pause(seconds: float, deadline: float | None) -> None:
+    left = seconds if deadline is None else deadline - time.monotonic()
+    if left <= 0:
+        remedy = "wait longer (lock_timeout), or find the other writer"
+        raise Conflict("another writer held the lock until the timeout", remedy=remedy)
+    time.sleep(min(seconds, left))

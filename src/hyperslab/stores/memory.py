@@ -1,0 +1,230 @@
+"""A store in memory: for tests, for scratch, and for ``memory://name``, which one process opens again and again."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from itertools import count
+from weakref import WeakSet
+
+from hyperslab.errors import AlreadyExists, Conflict, Invalid, NotFound, ReadOnly
+from hyperslab.stores.base import Buffer, Stamp
+from hyperslab.stores.keys import check_key, check_prefix
+from hyperslab.stores.ranges import span
+
+
+class _Shelf:
+    """The values, each with the number of its version, and who holds which lock."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, tuple[bytes, int]] = {}
+        self.versions = count(1)
+        self.renew()
+        _SHELVES.add(self)
+
+    def renew(self) -> None:
+        """Free every lock: in a forked child their holders do not exist."""
+        self.held: set[Hashable] = set()
+        self.changed = threading.Condition(threading.RLock())
+
+
+_SHELVES: WeakSet[_Shelf] = WeakSet()
+_NAMED: dict[str, _Shelf] = {}
+
+
+def _renew_all() -> None:
+    for shelf in list(_SHELVES):
+        shelf.renew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_all)
+
+
+class MemoryStore:
+    """Keys in a dict, with every ability that a store may have. ``name`` opens the one of ``memory://name``."""
+
+    def __init__(self, name: str | None = None, *, read_only: bool = False) -> None:
+        self._name = name
+        self._read_only = read_only
+        if name is None:
+            self._shelf = _Shelf()
+        elif read_only:
+            self._shelf = _NAMED.get(name) or _Shelf()
+        else:
+            self._shelf = _NAMED.setdefault(name, _Shelf())
+        if read_only and name is not None and not self._shelf.values:
+            raise NotFound("nothing is stored under this name in this process", url=self.url)
+
+    @staticmethod
+    def exists(name: str) -> bool:
+        """Whether ``memory://name`` holds anything in this process."""
+        shelf = _NAMED.get(name)
+        return shelf is not None and bool(shelf.values)
+
+    @staticmethod
+    def forget(name: str) -> None:
+        """Let go of ``memory://name``; stores that are open keep what they hold."""
+        _NAMED.pop(name, None)
+
+    @property
+    def url(self) -> str:
+        """``memory://name``."""
+        return f"memory://{self._name or ''}"
+
+    @property
+    def read_only(self) -> bool:
+        """Whether writes are refused."""
+        return self._read_only
+
+    def close(self) -> None:
+        """The values stay."""
+
+    def __repr__(self) -> str:
+        return f"<MemoryStore {self.url}: {len(self._shelf.values)} keys>"
+
+    def get(self, key: str) -> bytes | None:
+        """The whole value, or None."""
+        found = self._shelf.values.get(check_key(key))
+        return None if found is None else found[0]
+
+    def get_into(self, key: str, scratch: bytearray) -> memoryview | None:
+        """The whole value copied into ``scratch``, enlarged where too small; valid until that is used again."""
+        value = self.get(key)
+        if value is None:
+            return None
+        if len(value) > len(scratch):
+            scratch.extend(bytes(len(value) - len(scratch)))
+        view = memoryview(scratch)[: len(value)]
+        view[:] = value
+        return view
+
+    def read_exactly(self, key: str, out: memoryview) -> int | None:
+        """Copy into ``out`` if the value has its length; the value's true length, or None when missing."""
+        value = self.get(key)
+        if value is None:
+            return None
+        if value and len(value) == out.nbytes:
+            out.cast("B")[:] = value
+        return len(value)
+
+    def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes] | None:
+        """Bytes ``start <= i < stop`` of each range, cut at the end; a negative start counts from the end."""
+        value = self.get(key)
+        return None if value is None else [value[slice(*span(start, stop, len(value)))] for start, stop in ranges]
+
+    def size(self, key: str) -> int | None:
+        """Bytes stored under the key, None when missing."""
+        value = self.get(key)
+        return None if value is None else len(value)
+
+    def stamp(self, key: str) -> Stamp | None:
+        """The number of the present version, None when missing."""
+        found = self._shelf.values.get(check_key(key))
+        return None if found is None else found[1]
+
+    def put(self, key: str, value: Buffer, *, durable: bool = False) -> None:
+        """Store a copy of the value."""
+        self._writable(check_key(key))
+        self._shelf.values[key] = (bytes(value), next(self._shelf.versions))
+
+    def put_many(self, pairs: Iterable[tuple[str, Buffer]], *, durable: bool = False) -> None:
+        """Store copies of all values, once all of them are there."""
+        self._writable()
+        copies = {check_key(key): (bytes(value), next(self._shelf.versions)) for key, value in pairs}
+        self._shelf.values.update(copies)
+
+    def put_if(self, key: str, value: Buffer, expected: Stamp | None, *, durable: bool = False) -> Stamp:
+        """Store the value if the present one has the stamp ``expected`` (None: is missing), else ``Conflict``."""
+        with self._shelf.changed:
+            if self.stamp(key) != expected:
+                remedy = "read the key again and repeat the change"
+                raise Conflict("another writer was faster", url=self.url, key=key, remedy=remedy)
+            self.put(key, value)
+            return self.stamp(key)
+
+    def delete(self, key: str) -> None:
+        """Remove the key; missing is fine."""
+        self._writable(check_key(key))
+        self._shelf.values.pop(key, None)
+
+    def delete_prefix(self, prefix: str) -> None:
+        """Remove every key that is ``prefix`` or stands below it; ``""`` removes all."""
+        self._writable(check_prefix(prefix))
+        with self._shelf.changed:
+            for key in [key for key in list(self._shelf.values) if key == prefix or key.startswith(_below(prefix))]:
+                self._shelf.values.pop(key, None)
+
+    def rename(self, source: str, target: str) -> None:
+        """Move every key below ``source/`` to ``target/``; ``NotFound`` or ``AlreadyExists`` where that cannot be."""
+        self._writable(check_key(source))
+        if check_key(target) == source or target.startswith(f"{source}/"):
+            raise Invalid("a folder cannot be moved into itself", url=self.url, key=target)
+        with self._shelf.changed:
+            moved = list(self.list(source))
+            if not moved:
+                raise NotFound("there is no such folder", url=self.url, key=source)
+            if target in self._shelf.values or next(self.list(target), None) is not None:
+                raise AlreadyExists("the target exists", url=self.url, key=target, remedy="choose another name")
+            for key in moved:
+                self._shelf.values[target + key[len(source) :]] = self._shelf.values.pop(key)
+
+    def list(self, prefix: str = "") -> Iterator[str]:
+        """Every key below ``prefix/``, sorted."""
+        below = _below(check_prefix(prefix))
+        yield from sorted(key for key in list(self._shelf.values) if key.startswith(below))
+
+    def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
+        """The names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
+        return split_names(self.list(prefix), prefix)
+
+    @contextmanager
+    def lock_chunks(self, folder: str, slots: Sequence[int], timeout: float | None) -> Iterator[None]:
+        """Hold the slots of the folder against other threads; ``Conflict`` after ``timeout`` seconds (None: never)."""
+        with self._hold({(check_prefix(folder), slot) for slot in slots}, folder, timeout):
+            yield
+
+    def lock_node(self, folder: str, timeout: float | None) -> AbstractContextManager[None]:
+        """Hold the folder against other threads; ``Conflict`` after ``timeout`` seconds (None: never)."""
+        return self._hold({check_prefix(folder)}, folder, timeout)
+
+    @contextmanager
+    def _hold(self, wanted: set[Hashable], folder: str, timeout: float | None) -> Iterator[None]:
+        self._writable(folder)
+        shelf = self._shelf
+        changed, held = shelf.changed, shelf.held
+        with changed:
+            if not changed.wait_for(lambda: held.isdisjoint(wanted), timeout):
+                remedy = "wait longer (lock_timeout), or find the other writer"
+                raise Conflict(
+                    "another writer held the lock until the timeout", url=self.url, key=folder, remedy=remedy
+                )
+            held.update(wanted)
+        try:
+            yield
+        finally:
+            if held is shelf.held:
+                with changed:
+                    held.difference_update(wanted)
+                    changed.notify_all()
+
+    def _writable(self, key: str | None = None) -> None:
+        if self._read_only:
+            raise ReadOnly("the store was opened for reading", url=self.url, key=key, remedy="open it for writing")
+
+
+def _below(prefix: str) -> str:
+    return f"{prefix}/" if prefix else ""
+
+
+def split_names(keys: Iterable[str], prefix: str) -> tuple[list[str], list[str]]:
+    """What lies right below ``prefix/``, of keys that all do: (keys, sub-prefixes), each sorted."""
+    skip = len(_below(prefix))
+    names: set[str] = set()
+    inner: set[str] = set()
+    for key in keys:
+        name, slash, _ = key[skip:].partition("/")
+        (inner if slash else names).add(name)
+    return sorted(names), sorted(inner)

@@ -1,0 +1,106 @@
+"""The kinds of place that a store can be opened at: one table from the scheme of a URL to what knows the kind."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from hyperslab.errors import Invalid, NotFound, ReadOnly, Unsupported
+from hyperslab.stores.base import Store
+from hyperslab.stores.directory import DirectoryStore
+from hyperslab.stores.memory import MemoryStore
+
+
+class Place(Protocol):
+    """One kind of place. ``target`` is what is left of the URL without the scheme, or a store that the user gave."""
+
+    def exists(self, target: Any) -> bool:
+        """Whether anything is there."""
+        ...
+
+    def open(self, target: Any, options: Mapping[str, Any], *, read_only: bool, create: bool) -> Store:
+        """The store; ``NotFound`` where nothing is and nothing is to be made."""
+        ...
+
+
+class _Folder:
+    def exists(self, target: str) -> bool:
+        return os.path.exists(target)
+
+    def open(self, target: str, options: Mapping[str, Any], *, read_only: bool, create: bool) -> Store:
+        _take_none(options, target)
+        store = DirectoryStore(target, read_only=read_only)
+        if not create and not os.path.isdir(target):
+            raise NotFound("there is no such folder", url=store.url)
+        return store
+
+
+class _Archive:
+    def exists(self, target: str) -> bool:
+        return os.path.exists(target)
+
+    def open(self, target: str, options: Mapping[str, Any], *, read_only: bool, create: bool) -> Store:
+        from hyperslab.stores.zip import ZipStore
+
+        _take_none({name: value for name, value in options.items() if name != "limit"}, target)
+        if not create and not os.path.exists(target):
+            raise NotFound("there is no such file", url=f"zip://{os.path.abspath(target)}")
+        return ZipStore(target, read_only=read_only, **options)
+
+
+class _Memory:
+    def exists(self, target: str) -> bool:
+        return MemoryStore.exists(target)
+
+    def open(self, target: str, options: Mapping[str, Any], *, read_only: bool, create: bool) -> Store:
+        _take_none(options, f"memory://{target}")
+        if not create and not MemoryStore.exists(target):
+            raise NotFound("nothing is stored under this name in this process", url=f"memory://{target}")
+        return MemoryStore(target, read_only=read_only)
+
+
+class _Given:
+    def exists(self, target: Store) -> bool:
+        return next(iter(target.list()), None) is not None
+
+    def open(self, target: Store, options: Mapping[str, Any], *, read_only: bool, create: bool) -> Store:
+        _take_none(options, target.url)
+        if target.read_only and not read_only:
+            raise ReadOnly("the store was opened for reading", url=target.url, remedy="open it for writing")
+        return target
+
+
+@dataclass(frozen=True)
+class _Extra:
+    """A kind of place that this installation cannot open."""
+
+    scheme: str
+    extra: str
+
+    def exists(self, target: Any) -> bool:
+        raise self._unsupported()
+
+    def open(self, target: Any, options: Mapping[str, Any], *, read_only: bool, create: bool) -> Store:
+        raise self._unsupported()
+
+    def _unsupported(self) -> Unsupported:
+        remedy = f"install hyperslab[{self.extra}] in a version that speaks it, or use a local copy"
+        return Unsupported(f"{self.scheme}:// cannot be opened by this installation", remedy=remedy)
+
+
+def _take_none(options: Mapping[str, Any], url: str) -> None:
+    if options:
+        raise Invalid(f"storage options that mean nothing here: {', '.join(sorted(options))}", url=url)
+
+
+PLACES: dict[str, Place] = {
+    "file": _Folder(),
+    "zip": _Archive(),
+    "memory": _Memory(),
+    "store": _Given(),
+    **{scheme: _Extra(scheme, "cloud") for scheme in ("s3", "gs", "az", "http", "https")},
+    **{scheme: _Extra(scheme, "mongo") for scheme in ("mongodb", "mongodb+srv")},
+}
+"""Every scheme that a URL may have. A new kind of place is one more line."""

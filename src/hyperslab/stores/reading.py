@@ -1,0 +1,211 @@
+"""The reading half of the store that is a folder of files: few system calls and fewer calls of Python per value."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Sequence
+
+from hyperslab.errors import HyperslabError, Invalid, MemoryLimit, NotFound
+from hyperslab.stores.base import Stamp
+from hyperslab.stores.files import MISSING, READ, READ_REGULAR, read_error, read_rest, read_whole, readv
+from hyperslab.stores.folders import Folders
+from hyperslab.stores.keys import check_key, check_prefix, is_key
+from hyperslab.stores.listing import names_in, walk
+from hyperslab.stores.ranges import span
+
+
+class FolderReader:
+    """Keys as files below ``root``: what :class:`~hyperslab.stores.directory.DirectoryStore` can do without writing."""
+
+    def __init__(self, root: str | os.PathLike[str], *, read_only: bool = False) -> None:
+        self._url = os.path.abspath(os.fspath(root))
+        self._read_only = read_only
+        if os.path.isdir(self._url):
+            pass
+        elif os.path.lexists(self._url):
+            raise Invalid("this is no folder", url=self._url, remedy="name a folder")
+        elif read_only:
+            raise NotFound("there is no such folder", url=self._url)
+        self._folders = Folders(self._url)
+        self._known = self._folders.known
+
+    @property
+    def url(self) -> str:
+        """The absolute path of the root."""
+        return self._url
+
+    @property
+    def read_only(self) -> bool:
+        """Whether writes are refused."""
+        return self._read_only
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._url!r}{', read_only=True' if self._read_only else ''})"
+
+    def get(self, key: str) -> bytes | None:
+        """The whole value, or None."""
+        descriptor = self._open(key)
+        if descriptor is None:
+            return None
+        try:
+            status = os.fstat(descriptor)
+            if not status.st_size and not stat.S_ISREG(status.st_mode):
+                return None
+            return read_whole(descriptor, status.st_size)
+        except (OSError, MemoryError) as error:
+            self._unread(error, key)
+            return None
+        finally:
+            os.close(descriptor)
+
+    def get_into(self, key: str, scratch: bytearray) -> memoryview | None:
+        """The whole value read into ``scratch``, enlarged where too small; valid until that is used again."""
+        descriptor = self._open(key)
+        if descriptor is None:
+            return None
+        try:
+            status = os.fstat(descriptor)
+            size = status.st_size
+            if size > len(scratch):
+                scratch.extend(bytes(size - len(scratch)))
+            view = memoryview(scratch)[:size]
+            done = readv(descriptor, (view,)) if size else 0
+            if done == size and (size or stat.S_ISREG(status.st_mode)):
+                return view
+            return view[: read_rest(descriptor, view, done)] if size else None
+        except (OSError, MemoryError) as error:
+            self._unread(error, key)
+            return None
+        finally:
+            os.close(descriptor)
+
+    def read_exactly(self, key: str, out: memoryview) -> int | None:
+        """Read into ``out`` if the value has its length; the value's true length, or None when missing."""
+        descriptor = self._open(key)
+        if descriptor is None:
+            return None
+        try:
+            status = os.fstat(descriptor)
+            size = status.st_size
+            if not size and not stat.S_ISREG(status.st_mode):
+                return None
+            if size != out.nbytes or not size:
+                return size
+            done: int = readv(descriptor, (out,))
+            return done if done == size else read_rest(descriptor, out.cast("B"), done)
+        except OSError as error:
+            self._unread(error, key)
+            return None
+        finally:
+            os.close(descriptor)
+
+    def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes] | None:
+        """Bytes ``start <= i < stop`` of each range, cut at the end; a negative start counts from the end."""
+        descriptor = self._open(key)
+        if descriptor is None:
+            return None
+        try:
+            status = os.fstat(descriptor)
+            if not status.st_size and not stat.S_ISREG(status.st_mode):
+                return None
+            parts = []
+            for start, stop in ranges:
+                first, last = span(start, stop, status.st_size)
+                os.lseek(descriptor, first, os.SEEK_SET)
+                parts.append(read_whole(descriptor, last - first))
+            return parts
+        except (OSError, MemoryError) as error:
+            self._unread(error, key)
+            return None
+        finally:
+            os.close(descriptor)
+
+    def _open(self, key: str) -> int | None:
+        if not is_key(key):
+            check_key(key)
+        folder, _, name = key.rpartition("/")
+        try:
+            return os.open(self._known[folder] + name, READ)
+        except KeyError:
+            return self._open_slowly(key, folder)
+        except OSError as error:
+            if error.errno in MISSING:
+                return None
+            if error.errno in (errno.ELOOP, errno.EAGAIN):
+                return self._open_slowly(key, folder)
+            raise read_error(error, self._url, key) from error
+
+    def _open_slowly(self, key: str, folder: str) -> int | None:
+        """The first value of a folder, one behind a symbolic link, or one that another program holds a lease on."""
+        try:
+            path = self._resolve(key, folder)
+            return None if path is None else os.open(path, READ_REGULAR)
+        except OSError as error:
+            if error.errno in MISSING:
+                return None
+            raise read_error(error, self._url, key) from error
+
+    def _resolve(self, key: str, folder: str) -> str | None:
+        """The real path of a value that is a plain file within the root, None when there is none."""
+        place = self._folders.find(folder)
+        if place is None:
+            return None
+        path = os.path.realpath(place + key.rpartition("/")[2])
+        if not self._folders.inside(path):
+            raise self._folders.escape(key)
+        return path if os.path.isfile(path) else None
+
+    def _unread(self, error: OSError | MemoryError, key: str) -> None:
+        """Raise what a failed read means, unless it means that there is no such value."""
+        if isinstance(error, MemoryError):
+            raise MemoryLimit("the value does not fit into memory", url=self._url, key=key) from error
+        if error.errno not in MISSING:
+            raise read_error(error, self._url, key) from error
+
+    def _status(self, key: str) -> os.stat_result | None:
+        if not is_key(key):
+            check_key(key)
+        folder, _, name = key.rpartition("/")
+        try:
+            status = os.stat(self._known[folder] + name, follow_symlinks=False)
+            if stat.S_ISREG(status.st_mode):
+                return status
+            path = self._resolve(key, folder) if stat.S_ISLNK(status.st_mode) else None
+        except KeyError:
+            path = self._resolve(key, folder)
+        except OSError as error:
+            self._unread(error, key)
+            return None
+        return None if path is None else os.stat(path)
+
+    def size(self, key: str) -> int | None:
+        """Bytes stored under the key, None when missing."""
+        status = self._status(key)
+        return None if status is None else status.st_size
+
+    def stamp(self, key: str) -> Stamp | None:
+        """``(size, mtime in ns, inode)`` of the present version, None when missing."""
+        status = self._status(key)
+        return None if status is None else (status.st_size, status.st_mtime_ns, status.st_ino)
+
+    def list(self, prefix: str = "") -> Iterator[str]:
+        """Every key below ``prefix/``, sorted; links that lead out of the root are left out."""
+        try:
+            yield from walk(self._folders, check_prefix(prefix))
+        except OSError as error:
+            raise self._unlisted(error, prefix) from error
+
+    def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
+        """The names right below ``prefix/``: (keys, folders), each sorted."""
+        try:
+            return names_in(self._folders, check_prefix(prefix))
+        except OSError as error:
+            raise self._unlisted(error, prefix) from error
+
+    def _unlisted(self, error: OSError, prefix: str) -> OSError:
+        return error if isinstance(error, HyperslabError) else read_error(error, self._url, prefix)

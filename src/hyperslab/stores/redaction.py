@@ -1,0 +1,37 @@
+"""What of a URL and of options may be shown: everything but names of users, passwords, keys, tokens and signatures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+HIDDEN = "***"
+
+_SECRET = re.compile(r"sig|secret|token|key|pass|pwd|cred|sas|session|auth(?!source|mech)", re.IGNORECASE)
+_VALUE = re.compile(r"([?&#;])([^=&#;]*)=([^&#;]*)")
+
+
+def redact(url: str) -> str:
+    """The URL without user and password, and without the values of query parameters whose names speak of secrets.
+
+    Where a password holds ``@``, ``/`` or ``?`` that should have been escaped, more is hidden rather than less.
+    """
+    scheme, mark, rest = url.partition("://")
+    if not mark:
+        return url
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    _, colon, port = authority.rpartition(":")
+    if "@" in authority or (colon and not port.isdigit() and "@" in rest):
+        rest = f"{HIDDEN}@{rest.rpartition('@')[2]}"
+    return f"{scheme}://{_VALUE.sub(_hide, rest)}"
+
+
+def _hide(match: re.Match[str]) -> str:
+    mark, name, value = match.groups()
+    return f"{mark}{name}={HIDDEN if _SECRET.search(name) else value}"
+
+
+def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options whose names do not speak of secrets."""
+    return {name: value for name, value in options.items() if not _SECRET.search(name)}

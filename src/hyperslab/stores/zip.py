@@ -1,0 +1,209 @@
+"""A store that is one zip archive: read in place, and written whole under a temporary name until it is closed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Iterator, Sequence
+from zipfile import ZipFile, ZipInfo
+
+from hyperslab.errors import Invalid, NotFound, ReadOnly
+from hyperslab.stores.archive import Entries, read_directory
+from hyperslab.stores.base import Buffer, Stamp
+from hyperslab.stores.files import discard, read_error, sync_folder, write_error
+from hyperslab.stores.keys import check_key, check_prefix, temporary_name
+from hyperslab.stores.memory import split_names
+from hyperslab.stores.ranges import span
+
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+"""The one date that entries get, so that equal contents make equal archives."""
+
+
+class ZipStore:
+    """The entries of the archive at ``path`` by their names; new ones are stored without compression.
+
+    What is written becomes visible to others when the store is closed, all of it at one stroke and durably; a crash
+    before that leaves the old archive. An archive whose entries all lie in one folder is read as if that were its
+    root; longer names work too. ``limit`` is the most bytes that one compressed entry may inflate to.
+    """
+
+    _new: ZipFile | None = None
+    _entries: Entries | None = None
+    _temporary = ""
+
+    def __init__(self, path: str | os.PathLike[str], *, read_only: bool = False, limit: int = 1 << 30) -> None:
+        self._turn = threading.RLock()
+        self._path = os.path.abspath(os.fspath(path))
+        self._read_only = read_only
+        self._limit = limit
+        self._infos: dict[str, ZipInfo] = {}
+        if os.path.exists(self._path):
+            self._open()
+        elif read_only:
+            raise NotFound("there is no such file", url=self.url)
+        self._listed = self._infos
+        if read_only:
+            self._enter_single_folder()
+
+    def _open(self) -> None:
+        if not os.path.isfile(self._path):
+            raise Invalid("this is no file", url=self.url, remedy="name a zip archive")
+        try:
+            file = open(self._path, "rb", buffering=0)  # noqa: SIM115
+        except OSError as error:
+            raise read_error(error, self.url, "") from error
+        self._entries = Entries(self.url, file, self._limit)
+        self._infos = read_directory(self.url, file)
+
+    def _enter_single_folder(self) -> None:
+        tops = {key.partition("/")[0] for key in self._infos}
+        if len(tops) == 1 and tops.isdisjoint(self._infos):
+            skip = len(tops.pop()) + 1
+            self._listed = {key[skip:]: info for key, info in self._infos.items()}
+            self._infos = self._infos | self._listed
+
+    @property
+    def url(self) -> str:
+        """``zip://`` and the absolute path."""
+        return f"zip://{self._path}"
+
+    @property
+    def read_only(self) -> bool:
+        """Whether writes are refused."""
+        return self._read_only
+
+    def __repr__(self) -> str:
+        return f"ZipStore({self._path!r}{', read_only=True' if self._read_only else ''})"
+
+    def get(self, key: str) -> bytes | None:
+        """The whole value, or None."""
+        info = self._infos.get(check_key(key))
+        return None if info is None else self._source().read(key, info)
+
+    def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes] | None:
+        """Bytes ``start <= i < stop`` of each range, cut at the end; a negative start counts from the end."""
+        info = self._infos.get(check_key(key))
+        if info is None:
+            return None
+        source = self._source()
+        spans = [span(start, stop, info.file_size) for start, stop in ranges]
+        if info.compress_type:
+            value = source.read(key, info)
+            return [value[first:last] for first, last in spans]
+        return [source.read_part(key, info, first, last) for first, last in spans]
+
+    def size(self, key: str) -> int | None:
+        """Bytes of the value, None when missing."""
+        info = self._infos.get(check_key(key))
+        return None if info is None else info.file_size
+
+    def stamp(self, key: str) -> Stamp | None:
+        """(size, CRC-32, place in the archive) of the entry, None when missing."""
+        info = self._infos.get(check_key(key))
+        return None if info is None else (info.file_size, info.CRC, info.header_offset)
+
+    def list(self, prefix: str = "") -> Iterator[str]:
+        """Every key below ``prefix/``, sorted."""
+        below = f"{check_prefix(prefix)}/" if prefix else ""
+        yield from sorted(key for key in list(self._listed) if key.startswith(below))
+
+    def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
+        """The names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
+        return split_names(self.list(prefix), prefix)
+
+    def put(self, key: str, value: Buffer, *, durable: bool = False) -> None:
+        """Store the value; others see it, and it is durable, when the store was closed."""
+        info = ZipInfo(check_key(key), _EPOCH)
+        with self._turn:
+            archive = self._change(key)
+            archive.NameToInfo.pop(key, None)
+            try:
+                archive.writestr(info, memoryview(value).cast("B"))
+                self._source().file.flush()
+            except OSError as error:
+                self.abandon()
+                raise write_error(error, self.url, key) from error
+            self._infos[key] = info
+
+    def delete(self, key: str) -> None:
+        """Remove the key; missing is fine."""
+        check_key(key)
+        with self._turn:
+            self._change(key)
+            self._infos.pop(key, None)
+
+    def delete_prefix(self, prefix: str) -> None:
+        """Remove every key that is ``prefix`` or stands below it; ``""`` removes all."""
+        keys = list(self.list(prefix))
+        with self._turn:
+            self._change(prefix)
+            for key in [prefix, *keys]:
+                self._infos.pop(key, None)
+
+    def close(self) -> None:
+        """Make what was written the archive at ``path``; closing twice is fine."""
+        with self._turn:
+            try:
+                if self._new is not None:
+                    self._commit(self._new)
+            except OSError as error:
+                raise write_error(error, self.url, "") from error
+            finally:
+                self.abandon()
+
+    def abandon(self) -> None:
+        """Close without writing: the archive at ``path`` stays as it was."""
+        with self._turn:
+            if self._new is not None:
+                self._new.fp = None  # else it would write its directory when it is collected
+                discard(self._temporary)
+            self._new = None
+            if self._entries is not None:
+                self._entries.close()
+            self._entries = None
+
+    __del__ = abandon
+
+    def _commit(self, archive: ZipFile) -> None:
+        archive.filelist[:] = self._infos.values()
+        archive.comment = archive.comment  # marks it as changed, also when entries were only removed
+        archive.close()
+        file = self._source().file
+        file.flush()
+        os.fsync(file.fileno())
+        os.replace(self._temporary, self._path)
+        sync_folder(os.path.dirname(self._path))
+
+    def _source(self) -> Entries:
+        if self._entries is None:
+            raise Invalid("the store is closed", url=self.url, remedy="open it again")
+        return self._entries
+
+    def _change(self, key: str) -> ZipFile:
+        """The new archive, to be changed; at first it is a copy of the old one."""
+        if self._read_only:
+            raise ReadOnly("the store was opened for reading", url=self.url, key=key, remedy="open it for writing")
+        if self._new is None:
+            try:
+                self._new = self._begin()
+            except OSError as error:
+                self.abandon()
+                raise write_error(error, self.url, key) from error
+        return self._new
+
+    def _begin(self) -> ZipFile:
+        folder, name = os.path.split(self._path)
+        os.makedirs(folder, exist_ok=True)
+        self._temporary = os.path.join(folder, temporary_name(name))
+        file = open(self._temporary, "x+b")  # noqa: SIM115
+        old, self._entries = self._entries, Entries(self.url, file, self._limit)
+        try:
+            if old is not None:
+                old.file.seek(0)
+                shutil.copyfileobj(old.file, file, 1 << 20)
+                old.close()
+            return ZipFile(file, "a")
+        except BaseException:
+            discard(self._temporary)
+            raise
