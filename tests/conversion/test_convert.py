@@ -1,0 +1,208 @@
+"""convert: whatever the chunks of both sides, the same cells; bounded memory, progress, selections, refusals."""
+
+from __future__ import annotations
+
+import tracemalloc
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hyperslab as hs
+from hyperslab.conversion import Progress, convert
+from hyperslab.errors import AlreadyExists, CorruptChunk, FormatError, Invalid, LabelError, MemoryLimit, Unsupported
+from hyperslab.stores.memory import MemoryStore
+
+DTYPES = ["f4", ">i2", "u1", "?", "c8", "S3", "M8[s]", [("a", "i2"), ("b", "f8")]]
+
+
+@st.composite
+def arrays(draw: st.DrawFn) -> np.ndarray[Any, Any]:
+    shape = tuple(draw(st.lists(st.integers(0, 9), max_size=3)))
+    dtype = np.dtype(draw(st.sampled_from(DTYPES)))
+    nbytes = prod(shape) * dtype.itemsize
+    raw = draw(st.binary(min_size=nbytes, max_size=nbytes))
+    if dtype.kind == "b":
+        raw = bytes(byte & 1 for byte in raw)
+    return np.frombuffer(raw, dtype).reshape(shape)
+
+
+def _lengths(draw: Any, ndim: int) -> tuple[int, ...]:
+    return tuple(draw(st.lists(st.integers(1, 10), min_size=ndim, max_size=ndim)))
+
+
+@settings(max_examples=60)
+@given(arrays(), st.sampled_from(["zarr2", "zarr3"]), st.sampled_from(["zarr2", "zarr3"]), st.booleans(), st.data())
+def test_any_chunks_give_the_same_cells(
+    data: np.ndarray[Any, Any], old: str, new: str, sharded: bool, draws: st.DataObject
+) -> None:
+    dims = [f"d{axis}" for axis in range(data.ndim)]
+    source, target = MemoryStore(), MemoryStore()
+    with hs.create(source, old) as root:
+        root.create_array("a", data=data, dims=dims, chunks=_lengths(draws.draw, data.ndim))
+    asked = dict(zip(dims, _lengths(draws.draw, data.ndim), strict=True))
+    shards = {dim: 3 * length for dim, length in asked.items()} if sharded and new == "zarr3" else None
+    memory = draws.draw(st.sampled_from([1 << 14, 1 << 20]))
+    report = convert(source, target, new, chunks=asked, shards=shards, verify=True, memory=memory)
+    with hs.open(target) as root:
+        array = root["a"]
+        assert np.asarray(array[...]).tobytes() == data.tobytes()
+        assert array.dims == tuple(dims)
+        if data.ndim:
+            assert array.chunks == tuple(asked.values())
+    assert report.verified is not None and report.verified.cells == data.size
+
+
+@settings(max_examples=60)
+@given(arrays().filter(lambda data: data.ndim > 0), st.data())
+def test_a_selection_is_numpys(data: np.ndarray[Any, Any], draws: st.DataObject) -> None:
+    dims = [f"d{axis}" for axis in range(data.ndim)]
+    select: dict[str, Any] = {}
+    key: list[Any] = []
+    for dim, length in zip(dims, data.shape, strict=True):
+        item: Any = draws.draw(st.one_of(st.slices(length), st.integers(0, length - 1) if length else st.nothing()))
+        select[dim] = item
+        key.append(item)
+    source, target = MemoryStore(), MemoryStore()
+    with hs.create(source) as root:
+        root.create_array("a", data=data, dims=dims, chunks=_lengths(draws.draw, data.ndim))
+    convert(source, target, select=select, verify=True)
+    with hs.open(target) as root:
+        wanted = data[tuple(key)]
+        assert root["a"].shape == wanted.shape
+        assert np.asarray(root["a"][...]).tobytes() == wanted.tobytes()
+
+
+def _sample(target: Any, format: str = "zarr3") -> None:
+    with hs.create(target, format) as root:
+        root.attrs["title"] = "sample"
+        root.create_array("lat", data=np.array([50.0, 45.0, 40.0]), dims=("lat",), attrs={"units": "degrees_north"})
+        root.create_array("g/t", data=np.arange(12, dtype="f4").reshape(4, 3), dims=("time", "lat"))
+        root.create_array("words", data=np.array(["a", "", "ccc"], np.dtypes.StringDType()), dims=("lat",))
+
+
+def test_labels_select_in_every_array_that_has_the_dimension() -> None:
+    source, target = MemoryStore(), MemoryStore()
+    _sample(source)
+    convert(source, target, select={"lat": slice(50.0, 45.0), "time": -1}, verify=True)
+    with hs.open(target) as root:
+        assert root["lat"][...].tolist() == [50.0, 45.0]
+        assert root["words"][...].tolist() == ["a", ""]
+        assert root["g/t"].dims == ("lat",)
+        assert root["g/t"][...].tolist() == [9.0, 10.0]
+        assert dict(root.attrs) == {"title": "sample"}
+
+
+def test_wrong_selections_say_what_would_work() -> None:
+    source, target = MemoryStore(), MemoryStore()
+    _sample(source)
+    with pytest.raises(Invalid, match="did you mean 'lat'"):
+        convert(source, target, select={"lats": 1})
+    with pytest.raises(LabelError, match=r"50\.0|45\.0"):
+        convert(source, target, select={"lat": 47.0})
+    assert list(target.list()) == []
+
+
+def test_progress_counts_to_the_end() -> None:
+    source, target = MemoryStore(), MemoryStore()
+    with hs.create(source) as root:
+        root.create_array("a", data=np.zeros((10, 10)), dims=("x", "y"), chunks=(3, 10))
+    seen: list[Progress] = []
+    report = convert(source, target, chunks={"x": 2, "y": 5}, progress=seen.append)
+    assert seen[0].done_bytes == 0
+    assert seen[-1].done_bytes == seen[-1].total_bytes == 800 == report.nbytes
+    assert seen[-1].done_chunks == seen[-1].total_chunks == report.chunks
+    assert [now.done_bytes for now in seen] == sorted(now.done_bytes for now in seen)
+
+
+def test_a_target_in_the_way_is_kept_unless_overwritten(tmp_path: Path) -> None:
+    _sample(tmp_path / "source.zarr")
+    with hs.create(tmp_path / "target.zarr") as root:
+        root.create_array("old", data=np.arange(3))
+    with pytest.raises(AlreadyExists, match="overwrite"):
+        convert(tmp_path / "source.zarr", tmp_path / "target.zarr")
+    with hs.open(tmp_path / "target.zarr") as root:
+        assert list(root) == ["old"]
+    convert(tmp_path / "source.zarr", tmp_path / "target.zarr", overwrite=True)
+    with hs.open(tmp_path / "target.zarr") as root:
+        assert "old" not in root and "words" in root
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["source.zarr", "target.zarr"]
+
+
+def test_losses_are_refused_first_and_listed(tmp_path: Path) -> None:
+    _sample(tmp_path / "source.zarr")
+    with hs.open(tmp_path / "source.zarr", "r+") as root:
+        root.create_array("when", data=np.array(["2001-01-01"], "M8[s]"), dims=("one",))
+        root.create_array("half", data=np.array([1.5], "f2"), dims=("one",))
+    with pytest.raises(Unsupported, match=r"(?s)/when.*--allow-loss"):
+        convert(tmp_path / "source.zarr", tmp_path / "target.nc")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["source.zarr"]
+    report = convert(tmp_path / "source.zarr", tmp_path / "target.nc", allow_loss=True, verify=True)
+    assert {loss.node for loss in report.losses} >= {"when", "half"}
+    with hs.open(tmp_path / "target.nc") as root:
+        assert "when" not in root
+        assert root["half"].dtype == np.dtype("f4")
+        assert root["half"][...].tolist() == [1.5]
+
+
+@pytest.mark.parametrize("chunks", [{"x": 2**10, "y": 8}, {"x": 8, "y": 2**10}])
+def test_memory_is_bounded(tmp_path: Path, chunks: dict[str, int]) -> None:
+    size, memory = 2**11, 2**23
+    with hs.create(tmp_path / "source.zarr") as root:
+        array = root.create_array("a", shape=(size, size), dtype="f8", dims=("x", "y"), chunks=(size, 8), codec="none")
+        for start in range(0, size, 64):
+            array[:, start : start + 64] = np.arange(64.0)
+    tracemalloc.start()
+    try:
+        convert(tmp_path / "source.zarr", tmp_path / "target.zarr", chunks=chunks, memory=memory)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert size * size * 8 > 3 * memory
+    assert peak < memory + 2**21
+    with hs.open(tmp_path / "target.zarr") as root:
+        assert root["a"][5, :128].tolist() == [*np.arange(64.0), *np.arange(64.0)]
+
+
+def test_a_chunk_larger_than_the_memory_is_refused(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "source.zarr") as root:
+        root.create_array("a", data=np.zeros(2**16), dims=("x",), chunks=(2**10,))
+    with pytest.raises(MemoryLimit):
+        convert(tmp_path / "source.zarr", tmp_path / "target.zarr", chunks={"x": -1}, memory=2**16)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["source.zarr"]
+
+
+def test_a_damaged_source_leaves_no_target(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "source.zarr") as root:
+        root.create_array("a", data=np.arange(4096.0), dims=("x",), chunks=(512,))
+    chunk = tmp_path / "source.zarr/a/c/3"
+    chunk.write_bytes(chunk.read_bytes()[:-5])
+    with pytest.raises((CorruptChunk, FormatError)):
+        convert(tmp_path / "source.zarr", tmp_path / "target.zarr", chunks={"x": 1000})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["source.zarr"]
+
+
+def test_what_is_no_mapping_is_refused() -> None:
+    source = MemoryStore()
+    _sample(source)
+    with pytest.raises(Invalid, match="auto"):
+        convert(source, MemoryStore(), chunks=(1, 2))  # type: ignore[arg-type]
+    with pytest.raises(Invalid, match="at least 1"):
+        convert(source, MemoryStore(), chunks={"lat": 0})
+
+
+def test_dimensions_that_grow_and_fill_values_are_kept(tmp_path: Path) -> None:
+    _sample(tmp_path / "source.zarr")
+    with hs.open(tmp_path / "source.zarr", "r+") as root:
+        root.create_array("sparse", shape=(100,), dtype="i4", dims=("x",), chunks=(10,), fill_value=-1)
+        root["sparse"][55] = 7
+    convert(tmp_path / "source.zarr", tmp_path / "target.zarr", "zarr3", chunks={"x": 5}, verify=True)
+    with hs.open(tmp_path / "target.zarr") as root:
+        assert root["sparse"].fill_value == -1
+        assert root["sparse"][54:57].tolist() == [-1, 7, -1]
+    stored = [path for path in (tmp_path / "target.zarr/sparse/c").rglob("*") if path.is_file()]
+    assert len(stored) == 1

@@ -1,0 +1,91 @@
+"""What a format lacks is said before anything is copied, and what becomes of it is what was said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hyperslab.conversion.losses import held_attrs, held_type, left_out, losses_of, needs
+from hyperslab.formats.base import Feature
+from hyperslab.model.dims import Dimension
+from hyperslab.model.dtypes import Char, Compound, Enum, ObjectRef, Opaque, VlenArray, VlenBytes, VlenString
+from hyperslab.model.refs import Link, ObjectReference
+from hyperslab.model.spec import ArraySpec, GroupSpec
+
+ALL = frozenset(Feature)
+NONE: frozenset[Feature] = frozenset()
+
+
+def _array(dtype: Any, **more: Any) -> ArraySpec:
+    return ArraySpec(shape=(3,), dtype=dtype, chunks=(3,), **more)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "lacking", "held"),
+    [
+        (np.dtype("f4"), [], np.dtype("f4")),
+        (np.dtype("?"), [Feature.BOOLEAN], np.dtype("i1")),
+        (np.dtype("f2"), [Feature.FLOAT16], np.dtype("f4")),
+        (np.dtype(">f4"), [Feature.BIG_ENDIAN], np.dtype("f4")),
+        (np.dtype("U5"), [Feature.UNICODE], VlenString()),
+        (np.dtype("U5"), [Feature.UNICODE, Feature.STRINGS], None),
+        (np.dtype("M8[s]"), [Feature.DATETIME], None),
+        (np.dtype("c8"), [Feature.COMPLEX], None),
+        (np.dtype("S3"), [Feature.FIXED_BYTES], None),
+        (np.dtype([("a", "f4"), ("b", "i2", (2,))]), [Feature.SUBARRAYS], None),
+        (Char(), [Feature.CHAR], np.dtype("S1")),
+        (Enum(np.dtype("u1"), (("a", 1),), "e"), [Feature.USER_TYPES], np.dtype("u1")),
+        (Opaque(4, "o"), [Feature.USER_TYPES], np.dtype("V4")),
+        (Compound(np.dtype([("a", "f4")]), "c"), [Feature.USER_TYPES], np.dtype([("a", "f4")])),
+        (Compound(np.dtype([("a", "f4")]), "c"), [Feature.USER_TYPES, Feature.STRUCTURED], None),
+        (VlenString(), [Feature.STRINGS], None),
+        (VlenBytes(), [Feature.VLEN], None),
+        (VlenArray(np.dtype("i4"), "v"), [Feature.VLEN], None),
+        (ObjectRef(), [Feature.REFERENCES], None),
+    ],
+)
+def test_types(dtype: Any, lacking: list[Feature], held: Any) -> None:
+    features = ALL - set(lacking)
+    assert held_type(dtype, features) == held
+    losses = list(losses_of("a", _array(dtype), features))
+    assert len(losses) == bool(lacking)
+    assert left_out("a", _array(dtype), features) == (held is None)
+    if lacking:
+        assert losses[0].node == "a"
+        assert losses[0].feature in lacking
+        assert ("left out" in losses[0].message) == (held is None)
+
+
+def test_a_format_that_holds_everything_loses_nothing() -> None:
+    spec = _array(np.dtype("f4"), dims=("x",), attrs={"a": np.float32(1), "r": ObjectReference("b")})
+    assert list(losses_of("a", spec, ALL)) == []
+    assert held_attrs(spec.attrs, ALL) == dict(spec.attrs)
+
+
+def test_attributes() -> None:
+    attrs = {"text": "x", "typed": np.float32(1.5), "many": np.array([1, 2], "i2"), "r": ObjectReference("b")}
+    features = ALL - {Feature.TYPED_ATTRIBUTES, Feature.REFERENCES}
+    told = {loss.feature for loss in losses_of("a", _array(np.dtype("f4"), attrs=attrs), features)}
+    assert told == {Feature.TYPED_ATTRIBUTES, Feature.REFERENCES}
+    assert held_attrs(attrs, features) == {"text": "x", "typed": 1.5, "many": [1, 2]}
+    assert held_attrs(attrs, NONE) == {}
+
+
+def test_groups_dimensions_and_links() -> None:
+    group = GroupSpec(dims=(Dimension("t", 3, True),), types={"e": Enum(np.dtype("u1"), (), "e")})
+    told = [loss.feature for loss in losses_of("g", group, NONE)]
+    assert told == [Feature.GROUPS, Feature.UNLIMITED, Feature.USER_TYPES]
+    assert left_out("g", group, NONE) and not left_out("", group, NONE)
+    link = Link("a")
+    assert [loss.feature for loss in losses_of("l", link, NONE)] == [Feature.LINKS]
+    assert left_out("l", link, NONE) and not left_out("l", link, ALL)
+    names = _array(np.dtype("f4"), dims=("x",))
+    assert [loss.feature for loss in losses_of("a", names, ALL - {Feature.DIMENSIONS})] == [Feature.DIMENSIONS]
+
+
+def test_every_kind_of_type_needs_what_it_says() -> None:
+    nested = np.dtype([("a", [("b", "c8")]), ("t", "M8[ns]", (2,))])
+    wanted = {Feature.STRUCTURED, Feature.COMPLEX, Feature.SUBARRAYS, Feature.DATETIME}
+    assert set(needs(nested)) == wanted
