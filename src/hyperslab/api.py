@@ -12,6 +12,7 @@ from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import AlreadyExists, FormatError, HyperslabError, Invalid, NotFound
 from hyperslab.formats import format_for_new, get_format, names
+from hyperslab.formats.appearance import appearance
 from hyperslab.formats.base import Format, FormatInfo, Mode
 from hyperslab.group import Group
 from hyperslab.group.links import follow
@@ -62,9 +63,9 @@ def open(
 
 def _choose(where: Location, mode: Mode, name: str | None) -> tuple[Format, Mode]:
     """The format to open with, and the mode with ``a`` decided."""
-    exists = where.exists()
+    exists = _is_taken(where)
     if mode in ("r", "r+") or (mode == "a" and exists):
-        if not exists:
+        if not exists and not where.exists():
             raise NotFound("there is nothing", url=where.url, remedy="check the spelling, or make it with mode='x'")
         return (get_format(name) if name else _detect(where)), ("r" if mode == "r" else "r+")
     if mode == "x" and exists:
@@ -74,6 +75,13 @@ def _choose(where: Location, mode: Mode, name: str | None) -> tuple[Format, Mode
     return get_format(name or format_for_new(where.url)), ("w" if exists else "x")
 
 
+def _is_taken(where: Location) -> bool:
+    """Whether something is there; an empty folder or store is free."""
+    if not where.exists() or where.is_file():
+        return where.exists()
+    return any(map(len, where.store(read_only=True).list_dir("")))
+
+
 def _detect(where: Location) -> Format:
     probe = Probe(where)
     for name in names():
@@ -81,7 +89,7 @@ def _detect(where: Location) -> Format:
         if candidate.sniff(probe):
             return candidate
     raise FormatError(
-        f"this is no dataset that hyperslab knows: {probe.looks_like()}",
+        f"this is no dataset that hyperslab knows: {appearance(probe)}",
         url=where.url,
         remedy=f"give format=; there are {', '.join(names())}",
     )

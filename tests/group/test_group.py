@@ -1,0 +1,174 @@
+"""``Group``: a mapping of names to nodes; making, moving, copying, removing; modes of ``open``."""
+
+import numpy as np
+import pytest
+
+import hyperslab as hs
+from hyperslab.errors import AlreadyExists, FormatError, Invalid, NodeNotFound, NotFound, ReadOnly, Unsupported
+from hyperslab.stores import MemoryStore
+
+
+@pytest.fixture(params=["zarr2", "zarr3"])
+def name(request):
+    """A format with groups."""
+    return request.param
+
+
+@pytest.fixture
+def root(name):
+    """A small tree in memory."""
+    root = hs.create(MemoryStore(), name)
+    root.attrs["title"] = "t"
+    deep = root.create_group("a/b")
+    deep.create_array("x", data=np.arange(6).reshape(2, 3), dims=("t", "x"), chunks=(1, 2))
+    root.create_array("y", data=np.arange(3.0))
+    return root
+
+
+def test_a_group_is_a_mapping(root):
+    assert sorted(root) == ["a", "y"]
+    assert len(root) == 2
+    assert "a/b/x" in root
+    assert "a/nothing" not in root
+    assert isinstance(root["a"], hs.Group)
+    assert isinstance(root["a/b/x"], hs.Array)
+    assert root["a"]["b"]["x"][1, 2] == root["/a/b/x"][1, 2] == 5
+    assert [key for key, _ in root.groups()] == ["a"]
+    assert [key for key, _ in root.arrays()] == ["y"]
+    assert root["a"]["b"].dims["x"] == hs.Dimension("x", 3)
+
+
+@pytest.mark.parametrize("bad", ["..", "a/../y", "a\\b", "a\0"])
+def test_names_that_leave_the_dataset_are_refused(root, bad):
+    with pytest.raises(Invalid):
+        root[bad]
+    with pytest.raises(Invalid):
+        root.create_group(bad)
+
+
+def test_what_is_missing_names_itself(root):
+    with pytest.raises(NodeNotFound, match="nothing"):
+        root["a/nothing"]
+    with pytest.raises(KeyError):
+        del root["nothing"]
+
+
+def test_a_taken_name_is_refused(root):
+    with pytest.raises(AlreadyExists):
+        root.create_group("a")
+    with pytest.raises(AlreadyExists):
+        root.create_array("y", (2,), "i4")
+
+
+def test_move_copy_and_remove(root):
+    root.copy("a/b", "c")
+    root.move("a", "d/e")
+    np.testing.assert_array_equal(root["c/x"][...], np.arange(6).reshape(2, 3))
+    np.testing.assert_array_equal(root["d/e/b/x"][...], np.arange(6).reshape(2, 3))
+    assert "a" not in root
+    del root["c"]
+    assert sorted(root) == ["d", "y"]
+    with pytest.raises(Invalid, match="itself"):
+        root.copy("d", "d/f")
+
+
+def test_the_tree_as_text(root):
+    text = root.tree()
+    assert "├── a/" in text
+    assert "x (t: 2, x: 3) int64" in text
+
+
+def test_a_batch_writes_once(root):
+    with root.batch():
+        for i in range(5):
+            root.attrs[f"n{i}"] = i
+    assert [root.attrs[f"n{i}"] for i in range(5)] == list(range(5))
+
+
+def test_links_need_a_format_with_links(root):
+    with pytest.raises(Unsupported, match="links"):
+        root.create_link("z", "a/b/x")
+
+
+def test_modes(tmp_path, name):
+    url = tmp_path / "d.zarr"
+    with pytest.raises(NotFound, match="d.zarr"):
+        hs.open(url)
+    hs.open(url, "x", format=name).create_array("a", data=np.arange(3))
+    with pytest.raises(AlreadyExists):
+        hs.open(url, "x", format=name)
+    with pytest.raises(ReadOnly):
+        hs.open(url).create_group("g")
+    hs.open(url, "r+").create_group("g")
+    hs.open(url, "a").create_group("h")
+    assert sorted(hs.open(url)) == ["a", "g", "h"]
+    assert hs.open(url).format == name
+    assert list(hs.open(url, "w", format=name)) == []
+    assert list(hs.create(url, name, overwrite=True)) == []
+    with pytest.raises(Invalid, match="mode"):
+        hs.open(url, "rw")
+
+
+def test_what_is_no_dataset_is_never_replaced(tmp_path):
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "thesis.txt").write_text("years of work")
+    with pytest.raises(FormatError, match=r"thesis\.txt"):
+        hs.open(tmp_path / "precious", "w")
+    assert (tmp_path / "precious" / "thesis.txt").read_text() == "years of work"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"\x89PNG\r\n\x1a\n", "PNG"),
+        (b"hello", "text"),
+        (b"\x00\x01\x02\xff", "00 01 02 ff"),
+        (b"", "empty file"),
+        (b"\x93NUMPY", "NumPy"),
+    ],
+)
+def test_an_error_says_what_the_bytes_look_like(tmp_path, content, words):
+    place = tmp_path / "thing"
+    place.write_bytes(content)
+    with pytest.raises(FormatError, match=words) as caught:
+        hs.open(place)
+    assert str(place) in str(caught.value)
+
+
+def test_reading_never_writes(tmp_path, name):
+    url = tmp_path / "d.zarr"
+    hs.create(url, name).create_array("a", data=np.arange(30), chunks=4)
+    before = {path: path.stat().st_mtime_ns for path in url.rglob("*")}
+    array = hs.open(url)["a"]
+    array[...], array[3], list(array), array.nbytes_stored, repr(array)
+    assert {path: path.stat().st_mtime_ns for path in url.rglob("*")} == before
+
+
+def test_opening_by_path_and_kind(tmp_path, name):
+    url = tmp_path / "d.zarr"
+    hs.create(url, name).create_array("g/a", data=np.arange(3))
+    assert hs.open(url, path="g/a")[2] == 2
+    assert hs.open_array(url, path="g/a").shape == (3,)
+    assert hs.open_group(url, path="g").path == "g"
+    with pytest.raises(Invalid):
+        hs.open_array(url)
+    with pytest.raises(Invalid):
+        hs.open_group(url, path="g/a")
+
+
+def test_chunks_as_people_give_them(root):
+    assert root.create_array("c1", (10, 20), chunks=5).chunks == (5, 5)
+    assert root.create_array("c2", (10, 20), chunks=(-1, 4)).chunks == (10, 4)
+    assert root.create_array("c3", (10, 20), dims=("t", "x"), chunks={"x": 7}).chunks == (10, 7)
+    with pytest.raises(Invalid):
+        root.create_array("c4", (10, 20), chunks=(0, 5))
+    with pytest.raises(Invalid):
+        root.create_array("c5", (10, 20), chunks=(5,))
+    with pytest.raises(Invalid):
+        root.create_array("c6", chunks=(5,))
+
+
+def test_list_formats():
+    formats = hs.list_formats()
+    assert {"zarr2", "zarr3", "netcdf"} <= set(formats)
+    assert formats["zarr3"].writable
