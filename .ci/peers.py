@@ -1,7 +1,7 @@
 """Run the tests marked ``interop`` once per peer, each in an environment of its own under ``.venvs/``.
 
-An interpreter counts when it has run and named its version; what could not be run is printed with the reason. Exits with
-1 when a peer's run failed. ``python .ci/peers.py NAME ...`` runs only the named ones.
+An interpreter counts when it has run and named its version; what could not be run is printed with the reason. Exits
+with 1 when a peer's run failed. ``python .ci/peers.py NAME ...`` runs only the named ones.
 """
 
 from __future__ import annotations

@@ -1,0 +1,51 @@
+"""The command line is documented: every command, with help, an example, and each of its options."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import click
+import pytest
+from pages import ROOT
+
+from hyperslab.cli import main
+
+PAGE = ROOT / "docs" / "cli.md"
+
+
+def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
+    """Every command below this one with its full name."""
+    if not isinstance(command, click.Group):
+        yield name, command
+        return
+    context = click.Context(command)
+    for child in command.list_commands(context):
+        found = command.get_command(context, child)
+        assert found is not None, f"{name} {child} is listed but not there"
+        yield from commands(found, f"{name} {child}")
+
+
+COMMANDS = dict(commands(main, "hyperslab"))
+
+
+def sections() -> dict[str, str]:
+    """Heading -> the part of the page below it; what stands before the first heading has the name ``""``."""
+    parts = re.split(r"^## (.+)$", PAGE.read_text(encoding="utf-8"), flags=re.M)
+    return {"": parts[0], **dict(zip(parts[1::2], parts[2::2], strict=True))}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_has_help_with_an_example(name: str) -> None:
+    command = COMMANDS[name]
+    text = command.get_help(click.Context(command, info_name=name))
+    assert command.help, "says nothing of itself"
+    assert f"{name} " in text.split("\n", 1)[1] or f"{name}\n" in text.split("\n", 1)[1], "shows no example"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_stands_on_the_page_with_an_example_and_its_options(name: str) -> None:
+    text = sections().get(name, "")
+    assert re.search(rf"^```(?:console|bash)\n(?:.*\n)*?(?:\$ )?{re.escape(name)}\b", text, re.M), "no example"
+    flags = [flag for option in COMMANDS[name].params if isinstance(option, click.Option) for flag in option.opts]
+    assert [flag for flag in flags if flag.startswith("--") and flag not in text + sections()[""]] == []

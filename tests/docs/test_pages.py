@@ -1,0 +1,76 @@
+"""Every page of the documentation is a program that runs and prints what it shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pages import ROOT, Run, blocks, sessions, unexplained
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+@each_page
+def test_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = Run(page.name, tmp_path)
+    for block in blocks(page.read_text(encoding="utf-8")):
+        run.block(block)
+
+
+@each_page
+def test_says_why_a_block_is_not_run(page: Path) -> None:
+    assert unexplained(page.read_text(encoding="utf-8")) == []
+
+
+@each_page
+def test_links_lead_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    targets = [part.split(")")[0].split("#")[0] for part in text.split("](")[1:]]
+    local = [target for target in targets if target and "://" not in target and not target.startswith("mailto:")]
+    assert [target for target in local if not (page.parent / target).exists()] == []
+
+
+PAGE = """
+<!-- no-run: needs a bucket -->
+```python
+1 / 0
+```
+```python
+x = 2
+print(x * 21)
+```
+
+```text
+4...
+```
+<!-- no-run: -->
+```console
+$ echo a \\
+  b
+a b
+$ true
+```
+"""
+
+
+def test_the_runner_itself(tmp_path: Path) -> None:
+    first, second, third, fourth = blocks(PAGE)
+    assert (first.skipped, second.skipped, third.language) == ("needs a bucket", None, "text")
+    assert second.output == "4...\n" and second.line == 6
+    assert unexplained(PAGE) == ["<!-- no-run: -->"]
+    assert list(sessions(fourth.text)) == [("echo a \\\n  b", "a b\n"), ("true", "")]
+    run = Run("page", tmp_path)
+    run.block(first)
+    run.block(second)
+    assert run.namespace["x"] == 2
+
+
+def test_the_runner_sees_a_wrong_output_and_a_failing_command(tmp_path: Path) -> None:
+    run = Run("page", tmp_path)
+    for wrong in ("```python\nprint(1)\n```\n```text\n2\n```", "```console\n$ echo 1\n2\n```", "```bash\nfalse\n```"):
+        with pytest.raises(AssertionError):
+            run.block(next(blocks(wrong)))
+    with pytest.raises(ZeroDivisionError):
+        run.block(next(blocks("```python\n1 / 0\n```")))
