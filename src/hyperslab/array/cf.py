@@ -116,11 +116,12 @@ def _mask(how: Decoding, stored: Values) -> Values:
 def _unpack(how: Decoding, values: Values) -> Values:
     if how.scaled is None:
         return values
-    values = values.astype(how.scaled, copy=True)
-    if how.scale is not None:
-        values *= how.scale
-    if how.offset is not None:
-        values += how.offset
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = values.astype(how.scaled, copy=True)
+        if how.scale is not None:
+            values *= how.scale
+        if how.offset is not None:
+            values += how.offset
     return values
 
 
@@ -169,7 +170,7 @@ def _fitted(name: str, fill: Any, dtype: np.dtype[Any]) -> Any:
     if dtype.kind == "f" and isinstance(fill, int | float) and not isinstance(fill, np.generic):
         with np.errstate(over="ignore"):
             near = dtype.type(fill)
-        return near if np.isfinite(near) else fill
+        return near if np.isfinite(near) == np.isfinite(fill) else np.float64(fill)
     return fill
 
 

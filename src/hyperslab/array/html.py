@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from hyperslab.array.markup import attributes, bytes_text, dims_text, page, text
+from hyperslab.array.markup import attributes, bytes_text, count_text, dims_text, page, text
 from hyperslab.array.picture import picture
 from hyperslab.chunks.grid import Grid
 from hyperslab.errors import HyperslabError
@@ -35,7 +35,10 @@ def cells_html(spec: ArraySpec, stored: int | None = None) -> str:
     chunks = spec.inner_chunks or spec.chunks
     rows = {"": ("Array", "Chunk"), "Bytes": (_raw_bytes(spec, spec.shape), _raw_bytes(spec, _largest(chunks)))}
     rows["Shape"] = (text(spec.shape), text(_chunks_text(chunks)))
-    rows["Count"] = (f"{len(spec.shape)} dimensions", f"{Grid.of(spec.shape, chunks).size:,} chunks")
+    rows["Count"] = (
+        count_text(len(spec.shape), "dimension"),
+        count_text(Grid.of(spec.shape, chunks).size, "chunk"),
+    )
     body = "".join(f"<tr><th>{name}</th><td>{a}</td><td>{b}</td></tr>" for name, (a, b) in rows.items())
     more = "".join(
         f'<tr><th>{name}</th><td colspan="2">{value}</td></tr>' for name, value in _more(spec, stored).items()

@@ -17,6 +17,8 @@ LONGEST_TEXT = 500
 MOST_ATTRIBUTES = 200
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+
 STYLE = """<style>
 .hs-page{--hs-ink:var(--jp-content-font-color0,var(--vscode-editor-foreground,#1c1c1c));
 --hs-soft:var(--jp-content-font-color2,var(--vscode-descriptionForeground,#666));
@@ -41,8 +43,12 @@ body[data-jp-theme-light=false] .hs-page,body.vscode-dark .hs-page{
 .hs-page summary{cursor:pointer;padding:2px 0}
 .hs-page summary.hs-row{display:grid;grid-template-columns:minmax(90px,1.2fr) minmax(120px,2fr) minmax(70px,1fr) 3fr;
 gap:0 12px;padding:2px 6px}
+.hs-page summary.hs-row::marker{content:""}
+.hs-page summary.hs-row>.hs-name::before{content:"▸ ";color:var(--hs-soft);font-weight:400}
+.hs-page details[open]>summary.hs-row>.hs-name::before{content:"▾ "}
 .hs-page details.hs-array:nth-of-type(odd)>summary{background:var(--hs-row)}
-.hs-page .hs-index>.hs-name{text-decoration:underline;text-underline-offset:3px;text-decoration-thickness:1px}
+.hs-page .hs-index>.hs-name>u{text-underline-offset:3px;text-decoration-thickness:1px}
+.hs-page .hs-name>u{text-decoration:none}.hs-page .hs-index>.hs-name>u{text-decoration:underline}
 .hs-page .hs-bad{color:var(--hs-bad)}
 .hs-page dl{display:grid;grid-template-columns:minmax(90px,max-content) 1fr;gap:0 14px;margin:2px 0 6px}
 .hs-page dt{color:var(--hs-soft);font-weight:400}
@@ -112,10 +118,14 @@ def dims_text(dims: tuple[str | None, ...], shape: tuple[int, ...]) -> str:
     return f"({', '.join(f'{text(dim)}: {size:,}' if dim is not None else f'{size:,}' for dim, size in sizes)})"
 
 
+def count_text(count: int, what: str) -> str:
+    """``1 chunk``, ``2,000 chunks``."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
 def bytes_text(count: int) -> str:
-    """A number of bytes in binary units: ``1.5 MiB``."""
-    size, units = float(count), ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]
-    while size >= 1024 and len(units) > 1:
-        size /= 1024
-        units.pop(0)
-    return f"{size:.0f} {units[0]}" if units[0] == "B" else f"{size:.2f} {units[0]}"
+    """A number of bytes in binary units: ``1.50 MiB``; of absurd ones the power of two."""
+    power = max(count.bit_length() - 1, 0) // 10
+    if power >= len(_UNITS):
+        return f"2^{count.bit_length() - 1} B"
+    return f"{count / 1024**power:.2f} {_UNITS[power]}" if power else f"{count} B"

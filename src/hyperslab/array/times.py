@@ -194,16 +194,14 @@ def _scaled(known: Values, factor: int, start: int, whole: Callable[[Values], Va
     """``start + known * factor`` in int64, fractions made ``whole``; None where it does not fit."""
     if not known.size:
         return np.zeros(0, np.int64)
-    low, high = (start + _int(edge) * factor for edge in (known.min(), known.max()))
+    if known.dtype.kind == "f" and not np.isfinite(known).all():
+        return None
+    low, high = (start + int(edge) * factor for edge in (known.min(), known.max()))
     if not (low > -(2**63) and high < 2**63):
         return None
     if known.dtype.kind == "f":
         return whole(known * np.longdouble(factor) if whole is not _truncated else known.astype("f8") * factor) + start
     return known.astype(np.int64) * factor + start
-
-
-def _int(value: Any) -> int:
-    return int(value) if np.isfinite(value) else 2**70
 
 
 def _truncated(scaled: Values) -> Values:
@@ -225,6 +223,8 @@ _AS_STORED = "read the numbers as stored, without decoded()"
 
 
 def _cftimes(known: Values, by: Clock) -> Values:
+    if known.dtype.kind == "f" and not np.isfinite(known).all():
+        raise Unsupported(f"an infinite count of {by.units!r} is no time", remedy=_AS_STORED)
     try:
         import cftime
     except ImportError:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MOST_NODES = 200
 """Nodes whose documents are read for one page, at most."""
-MOST_FOLDED = 20
+MOST_OPEN = 20
 """Sections with more rows start folded."""
 
 
@@ -28,7 +28,7 @@ def group_html(group: Group) -> str:
         f'<span class="hs-kind">hyperslab.Group</span> <span class="hs-name">/{text(group.path)}</span> '
         f'<span class="hs-soft">{text(group.format)} · {text(group.url)}</span>'
     )
-    return page(header, _Reading(group._session).contents(group.path, opened=True))
+    return page(header, _Reading(group._session).contents(group.path))
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class _Reading:
         self._session = session
         self._left = MOST_NODES
 
-    def contents(self, path: str, *, opened: bool) -> str:
+    def contents(self, path: str) -> str:
         """The sections of the group at ``path``, with those of the groups below."""
         try:
             spec = self._session.reader.node(path)
@@ -62,12 +62,12 @@ class _Reading:
         sizes = {**declared, **{dim: max(size, declared.get(dim, 0)) for dim, size in found.sizes.items()}}
         dims = {dim: f"{size:,}{' (unlimited)' if dim in unlimited else ''}" for dim, size in sizes.items()}
         parts = [
-            section(f"Dimensions ({len(dims):,})", definitions(dims), opened=opened and len(dims) <= MOST_FOLDED),
-            _rows("Coordinates", found.coordinates, opened),
-            _rows("Arrays", found.arrays, opened),
-            _rows("Links and damaged nodes", found.others, opened),
+            section(f"Dimensions ({len(dims):,})", definitions(dims), opened=len(dims) <= MOST_OPEN),
+            _rows("Coordinates", found.coordinates),
+            _rows("Arrays", found.arrays),
+            _rows("Links and damaged nodes", found.others),
             f'<div class="hs-soft">… and {found.left_out:,} more</div>' if found.left_out else "",
-            _rows("Groups", [self._folded(path, name) for name in found.groups], opened),
+            _rows("Groups", [self._folded(path, name) for name in found.groups]),
             "" if isinstance(spec, Link) else attributes(spec.attrs),
         ]
         return "".join(parts)
@@ -97,7 +97,7 @@ class _Reading:
         return found
 
     def _folded(self, path: str, name: str) -> str:
-        body = self.contents(_place(path, name), opened=False)
+        body = self.contents(_place(path, name))
         return f'<details><summary class="hs-name">{text(name)}/</summary><div>{body}</div></details>'
 
 
@@ -105,8 +105,8 @@ def _place(path: str, name: str) -> str:
     return f"{path}/{name}" if path else name
 
 
-def _rows(title: str, rows: list[str], opened: bool) -> str:
-    return section(f"{title} ({len(rows):,})", "".join(rows), opened=opened and len(rows) <= MOST_FOLDED)
+def _rows(title: str, rows: list[str]) -> str:
+    return section(f"{title} ({len(rows):,})", "".join(rows), opened=len(rows) <= MOST_OPEN)
 
 
 def _bad(error: HyperslabError) -> str:
@@ -122,13 +122,15 @@ def _array(name: str, spec: ArraySpec) -> str:
     index = " hs-index" if spec.dims == (name,) else ""
     label = spec.attrs.get("long_name", spec.attrs.get("standard_name", ""))
     units = spec.units
-    about = f"{text(label, 80)}{f' [{text(units, 40)}]' if units else ''}"
+    about = f'<span class="hs-soft">{text(label, 80)}{f" [{text(units, 40)}]" if units else ""}</span>'
+    if spec.problem:
+        about = f'<span class="hs-bad">{text(spec.problem, 120)}</span>'
     try:
         body = f"{cells_html(spec)}{attributes(spec.attrs)}"
     except HyperslabError as error:
         body = _bad(error)
     return (
-        f'<details class="hs-array"><summary class="hs-row{index}"><span class="hs-name">{text(name)}</span>'
+        f'<details class="hs-array"><summary class="hs-row{index}"><span class="hs-name"><u>{text(name)}</u></span>'
         f"<span>{dims_text(spec.dims, spec.shape)}</span><code>{text(describe(spec.dtype))}</code>"
-        f'<span class="hs-soft">{about}</span></summary><div>{body}</div></details>'
+        f"{about}</summary><div>{body}</div></details>"
     )
