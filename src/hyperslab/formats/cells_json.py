@@ -1,0 +1,176 @@
+"""Single cells as JSON: numbers, the floats that JSON has no number for, complex pairs, times, text, bytes, structures.
+
+NaN and the infinities are the strings ``NaN``, ``Infinity`` and ``-Infinity``; complex numbers pairs; times their
+integer; bytes base64; a structure the list of its fields.
+"""
+
+from __future__ import annotations
+
+import math
+from base64 import b64decode, b64encode
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def float_to_json(value: float) -> float | str:
+    """A float, or the string that stands for it."""
+    if math.isfinite(value):
+        return value
+    return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+
+
+def float_from_json(value: Any) -> float:
+    """The float of a JSON number or of one of the three strings; TypeError for anything else."""
+    if isinstance(value, str):
+        if value in SPECIAL:
+            return SPECIAL[value]
+        raise TypeError(f"{value!r} is no number")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{value!r} is no number")
+    return float(value)
+
+
+def int_from_json(value: Any) -> int:
+    """The whole number of a JSON number (``5.0`` counts); TypeError for anything else."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{value!r} is no whole number")
+    return value
+
+
+def base64_to_bytes(value: Any) -> bytes:
+    """The bytes of a base64 string; TypeError when it is none."""
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no base64 text")
+    try:
+        return b64decode(value, validate=True)
+    except ValueError:
+        raise TypeError(f"{value!r} is no base64 text") from None
+
+
+def bytes_to_base64(value: bytes) -> str:
+    """Bytes as base64 text."""
+    return b64encode(value).decode()
+
+
+def cell_to_json(value: Any) -> Any:
+    """A NumPy scalar as JSON; float32 and float16 with as few digits as give them back."""
+    dtype = value.dtype
+    match dtype.kind:
+        case "b":
+            return bool(value)
+        case "i" | "u":
+            return int(value)
+        case "f":
+            return float_to_json(_shortest(value))
+        case "c":
+            return [float_to_json(_shortest(value.real)), float_to_json(_shortest(value.imag))]
+        case "m" | "M":
+            return int(value.view("i8"))
+        case "U" | "T":
+            return str(value)
+        case "S":
+            return bytes_to_base64(bytes(value))
+        case _:
+            if dtype.names is not None:
+                return [_field_to_json(value[name]) for name in dtype.names]
+            return bytes_to_base64(value.tobytes())
+
+
+def _field_to_json(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return [cell_to_json(cell) for cell in value.ravel()]
+    return cell_to_json(value)
+
+
+def _shortest(value: Any) -> float:
+    return float(value) if value.dtype.itemsize > 4 or not np.isfinite(value) else float(str(value))
+
+
+def cell_from_json(value: Any, dtype: np.dtype[Any]) -> Any:
+    """The NumPy scalar of a JSON value; TypeError or OverflowError when the value does not fit the type."""
+    if dtype.names is not None and dtype.fields is not None:
+        return _structure_from_json(value, dtype)
+    if dtype.kind == "V":
+        raw = base64_to_bytes(value)
+        if len(raw) != dtype.itemsize:
+            raise TypeError(f"{len(raw)} bytes for cells of {dtype.itemsize}")
+        return np.frombuffer(raw, dtype)[0]
+    return _READERS[dtype.kind](value, dtype)
+
+
+def _structure_from_json(value: Any, dtype: np.dtype[Any]) -> Any:
+    names = dtype.names or ()
+    if not isinstance(value, list) or len(value) != len(names):
+        raise TypeError(f"{value!r} is no list of {len(names)} fields")
+    cell = np.zeros((), dtype)
+    for name, field in zip(names, value, strict=True):
+        kind = cell[name].dtype
+        if cell[name].shape:
+            if not isinstance(field, list) or len(field) != cell[name].size:
+                raise TypeError(f"{field!r} is no list of {cell[name].size} cells")
+            cell[name].reshape(-1)[...] = [cell_from_json(part, kind) for part in field]
+        else:
+            cell[name] = cell_from_json(field, kind)
+    return cell[()]
+
+
+def _bool(value: Any, dtype: np.dtype[Any]) -> Any:
+    if not isinstance(value, bool):
+        raise TypeError(f"{value!r} is no truth value")
+    return np.bool_(value)
+
+
+def _int(value: Any, dtype: np.dtype[Any]) -> Any:
+    number = int_from_json(value)
+    bounds = np.iinfo(dtype)
+    if not bounds.min <= number <= bounds.max:
+        raise OverflowError(f"{number} is no {dtype.name}")
+    return dtype.type(number)
+
+
+def _float(value: Any, dtype: np.dtype[Any]) -> Any:
+    with np.errstate(over="ignore"):
+        return dtype.type(float_from_json(value))
+
+
+def _complex(value: Any, dtype: np.dtype[Any]) -> Any:
+    if not isinstance(value, list) or len(value) != 2:
+        raise TypeError(f"{value!r} is no pair of numbers")
+    part = np.dtype(f"f{dtype.itemsize // 2}")
+    return np.array([_float(number, part) for number in value]).view(f"c{dtype.itemsize}")[0]
+
+
+def _time(value: Any, dtype: np.dtype[Any]) -> Any:
+    return np.int64(_int(value, np.dtype("i8"))).view(dtype.newbyteorder("="))
+
+
+def _text(value: Any, dtype: np.dtype[Any]) -> Any:
+    if not isinstance(value, str) or len(value) > dtype.itemsize // 4:
+        raise TypeError(f"{value!r} is no text of at most {dtype.itemsize // 4} characters")
+    return np.str_(value)
+
+
+def _bytes(value: Any, dtype: np.dtype[Any]) -> Any:
+    raw = base64_to_bytes(value)
+    if len(raw) > dtype.itemsize:
+        raise TypeError(f"{len(raw)} bytes for cells of {dtype.itemsize}")
+    return np.bytes_(raw)
+
+
+_READERS: dict[str, Callable[[Any, np.dtype[Any]], Any]] = {
+    "b": _bool,
+    "i": _int,
+    "u": _int,
+    "f": _float,
+    "c": _complex,
+    "m": _time,
+    "M": _time,
+    "U": _text,
+    "S": _bytes,
+}

@@ -1,0 +1,82 @@
+"""What is wrong with a document, collected while it is parsed, and the checks that several formats share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hyperslab.errors import FormatError, Problem
+
+LONGEST = 2**63 - 1
+"""The largest length of a dimension or chunk."""
+MOST_DIMENSIONS = 64
+
+
+class Faults:
+    """The defects of one node's documents.
+
+    ``refuse``: the document cannot be understood. ``cannot``: it can, but its cells cannot be decoded. ``note``: it can
+    be read as it stands.
+    """
+
+    def __init__(self, node: str) -> None:
+        self.node = node
+        self.problems: list[Problem] = []
+        self._fatal = False
+        self._cannot: list[str] = []
+
+    def note(self, kind: str, message: str) -> None:
+        """Something that a reader survives."""
+        self.problems.append(Problem(self.node, kind, message))
+
+    def cannot(self, kind: str, message: str) -> None:
+        """Something that makes the cells unreadable."""
+        self.note(kind, message)
+        self._cannot.append(message)
+
+    def refuse(self, kind: str, message: str) -> None:
+        """Something that makes the document meaningless."""
+        self.note(kind, message)
+        self._fatal = True
+
+    @property
+    def fatal(self) -> bool:
+        """Whether no spec can be made."""
+        return self._fatal
+
+    @property
+    def problem(self) -> str | None:
+        """Why the cells cannot be decoded, None when they can."""
+        return "; ".join(self._cannot) or None
+
+    def check(self) -> None:
+        """FormatError with every problem when no spec can be made."""
+        if self._fatal:
+            shown = "; ".join(problem.message for problem in self.problems)
+            raise FormatError(shown, problems=self.problems, node=self.node)
+
+    def lengths(self, kind: str, value: Any, least: int, ndim: int | None = None) -> tuple[int, ...] | None:
+        """A list of whole numbers from ``least`` to 2^63-1, as many as there are dimensions; None when it is not."""
+        if not isinstance(value, list) or not all(type(n) is int for n in value):
+            self.refuse(kind, f"{kind} is {brief(value)}, not a list of whole numbers")
+        elif ndim is not None and len(value) != ndim:
+            self.refuse(kind, f"{kind} has {len(value)} lengths for {ndim} dimensions")
+        elif len(value) > MOST_DIMENSIONS:
+            self.refuse(kind, f"{kind} has {len(value)} dimensions, at most {MOST_DIMENSIONS} are possible")
+        elif any(not least <= n <= LONGEST for n in value):
+            self.refuse(kind, f"{kind} {value} has lengths below {least} or beyond 2^63-1")
+        else:
+            return tuple(value)
+        return None
+
+    def mapping(self, kind: str, value: Any) -> dict[str, Any] | None:
+        """A JSON object; None when it is not."""
+        if isinstance(value, dict):
+            return value
+        self.refuse(kind, f"{kind} is {brief(value)}, not an object")
+        return None
+
+
+def brief(value: Any) -> str:
+    """A value as short text for a message."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,161 @@
+"""The one attribute ``_hyperslab``: what plain Zarr cannot say of a node, hidden at our face, absent when nothing is left.
+
+``{"version": 1, "attrs": {name: code}, "hidden": {name: {"value": …, "code": …}}, "dims": {name: {"size": n,
+"unlimited": true}}, "dtype": description, "types": {name: description}}``, each part only where it says something.
+``hidden`` holds attributes that a peer would stumble over in plain sight. Others may edit or drop any of it: parts that
+make no sense are ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hyperslab.errors import Invalid, Unsupported
+from hyperslab.formats.dtype_names import dtype_from_json, dtype_to_json
+from hyperslab.formats.typed_attrs import Code, decode, decode_attrs, encode_attrs
+from hyperslab.model.attrs import Attrs
+from hyperslab.model.dims import Dimension
+from hyperslab.model.dtypes import (
+    Char,
+    Compound,
+    Enum,
+    Extension,
+    ObjectRef,
+    Opaque,
+    RegionRef,
+    VlenArray,
+    VlenBytes,
+    VlenString,
+    describe,
+)
+
+MARK = "_hyperslab"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What the attribute ``_hyperslab`` of one node says, besides the types of attributes."""
+
+    dims: tuple[Dimension, ...] = ()
+    dtype: Extension | None = None
+    types: Mapping[str, Extension] = field(default_factory=dict)
+
+
+def read_attributes(stored: Mapping[str, Any]) -> tuple[dict[str, Any], Marks]:
+    """The typed attributes of a node as users see them, and the marks."""
+    mark = stored.get(MARK)
+    if not isinstance(mark, dict) or mark.get("version") != VERSION:
+        return {name: value for name, value in stored.items() if name != MARK}, Marks()
+    plain = {name: value for name, value in stored.items() if name != MARK}
+    attrs = decode_attrs(plain, _mapping(mark, "attrs"))
+    for name, hidden in _mapping(mark, "hidden").items():
+        if isinstance(hidden, dict) and name not in attrs:
+            attrs[name] = decode(hidden.get("value"), hidden.get("code"))
+    types = {name: read_type(said) for name, said in _mapping(mark, "types").items()}
+    known = {name: found for name, found in types.items() if found is not None}
+    return attrs, Marks(_dims(_mapping(mark, "dims")), read_type(mark.get("dtype")), known)
+
+
+def write_attributes(attrs: Attrs, marks: Marks, hidden: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """The attributes to store; those named in ``hidden`` stand inside the mark."""
+    if MARK in attrs:
+        raise Invalid(f"the attribute name {MARK!r} is kept for hyperslab", remedy="choose another name")
+    values, codes = encode_attrs(attrs)
+    apart = {name: {"value": values.pop(name), "code": codes.pop(name, None)} for name in hidden if name in values}
+    parts: dict[str, Any] = {
+        "attrs": codes,
+        "hidden": apart,
+        "dims": {dim.name: _dim_to_json(dim) for dim in marks.dims},
+        "dtype": None if marks.dtype is None else describe_type(marks.dtype),
+        "types": {name: describe_type(said) for name, said in marks.types.items()},
+    }
+    said = {name: part for name, part in parts.items() if part}
+    return values | ({MARK: {"version": VERSION, **said}} if said else {})
+
+
+def _mapping(mark: Mapping[str, Any], name: str) -> dict[str, Any]:
+    part = mark.get(name)
+    return part if isinstance(part, dict) else {}
+
+
+def _dim_to_json(dim: Dimension) -> dict[str, Any]:
+    return {"size": dim.size, "unlimited": True} if dim.unlimited else {"size": dim.size}
+
+
+def _dims(said: Mapping[str, Any]) -> tuple[Dimension, ...]:
+    dims = []
+    for name, dim in said.items():
+        size = dim.get("size") if isinstance(dim, dict) else None
+        if type(size) is int and 0 <= size < 2**63:
+            dims.append(Dimension(name, size, dim.get("unlimited") is True))
+    return tuple(dims)
+
+
+def describe_type(dtype: Extension) -> dict[str, Any]:
+    """A type that plain Zarr has no name for, as JSON."""
+    match dtype:
+        case VlenString():
+            return {"type": "string"}
+        case VlenBytes():
+            return {"type": "bytes"}
+        case Char():
+            return {"type": "char"}
+        case Enum(base=base, members=members, name=name):
+            return {"type": "enum", "base": _base(base), "members": dict(members)} | _named(name)
+        case Opaque(size=size, name=name):
+            return {"type": "opaque", "size": size} | _named(name)
+        case VlenArray(base=base, name=name):
+            return {"type": "vlen", "base": _base(base)} | _named(name)
+        case Compound(base=base, name=name):
+            return {"type": "compound", "base": _base(base)} | _named(name)
+        case ObjectRef() | RegionRef():
+            raise Unsupported(f"Zarr has no cells of type {describe(dtype)}")
+
+
+def _base(dtype: np.dtype[Any]) -> Code:
+    try:
+        return dtype_to_json(dtype.newbyteorder("<"))
+    except TypeError as error:
+        raise Unsupported(f"Zarr has no cells of type {dtype}: {error}") from None
+
+
+def _named(name: str) -> dict[str, str]:
+    return {"name": name} if name else {}
+
+
+def read_type(said: Any) -> Extension | None:
+    """The type of such a description; None when it makes no sense."""
+    try:
+        return _read_type(said)
+    except (TypeError, KeyError, ValueError):
+        return None
+
+
+def _read_type(said: Any) -> Extension | None:
+    name = said.get("name", "") if isinstance(said, dict) else ""
+    if not isinstance(name, str):
+        return None
+    match said:
+        case {"type": "string"}:
+            return VlenString()
+        case {"type": "bytes"}:
+            return VlenBytes()
+        case {"type": "char"}:
+            return Char()
+        case {"type": "enum", "base": base, "members": dict() as members} if all(type(n) is int for n in members.values()):
+            integer = dtype_from_json(base).newbyteorder("=")
+            return Enum(integer, tuple(members.items()), name) if integer.kind in "iu" else None
+        case {"type": "opaque", "size": int() as size} if 0 < size < 2**28:
+            return Opaque(size, name)
+        case {"type": "vlen", "base": base}:
+            return VlenArray(dtype_from_json(base).newbyteorder("="), name)
+        case {"type": "compound", "base": base}:
+            compound = dtype_from_json(base).newbyteorder("=")
+            return Compound(compound, name) if compound.names is not None else None
+        case _:
+            return None

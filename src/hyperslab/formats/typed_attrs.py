@@ -1,0 +1,211 @@
+"""Attributes as plain JSON, with codes for the values whose type JSON does not say.
+
+The code of an attribute is a NumPy type for a scalar (``"<f4"``), the same with ``[]`` for a 1-D array and with a shape
+for others (``"<f4[2,3]"``); ``"string"`` for ``np.str_`` and for text arrays (``"string[]"``), ``"bytes"`` (base64),
+``"float"`` for a NaN or an infinity, a list of JSON pointers to those inside a list or an object, and ``{"fields": […],
+"array": "[2]"}`` for structures. A value that no longer fits its code, since someone edited it, is served as it stands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from hyperslab.errors import Invalid, Unsupported
+from hyperslab.formats.cells_json import (
+    SPECIAL,
+    base64_to_bytes,
+    bytes_to_base64,
+    cell_from_json,
+    cell_to_json,
+    float_from_json,
+    float_to_json,
+    int_from_json,
+)
+from hyperslab.formats.dtype_names import dtype_from_json, dtype_to_json
+from hyperslab.model.attrs import Attrs
+
+Code = Any
+_SHAPE = re.compile(r"(.*)\[(\d*(?:,\d+)*)\]")
+_ALLOWANCE = 16 << 20
+
+
+def encode_attrs(attrs: Attrs) -> tuple[dict[str, Any], dict[str, Code]]:
+    """The JSON values by name, and the codes of those that need one; Invalid or Unsupported names the attribute."""
+    values: dict[str, Any] = {}
+    codes: dict[str, Code] = {}
+    for name, value in attrs.items():
+        values[name], code = encode(name, value)
+        if code is not None:
+            codes[name] = code
+    return values, codes
+
+
+def decode_attrs(values: Mapping[str, Any], codes: Mapping[str, Code]) -> dict[str, Any]:
+    """The typed values."""
+    return {name: decode(value, codes[name]) if name in codes else value for name, value in values.items()}
+
+
+def encode(name: str, value: Any) -> tuple[Any, Code | None]:
+    """One value as JSON, and its code; None when JSON says it all."""
+    match value:
+        case np.ndarray() if value.ndim:
+            return _encode_array(name, value)
+        case np.ndarray():
+            return encode(name, value[()])
+        case np.str_():
+            return str(value), "string"
+        case np.generic():
+            return cell_to_json(value), _code(name, value.dtype)
+        case bytes() | bytearray():
+            return bytes_to_base64(bytes(value)), "bytes"
+        case complex():
+            return encode(name, np.complex128(value))
+        case float() if value != value or value in (np.inf, -np.inf):
+            return float_to_json(value), "float"
+        case list() | tuple() | dict():
+            places: list[str] = []
+            return _plain(name, value, "", places), places or None
+        case _:
+            return _plain(name, value, "", []), None
+
+
+def _code(name: str, dtype: np.dtype[Any], suffix: str = "") -> Code:
+    if dtype.kind == "T":
+        return f"string{suffix}"
+    try:
+        code = dtype_to_json(dtype.newbyteorder("<"))
+    except TypeError:
+        raise Unsupported(f"attribute {name!r} has cells of type {dtype}, which no attribute can hold") from None
+    if isinstance(code, str):
+        return f"{code}{suffix}"
+    return {"fields": code, "array": suffix} if suffix else {"fields": code}
+
+
+def _encode_array(name: str, array: np.ndarray[Any, Any]) -> tuple[Any, Code]:
+    suffix = "[]" if array.ndim == 1 else f"[{','.join(map(str, array.shape))}]"
+    if array.dtype == object:
+        if not all(isinstance(cell, str) for cell in array.flat):
+            raise Unsupported(f"attribute {name!r} is an array of objects", remedy="give an array of numbers or text")
+        return _nested([str(cell) for cell in array.flat], array.shape), f"string{suffix}"
+    code = _code(name, array.dtype, suffix)
+    if array.dtype.kind == "T":
+        return _nested([str(cell) for cell in array.flat], array.shape), code
+    return _nested([cell_to_json(cell) for cell in array.ravel()], array.shape), code
+
+
+def _nested(cells: list[Any], shape: tuple[int, ...]) -> list[Any]:
+    if len(shape) == 1:
+        return cells
+    step = prod(shape[1:])
+    return [_nested(cells[i * step : (i + 1) * step], shape[1:]) for i in range(shape[0])]
+
+
+def _plain(name: str, value: Any, pointer: str, places: list[str]) -> Any:
+    """The value as JSON; ``places`` takes the pointers (RFC 6901) to strings that stand for floats."""
+    match value:
+        case None | bool() | int() | np.bool_():
+            return bool(value) if isinstance(value, np.bool_) else value
+        case np.str_():
+            return str(value)
+        case str():
+            return value
+        case np.ndarray() | np.generic():
+            return _plain(name, value.tolist(), pointer, places)
+        case float():
+            number = float_to_json(value)
+            if isinstance(number, str):
+                places.append(pointer)
+            return number
+        case list() | tuple():
+            return [_plain(name, part, f"{pointer}/{i}", places) for i, part in enumerate(value)]
+        case dict() if all(isinstance(key, str) for key in value):
+            return {key: _plain(name, part, f"{pointer}/{_escape(key)}", places) for key, part in value.items()}
+        case _:
+            raise Invalid(
+                f"attribute {name!r} holds a value of type {type(value).__name__}",
+                remedy="give text, bytes, numbers, NumPy scalars and arrays, or lists and mappings of those",
+            )
+
+
+def _escape(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def decode(value: Any, code: Code) -> Any:
+    """The typed value, or ``value`` itself when it does not fit its code."""
+    try:
+        return _decode(value, code)
+    except (TypeError, ValueError, OverflowError, KeyError, IndexError):
+        return value
+
+
+def _decode(value: Any, code: Code) -> Any:
+    match code:
+        case "string":
+            return np.str_(_text(value))
+        case "bytes":
+            return base64_to_bytes(value)
+        case "float":
+            return float_from_json(value)
+        case "int":
+            return int_from_json(value)
+        case str():
+            shaped = _SHAPE.fullmatch(code)
+            if shaped is None:
+                return cell_from_json(value, dtype_from_json(code))
+            return _decode_array(value, shaped[1], shaped[2])
+        case {"fields": fields, "array": str() as suffix}:
+            shaped = _SHAPE.fullmatch(suffix)
+            return _decode_array(value, fields, shaped[2]) if shaped else value
+        case {"fields": list() as fields}:
+            return cell_from_json(value, dtype_from_json(fields))
+        case list():
+            return _with_floats(value, code)
+        case _:
+            return value
+
+
+def _decode_array(value: Any, name: Any, lengths: str) -> Any:
+    if not isinstance(value, list):
+        raise TypeError("no list")
+    shape = tuple(map(int, lengths.split(","))) if lengths else (len(value),)
+    cells = value
+    for _ in shape[1:]:
+        cells = [cell for row in cells for cell in row]
+    if len(cells) != prod(shape):
+        raise TypeError(f"{len(cells)} cells for shape {shape}")
+    if name == "string":
+        return np.array([_text(cell) for cell in cells], np.dtypes.StringDType()).reshape(shape)
+    dtype = dtype_from_json(name)
+    if len(cells) * dtype.itemsize > _ALLOWANCE + 16 * sum(len(cell) for cell in cells if isinstance(cell, str)):
+        raise TypeError("a type much wider than its values")
+    array = np.empty(len(cells), dtype.newbyteorder("="))
+    for place, cell in enumerate(cells):
+        array[place] = cell_from_json(cell, dtype)
+    return array.reshape(shape)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _with_floats(value: Any, pointers: list[Any]) -> Any:
+    for pointer in pointers:
+        value = _put_float(value, [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]])
+    return value
+
+
+def _put_float(value: Any, steps: list[str]) -> Any:
+    if not steps:
+        return SPECIAL[value]
+    key: Any = int(steps[0]) if isinstance(value, list) else steps[0]
+    copy = value.copy()
+    copy[key] = _put_float(value[key], steps[1:])
+    return copy
