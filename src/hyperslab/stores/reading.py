@@ -92,10 +92,8 @@ class FolderReader:
         try:
             status = os.fstat(descriptor)
             size = status.st_size
-            if not size and not stat.S_ISREG(status.st_mode):
-                return None
             if size != out.nbytes or not size:
-                return size
+                return size if stat.S_ISREG(status.st_mode) else None
             done: int = readv(descriptor, (out,))
             return done if done == size else read_rest(descriptor, out.cast("B"), done)
         except OSError as error:
@@ -111,7 +109,7 @@ class FolderReader:
             return None
         try:
             status = os.fstat(descriptor)
-            if not status.st_size and not stat.S_ISREG(status.st_mode):
+            if not stat.S_ISREG(status.st_mode):
                 return None
             parts = []
             for start, stop in ranges:

@@ -1,0 +1,363 @@
+# mypy: disable-error-code="type-abstract"
+"""What every store promises, as tests: subclass :class:`StoreTests`; beside it there is a state machine.
+
+::
+
+    class TestMyStore(StoreTests):
+        @pytest.fixture
+        def store(self, tmp_path):
+            return MyStore(tmp_path)
+
+    TestMyMachine = store_machine(MyStore.in_memory).TestCase  # hyperslab.testing.store_machine
+
+A test of an ability that the store does not claim (``hyperslab.stores.base``) is skipped.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import pytest
+
+from hyperslab.errors import AlreadyExists, Conflict, Invalid, NotFound
+from hyperslab.stores import base
+from hyperslab.stores.base import WritableStore
+from hyperslab.testing.keys import BAD_KEYS, KEPT_KEYS, ODD_KEYS, calls_of
+
+Ability = TypeVar("Ability")
+
+
+def need(store: object, ability: type[Ability]) -> Ability:
+    """The store, as one that has the ability; else the test is skipped."""
+    if not isinstance(store, ability):
+        pytest.skip(f"{type(store).__name__} does not claim {ability.__name__}")
+    return store
+
+
+class StoreTests:
+    """Give a fixture ``store``: an empty writable store, new for each test."""
+
+    def test_missing(self, store: WritableStore) -> None:
+        """A missing key reads as None everywhere, and removing it is no error."""
+        assert store.get("a/b") is None
+        store.put("a/b", b"1")
+        assert store.get("a/c") is None
+        assert store.get("a") is None
+        assert store.get("a/b/c") is None
+        store.delete("a/c")
+        store.delete("nowhere/c")
+        store.delete_prefix("nowhere")
+        assert store.get("a/b") == b"1"
+
+    @pytest.mark.parametrize("value", [b"", b"x", bytes(range(256)) * 300], ids=["empty", "byte", "76800"])
+    @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+    def test_put(self, store: WritableStore, value: bytes, kind: Callable[[bytes], Any]) -> None:
+        """Any buffer, durable or not; the last value counts."""
+        for durable in (False, True):
+            store.put("a/b", b"something older and longer" * 2, durable=durable)
+            store.put("a/b", kind(value), durable=durable)
+            found = store.get("a/b")
+            assert type(found) is bytes
+            assert found == value
+
+    def test_put_copies(self, store: WritableStore) -> None:
+        """What the caller does to its buffer afterwards changes nothing."""
+        buffer = bytearray(b"old")
+        store.put("a", buffer)
+        buffer[:] = b"new"
+        assert store.get("a") == b"old"
+
+    def test_put_array_buffer(self, store: WritableStore) -> None:
+        """A buffer of wide items in several dimensions is stored byte by byte."""
+        store.put("a", memoryview(bytes(range(24))).cast("I", (2, 3)))
+        assert store.get("a") == bytes(range(24))
+
+    @pytest.mark.parametrize("key", ODD_KEYS)
+    def test_odd_keys(self, store: WritableStore, key: str) -> None:
+        """Unusual names are stored, listed and removed like any other."""
+        store.put(key, b"1")
+        assert store.get(key) == b"1"
+        assert list(store.list()) == [key]
+        store.delete(key)
+        assert list(store.list()) == []
+
+    @pytest.mark.parametrize("key", BAD_KEYS + KEPT_KEYS)
+    def test_bad_keys(self, store: WritableStore, key: str) -> None:
+        """What is no key is refused by every call that takes one, and nothing is stored."""
+        for call in calls_of(store, key):
+            with pytest.raises(Invalid):
+                call()
+        assert list(store.list()) == []
+
+    def test_list(self, store: WritableStore) -> None:
+        """Sorted as whole keys; a prefix is a folder and no mere beginning."""
+        keys = ["a-b/x", "a.x", "a/b/c", "a/b-c", "a/b.c", "a0", "b"]
+        for key in reversed(keys):
+            store.put(key, b"")
+        assert list(store.list()) == sorted(keys)
+        assert list(store.list("a")) == ["a/b-c", "a/b.c", "a/b/c"]
+        assert list(store.list("a/b")) == ["a/b/c"]
+        assert list(store.list("b")) == []
+        assert list(store.list("nowhere")) == []
+
+    def test_list_dir(self, store: WritableStore) -> None:
+        """The names of one level, apart."""
+        for key in ("a/z", "a/b/c", "a/b/d", "top"):
+            store.put(key, b"")
+        assert tuple(map(list, store.list_dir())) == (["top"], ["a"])
+        assert tuple(map(list, store.list_dir("a"))) == (["z"], ["b"])
+        assert tuple(map(list, store.list_dir("nowhere"))) == ([], [])
+        assert tuple(map(list, store.list_dir("top"))) == ([], [])
+
+    def test_delete(self, store: WritableStore) -> None:
+        """A folder whose last key went is gone."""
+        store.put("a/b/c", b"1")
+        store.put("d", b"2")
+        store.delete("a/b")
+        assert store.get("a/b/c") == b"1"
+        store.delete("a/b/c")
+        assert tuple(map(list, store.list_dir())) == (["d"], [])
+
+    def test_delete_prefix(self, store: WritableStore) -> None:
+        """The folder, or the key of that name, and nothing that only begins so."""
+        for key in ("a/b/c", "a/b/d/e", "a/bc", "a-b", "z"):
+            store.put(key, b"1")
+        store.delete_prefix("a/b")
+        assert list(store.list()) == ["a-b", "a/bc", "z"]
+        store.delete_prefix("z")
+        assert list(store.list()) == ["a-b", "a/bc"]
+        store.delete_prefix("")
+        assert list(store.list()) == []
+        store.put("a/b/c", b"2")
+        assert store.get("a/b/c") == b"2"
+
+    def test_url(self, store: WritableStore) -> None:
+        """A place for messages, and a repr."""
+        assert store.url
+        assert repr(store)
+        assert store.read_only is False
+
+    def test_size(self, store: WritableStore) -> None:
+        """Bytes, or None."""
+        sized = need(store, base.Size)
+        store.put("a/b", b"12345")
+        assert sized.size("a/b") == 5
+        assert sized.size("a") is None
+        assert sized.size("c") is None
+
+    @pytest.mark.parametrize("size", [0, 1, 10, 100_000])
+    def test_get_into(self, store: WritableStore, size: int) -> None:
+        """The scratch grows when it must and keeps its size else; the view is as long as the value."""
+        reader = need(store, base.GetInto)
+        scratch = bytearray(10)
+        assert reader.get_into("a/b", scratch) is None
+        value = bytes(i % 251 for i in range(size))
+        store.put("a/b", value)
+        for _ in range(2):
+            view = reader.get_into("a/b", scratch)
+            assert view is not None
+            assert view == value
+            assert view.obj is scratch
+            view.release()
+        assert len(scratch) >= max(size, 10)
+        assert reader.get_into("a", scratch) is None
+
+    def test_read_exactly(self, store: WritableStore) -> None:
+        """Only a buffer of the right length is filled; the true length is told in any case."""
+        reader = need(store, base.ReadInto)
+        assert reader.read_exactly("a/b", memoryview(bytearray(3))) is None
+        store.put("a/b", b"12345678")
+        for length in (0, 1, 7, 9, 100):
+            assert reader.read_exactly("a/b", memoryview(bytearray(length))) == 8
+        out = bytearray(8)
+        assert reader.read_exactly("a/b", memoryview(out).cast("I", (2, 1))) == 8
+        assert out == b"12345678"
+        store.put("empty", b"")
+        assert reader.read_exactly("empty", memoryview(bytearray(0))) == 0
+        assert reader.read_exactly("a", memoryview(bytearray(8))) is None
+
+    def test_get_ranges(self, store: WritableStore) -> None:
+        """Each range is cut to what there is."""
+        reader = need(store, base.GetRanges)
+        store.put("a", b"0123456789")
+        ranges = [(0, 3), (8, 20), (20, 30), (3, 3), (5, 2), (-3, 0), (-3, -1), (-99, 0), (-3, 10), (0, 10)]
+        expected = [b"012", b"89", b"", b"", b"", b"789", b"78", b"0123456789", b"789", b"0123456789"]
+        assert reader.get_ranges("a", ranges) == expected
+        assert reader.get_ranges("a", []) == []
+        assert reader.get_ranges("b", [(0, 1)]) is None
+        store.put("c/d", b"1")
+        assert reader.get_ranges("c", []) is None
+
+    @pytest.mark.parametrize("durable", [False, True])
+    def test_put_many(self, store: WritableStore, durable: bool) -> None:
+        """All values of any iterable; the last of one key counts."""
+        writer = need(store, base.PutMany)
+        writer.put_many(iter([]), durable=durable)
+        pairs = [(f"c/{i}/{j}", bytes([i, j])) for i in range(20) for j in range(20)]
+        writer.put_many(iter([*pairs, ("c/0/0", b"last")]), durable=durable)
+        assert {key: store.get(key) for key in store.list()} == dict(pairs) | {"c/0/0": b"last"}
+
+    def test_put_many_failing(self, store: WritableStore) -> None:
+        """When the values run out with an error, or a key is bad, none of them is to be seen."""
+        writer = need(store, base.PutMany)
+
+        def failing() -> Any:
+            yield "a", b"1"
+            raise ZeroDivisionError
+
+        for durable in (False, True):
+            with pytest.raises(ZeroDivisionError):
+                writer.put_many(failing(), durable=durable)
+            with pytest.raises(Invalid):
+                writer.put_many([("a", b"1"), ("../b", b"2")], durable=durable)
+        assert list(store.list()) == []
+
+    def test_put_if(self, store: WritableStore) -> None:
+        """Stored when the stamp is that of the present version, else refused and unchanged."""
+        swaps = need(store, base.PutIf)
+        first = swaps.put_if("a/b", b"1", None)
+        with pytest.raises(Conflict):
+            swaps.put_if("a/b", b"x", None)
+        second = swaps.put_if("a/b", b"2", first)
+        assert second != first
+        with pytest.raises(Conflict):
+            swaps.put_if("a/b", b"x", first)
+        assert store.get("a/b") == b"2"
+        assert need(store, base.Stamps).stamp("a/b") == second
+        store.delete("a/b")
+        with pytest.raises(Conflict):
+            swaps.put_if("a/b", b"x", second)
+        assert store.get("a/b") is None
+
+    def test_put_if_in_threads(self, store: WritableStore) -> None:
+        """No increment is lost."""
+        swaps, stamps = need(store, base.PutIf), need(store, base.Stamps)
+
+        def increment() -> None:
+            for _ in range(10):
+                while True:
+                    stamp = stamps.stamp("n")
+                    value = int(store.get("n") or b"0")
+                    try:
+                        swaps.put_if("n", str(value + 1).encode(), stamp)
+                        break
+                    except Conflict:
+                        continue
+
+        in_threads(4, increment)
+        assert store.get("n") == b"40"
+
+    def test_stamps(self, store: WritableStore) -> None:
+        """Every version has a stamp of its own, also when the bytes are the same and time hardly passed."""
+        stamps = need(store, base.Stamps)
+        assert stamps.stamp("a/b") is None
+        seen = set()
+        for _ in range(50):
+            store.put("a/b", b"same")
+            stamp = stamps.stamp("a/b")
+            assert stamp == stamps.stamp("a/b")
+            seen.add(stamp)
+        assert len(seen) == 50
+        assert stamps.stamp("a") is None
+
+    def test_rename(self, store: WritableStore) -> None:
+        """A folder moves with all below it, into folders that are made; nothing is overwritten."""
+        mover = need(store, base.Rename)
+        for key in ("a/b", "a/c/d", "taken/x", "ab"):
+            store.put(key, key.encode())
+        mover.rename("a", "new/place")
+        assert list(store.list()) == ["ab", "new/place/b", "new/place/c/d", "taken/x"]
+        assert store.get("new/place/c/d") == b"a/c/d"
+        with pytest.raises(AlreadyExists):
+            mover.rename("new/place", "taken")
+        with pytest.raises(AlreadyExists):
+            mover.rename("new/place", "ab")
+        with pytest.raises(NotFound):
+            mover.rename("nowhere", "else")
+        with pytest.raises(Invalid):
+            mover.rename("new", "new/place/deeper")
+        assert list(store.list()) == ["ab", "new/place/b", "new/place/c/d", "taken/x"]
+
+    def test_locks_exclude(self, store: WritableStore) -> None:
+        """The same slot twice waits and gives up; other slots, other folders and the node are free."""
+        locks = need(store, base.Locks)
+        with locks.lock_chunks("a", [3, 1, 2, 9], 1):
+            for slots in ([1], [2, 20], [9]):
+                with pytest.raises(Conflict), locks.lock_chunks("a", slots, 0.02):
+                    pass
+            with locks.lock_chunks("a", [0, 4, 8, 10], 1), locks.lock_chunks("b", [1], 1), locks.lock_node("a", 1):
+                pass
+            with locks.lock_chunks("a", [], 0):
+                pass
+        with locks.lock_chunks("a", [1], 0):
+            pass
+        with locks.lock_node("a", 1):
+            with pytest.raises(Conflict), locks.lock_node("a", 0.02):
+                pass
+            with locks.lock_node("b", 1), locks.lock_node("", 1), locks.lock_chunks("a", [1], 1):
+                pass
+        with locks.lock_node("a", 0):
+            pass
+        assert list(store.list()) == []
+
+    def test_lock_is_let_go_after_an_error(self, store: WritableStore) -> None:
+        """Whatever ends the block ends the lock."""
+        locks = need(store, base.Locks)
+        for _ in range(2):
+            with pytest.raises(ZeroDivisionError), locks.lock_chunks("a", [1], 0), locks.lock_node("a", 0):
+                raise ZeroDivisionError
+
+    def test_locks_in_threads(self, store: WritableStore) -> None:
+        """Read, change and put back under a lock loses nothing, whatever the order in which slots are named."""
+        locks = need(store, base.Locks)
+        store.put("a/n", b"0")
+        orders = iter([[5, 1, 3], [3, 1], [1, 5], [3, 5, 1, 2]])
+
+        def increment() -> None:
+            slots = [*next(orders), 1]
+            for _ in range(10):
+                with locks.lock_chunks("a", slots, 30):
+                    value = int(store.get("a/n") or b"")
+                    time.sleep(0)
+                    store.put("a/n", str(value + 1).encode())
+
+        in_threads(4, increment)
+        assert store.get("a/n") == b"40"
+
+    def test_many_slots(self, store: WritableStore) -> None:
+        """Thousands of scattered slots are held, too."""
+        locks = need(store, base.Locks)
+        with locks.lock_chunks("a", range(0, 20_000, 2), 5):
+            with pytest.raises(Conflict), locks.lock_chunks("a", [10_000], 0):
+                pass
+            with locks.lock_chunks("a", [20_001], 0):
+                pass
+
+    def test_threads(self, store: WritableStore) -> None:
+        """Readers beside writers see whole values only."""
+        store.put("a/b", b"0" * 5000)
+        torn = []
+
+        def write() -> None:
+            for digit in b"123456789" * 3:
+                store.put("a/b", bytes([digit]) * 5000)
+
+        def read() -> None:
+            for _ in range(60):
+                value = store.get("a/b")
+                if value is None or len(value) != 5000 or len(set(value)) != 1:
+                    torn.append(value)
+
+        jobs = iter([write, read, write, read])
+        in_threads(4, lambda: next(jobs)())
+        assert not torn
+
+
+def in_threads(count: int, job: Callable[[], None]) -> None:
+    """Run the job in so many threads at once; the first error of one is raised."""
+    with ThreadPoolExecutor(count) as pool:
+        for done in [pool.submit(job) for _ in range(count)]:
+            done.result()
