@@ -4,17 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from math import prod
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from hyperslab.array import cf, times
+from hyperslab.array.session import Session
 from hyperslab.array.siblings import is_text, with_clock
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.model.dtypes import VlenBytes
+from hyperslab.model.spec import ArraySpec
 
-if TYPE_CHECKING:
-    from hyperslab.array.array import Array
+
+class StoredArray(Protocol):
+    """What decoding needs of an :class:`~hyperslab.array.Array`: its spec, its place, and its cells as stored."""
+
+    _session: Session
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def spec(self) -> ArraySpec: ...
+    def __getitem__(self, key: Any) -> Any: ...
+    def __iter__(self) -> Iterator[Any]: ...
+    def sel(
+        self, indexers: Mapping[str, Any], *, method: Literal["nearest"] | None = None, tolerance: Any = None
+    ) -> Any: ...
+    def isel(self, indexers: Mapping[str, Any]) -> Any: ...
 
 
 class Decoded:
@@ -24,7 +40,7 @@ class Decoded:
     labels mean what they mean for the array.
     """
 
-    def __init__(self, array: Array) -> None:
+    def __init__(self, array: StoredArray) -> None:
         self._array = array
         spec, session = array.spec, array._session
         try:
@@ -40,7 +56,8 @@ class Decoded:
     @property
     def shape(self) -> tuple[int, ...]:
         """Cells along each dimension."""
-        return self._array.shape[:-1] if self._how.join else self._array.shape
+        shape = self._array.spec.shape
+        return shape[:-1] if self._how.join else shape
 
     @property
     def ndim(self) -> int:
@@ -55,7 +72,8 @@ class Decoded:
     @property
     def dims(self) -> tuple[str | None, ...]:
         """The name of each dimension; None for an anonymous one."""
-        return self._array.dims[:-1] if self._how.join else self._array.dims
+        dims = self._array.spec.dims
+        return dims[:-1] if self._how.join else dims
 
     @property
     def attrs(self) -> dict[str, Any]:
@@ -69,12 +87,12 @@ class Decoded:
         Whether times are ``datetime64[ns]`` or objects depends on the cells: the first and the last one are read.
         """
         if self._dtype is None:
-            how = self._how
-            if how.clock is not None and how.clock.calendar in times.REAL and self._array.size:
-                ends = [np.asarray(self._array[(place,) * self._array.ndim]) for place in (0, -1)]
+            how, shape = self._how, self._array.spec.shape
+            if how.clock is not None and how.clock.calendar in times.REAL and 0 not in shape:
+                ends = [np.asarray(self._array[(place,) * len(shape)]) for place in (0, -1)]
                 self._dtype = self._apply(np.stack(ends)).dtype
             else:
-                self._dtype = self._apply(np.zeros((0, *self._array.shape[-1:]), how.dtype)).dtype
+                self._dtype = self._apply(np.zeros((0, *shape[-1:]), how.dtype)).dtype
         return self._dtype
 
     def __getitem__(self, key: Any) -> Any:

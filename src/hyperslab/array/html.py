@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from hyperslab.array.markup import attributes, bytes_text, count_text, dims_text, page, text
 from hyperslab.array.picture import picture
+from hyperslab.array.session import Session
 from hyperslab.chunks.grid import Grid
 from hyperslab.errors import HyperslabError
 from hyperslab.model.attrs import equal
 from hyperslab.model.dtypes import describe, is_fixed
 from hyperslab.model.spec import ArraySpec, Chunks
 
-if TYPE_CHECKING:
-    from hyperslab.array.array import Array
-
 MOST_LISTED = 1000
 """Stored chunks that are looked at, at most, to tell the stored size."""
 
 
-def array_html(array: Array) -> str:
+class ShownArray(Protocol):
+    """What the page needs of an :class:`~hyperslab.array.Array`."""
+
+    _session: Session
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def spec(self) -> ArraySpec: ...
+    @property
+    def nbytes_stored(self) -> int | None: ...
+
+
+def array_html(array: ShownArray) -> str:
     """The page of one array."""
     spec = array.spec
     header = (
@@ -79,10 +90,10 @@ def _chunks_text(chunks: Chunks) -> str:
     return f"({', '.join(cuts)}{',' if len(cuts) == 1 else ''})"
 
 
-def _stored(array: Array) -> int | None:
+def _stored(array: ShownArray) -> int | None:
     """The stored size, where telling it needs no network and few listings."""
     remote = "://" in array._session.url and not array._session.url.startswith(("file://", "memory://", "zip://"))
-    if remote or array.spec.problem or Grid.of(array.shape, array.spec.chunks).size > MOST_LISTED:
+    if remote or array.spec.problem or Grid.of(array.spec.shape, array.spec.chunks).size > MOST_LISTED:
         return None
     try:
         return array.nbytes_stored

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from hyperslab.array.html import cells_html
 from hyperslab.array.markup import attributes, definitions, dims_text, page, section, text
@@ -13,16 +13,26 @@ from hyperslab.model.dtypes import describe
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
-if TYPE_CHECKING:
-    from hyperslab.group.group import Group
-
 MOST_NODES = 200
 """Nodes whose documents are read for one page, at most."""
 MOST_OPEN = 20
 """Sections with more rows start folded."""
 
 
-def group_html(group: Group) -> str:
+class ShownGroup(Protocol):
+    """What the page needs of a :class:`~hyperslab.group.Group`."""
+
+    _session: Session
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def format(self) -> str: ...
+    @property
+    def url(self) -> str: ...
+
+
+def group_html(group: ShownGroup) -> str:
     """The page of a group; groups below it fold, and past :data:`MOST_NODES` nodes the rest is only counted."""
     header = (
         f'<span class="hs-kind">hyperslab.Group</span> <span class="hs-name">/{text(group.path)}</span> '
