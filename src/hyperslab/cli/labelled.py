@@ -59,18 +59,28 @@ class Part:
 
 def take(root: Group | Array, array: Array, key: tuple[Any, ...], *, decoded: bool) -> Part:
     """Read a part: ``key`` holds an int, slice or integer array per dimension."""
-    values = np.asarray(array.decoded().oindex[key] if decoded else array.oindex[key])
+    if decoded:
+        view = array.decoded()
+        names = view.dims
+        chosen = {dim: item for dim, item in zip(array.dims, key, strict=True) if dim and not _is_whole(item)}
+        values = np.asarray(view.isel(chosen))
+    else:
+        names = array.dims
+        values = np.asarray(array.oindex[key])
     coordinates = {}
-    names = []
-    for axis, (dim, item) in enumerate(zip(array.dims, key, strict=True)):
-        single = isinstance(item, int | np.integer)
-        if not single:
-            names.append(dim or f"dim_{axis}")
+    kept = []
+    for axis, (dim, item) in enumerate(zip(names, key, strict=False)):
+        if not isinstance(item, int | np.integer):
+            kept.append(dim or f"dim_{axis}")
         coordinate = _coordinate(root, array, dim) if dim else None
         if dim and coordinate is not None:
             cells = np.asarray(coordinate.oindex[(item,)])
             coordinates[dim] = Coordinate(coordinate, cells, _labels(coordinate, item, cells))
-    return Part(array, values, tuple(names), coordinates)
+    return Part(array, values, tuple(kept), coordinates)
+
+
+def _is_whole(item: Any) -> bool:
+    return isinstance(item, slice) and item == slice(None)
 
 
 def _coordinate(root: Group | Array, array: Array, dim: str) -> Array | None:
@@ -91,7 +101,7 @@ def _coordinate(root: Group | Array, array: Array, dim: str) -> Array | None:
 def _labels(coordinate: Array, item: Any, cells: Values) -> Values:
     """Times as dates; the stored cells where they cannot be decoded."""
     try:
-        return np.asarray(coordinate.decoded().oindex[(item,)])
+        return np.asarray(coordinate.decoded().isel({coordinate.name: item}))
     except HyperslabError:
         return cells
 

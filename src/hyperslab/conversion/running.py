@@ -63,7 +63,7 @@ def convert(
     cutting = Cutting(chunks, shards, codec)
     chosen = get_format(format or format_for_new(_name(dst)))
     with opened(src) as source, target_place(dst, overwrite) as place:
-        items = walk(source, "", Select.of(select))
+        items = walk(source, "", Select.of(select), cutting)
         losses = find_losses(items, chosen.features)
         if losses and not allow_loss:
             raise refuse(losses, chosen.name)

@@ -34,8 +34,10 @@ class Select:
         isel = {dim: value for dim, value in chosen.items() if _is_position(value)}
         return cls(isel, {dim: value for dim, value in chosen.items() if dim not in isel})
 
-    def __bool__(self) -> bool:
-        return bool(self.isel or self.sel)
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """Every dimension that is named."""
+        return (*self.isel, *self.sel)
 
 
 def _is_position(value: Any) -> bool:
@@ -97,10 +99,10 @@ def _is_single(item: Any) -> bool:
     return isinstance(item, int | np.integer) or (isinstance(item, np.ndarray) and item.ndim == 0)
 
 
-def check_dimensions(select: Select, known: Iterable[str | None]) -> None:
+def check_dimensions(wanted: Iterable[str], known: Iterable[str | None]) -> None:
     """Refuse a dimension that no array has."""
     names = sorted({name for name in known if name is not None})
-    for dim in (*select.isel, *select.sel):
+    for dim in wanted:
         if dim not in names:
             near = get_close_matches(dim, names, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names) or 'none'}"

@@ -40,6 +40,11 @@ class Cutting:
                 raise Invalid(f"{name}={asked!r}", remedy=f"write {name}='auto' or {name}={{'time': 100, 'lat': 50}}")
 
     @property
+    def dims(self) -> tuple[str, ...]:
+        """Every dimension that is named."""
+        return tuple(name for asked in (self.chunks, self.shards) if isinstance(asked, Mapping) for name in asked)
+
+    @property
     def asks(self) -> bool:
         """Whether the caller wants anything else than what there is."""
         return not (self.chunks is None and self.shards is None and self.codec is None)
@@ -136,7 +141,7 @@ def _asked(
     return tuple(lengths)
 
 
-def new_group(spec: GroupSpec, sizes: Mapping[str, int | None], features: Features) -> GroupSpec:
+def new_group(spec: GroupSpec, sizes: Mapping[str, int | None], features: Features, *, same_format: bool) -> GroupSpec:
     """The group as the target holds it; ``sizes`` has the new length of each selected dimension, None: it is gone."""
     dims: Iterable[Dimension] = (
         Dimension(dim.name, size, dim.unlimited and Feature.UNLIMITED in features)
@@ -144,4 +149,5 @@ def new_group(spec: GroupSpec, sizes: Mapping[str, int | None], features: Featur
         if (size := sizes.get(dim.name, dim.size)) is not None
     )
     types = spec.types if Feature.USER_TYPES in features else {}
-    return GroupSpec(attrs=held_attrs(spec.attrs, features), dims=tuple(dims), types=types)
+    layout = spec.layout if same_format else {}
+    return GroupSpec(attrs=held_attrs(spec.attrs, features), dims=tuple(dims), types=types, layout=layout)

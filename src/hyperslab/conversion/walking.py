@@ -11,7 +11,6 @@ from hyperslab.conversion.selecting import Picked, Select, check_dimensions, pic
 from hyperslab.conversion.translate import Cutting, new_array, new_group
 from hyperslab.errors import FormatError, Unsupported
 from hyperslab.model.paths import split
-from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 
@@ -33,11 +32,11 @@ class Planned:
     settled: bool = True
 
 
-def walk(session: Session, root: str, select: Select) -> list[Item]:
+def walk(session: Session, root: str, select: Select, cutting: Cutting) -> list[Item]:
     """Every node at and below ``root``, parents first, under the names that the target gives them."""
     nodes = list(_nodes(session, root))
-    if select:
-        check_dimensions(select, (dim for _, node in nodes if isinstance(node, ArraySpec) for dim in node.dims))
+    known = {dim for _, node in nodes if isinstance(node, ArraySpec) for dim in node.dims}
+    check_dimensions((*select.dims, *cutting.dims), known)
     items = []
     for path, node in nodes:
         picked = pick(session, path, node, select) if isinstance(node, ArraySpec) else None
@@ -75,7 +74,7 @@ def plan_nodes(items: list[Item], cutting: Cutting, features: Features, *, same_
                 raise error.locate(node=item.path) from error.__cause__
             yield Planned(item, spec, settled)
         elif isinstance(item.node, GroupSpec):
-            yield Planned(item, new_group(item.node, _scope(sizes, item.path), features))
+            yield Planned(item, new_group(item.node, _scope(sizes, item.path), features, same_format=same_format))
         else:
             yield Planned(item, item.node)
 
@@ -97,8 +96,3 @@ def _scope(sizes: Mapping[tuple[str, str], int | None], group: str) -> dict[str,
     below = [entry for entry in sizes if not group or entry[0] == group or entry[0].startswith(f"{group}/")]
     below.sort(key=lambda entry: -len(entry[0]))
     return {dim: sizes[folder, dim] for folder, dim in below}
-
-
-def linked(node: Node) -> bool:
-    """Whether a node is a link."""
-    return isinstance(node, Link)

@@ -1,0 +1,238 @@
+"""Every command on a small dataset: what it prints, as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import hyperslab as hs
+from hyperslab.cli import main
+
+DAYS = 6
+
+
+@pytest.fixture
+def air(tmp_path: Path) -> Path:
+    """Temperature over time and latitude, with words, packed cells and a group."""
+    path = tmp_path / "air.zarr"
+    with hs.create(path) as root:
+        root.attrs["title"] = "a day's air"
+        root.create_array("lat", data=np.array([50.0, 45.0, 40.0]), dims=("lat",), attrs={"units": "degrees_north"})
+        time = {"units": "days since 2013-01-01", "calendar": "standard"}
+        root.create_array("time", data=np.arange(DAYS, dtype="i4"), dims=("time",), attrs=time)
+        cells = np.arange(3.0 * DAYS, dtype="f4").reshape(DAYS, 3)
+        cells[5, 2] = np.nan
+        root.create_array("t2m", data=cells, dims=("time", "lat"), chunks=(2, 3), units="K")
+        packed = {"scale_factor": 0.5, "add_offset": 10.0, "_FillValue": np.int16(-1)}
+        root.create_array("g/packed", data=np.array([2, -1, 4], "i2"), dims=("lat",), attrs=packed)
+        root.create_array("g/name", data=np.array(["a", 'b"', ""], np.dtypes.StringDType()), dims=("lat",))
+    return path
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def document(*arguments: str | Path) -> Any:
+    result = run(*arguments, "--json")
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_info(air: Path) -> None:
+    facts = document("info", air)
+    assert facts["schema"] == "hyperslab.info/1"
+    assert facts["format"] == "zarr3"
+    assert facts["dimensions"]["time"] == {"size": DAYS, "unlimited": False}
+    arrays = {array["path"]: array for array in facts["arrays"]}
+    assert set(arrays) == {"lat", "time", "t2m", "g/packed", "g/name"}
+    assert (arrays["t2m"]["shape"], arrays["t2m"]["chunks"], arrays["t2m"]["units"]) == ([DAYS, 3], [2, 3], "K")
+    stored = [path for path in (air / "t2m").rglob("*") if path.is_file() and path.name != "zarr.json"]
+    assert arrays["t2m"]["nbytes_stored"] == sum(path.stat().st_size for path in stored if path.name != ".lock")
+    text = run("info", air).stdout
+    assert "/t2m" in text and "float32" in text and "time: 6" in text and "a day's air" in text
+
+
+def test_tree(air: Path) -> None:
+    nodes = document("tree", air)["nodes"]
+    assert {node["path"]: node["kind"] for node in nodes}["g/packed"] == "array"
+    assert "packed" in run("tree", air).stdout
+
+
+def test_dump(air: Path) -> None:
+    text = run("dump", air).stdout
+    lines = text.splitlines()
+    assert lines[0] == "netcdf air {" and lines[-1] == "}"
+    for line in (
+        "\ttime = 6 ;",
+        "\tfloat t2m(time, lat) ;",
+        '\t\tt2m:units = "K" ;',
+        '\t\ttime:units = "days since 2013-01-01" ;',
+        '\t\t:title = "a day\'s air" ;',
+        " lat = 50, 45, 40 ;",
+        " time = 0, 1, 2, 3, 4, 5 ;",
+        "  0, 1, 2,",
+        "  15, 16, NaN ;",
+        "group: g {",
+        "  \tshort packed(lat) ;",
+        "  \t\tpacked:_FillValue = -1s ;",
+        "   packed = 2, _, 4 ;",
+        '   name = "a", "b\\"", "" ;',
+        "  } // group g",
+    ):
+        assert line in lines, line
+    header = run("dump", air, "-h").stdout
+    assert "data:" not in header and "float t2m" in header
+    only = run("dump", air, "--array", "lat").stdout
+    assert " lat = 50, 45, 40 ;" in only and "15, 16" not in only
+    assert document("dump", air, "-h")["cdl"] == header.rstrip("\n")
+
+
+def test_get_prints_labels_beside_cells(air: Path) -> None:
+    result = run("get", air, "t2m", "-s", "lat=45.0", "-s", "time=2013-01-02..2013-01-04")
+    assert result.exit_code == 0, result.stderr
+    rows = [line.split() for line in result.stdout.splitlines()]
+    assert rows[0] == ["time", "t2m"]
+    assert [row[-1] for row in rows[1:]] == ["4.0", "7.0", "10.0"]
+    assert rows[1][0].startswith("2013-01-02")
+    assert run("get", air, "t2m", "-s", "lat=0", "-s", "time=-1").stdout == "15.0\n"
+
+
+@pytest.mark.parametrize(
+    ("selection", "values"),
+    [
+        (["lat=50.0..45.0", "time=0"], [0.0, 1.0]),
+        (["lat=0..2", "time=@'2013-01-01'"], [0.0, 1.0]),
+        (["lat=@45", "time=0..6..2"], [1.0, 7.0, 13.0]),
+        (["lat=2", "time=4..6"], [14.0, None]),
+        (["lat=45.0", "time=2013-01-03"], 7.0),
+    ],
+)
+def test_get_selects(air: Path, selection: list[str], values: Any) -> None:
+    flags = [word for text in selection for word in ("-s", text)]
+    assert document("get", air, "t2m", *flags)["values"] == values
+
+
+def test_get_nearest_decoded_and_the_only_array(air: Path) -> None:
+    assert document("get", air, "t2m", "-s", "lat=46.1", "-s", "time=1", "--nearest")["values"] == 4.0
+    assert document("get", air, "g/packed")["values"] == [2, -1, 4]
+    assert document("get", air, "g/packed", "--decoded")["values"] == [11.0, None, 12.0]
+    assert document("get", air, "g/name")["values"] == ["a", 'b"', ""]
+    several = run("get", air)
+    assert several.exit_code == 2 and "g/packed" in several.stderr
+
+
+def test_get_writes_files(air: Path, tmp_path: Path) -> None:
+    flags = ("get", air, "t2m", "-s", "lat=45.0..40.0", "-s", "time=0..2", "-o")
+    wanted = [[1.0, 2.0], [4.0, 5.0]]
+    assert run(*flags, tmp_path / "a.npy").exit_code == 0
+    assert np.load(tmp_path / "a.npy", allow_pickle=False).tolist() == wanted
+    assert run(*flags, tmp_path / "a.csv").exit_code == 0
+    assert (tmp_path / "a.csv").read_text().splitlines()[:2] == ["time,lat,t2m", "2013-01-01T00:00:00,45.0,1.0"]
+    assert run(*flags, tmp_path / "a.json").exit_code == 0
+    assert json.loads((tmp_path / "a.json").read_text())["values"] == wanted
+    for name in ("a.nc", "a.zarr"):
+        result = run(*flags, tmp_path / name)
+        assert result.exit_code == 0, result.stderr
+        assert result.stdout == ""
+        with hs.open(tmp_path / name) as root:
+            assert root["t2m"].dims == ("time", "lat")
+            assert root["t2m"][...].tolist() == wanted
+            assert root["lat"][...].tolist() == [45.0, 40.0]
+            assert root["time"].attrs["units"] == "days since 2013-01-01"
+    taken = run(*flags, tmp_path / "a.npy")
+    assert taken.exit_code == 4
+    odd = run(*flags, tmp_path / "a.xyz")
+    assert odd.exit_code == 2 and ".npy" in odd.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "hint"),
+    [
+        (("get", "AIR", "t2"), 3, "did you mean 't2m'?"),
+        (("get", "AIR", "t2m", "-s", "latt=1"), 2, "did you mean 'lat'?"),
+        (("get", "AIR", "t2m", "-s", "lat=46.0"), 2, "45.0"),
+        (("get", "AIR", "t2m", "-s", "lat=9"), 2, ""),
+        (("get", "AIR", "g"), 2, "packed"),
+        (("get", "AIR", "t2m", "-s", "lat"), 2, "dim=value"),
+        (("plan", "AIR", "t2n"), 3, "t2m"),
+        (("convert", "AIR", "AIR"), 4, "--overwrite"),
+        (("convert", "AIR", "x.zarr", "--chunks", "time"), 2, "time=100"),
+        (("convert", "AIR", "x.zarr", "--codec", "nonsense"), None, "nonsense"),
+        (("convert", "AIR", "x.zarr", "--format", "nonsense"), 8, "zarr3"),
+        (("info", "nowhere.zarr"), 3, ""),
+    ],
+)
+def test_errors_are_one_line_with_a_hint(
+    air: Path, arguments: tuple[str, ...], code: int | None, hint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(air.parent)
+    result = run(*(str(air) if argument == "AIR" else argument for argument in arguments))
+    assert result.exit_code == code if code is not None else result.exit_code in (2, 8)
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ") and result.stderr.count("\n") == 1
+    assert hint in result.stderr
+    assert [path.name for path in air.parent.iterdir()] == ["air.zarr"]
+
+
+def test_convert(air: Path, tmp_path: Path) -> None:
+    target = tmp_path / "small.zarr"
+    flags = ("--chunks", "time=3,lat=-1", "--shards", "time=6", "--codec", "gzip:1", "-s", "lat=50.0..45.0", "--verify")
+    made = document("convert", air, target, *flags)
+    assert made["schema"] == "hyperslab.convert/1"
+    assert made["verified"]["cells"] == 12 + 2 + 6 + 2 + 2
+    with hs.open(target) as root:
+        assert (root["t2m"].shape, root["t2m"].chunks, root["t2m"].shards) == ((6, 2), (3, 2), (6, 2))
+        assert dict(root.attrs) == {"title": "a day's air"}
+    told = run("convert", air, tmp_path / "two.zarr", "--format", "zarr2")
+    assert told.exit_code == 0 and told.stdout == "" and "5 arrays" in told.stderr
+    silent = run("convert", air, tmp_path / "three.zarr", "-q")
+    assert (silent.exit_code, silent.stdout, silent.stderr) == (0, "", "")
+
+
+def test_plan(air: Path) -> None:
+    price = document("plan", air, "t2m", "-s", "time=2013-01-01..2013-01-03", "-s", "lat=45.0")
+    assert (price["chunks"], price["shape"], price["nbytes"]) == (2, [3], 12)
+    assert "2 chunks" in run("plan", air, "t2m", "-s", "time=0..3").stdout
+
+
+def test_formats() -> None:
+    formats = {entry["name"]: entry for entry in document("formats")["formats"]}
+    assert {"zarr2", "zarr3", "netcdf"} <= set(formats)
+    assert formats["zarr3"]["writable"] and "shards" in formats["zarr3"]["features"]
+    assert "netcdf" in run("formats").stdout
+
+
+def test_doctor() -> None:
+    told = document("doctor")
+    libraries = {entry["name"]: entry for entry in told["libraries"]}
+    assert libraries["numpy"]["version"] == np.__version__ and libraries["numpy"]["state"] == "ok"
+    assert told["formats"]["zarr3"] == "read, write"
+    assert told["system"]["hyperslab"] == hs.__version__
+    assert "numpy" in run("doctor").stdout
+
+
+def test_tour(tmp_path: Path) -> None:
+    told = document("tour", "--dir", tmp_path / "tour")
+    assert [step["step"] for step in told["steps"]][-1] == "netCDF-4 again"
+    assert {step["cells"] for step in told["steps"]} == {11}
+    assert len({step["mean"] for step in told["steps"]}) == 1
+    assert all(Path(step["place"]).exists() and step["nbytes_stored"] > 0 for step in told["steps"])
+    again = run("tour", "--dir", tmp_path / "tour")
+    assert again.exit_code == 0, again.stderr
+    assert str(tmp_path / "tour" / "a1b.sharded.zarr") in again.stdout
+
+
+def test_a_reader_that_goes_away_is_no_error(air: Path) -> None:
+    command = f"{sys.executable} -m hyperslab dump {air} | head -n 1; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.stdout == "netcdf air {\n"
+    assert done.stderr == ""
+    assert done.returncode in (0, 141)
