@@ -256,6 +256,11 @@ def test_spellings_of_an_epoch(epoch: str, wanted: str) -> None:
     assert found[0] == np.datetime64(wanted, "ns")
 
 
+def test_weeks_that_xarray_does_not_know() -> None:
+    found = cf.decode(np.array([1, -1]), {"units": "weeks since 2000-01-01"})
+    np.testing.assert_array_equal(found, np.array(["2000-01-08", "1999-12-25"], "M8[ns]"))
+
+
 def test_times_beyond_nanoseconds_are_objects() -> None:
     cftime = pytest.importorskip("cftime")
     found = cf.decode(np.array([0, 10**6]), {"units": "days since 2000-01-01"})
@@ -285,6 +290,7 @@ def test_attributes_that_make_no_sense(dtype: str, attrs: dict[str, Any]) -> Non
     [
         (1, {"units": "months since 2000-01-01"}),
         (1, {"units": "counts since start"}),
+        (1, {"units": "days since 1582-10-10"}),
         (1, {"units": "days since 2000-01-01", "calendar": "martian"}),
         (np.inf, {"units": "days since 2000-01-01"}),
         (-np.inf, {"units": "days since 2000-01-01"}),

@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from hyperslab.array import cf, times
+from hyperslab.array import cf
 from hyperslab.array.session import Session
 from hyperslab.array.siblings import is_text, with_clock
 from hyperslab.errors import HyperslabError, Invalid
@@ -88,7 +88,7 @@ class Decoded:
         """
         if self._dtype is None:
             how, shape = self._how, self._array.spec.shape
-            if how.clock is not None and how.clock.calendar in times.REAL and 0 not in shape:
+            if how.clock is not None and how.clock.is_real and 0 not in shape:
                 ends = [np.asarray(self._array[(place,) * len(shape)]) for place in (0, -1)]
                 self._dtype = self._apply(np.stack(ends)).dtype
             else:

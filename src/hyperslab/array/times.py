@@ -15,38 +15,19 @@ import numpy as np
 
 from hyperslab.errors import Unsupported
 from hyperslab.model.attrs import Attrs
+from hyperslab.model.calendars import calendar_name, parse_moment, unit_length
 
 Values = np.ndarray[Any, Any]
 
 MISSING = np.iinfo(np.int64).min
 """What stands for a missing time in integers, as in datetime64."""
-REAL = ("standard", "gregorian", "proleptic_gregorian")
+REAL = ("standard", "proleptic_gregorian")
+SPANS = ("nanoseconds", "microseconds", "milliseconds", "seconds", "minutes", "hours", "days")
 
-_NANOSECONDS = {
-    "nanoseconds": 1,
-    "microseconds": 1_000,
-    "milliseconds": 1_000_000,
-    "seconds": 10**9,
-    "minutes": 60 * 10**9,
-    "hours": 3_600 * 10**9,
-    "days": 86_400 * 10**9,
-}
-_SHORT = {
-    "microseconds": ("microsec", "microsecs"),
-    "milliseconds": ("millisec", "millisecs", "msec", "msecs", "ms"),
-    "seconds": ("s", "sec", "secs"),
-    "minutes": ("min", "mins"),
-    "hours": ("h", "hr", "hrs"),
-    "days": ("d",),
-}
-_LONG = {short: name for name, shorts in _SHORT.items() for short in shorts}
+_AS_STORED = "read the numbers as stored, without decoded()"
 _NUMPY = {"nanoseconds": "ns", "microseconds": "us", "milliseconds": "ms"}
 _FINENESS = ("s", "ms", "us", "ns")
-_EPOCH = re.compile(
-    r"(?P<year>[+-]?\d+)(?:-(?P<month>\d{1,2})(?:-(?P<day>\d{1,2}))?)?"
-    r"(?:[ T]+(?P<hour>\d{1,2})(?::(?P<minute>\d{1,2})(?::(?P<second>\d{1,2})(?:\.(?P<fraction>\d*))?)?)?)?"
-    r"\s*(?:Z|UTC|GMT|(?P<sign>[+-])(?P<ahead>\d{1,2})(?::?(?P<minutes>\d{2}))?)?$"
-)
+_VARYING = ("month", "year", "common_year")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +42,11 @@ class Clock:
     def units(self) -> str:
         """The attribute ``units`` in full."""
         return f"{self.unit} since {self.epoch}"
+
+    @property
+    def is_real(self) -> bool:
+        """Whether dates of the calendar are those of ``datetime64`` (from 1582-10-15 on, for ``standard``)."""
+        return calendar_name(self.calendar) in REAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +81,7 @@ def duration(attrs: Attrs) -> Duration | None:
 def is_span(attrs: Attrs) -> bool:
     """Whether the units are a plain length of time, such as ``days``."""
     units = attrs.get("units")
-    return isinstance(units, str) and units in _NANOSECONDS
+    return isinstance(units, str) and units in SPANS
 
 
 def decode_times(values: Values, by: Clock) -> Values:
@@ -105,7 +91,7 @@ def decode_times(values: Values, by: Clock) -> Values:
     """
     missing = np.isnan(values) if values.dtype.kind == "f" else values == MISSING
     known = values[~missing]
-    counted = _nanoseconds(known, by) if by.calendar in REAL else None
+    counted = _nanoseconds(known, by) if by.is_real else None
     if counted is not None:
         result = np.full(values.shape, MISSING, np.int64)
         result[~missing] = counted
@@ -121,7 +107,7 @@ def decode_durations(values: Values, by: Duration) -> Values:
     missing = np.isnan(values) if values.dtype.kind == "f" else values == MISSING
     known = values[~missing]
     resolution = _NUMPY.get(by.unit, "s")
-    factor = _NANOSECONDS[by.unit] // 10**9 or 1
+    factor = (unit_length(by.unit, "standard") or 0) // 10**9 or 1
     if known.dtype.kind == "f":
         known = known.astype("f8") * factor
         while resolution != "ns" and (known % 1 > 0).any():
@@ -139,43 +125,21 @@ def decode_durations(values: Values, by: Duration) -> Values:
     return result.view(f"m8[{finest}]")
 
 
-def epoch_nanoseconds(text: str, calendar: str) -> tuple[int, bool] | None:
-    """Nanoseconds from 1970 to an epoch, and whether it is one of the Julian calendar; None when it cannot be read.
-
-    The calendars ``standard`` and ``gregorian`` are Julian before 1582-10-15 (Meeus, Astronomical Algorithms, ch. 7).
-    """
-    match = _EPOCH.match(text)
-    if match is None:
-        return None
-    year, month, day = (int(match[name] or 1) for name in ("year", "month", "day"))
-    julian = calendar != "proleptic_gregorian" and (year, month, day) < (1582, 10, 15)
-    if not 1 <= month <= 12 or not 1 <= day <= 31:
-        return None
-    late = (14 - month) // 12
-    march = year + 4800 - late
-    days = day + (153 * (month + 12 * late - 3) + 2) // 5 + 365 * march + march // 4 - 32083
-    if not julian:
-        days += march // 400 - march // 100 + 38
-    hour, minute, second = (int(match[name] or 0) for name in ("hour", "minute", "second"))
-    ahead = (int(match["ahead"] or 0) * 60 + int(match["minutes"] or 0)) * (-1 if match["sign"] == "-" else 1)
-    seconds = (days - 2440588) * 86_400 + hour * 3_600 + (minute - ahead) * 60 + second
-    return seconds * 10**9 + int(f"{match['fraction'] or 0:0<9}"[:9]), julian
-
-
 def _nanoseconds(known: Values, by: Clock) -> Values | None:
-    """Nanoseconds since 1970; None where int64 does not reach or unit or epoch are none of ours.
+    """Nanoseconds since 1970; None where int64 does not reach, or unit or epoch are none of ours.
 
     Counts that start within the range of ``datetime64[ns]`` are cut to nanoseconds; others, as cftime counts, are
     rounded to microseconds.
     """
-    epoch = epoch_nanoseconds(by.epoch, by.calendar)
-    name = by.unit.lower()
-    plain = name if name.endswith("s") else f"{name}s"
-    factor = _NANOSECONDS.get(plain) or _NANOSECONDS.get(_LONG.get(name, ""))
-    if epoch is None or factor is None:
+    calendar = calendar_name(by.calendar) or ""
+    unit = by.unit.lower()
+    moment = parse_moment(by.epoch)
+    start = moment.start(calendar) if moment else None
+    factor = None if unit.removesuffix("s") in _VARYING else unit_length(unit, calendar)
+    if moment is None or start is None or factor is None:
         return None
-    start, julian = epoch
-    if plain in _NANOSECONDS and not julian and -(2**63) < start < 2**63:
+    julian = calendar == "standard" and (moment.year, moment.month, moment.day) < (1582, 10, 15)
+    if f"{unit.removesuffix('s')}s" in SPANS and not julian and abs(start) < 2**63:
         return _scaled(known, factor, start, _truncated)
     if factor < 1000:
         return None
@@ -217,9 +181,6 @@ def _rounded(scaled: Values) -> Values:
     nearest = _nearest(scaled)
     nearest = np.where(nearest % 1_000_000 == 1, np.floor(scaled).astype(np.int64), nearest)
     return np.where(nearest % 1_000_000 == 999_999, np.ceil(scaled).astype(np.int64), nearest)
-
-
-_AS_STORED = "read the numbers as stored, without decoded()"
 
 
 def _cftimes(known: Values, by: Clock) -> Values:
