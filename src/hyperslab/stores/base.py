@@ -40,6 +40,13 @@ class ReadInto(Protocol):
 
 
 @runtime_checkable
+class Descriptor(Protocol):
+    def descriptor(self, key: str) -> int | None:
+        """The value's file, open for reading (the caller closes it); None when missing."""
+        ...
+
+
+@runtime_checkable
 class GetRanges(Protocol):
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes] | None:
         """Bytes ``start <= i < stop`` for each range, cut at the end; a negative start counts from the end, and so does

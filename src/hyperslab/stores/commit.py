@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from types import TracebackType
 from typing import Self
 
@@ -93,9 +93,8 @@ class Commit:
             if kind is None:
                 folders = dict.fromkeys(folder for _, _, folder in self._written)
                 self._flush()
-                self._show()
-                if self._durable:
-                    self._folders.make_durable(folders)
+                with self._folders.durable(folders) if self._durable else nullcontext():
+                    self._show()
         finally:
             self._abandon()
 

@@ -110,9 +110,10 @@ class DirectoryStore(FolderReader):
             place = self._folders.find(source)
             if place is None:
                 raise NotFound("there is no such folder", url=self.url, key=source)
-            self._move(place, self._folders.make(folder) + name, target)
+            new = self._folders.make(folder) + name
+            with self._folders.durable([above, folder]):
+                self._move(place, new, target)
             self._folders.forget_all()
-            self._folders.make_durable([above, folder])
             self._prune(above)
 
     def _move(self, source: str, target: str, key: str) -> None:

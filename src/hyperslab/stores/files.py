@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from hyperslab.errors import HyperslabError, Invalid, ReadOnly, StorageError
 from hyperslab.stores.base import Buffer
@@ -115,15 +116,24 @@ def sync_and_close(descriptor: int) -> None:
         os.close(descriptor)
 
 
-def sync_folder(path: str) -> None:
-    """Flush a folder's entries to the medium; a no-op where the system cannot."""
+@contextmanager
+def open_folder(path: str) -> Iterator[int]:
+    """A descriptor for :func:`sync_folder`; -1 where the system has none of folders."""
     if os.name == "nt":
+        yield -1
         return
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(descriptor)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def sync_folder(descriptor: int) -> None:
+    """Flush a folder's entries to the medium; nothing is done where the file system cannot."""
+    try:
+        if descriptor >= 0:
+            os.fsync(descriptor)
     except OSError as error:
         if error.errno not in (errno.EINVAL, errno.ENOTSUP):
             raise
-    finally:
-        os.close(descriptor)

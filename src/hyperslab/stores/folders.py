@@ -8,12 +8,14 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 
 from hyperslab.errors import StorageError
-from hyperslab.stores.files import sync_folder
+from hyperslab.stores.files import open_folder, sync_folder
 
 _MOST = 1 << 16
+_MOST_OPEN = 64
 
 
 class Folders:
@@ -96,8 +98,31 @@ class Folders:
         os.makedirs(self.url)
         self._real = os.path.join(os.path.realpath(self.url), "")
 
-    def make_durable(self, folders: Iterable[str]) -> None:
-        """Flush the entries of these folders and, the first time they are met, all that leads to them."""
+    @contextmanager
+    def durable(self, folders: Iterable[str]) -> Iterator[None]:
+        """What the block does to the entries of these folders is on the medium afterwards, with all that leads to them.
+
+        The descriptors are opened first: where there are none left, nothing was done yet.
+        """
+        flush, settled = self._to_flush(folders)
+        with ExitStack() as stack:
+            descriptors = []
+            for path in flush[:_MOST_OPEN]:
+                try:
+                    descriptors.append(stack.enter_context(open_folder(path)))
+                except PermissionError:
+                    if path not in self._above:
+                        raise
+            yield
+            for descriptor in descriptors:
+                sync_folder(descriptor)
+            for path in flush[_MOST_OPEN:]:
+                with open_folder(path) as descriptor:
+                    sync_folder(descriptor)
+        self._durable |= settled
+
+    def _to_flush(self, folders: Iterable[str]) -> tuple[list[str], set[str]]:
+        """The folders whose entries may not be on the medium, by path, and what will be known to be there then."""
         flush: dict[str, None] = {}
         settled = set()
         for folder in folders:
@@ -109,13 +134,7 @@ class Folders:
                     break
                 folder = folder.rpartition("/")[0]
                 flush[self.path(folder)] = None
-        for path in flush:
-            try:
-                sync_folder(path)
-            except PermissionError:
-                if path not in self._above:
-                    raise
-        self._durable |= settled
+        return list(flush), settled
 
     def forget(self, folder: str) -> None:
         """Know nothing of this folder any more; it was removed while empty."""

@@ -123,6 +123,10 @@ class FolderReader:
         finally:
             os.close(descriptor)
 
+    def descriptor(self, key: str) -> int | None:
+        """The value's file, open for reading (the caller closes it); None when missing."""
+        return self._open(key)
+
     def _open(self, key: str) -> int | None:
         if not is_key(key):
             check_key(key)

@@ -11,7 +11,7 @@ from zipfile import ZipFile, ZipInfo
 from hyperslab.errors import Invalid, NotFound, ReadOnly
 from hyperslab.stores.archive import Entries, read_directory
 from hyperslab.stores.base import Buffer, Stamp
-from hyperslab.stores.files import discard, read_error, sync_folder, write_error
+from hyperslab.stores.files import discard, open_folder, read_error, sync_folder, write_error
 from hyperslab.stores.keys import check_key, check_prefix, temporary_name
 from hyperslab.stores.memory import split_names
 from hyperslab.stores.ranges import span
@@ -172,8 +172,9 @@ class ZipStore:
         file = self._source().file
         file.flush()
         os.fsync(file.fileno())
-        os.replace(self._temporary, self._path)
-        sync_folder(os.path.dirname(self._path))
+        with open_folder(os.path.dirname(self._path)) as folder:
+            os.replace(self._temporary, self._path)
+            sync_folder(folder)
 
     def _source(self) -> Entries:
         if self._entries is None:
