@@ -1,0 +1,1 @@
+"""hyperslab against its peers: every row of docs/benchmarks.md, measured in one interleaved run (``make bench``)."""

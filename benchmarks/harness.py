@@ -1,0 +1,104 @@
+"""A row of the table: contenders that do the same work, timed in turns, and the ratios that were aimed at.
+
+Each timing opens anew. One unmeasured round comes first: it warms the page cache, and its results are compared outside
+the clock. A contender that cannot do the work is left out with its reason.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+OURS = "hyperslab"
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One library doing the row's work: ``run`` is timed, ``times`` repetitions a timing; ``before`` is not timed."""
+
+    name: str
+    run: Callable[[], Any]
+    before: Callable[[], None] = lambda: None
+    times: int = 1
+
+
+@dataclass(frozen=True)
+class Target:
+    """How many times faster than ``peer`` (``fastest``: the best of all) we aim to be; below 1 we may be slower."""
+
+    peer: str
+    factor: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """Work, who does it, whether a result is right, and what was aimed at."""
+
+    title: str
+    contenders: Sequence[Contender]
+    check: Callable[[str, Any], bool]
+    targets: Sequence[Target]
+    repeats: int = 7
+
+
+@dataclass
+class Outcome:
+    """Median seconds per contender, why others are missing, and each target with its ratio."""
+
+    title: str
+    seconds: dict[str, float] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+    verdicts: list[tuple[Target, str, float]] = field(default_factory=list)
+
+
+def measure(row: Row) -> Outcome:
+    """Run the row: one round to warm and check, then ``repeats`` rounds in turns."""
+    outcome = Outcome(row.title)
+    able = [contender for contender in row.contenders if _is_able(contender, row, outcome)]
+    timings: dict[str, list[float]] = {contender.name: [] for contender in able}
+    for turn in range(row.repeats):
+        for contender in able[turn % len(able) :] + able[: turn % len(able)]:
+            timings[contender.name].append(_time(contender))
+    outcome.seconds = {name: median(values) for name, values in timings.items()}
+    outcome.verdicts = [verdict for target in row.targets if (verdict := _judge(target, outcome.seconds))]
+    return outcome
+
+
+def _is_able(contender: Contender, row: Row, outcome: Outcome) -> bool:
+    try:
+        contender.before()
+        result = contender.run()
+        right = row.check(contender.name, result)
+    except Exception as error:
+        if contender.name == OURS:
+            raise
+        outcome.missing[contender.name] = f"{type(error).__name__}: {error}".splitlines()[0][:120]
+        return False
+    if not right:
+        raise AssertionError(f"{row.title}: {contender.name} gave a wrong result")
+    return True
+
+
+def _time(contender: Contender) -> float:
+    contender.before()
+    gc.collect()
+    gc.disable()
+    try:
+        start = time.perf_counter()
+        for _ in range(contender.times):
+            result = contender.run()
+        elapsed = time.perf_counter() - start
+    finally:
+        gc.enable()
+    del result
+    return elapsed / contender.times
+
+
+def _judge(target: Target, seconds: dict[str, float]) -> tuple[Target, str, float] | None:
+    peers = {name: value for name, value in seconds.items() if name != OURS}
+    peer = min(peers, key=lambda name: peers[name]) if target.peer == "fastest" and peers else target.peer
+    return (target, peer, peers[peer] / seconds[OURS]) if peer in peers else None

@@ -1,0 +1,69 @@
+"""The outcomes as docs/benchmarks.md: the machine, the peers with their settings, one table per family of rows."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from datetime import date
+from importlib.metadata import version
+
+from benchmarks.harness import OURS, Outcome
+from benchmarks.peers import SETTINGS
+
+_INTRO = """\
+# Benchmarks
+
+Made by `make bench` on {day}: {cores} cores ({machine}), Python {python}. One interleaved run; each figure is a
+median of at least five timings, each of which opens the dataset anew; results are compared outside the clock. The page
+cache is warm, hyperslab's cache of decoded chunks is off except where a row says "cached". Data: a smooth field plus
+noise, which Blosc-lz4 compresses {ratio:.2f} times. Only ratios carry over to other machines.
+
+| library | version | setting |
+|---|---|---|
+"""
+
+
+def page(families: Mapping[str, Sequence[Outcome]], ratio: float) -> str:
+    """The whole page."""
+    intro = _INTRO.format(
+        day=date.today(),
+        cores=os.cpu_count(),
+        machine=platform.machine(),
+        python=platform.python_version(),
+        ratio=ratio,
+    )
+    settings = "".join(f"| {name} | {version(package)} | {text} |\n" for name, (package, text) in SETTINGS.items())
+    verdicts = [verdict for outcomes in families.values() for outcome in outcomes for verdict in outcome.verdicts]
+    met = sum(ratio >= target.factor for target, _, ratio in verdicts)
+    tables = "".join(f"\n## {title}\n\n{_table(outcomes)}" for title, outcomes in families.items())
+    return f"{intro}{settings}\n**{met} of {len(verdicts)} targets met.**\n{tables}"
+
+
+def _table(outcomes: Sequence[Outcome]) -> str:
+    names = list(dict.fromkeys(name for each in outcomes for name in (*each.seconds, *each.missing) if name != OURS))
+    head = ["work", OURS, *names, "ratio to peer (target): met or missed"]
+    lines = [head, ["---"] * len(head)]
+    lines += [[each.title, *(_cell(each, name) for name in [OURS, *names]), _verdicts(each)] for each in outcomes]
+    notes = [f"- {each.title}, {name}: {why}" for each in outcomes for name, why in each.missing.items()]
+    text = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return text + ("\nNot possible:\n\n" + "\n".join(dict.fromkeys(notes)) + "\n" if notes else "")
+
+
+def _cell(outcome: Outcome, name: str) -> str:
+    return amount(outcome.seconds[name]) if name in outcome.seconds else "-"
+
+
+def amount(seconds: float) -> str:
+    """Seconds with three digits and a unit that suits."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-6:.3g} us"
+
+
+def _verdicts(outcome: Outcome) -> str:
+    return "; ".join(
+        f"{peer} {ratio:.2f} ({target.factor:.2f}): {'met' if ratio >= target.factor else '**missed**'}"
+        for target, peer, ratio in outcome.verdicts
+    )

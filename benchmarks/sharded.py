@@ -1,0 +1,42 @@
+"""Sharded Zarr v3: inner chunks of 64 KiB in shards of 4 MiB."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.harness import Contender, Row, Target
+from benchmarks.layouts import LZ4, Layout, field
+from benchmarks.peers import OURS, TENSORSTORE, ZARR, ZARRS
+from benchmarks.reading import reader
+from benchmarks.writing import writes
+
+TITLE = "Sharded Zarr v3"
+_PEERS = (OURS, ZARR, ZARRS, TENSORSTORE)
+_TARGETS = (Target("fastest", 2.0),)
+
+
+def rows(folder: Path, side: int) -> Iterator[Row]:
+    """Read whole, read a column of shards' inner chunks, read one inner chunk, write."""
+    layout = Layout((side, side), (128, 128), LZ4, shards=(1024, 1024))
+    path = folder / "sharded.zarr"
+    ZARR.write(path, layout, field(layout.shape), False)
+    keys: dict[str, Any] = {
+        "read whole": ...,
+        "read a column 100 wide": (slice(None), slice(200, 300)),
+        "read one inner chunk": (slice(128, 256), slice(128, 256)),
+    }
+    for title, key in keys.items():
+        expected = field(layout.shape)[key]
+        contenders = [
+            Contender(peer.name, reader(peer, path, layout, key), times=1 if key is ... else 5) for peer in _PEERS
+        ]
+        yield Row(f"{title}, {layout.title}", contenders, _equals(expected), _TARGETS)
+    yield writes(f"write, {layout.title}, durable=False", layout, folder, _PEERS, False, list(_TARGETS))
+
+
+def _equals(expected: Any) -> Any:
+    return lambda _, result: np.array_equal(result, expected)
