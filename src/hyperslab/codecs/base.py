@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -38,6 +38,7 @@ class Cells:
         return prod(self.shape) * self.numpy_dtype.itemsize if is_fixed(self.dtype) else None
 
 
+@runtime_checkable
 class ArrayCodec(Protocol):
     """array -> array. ``cells`` is what :meth:`encode` gives: dtype and shape may differ from what it takes."""
 
@@ -47,6 +48,7 @@ class ArrayCodec(Protocol):
     def decode(self, array: Values) -> Values: ...
 
 
+@runtime_checkable
 class SerialCodec(Protocol):
     """array -> bytes. ``size`` is the encoded size where it is known, else None."""
 
@@ -56,6 +58,7 @@ class SerialCodec(Protocol):
     def decode(self, data: Buffer) -> Values: ...
 
 
+@runtime_checkable
 class BytesCodec(Protocol):
     """bytes -> bytes. ``size`` given to decode is the exact decoded size where known; ``limit`` bounds it elsewhere."""
 
@@ -67,9 +70,19 @@ class BytesCodec(Protocol):
     def decode(self, data: Buffer, size: int | None) -> Buffer: ...
 
 
-class DecodesInto(Protocol):
+@runtime_checkable
+class DecodesInto(BytesCodec, Protocol):
     """A bytes codec that can decode straight into the result."""
 
     def decode_into(self, data: Buffer, out: memoryview) -> None:
         """Decode exactly ``len(out)`` bytes into ``out``, else ``CorruptChunk``."""
+        ...
+
+
+@runtime_checkable
+class FillsArray(SerialCodec, Protocol):
+    """An array -> bytes codec that can decode straight into the result."""
+
+    def decode_to(self, data: Buffer, out: Values) -> None:
+        """Decode into ``out``, C-contiguous and of the cells' shape and dtype."""
         ...

@@ -15,7 +15,8 @@ from typing import Any, Literal
 import numpy as np
 
 from hyperslab.codecs.base import Buffer, Cells
-from hyperslab.codecs.chain import Chain, build_chain
+from hyperslab.codecs.pipeline import Chain, assemble
+from hyperslab.codecs.registry import REGISTRY
 from hyperslab.errors import CorruptChunk, FormatError
 from hyperslab.model.spec import Codec
 
@@ -49,7 +50,7 @@ class ShardIndex:
     @cached_property
     def chain(self) -> Chain:
         """The codecs of the index."""
-        return build_chain(self.codecs, Cells(np.dtype("<u8"), (*self.counts, 2), 0))
+        return assemble(self.codecs, Cells(np.dtype("<u8"), (*self.counts, 2), 0), REGISTRY)
 
     @property
     def nbytes(self) -> int:

@@ -1,0 +1,132 @@
+"""``blosc``: the Blosc-1 container, a 16-byte header, offsets of blocks, and blocks shuffled and compressed.
+
+Layout of the header (c-blosc, README_CHUNK_FORMAT): version, codec version, flags, item size (a byte each), then
+decoded size, block size and stored size (uint32, little-endian). Decoding obeys the header, not the configuration.
+All of it is checked before the C library sees the chunk.
+"""
+
+from __future__ import annotations
+
+from ctypes import c_char_p, c_int, c_size_t, c_void_p
+from struct import Struct
+
+import numpy as np
+
+from hyperslab.codecs.base import Buffer, Cells
+from hyperslab.codecs.bounds import ceiling, damaged, room, wrong_size
+from hyperslab.codecs.config import Config, choice, integer, only
+from hyperslab.codecs.native import address, function
+from hyperslab.errors import CorruptChunk, Invalid, Unsupported
+
+HEADER = Struct("<BBBBIII")
+FORMATS = ("blosclz", "lz4", "snappy", "zlib", "zstd")
+CNAMES = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
+SHUFFLES = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
+MAX_BYTES = 2**31 - 1 - 16
+_VERSION = 2
+_STORED = 0b10
+
+
+class Blosc:
+    """Blosc-1 with one of its compressors and a shuffle of bytes or bits."""
+
+    def __init__(self, config: Config, cells: Cells) -> None:
+        only("blosc", config, "cname", "clevel", "shuffle", "typesize", "blocksize")
+        self._cname = choice("blosc", config, "cname", "lz4", CNAMES)
+        self._clevel = integer("blosc", config, "clevel", 5, 0, 9)
+        itemsize = cells.numpy_dtype.itemsize if cells.nbytes is not None else 1
+        self._typesize = integer("blosc", config, "typesize", max(itemsize, 1), 1, 2**31 - 1)
+        self._blocksize = integer("blosc", config, "blocksize", 0, 0, 2**31 - 1)
+        shuffle = config.get("shuffle", 1)
+        shuffle = SHUFFLES.get(shuffle, shuffle) if isinstance(shuffle, str) else shuffle
+        shuffle = integer("blosc", {"shuffle": shuffle}, "shuffle", 1, -1, 2)
+        self._shuffle = shuffle if shuffle >= 0 else (2 if self._typesize == 1 else 1)
+        self._room = room(cells)
+        self._decompress = function("blosc", "blosc_decompress_ctx", c_void_p, c_void_p, c_size_t, c_int)
+
+    def encoded_size(self, size: int) -> int | None:
+        """Unknown."""
+        return None
+
+    def encode(self, data: Buffer) -> Buffer:
+        """One Blosc chunk; Invalid beyond 2 GiB or where the library lacks the compressor."""
+        size = len(data)
+        if size > MAX_BYTES:
+            raise Invalid(
+                f"blosc: a chunk of {size} bytes", remedy="smaller chunks (less than 2 GiB), or another codec"
+            )
+        if self._cname not in _available():
+            raise Unsupported(f"blosc: this build of numcodecs cannot write {self._cname}", remedy="lz4 or zstd")
+        out = np.empty(size + 16, np.uint8)
+        compress = function("blosc", "blosc_compress_ctx", *_COMPRESS)
+        shape = (self._clevel, self._shuffle, self._typesize, size)
+        written = compress(*shape, address(data), address(out.data), len(out), self._cname.encode(), self._blocksize, 1)
+        if written <= 0:
+            raise Invalid(f"blosc: error {written} of the Blosc library", remedy="another blocksize or typesize")
+        return out[:written].data
+
+    def decode(self, data: Buffer, size: int | None) -> Buffer:
+        """The bytes of a chunk; CorruptChunk when its header does not fit."""
+        found = check_header(data, size, ceiling(size, self._room, len(data)))
+        out = np.empty(found, np.uint8).data
+        if found:
+            self._into(data, out)
+        return out
+
+    def decode_into(self, data: Buffer, out: memoryview) -> None:
+        """Decode exactly ``len(out)`` bytes into ``out``."""
+        check_header(data, len(out), len(out))
+        if len(out):
+            self._into(data, out)
+
+    def _into(self, data: Buffer, out: memoryview) -> None:
+        got = self._decompress(address(data), address(out), len(out), 1)
+        if got != len(out):
+            raise damaged("blosc", f"error {got} of the Blosc library", len(out))
+
+
+_COMPRESS = (c_int, c_int, c_size_t, c_size_t, c_void_p, c_void_p, c_size_t, c_char_p, c_size_t, c_int)
+
+
+def check_header(data: Buffer, size: int | None, limit: int) -> int:
+    """The decoded size of a Blosc chunk whose header and block offsets are sound; CorruptChunk otherwise."""
+    stored = len(data)
+    if stored < 16:
+        raise CorruptChunk("blosc: the chunk is shorter than its header", expected="16 bytes or more", found=stored)
+    version, _, flags, typesize, nbytes, blocksize, cbytes = HEADER.unpack_from(data)
+    if (size is not None and nbytes != size) or nbytes > limit:
+        wrong_size("blosc", limit if size is None else size, nbytes)
+    if cbytes != stored:
+        raise CorruptChunk("blosc: the chunk is cut short or too long", expected=f"{cbytes} bytes", found=stored)
+    if version != _VERSION or typesize == 0 or (nbytes and not 0 < blocksize <= nbytes) or nbytes > MAX_BYTES:
+        found = f"version {version}, typesize {typesize}, blocksize {blocksize}, {nbytes} bytes"
+        raise CorruptChunk("blosc: the header makes no sense", expected=f"version {_VERSION}", found=found)
+    if flags & _STORED:
+        if cbytes != nbytes + 16:
+            raise CorruptChunk("blosc: a stored chunk has a wrong size", expected=nbytes + 16, found=cbytes)
+    elif nbytes:
+        _check_blocks(data, flags >> 5, -(-nbytes // blocksize))
+    return int(nbytes)
+
+
+def _check_blocks(data: Buffer, code: int, blocks: int) -> None:
+    """Every block starts behind the table of offsets and before the end."""
+    first, last = 16 + 4 * blocks, len(data) - 4
+    if code >= len(FORMATS):
+        raise CorruptChunk("blosc: unknown compressor", expected=", ".join(FORMATS), found=f"number {code}")
+    if FORMATS[code] not in _available():
+        raise Unsupported(
+            f"blosc: this build of numcodecs has no {FORMATS[code]}", remedy="one of " + ", ".join(_available())
+        )
+    if first > last:
+        raise CorruptChunk("blosc: no room for the offsets of the blocks", expected=first + 4, found=len(data))
+    offsets = np.frombuffer(data, "<u4", blocks, 16)
+    if int(offsets.min()) < first or int(offsets.max()) > last:
+        raise CorruptChunk(
+            "blosc: a block lies outside the chunk", expected=f"{first} to {last}", found=offsets.tolist()[:8]
+        )
+
+
+def _available() -> tuple[str, ...]:
+    names: bytes = function("blosc", "blosc_list_compressors", result=c_char_p)()
+    return tuple(names.decode().split(","))

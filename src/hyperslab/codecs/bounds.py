@@ -1,0 +1,48 @@
+"""How large decoded bytes may be: exactly as large as the cells, or at most :func:`ceiling` where that is not known."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from hyperslab.codecs.base import Buffer, Cells
+from hyperslab.errors import CorruptChunk
+
+_MIB = 1 << 20
+_PER_CELL = 4096
+_RATIO = 256
+
+
+def room(cells: Cells) -> int:
+    """Bytes that a stage of unknown size may take for these cells, whatever is stored.
+
+    Fixed cells: twice their size (no encoder grows data more) and 1 MiB. Variable ones: 64 MiB and 4 KiB per cell.
+    """
+    known = cells.nbytes
+    if known is not None:
+        return 2 * known + _MIB
+    count = 1
+    for length in cells.shape:
+        count *= length
+    return 64 * _MIB + _PER_CELL * count
+
+
+def ceiling(size: int | None, room: int, stored: int) -> int:
+    """The most bytes to decode: ``size`` where it is known, else ``room`` and 256 times what is stored."""
+    return size if size is not None else room + _RATIO * stored
+
+
+def check_size(codec: str, data: Buffer, size: int | None) -> None:
+    """Refuse decoded bytes of another size than expected."""
+    if size is not None and len(data) != size:
+        wrong_size(codec, size, len(data))
+
+
+def wrong_size(codec: str, expected: int, found: object) -> NoReturn:
+    """The chunk decodes to more or fewer bytes than its cells take."""
+    raise CorruptChunk(f"{codec}: the chunk has a wrong size", expected=f"{expected} bytes", found=found)
+
+
+def damaged(codec: str, reason: object, size: int | None = None) -> CorruptChunk:
+    """The error for a stream that its library refuses."""
+    expected = f"a sound {codec} stream" if size is None else f"a sound {codec} stream of {size} bytes"
+    return CorruptChunk(f"{codec}: the chunk is damaged", expected=expected, found=str(reason) or "a broken stream")

@@ -1,0 +1,86 @@
+"""Checksums of 32 bits at the start or the end of a chunk: ``crc32``, ``crc32c``, ``adler32``, ``fletcher32``,
+``jenkins_lookup3``. Always verified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from google_crc32c import value as crc32c
+from isal import isal_zlib
+
+from hyperslab.codecs.base import Buffer, Cells
+from hyperslab.codecs.bounds import check_size
+from hyperslab.codecs.config import Config, choice, integer, only
+from hyperslab.codecs.hashes import fletcher32, lookup3
+from hyperslab.errors import CorruptChunk, Invalid
+
+Bytes8 = np.ndarray[Any, np.dtype[np.uint8]]
+WORDS: dict[str, tuple[Callable[[Bytes8], int], str]] = {
+    "crc32": (isal_zlib.crc32, "start"),
+    "adler32": (isal_zlib.adler32, "start"),
+    "crc32c": (crc32c, "end"),
+    "fletcher32": (fletcher32, "end"),
+}
+
+
+class Checksum:
+    """Four bytes, little-endian, before or after the data."""
+
+    def __init__(self, name: str, of: Callable[[Bytes8], int], at_end: bool) -> None:
+        self._name = name
+        self._of = of
+        self._at_end = at_end
+
+    def encoded_size(self, size: int) -> int:
+        """Four bytes more."""
+        return size + 4
+
+    def encode(self, data: Buffer) -> Buffer:
+        """The data with its checksum."""
+        digest = self._of(np.frombuffer(data, np.uint8)).to_bytes(4, "little")
+        return b"".join((data, digest) if self._at_end else (digest, data))
+
+    def decode(self, data: Buffer, size: int | None) -> Buffer:
+        """A view of the data, once its checksum is found to be right; CorruptChunk otherwise."""
+        if len(data) < 4:
+            raise CorruptChunk(f"{self._name}: no room for the checksum", expected="4 bytes or more", found=len(data))
+        view = memoryview(data)
+        payload, stored = (view[:-4], view[-4:]) if self._at_end else (view[4:], view[:4])
+        check_size(self._name, payload, size)
+        expected, found = int.from_bytes(stored, "little"), self._of(np.frombuffer(payload, np.uint8))
+        if expected != found:
+            raise CorruptChunk(f"{self._name}: wrong checksum", expected=f"{expected:#010x}", found=f"{found:#010x}")
+        return payload
+
+    def decode_into(self, data: Buffer, out: memoryview) -> None:
+        """The data, into ``out``."""
+        out[:] = self.decode(data, len(out))
+
+
+def make_checksum(name: str) -> Callable[[Config, Cells], Checksum]:
+    """The maker of a checksum of :data:`WORDS`; ``location`` is ``start`` or ``end``."""
+    of, default = WORDS[name]
+
+    def make(config: Config, cells: Cells) -> Checksum:
+        only(name, config, "location")
+        return Checksum(name, of, choice(name, config, "location", default, ("start", "end")) == "end")
+
+    return make
+
+
+def make_jenkins(config: Config, cells: Cells) -> Checksum:
+    """Bob Jenkins' lookup3 at the end; ``initval`` seeds it, ``prefix`` (text or bytes) is hashed before the data."""
+    only("jenkins_lookup3", config, "initval", "prefix")
+    seed = integer("jenkins_lookup3", config, "initval", 0, 0, 2**32 - 1)
+    given = config.get("prefix")
+    if given is not None and not isinstance(given, str | bytes):
+        raise Invalid(f"codec 'jenkins_lookup3': prefix={given!r}", remedy="text, or null")
+    prefix = np.frombuffer(given.encode() if isinstance(given, str) else given or b"", np.uint8)
+
+    def of(data: Bytes8) -> int:
+        return lookup3(np.concatenate((prefix, data)) if len(prefix) else data, seed)
+
+    return Checksum("jenkins_lookup3", of, at_end=True)

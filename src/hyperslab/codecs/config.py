@@ -1,0 +1,88 @@
+"""Reading a codec's configuration: JSON values in, checked Python values out, every complaint names the codec.
+
+Numbers may be spelled as strings (netCDF-C 4.9.3 writes ``{"id": "zlib", "level": "4"}``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+from hyperslab.errors import Invalid
+
+Config = Mapping[str, Any]
+
+
+def only(codec: str, config: Config, *known: str) -> None:
+    """Refuse keys that the codec does not have: what they ask for would be silently ignored."""
+    unknown = sorted(set(config) - set(known))
+    if unknown:
+        names = ", ".join(known) or "none"
+        raise Invalid(f"codec {codec!r} has no parameter {', '.join(unknown)}", remedy=f"its parameters: {names}")
+
+
+def integer(codec: str, config: Config, key: str, default: int, low: int, high: int) -> int:
+    """A whole number between ``low`` and ``high``; ``default`` where it is absent or null."""
+    value = config.get(key)
+    if value is None:
+        return default
+    number = _number(value)
+    if number is None or number != int(number) or not low <= number <= high:
+        raise Invalid(f"codec {codec!r}: {key}={value!r}", remedy=f"it is a whole number from {low} to {high}")
+    return int(number)
+
+
+def number(codec: str, config: Config, key: str, default: float | None = None) -> int | float:
+    """A finite number; ``default`` where it is absent (required when that is None)."""
+    value = config.get(key, default)
+    found = _number(value)
+    if found is None:
+        raise Invalid(f"codec {codec!r}: {key}={value!r}", remedy="it is a number")
+    return found
+
+
+def flag(codec: str, config: Config, key: str, default: bool) -> bool:
+    """true or false."""
+    value = config.get(key)
+    if value is None:
+        return default
+    if not isinstance(value, bool | int) or value not in (0, 1):
+        raise Invalid(f"codec {codec!r}: {key}={value!r}", remedy="it is true or false")
+    return bool(value)
+
+
+def choice(codec: str, config: Config, key: str, default: str, words: Collection[str]) -> str:
+    """One of some words."""
+    value = config.get(key)
+    value = default if value is None else value
+    if value not in words:
+        raise Invalid(f"codec {codec!r}: {key}={value!r}", remedy=f"it is one of {', '.join(sorted(words))}")
+    return str(value)
+
+
+def dtype(codec: str, config: Config, key: str, default: Any = None) -> np.dtype[Any]:
+    """A NumPy dtype of fixed size, spelled as NumPy or Zarr v2 does, with or without byte order."""
+    value = config.get(key)
+    value = default if value is None else value
+    try:
+        if value is None or (isinstance(value, str) and "," in value):
+            raise TypeError(value)
+        found = np.dtype(value)
+    except (TypeError, ValueError, SyntaxError) as error:
+        raise Invalid(f"codec {codec!r}: {key}={value!r}", remedy="it is a dtype such as '<f4'") from error
+    if found.hasobject or found.itemsize == 0 or found.subdtype is not None:
+        raise Invalid(f"codec {codec!r}: {key}={value!r}", remedy="it is a dtype of fixed size, not an object")
+    return found
+
+
+def _number(value: object) -> int | float | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, str):
+        try:
+            value = float(value) if set(value) & set(".eEnN") else int(value)
+        except ValueError:
+            return None
+    return value if isinstance(value, int) or (isinstance(value, float) and np.isfinite(value)) else None

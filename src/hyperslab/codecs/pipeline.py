@@ -1,0 +1,149 @@
+"""A chain of codecs, compiled once for one kind of chunk.
+
+Writing goes through the chain from the cells to the bytes, reading back. Where the first bytes codec behind plain
+``bytes`` can decode into given memory, a read decodes straight into the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from hyperslab.codecs.base import ArrayCodec, Buffer, BytesCodec, Cells, DecodesInto, FillsArray, SerialCodec, Values
+from hyperslab.codecs.bytes import Bytes
+from hyperslab.codecs.registry import REFUSED, VIEWING, Maker, canonical
+from hyperslab.codecs.viewed import ViewedBytes
+from hyperslab.errors import Invalid, Unsupported
+from hyperslab.model.spec import Codec
+
+
+class Chain:
+    """Cells to stored bytes and back. ``direct``: the stored bytes are exactly the cells as they lie in memory.
+
+    ``size`` is the number of stored bytes where it is the same for every chunk, else None.
+    """
+
+    def __init__(
+        self, cells: Cells, arrays: Sequence[ArrayCodec], serial: SerialCodec, tail: Sequence[BytesCodec]
+    ) -> None:
+        self.cells = cells
+        self._shape = cells.shape
+        self._dtype = cells.numpy_dtype
+        self._arrays = tuple(arrays)
+        self._serial = serial
+        self._tail = tuple(tail)
+        sizes: list[int | None] = []
+        self.size = serial.size
+        for codec in tail:
+            sizes.append(self.size)
+            self.size = None if self.size is None else codec.encoded_size(self.size)
+        self._decoders = tuple(reversed(list(zip(tail, sizes, strict=True))))
+        self._undo = tuple(reversed(self._arrays))
+        plain = serial if isinstance(serial, Bytes) and not arrays and cells.nbytes else None
+        self.direct = plain is not None and plain.as_in_memory and not tail
+        first = tail[0] if tail else None
+        self._straight = first if plain is not None and isinstance(first, DecodesInto) else None
+        self._settle = plain.settle if plain is not None and not plain.as_in_memory else None
+        self._fills = serial if isinstance(serial, FillsArray) and not arrays else None
+
+    def encode(self, block: Values) -> Buffer:
+        """The stored bytes of a block of the chunk's shape; a view of ``block`` where nothing has to change."""
+        if block.shape != self._shape:
+            raise Invalid(f"a block of shape {block.shape} for a chunk of shape {self._shape}")
+        array = block if block.dtype == self._dtype else self._cast(block)
+        for codec in self._arrays:
+            array = codec.encode(array)
+        data = self._serial.encode(array)
+        for step in self._tail:
+            data = step.encode(data)
+        return data
+
+    def decode(self, data: Buffer) -> Values:
+        """The cells, in memory of their own or as a (perhaps read-only) view of ``data``; CorruptChunk if damaged."""
+        data = _plain(data)
+        for codec, size in self._decoders:
+            data = codec.decode(data, size)
+        array = self._serial.decode(data)
+        for step in self._undo:
+            array = step.decode(array)
+        return array
+
+    def decode_into(self, data: Buffer, out: Values) -> None:
+        """Decode into ``out``: C-contiguous, of the cells' shape and dtype; CorruptChunk if damaged."""
+        if out.shape != self._shape or out.dtype != self._dtype or not out.flags.c_contiguous:
+            raise Invalid(
+                f"decoding {self._dtype} {self._shape} into {out.dtype} {out.shape}",
+                remedy="give a C-contiguous array of the chunk's dtype and shape",
+            )
+        data = data if isinstance(data, bytes) else memoryview(data).cast("B")
+        if self._straight is not None:
+            for codec, size in self._decoders[:-1]:
+                data = codec.decode(data, size)
+            self._straight.decode_into(data, out.reshape(-1).view(np.uint8).data)
+            if self._settle is not None:
+                self._settle(out)
+        elif self._fills is not None:
+            for codec, size in self._decoders:
+                data = codec.decode(data, size)
+            self._fills.decode_to(data, out)
+        else:
+            out[...] = self.decode(data)
+
+    def _cast(self, block: Values) -> Values:
+        try:
+            if self._dtype.kind in "TO":
+                return np.asarray(block, dtype=self._dtype)
+            return block.astype(self._dtype, casting="same_kind")
+        except (TypeError, ValueError) as error:
+            raise Invalid(f"a block of {block.dtype} for cells of {self._dtype}", remedy="cast the block") from error
+
+
+def assemble(codecs: Sequence[Codec], cells: Cells, makers: Mapping[str, Maker]) -> Chain:
+    """Compile codecs for these cells; ``bytes`` is put in where the list has no array -> bytes codec (Zarr v2).
+
+    Without an ``endian`` the cells are stored as they lie in memory: Zarr v2 wants cells of the stored dtype here.
+    """
+    arrays: list[ArrayCodec] = []
+    tail: list[BytesCodec] = []
+    serial: SerialCodec | None = None
+    stage = cells
+    for codec in codecs:
+        name = canonical(codec.name)
+        if (serial is not None or tail) and (name in VIEWING or name == "numcodecs.packbits"):
+            tail.append(ViewedBytes(_maker(codec.name, makers), codec.config, VIEWING.get(name)))
+            continue
+        made = _make(codec, stage, makers)
+        if isinstance(made, BytesCodec):
+            tail.append(made)
+        elif tail or serial is not None:
+            raise Invalid(
+                f"codec {codec.name!r} works on cells, but the codecs before it made bytes", remedy="put it before them"
+            )
+        elif isinstance(made, SerialCodec):
+            serial = made
+        else:
+            arrays.append(made)
+            stage = made.cells
+        serial = Bytes({}, stage) if tail and serial is None else serial
+    return Chain(cells, arrays, serial or Bytes({}, stage), tail)
+
+
+def _make(codec: Codec, cells: Cells, makers: Mapping[str, Maker]) -> Any:
+    if not isinstance(codec.config, Mapping):
+        raise Invalid(f"codec {codec.name!r}: its configuration is {codec.config!r}", remedy="an object")
+    return _maker(codec.name, makers)(codec.config, cells)
+
+
+def _maker(name: str, makers: Mapping[str, Maker]) -> Maker:
+    known = canonical(name)
+    if known in REFUSED:
+        raise Unsupported(f"codec {name!r}: {REFUSED[known]}", remedy="store these cells with another codec")
+    if known not in makers:
+        raise Unsupported(f"unknown codec {name!r}", remedy=f"known are {', '.join(sorted(makers))}")
+    return makers[known]
+
+
+def _plain(data: Buffer) -> Buffer:
+    return data if isinstance(data, bytes) else memoryview(data).cast("B")

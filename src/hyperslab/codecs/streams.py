@@ -1,0 +1,113 @@
+"""``bz2`` and ``lzma``: the standard library's streams, never decoded to more than what is expected."""
+
+from __future__ import annotations
+
+import bz2
+import lzma
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from hyperslab.codecs.base import Buffer, Cells
+from hyperslab.codecs.bounds import ceiling, damaged, room, wrong_size
+from hyperslab.codecs.config import Config, integer, only
+from hyperslab.errors import Invalid
+
+_MEMORY = 256 << 20
+
+
+class Decompressor(Protocol):
+    """What ``bz2`` and ``lzma`` decompressors have in common."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: Buffer, max_length: int = -1) -> bytes: ...
+
+
+class Streams:
+    """One stream or several, one after another."""
+
+    def __init__(
+        self, name: str, compress: Callable[[Buffer], bytes], open_stream: Callable[[], Decompressor], cells: Cells
+    ) -> None:
+        self._name = name
+        self._compress = compress
+        self._open = open_stream
+        self._room = room(cells)
+
+    def encoded_size(self, size: int) -> int | None:
+        """Unknown."""
+        return None
+
+    def encode(self, data: Buffer) -> Buffer:
+        """One stream."""
+        return self._compress(data)
+
+    def decode(self, data: Buffer, size: int | None) -> Buffer:
+        """The content; CorruptChunk when it is longer or shorter than ``size``, cut off, or followed by anything."""
+        limit = ceiling(size, self._room, len(data))
+        parts: list[bytes] = []
+        found = 0
+        rest: Buffer = data
+        while not parts or rest:
+            stream = self._open()
+            try:
+                part = stream.decompress(rest, limit - found + 1)
+            except (OSError, EOFError, ValueError, lzma.LZMAError) as error:
+                raise damaged(self._name, error, limit) from error
+            found += len(part)
+            if found > limit:
+                wrong_size(self._name, limit, f"more than {limit} bytes")
+            if not stream.eof:
+                raise damaged(self._name, f"the stream is cut off after {found} bytes of content", limit)
+            parts.append(part)
+            rest = stream.unused_data
+        if size is not None and found != size:
+            wrong_size(self._name, size, found)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def make_bz2(config: Config, cells: Cells) -> Streams:
+    """bzip2, ``level`` 1 to 9."""
+    only("bz2", config, "level")
+    level = integer("bz2", config, "level", 1, 1, 9)
+    return Streams("bz2", lambda data: bz2.compress(data, level), bz2.BZ2Decompressor, cells)
+
+
+def make_lzma(config: Config, cells: Cells) -> Streams:
+    """LZMA: ``format`` 1 (xz), 2 (the old .lzma) or 3 (raw, needs ``filters``); parameters as the module ``lzma``.
+
+    A dictionary of more than 256 MiB is refused.
+    """
+    only("lzma", config, "format", "check", "preset", "filters")
+    form = integer("lzma", config, "format", 1, 1, 3)
+    check = integer("lzma", config, "check", -1, -1, 10)
+    preset = None if config.get("preset") is None else integer("lzma", config, "preset", 6, 0, 9 | lzma.PRESET_EXTREME)
+    filters = _filters(config.get("filters"))
+    memory = None if form == lzma.FORMAT_RAW else _MEMORY
+    raw = filters if form == lzma.FORMAT_RAW else None
+
+    def open_stream() -> lzma.LZMADecompressor:
+        return lzma.LZMADecompressor(form, memory, raw)
+
+    try:
+        lzma.LZMACompressor(form, check, preset, filters)
+        open_stream()
+    except (lzma.LZMAError, ValueError, TypeError) as error:
+        raise Invalid(f"codec 'lzma': {error}", remedy="parameters as Python's module lzma takes them") from error
+    return Streams("lzma", lambda data: lzma.compress(data, form, check, preset, filters), open_stream, cells)
+
+
+def _filters(value: Any) -> list[Mapping[str, Any]] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list | tuple) or not all(isinstance(item, Mapping) for item in value):
+        raise Invalid(
+            f"codec 'lzma': filters={value!r}", remedy="a list of objects with an id, as Python's module lzma"
+        )
+    for item in value:
+        size = item.get("dict_size", 0)
+        if not isinstance(size, int) or size > _MEMORY:
+            raise Invalid(f"codec 'lzma': dict_size={size!r}", remedy=f"at most {_MEMORY} bytes")
+    return [dict(item) for item in value]

@@ -1,0 +1,107 @@
+"""``zstd``: Zstandard frames (RFC 8878). The size that a frame declares is checked before anything is decoded."""
+
+from __future__ import annotations
+
+from ctypes import c_char_p, c_int, c_size_t, c_ulonglong, c_void_p
+
+import numpy as np
+
+from hyperslab.codecs.base import Buffer, Cells
+from hyperslab.codecs.bounds import ceiling, damaged, room, wrong_size
+from hyperslab.codecs.config import Config, flag, integer, only
+from hyperslab.codecs.native import address, function
+from hyperslab.errors import CorruptChunk
+
+_UNKNOWN = 2**64 - 1
+_NO_FRAME = 2**64 - 2
+_TOO_SMALL = -70
+_LEVEL, _CHECKSUM = 100, 201
+
+
+class Zstd:
+    """Zstandard at ``level`` -131072 to 22 (0: the library's default, 3), with or without a checksum of the content."""
+
+    def __init__(self, config: Config, cells: Cells) -> None:
+        only("zstd", config, "level", "checksum")
+        self._level = integer("zstd", config, "level", 0, -131072, 22)
+        self._checksum = flag("zstd", config, "checksum", False)
+        self._room = room(cells)
+        self._declared = function("zstd", "ZSTD_getFrameContentSize", c_void_p, c_size_t, result=c_ulonglong)
+        types = (c_void_p, c_size_t, c_void_p, c_size_t)
+        self._decompress = function("zstd", "ZSTD_decompress", *types, result=c_size_t)
+
+    def encoded_size(self, size: int) -> int | None:
+        """Unknown."""
+        return None
+
+    def encode(self, data: Buffer) -> Buffer:
+        """One frame that declares its content size."""
+        bound = function("zstd", "ZSTD_compressBound", c_size_t, result=c_size_t)(len(data))
+        out = np.empty(bound, np.uint8)
+        set_parameter = function("zstd", "ZSTD_CCtx_setParameter", c_void_p, c_int, c_int, result=c_size_t)
+        context = function("zstd", "ZSTD_createCCtx", result=c_void_p)()
+        if not context:
+            raise MemoryError("zstd: no memory for a compression context")
+        try:
+            set_parameter(context, _LEVEL, self._level)
+            set_parameter(context, _CHECKSUM, int(self._checksum))
+            compress = function("zstd", "ZSTD_compress2", c_void_p, *_BUFFERS, result=c_size_t)
+            written = compress(context, address(out.data), bound, address(data), len(data))
+        finally:
+            function("zstd", "ZSTD_freeCCtx", c_void_p, result=c_size_t)(context)
+        return out[:written].data
+
+    def decode(self, data: Buffer, size: int | None) -> Buffer:
+        """The content of all frames; CorruptChunk when it is not ``size`` bytes."""
+        limit = ceiling(size, self._room, len(data))
+        declared = self._content_size(data, limit, size)
+        if size is not None:
+            out = np.empty(size, np.uint8).data
+            self._exactly(data, out)
+            return out
+        capacity = min(limit, max(65536, 4 * len(data))) if declared is None else declared
+        while True:
+            out = np.empty(capacity, np.uint8).data
+            got = self._decompress(address(out), capacity, address(data), len(data))
+            if got <= capacity:
+                return out[:got]
+            if _code(got) != _TOO_SMALL or capacity == limit:
+                raise damaged("zstd", _reason(got))
+            capacity = min(limit, 4 * capacity)
+
+    def decode_into(self, data: Buffer, out: memoryview) -> None:
+        """Decode exactly ``len(out)`` bytes into ``out``."""
+        size = len(out)
+        self._content_size(data, size, size)
+        self._exactly(data, out)
+
+    def _content_size(self, data: Buffer, limit: int, size: int | None) -> int | None:
+        """What the first frame declares, None when it does not; more than ``limit`` is refused."""
+        declared: int = self._declared(address(data), len(data))
+        if declared == _UNKNOWN:
+            return None
+        if declared == _NO_FRAME:
+            raise CorruptChunk("zstd: the chunk is damaged", expected="a frame", found=bytes(data[:8]))
+        if declared > limit:
+            wrong_size("zstd", limit if size is None else size, declared)
+        return declared
+
+    def _exactly(self, data: Buffer, out: memoryview) -> None:
+        size = len(out)
+        got = self._decompress(address(out), size, address(data), len(data))
+        if got != size:
+            if got < size:
+                wrong_size("zstd", size, got)
+            raise damaged("zstd", _reason(got), size)
+
+
+_BUFFERS = (c_void_p, c_size_t, c_void_p, c_size_t)
+
+
+def _code(result: int) -> int:
+    return result - 2**64
+
+
+def _reason(result: int) -> str:
+    name: bytes = function("zstd", "ZSTD_getErrorName", c_size_t, result=c_char_p)(result)
+    return name.decode()
