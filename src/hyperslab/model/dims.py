@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,7 @@ class TimeScale:
     size: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class CFTime:
     """Numbers counted in ``unit`` since ``epoch`` of a CF ``calendar``: ``values[i] unit since epoch``.
 
@@ -61,12 +62,30 @@ class CFTime:
     epoch: str
     calendar: str
 
+    @cached_property
+    def trend(self) -> int:
+        """1 when the values never fall, -1 when they never rise, else 0."""
+        return _trend(self.values)
 
-@dataclass(frozen=True, slots=True, eq=False)
+
+@dataclass(frozen=True, eq=False)
 class Coordinate:
     """A plain 1-D coordinate array (numbers, datetime64 or text); need not be sorted or regular."""
 
     values: np.ndarray[Any, Any]
 
+    @cached_property
+    def trend(self) -> int:
+        """1 when the values never fall, -1 when they never rise, else 0."""
+        return _trend(self.values)
+
 
 Index = Scale | Labels | TimeScale | CFTime | Coordinate
+
+
+def _trend(values: np.ndarray[Any, Any]) -> int:
+    if values.size < 2:
+        return 1 if np.all(values == values) else 0
+    if np.all(values[:-1] <= values[1:]):
+        return 1
+    return -1 if np.all(values[:-1] >= values[1:]) else 0

@@ -1,0 +1,200 @@
+"""Labels in keys -> positions: in ``[]`` floats, text and times are labels and slices exclude their stop; ``sel`` has
+xarray's meaning. Ints in ``[]`` are always positions. Which index a dimension has is the caller's to say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
+from difflib import get_close_matches
+from typing import Any, Literal
+
+import numpy as np
+
+from hyperslab.errors import Invalid, LabelError, SelectionError, Unsupported, WrongType
+from hyperslab.model.calendars import calendar_name, parse_moment, unit_length
+from hyperslab.model.dims import CFTime, Coordinate, Index, Labels
+from hyperslab.selection.lookup import Lookup, Names, Numbers
+from hyperslab.selection.rulers import ruler_of
+from hyperslab.selection.sought import is_label
+
+Array = np.ndarray[Any, Any]
+IndexOf = Callable[[str], Index | None]
+Dims = Sequence[str | None]
+_UNITS = re.compile(r"\s*(\S.*?)\s+since\s+(\S.*?)\s*", re.IGNORECASE)
+
+
+def cf_time(values: Array, units: str, calendar: str | None) -> CFTime | None:
+    """The index of numbers with units ``<unit> since <epoch>`` (CF 1.11, section 4.4); None when they are no times."""
+    match = _UNITS.fullmatch(units)
+    name = calendar_name(calendar)
+    if match is None or name is None or values.ndim != 1 or values.dtype.kind not in "iuf":
+        return None
+    epoch = parse_moment(match[2])
+    if epoch is None or epoch.start(name) is None or unit_length(match[1], name) is None:
+        return None
+    return CFTime(values, match[1], match[2], name)
+
+
+def resolve_key(key: Any, dims: Dims, index_of: IndexOf) -> Any:
+    """A key of ``[]`` with its labels replaced by positions; the same object when it has none.
+
+    On a dimension without an index a label is left alone, for NumPy's error.
+    """
+    items = key if isinstance(key, tuple) else (key,)
+    for item in items:
+        kind = type(item)
+        if kind is slice:
+            if _plain(item.start) and _plain(item.stop) and _plain(item.step):
+                continue
+        elif kind is int or item is Ellipsis or item is None:
+            continue
+        if _has_labels(item):
+            break
+    else:
+        return key
+    widths = [_width(item) for item in items]
+    missing = len(dims) - sum(widths)
+    resolved: list[Any] = []
+    axis = 0
+    for item, width in zip(items, widths, strict=True):
+        lookup = _lookup(dims[axis], index_of) if width == 1 and axis < len(dims) and _has_labels(item) else None
+        resolved.append(item if lookup is None else _positions(item, lookup))
+        axis += max(missing, 0) if item is Ellipsis else width
+    return tuple(resolved) if isinstance(key, tuple) else resolved[0]
+
+
+def resolve_sel(
+    mapping: Mapping[str, Any],
+    dims: Dims,
+    index_of: IndexOf,
+    method: Literal["nearest"] | None = None,
+    tolerance: Any = None,
+) -> tuple[Any, ...]:
+    """The positional key of ``sel(**mapping)``, one item per dimension, each to be taken for itself (`outer`).
+
+    Slices include their stop and need not meet labels on a sorted coordinate; a date such as ``"2013-01"`` selects the
+    whole period. On a dimension without labels the item is positional, as in xarray.
+    """
+    if method not in (None, "nearest"):
+        raise Unsupported(f"method {method!r}", remedy='method is None or "nearest"')
+    if tolerance is not None and method is None:
+        raise Invalid("a tolerance without a method", remedy='give method="nearest"')
+    for name in mapping:
+        if name not in dims:
+            known = [dim for dim in dims if dim is not None]
+            close = get_close_matches(name, known, 1)
+            remedy = f"did you mean {close[0]!r}?" if close else f"there are {known}"
+            raise LabelError(f"no dimension {name!r}", remedy=remedy)
+    key: list[Any] = []
+    for dim in dims:
+        item = mapping.get(dim, slice(None)) if dim is not None else slice(None)
+        whole = isinstance(item, slice) and item == slice(None)
+        lookup = None if whole else _lookup(dim, index_of)
+        key.append(item if lookup is None else _selected(item, lookup, method, tolerance))
+    return tuple(key)
+
+
+def _plain(bound: Any) -> bool:
+    return bound is None or type(bound) is int
+
+
+def _has_labels(item: Any) -> bool:
+    if isinstance(item, slice):
+        return is_label(item.start) or is_label(item.stop) or _is_stride(item.step)
+    if isinstance(item, np.ndarray):
+        return item.dtype.kind in "fUSMT" or (item.dtype.kind == "O" and any(map(is_label, item.flat)))
+    if isinstance(item, list):
+        return set(map(type, item)) != {int} and any(map(_has_labels, item))
+    return is_label(item)
+
+
+def _is_stride(step: Any) -> bool:
+    return isinstance(step, float | np.floating | timedelta | np.timedelta64)
+
+
+def _width(item: Any) -> int:
+    """Axes that an item of a key takes."""
+    if item is None or item is Ellipsis or isinstance(item, bool | np.bool_):
+        return 0
+    if isinstance(item, list) and item and not _has_labels(item):
+        item = np.asarray(item)
+    return item.ndim if isinstance(item, np.ndarray) and item.dtype == bool else 1
+
+
+def _lookup(dim: str | None, index_of: IndexOf) -> Lookup | None:
+    index = index_of(dim) if dim is not None else None
+    if dim is None or index is None:
+        return None
+    if isinstance(index, Labels):
+        return Names(index.names, 0, dim, positional=True)
+    if isinstance(index, Coordinate) and index.values.dtype.kind in "USTO":
+        return Names(tuple(_text(index.values)), index.trend, dim)
+    if isinstance(index, Coordinate) and index.values.dtype.kind not in "iufM":
+        return None
+    return Numbers(ruler_of(index), dim)
+
+
+def _text(values: Array) -> Iterable[str]:
+    if values.dtype.kind == "S":
+        return (value.decode("utf-8", "replace") for value in values.tolist())
+    return (f"{value}" for value in values.tolist())
+
+
+def _positions(item: Any, lookup: Lookup) -> Any:
+    """One labelled item of ``[]``."""
+    if isinstance(item, slice):
+        if isinstance(item.start, int) or isinstance(item.stop, int):
+            raise SelectionError(f"{item} mixes a position and a label")
+        start = None if item.start is None else lookup.bound(item.start, stop=False)
+        stop = None if item.stop is None else lookup.bound(item.stop, stop=True)
+        step = lookup.stride(item.step) if _is_stride(item.step) else item.step
+        return slice(start, stop, step)
+    if isinstance(item, list) and not all(map(_has_labels, item)):
+        raise SelectionError(f"{item} mixes positions and labels")
+    return _each(item, lookup.exact)
+
+
+def _selected(item: Any, lookup: Lookup, method: str | None, tolerance: Any) -> Any:
+    """One item of ``sel`` on a dimension that has labels."""
+    if isinstance(item, slice):
+        if isinstance(lookup, Names) and lookup.positional and _plain(item.start) and _plain(item.stop):
+            return item
+        if method is not None:
+            raise Unsupported("method with a slice", remedy="slices take whole ranges; leave the method out")
+        return _between(item, lookup)
+    many = np.ndim(item) if not isinstance(item, str | bytes) else 0
+    if isinstance(item, bool | np.bool_) or (many and np.asarray(item).dtype == bool):
+        return item
+    if isinstance(lookup, Names) and lookup.positional and isinstance(item, int | np.integer):
+        return item
+    if method is not None:
+        return _each(item, lambda label: lookup.nearest(label, tolerance))
+    return _each(item, lookup.exact) if many else lookup.chosen(item)
+
+
+def _between(item: slice, lookup: Lookup) -> slice:
+    step = item.step
+    if step is not None and (isinstance(step, bool) or not isinstance(step, int | np.integer)):
+        raise WrongType(f"a slice step of {step!r}", remedy="the step of a slice of labels counts cells: an int")
+    if step is None or step >= 0:
+        return slice(*lookup.between(item.start, item.stop), step)
+    low, high = lookup.between(item.stop, item.start)
+    return slice(high - 1, low - 1 if low else None, step) if low < high else slice(0, 0, step)
+
+
+def _each(item: Any, find: Callable[[Any], Any]) -> Any:
+    """The position of a label, or an int64 array of the same shape for an array or list of labels."""
+    if isinstance(item, list):
+        nested = any(isinstance(label, list | np.ndarray) for label in item)
+        labels = np.asarray(item) if nested else item
+    elif np.ndim(item) and not isinstance(item, str | bytes):
+        labels = np.asarray(item)
+    else:
+        return find(item)
+    flat = labels.ravel() if isinstance(labels, np.ndarray) else labels
+    places = [find(label) for label in flat]
+    if not all(isinstance(place, int) for place in places):
+        raise LabelError("a label of the list stands at several positions")
+    return np.array(places, np.int64).reshape(np.shape(labels))

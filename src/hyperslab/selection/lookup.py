@@ -1,0 +1,238 @@
+"""Labels -> positions along one dimension: numbers and times on a ruler, and names.
+
+Both kinds answer the same questions: `exact`, `chosen` (what ``sel`` means), `nearest`, `bound` (of a slice in ``[]``)
+and `between` (a slice of ``sel``). ``LabelError`` names the neighbours of a label that no cell has.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from difflib import get_close_matches
+from math import inf
+from typing import Any, Protocol
+
+import numpy as np
+
+from hyperslab.errors import LabelError, SelectionError, WrongType
+from hyperslab.selection.rulers import Computed, Ruler
+from hyperslab.selection.sought import Sought, seek, span_of
+
+Array = np.ndarray[Any, Any]
+Where = int | slice | Array
+
+
+class Lookup(Protocol):
+    """The labels of one dimension."""
+
+    def exact(self, label: Any) -> Where:
+        """The position with this label; a slice or an array when several have it."""
+        ...
+
+    def chosen(self, label: Any) -> Where:
+        """The same for ``sel``: a date coarser than the coordinate's resolution selects the whole period."""
+        ...
+
+    def nearest(self, label: Any, tolerance: Any) -> int:
+        """The position with the closest label, within ``tolerance`` unless that is None."""
+        ...
+
+    def bound(self, label: Any, *, stop: bool) -> int:
+        """The bound of a slice in ``[]``, which must be a label; one step past a computed scale may be a ``stop``."""
+        ...
+
+    def stride(self, step: Any) -> int:
+        """A step of a slice in ``[]`` given as a distance of labels, as a number of cells."""
+        ...
+
+    def between(self, start: Any, stop: Any) -> tuple[int, int]:
+        """First position and the one after the last of the cells from ``start`` to ``stop``, both included."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Labels that are numbers or times."""
+
+    ruler: Ruler
+    dim: str
+
+    def exact(self, label: Any) -> Where:
+        sought = seek(label, self.ruler.calendar)
+        return _together(self.ruler.same(self._required(label, sought)))
+
+    def chosen(self, label: Any) -> Where:
+        if self.ruler.calendar is None or not isinstance(label, str | bytes):
+            return self.exact(label)
+        sought = seek(label, self.ruler.calendar)
+        if sought.resolution >= self.ruler.resolution():
+            return _together(self.ruler.same(self._required(label, sought)))
+        return self._period(label, sought)
+
+    def nearest(self, label: Any, tolerance: Any) -> int:
+        ruler = self.ruler
+        if not ruler.trend:
+            raise LabelError(f"{self.dim} is not sorted", remedy='method="nearest" takes a sorted coordinate')
+        number = seek(label, ruler.calendar).first
+        if not ruler.size:
+            raise LabelError(f"{self.dim} has no cells")
+        place = ruler.nearest(number)
+        if len(ruler.same(place)) > 1:
+            raise LabelError(f"{self.dim} {ruler.show(place)} stands at several positions")
+        if tolerance is not None and abs(ruler.at(place) - number) > span_of(tolerance, ruler.calendar):
+            raise LabelError(f"{self.dim} {label} is further than {tolerance} from its neighbour {ruler.show(place)}")
+        return place
+
+    def bound(self, label: Any, *, stop: bool) -> int:
+        ruler, sought = self.ruler, seek(label, self.ruler.calendar)
+        place = self._find(sought)
+        if place is not None:
+            return int(ruler.same(place)[0])
+        if stop and isinstance(ruler, Computed):
+            end = ruler.at(ruler.size)
+            if abs(end - sought.first) <= self._tolerance(ruler.size, sought):
+                return ruler.size
+        raise self._missing(label, sought.first)
+
+    def stride(self, step: Any) -> int:
+        ruler = self.ruler
+        distance = span_of(step, ruler.calendar)
+        cells = round(distance / ruler.step) if isinstance(ruler, Computed) else 0
+        if not isinstance(ruler, Computed) or not cells or abs(cells * ruler.step - distance) > 1e-6 * abs(ruler.step):
+            raise SelectionError(f"{self.dim} has no step of which {step} is a multiple", remedy="give an int")
+        return cells
+
+    def between(self, start: Any, stop: Any) -> tuple[int, int]:
+        low = 0 if start is None else self._edge(start, end=False)
+        return low, self.ruler.size if stop is None else self._edge(stop, end=True)
+
+    def _edge(self, label: Any, *, end: bool) -> int:
+        """A bound of ``sel``: before all cells with this label, or after them (``end``)."""
+        ruler, sought = self.ruler, seek(label, self.ruler.calendar)
+        number = sought.last if end == (ruler.trend >= 0) else sought.first
+        place = self._find(sought._replace(first=number))
+        if place is not None:
+            places = ruler.same(place)
+            if not ruler.trend and len(places) > 1:
+                raise LabelError(f"{self.dim} {label} stands at several positions of an unsorted coordinate")
+            return int(places[-1]) + 1 if end else int(places[0])
+        if not ruler.trend:
+            raise self._missing(label, number)
+        return ruler.rank(number)
+
+    def _period(self, label: Any, sought: Sought) -> Where:
+        ruler = self.ruler
+        numbers = (sought.first, sought.last) if ruler.trend >= 0 else (sought.last, sought.first)
+        if not ruler.trend:
+            inside = [i for i in range(ruler.size) if sought.first <= ruler.at(i) <= sought.last]
+            return np.array(inside, np.int64)
+        low, high = ruler.rank(numbers[0]), ruler.rank(numbers[1])
+        if high < ruler.size and ruler.at(high) == numbers[1]:
+            high = int(ruler.same(high)[-1]) + 1
+        if low == high and low in (0, ruler.size) and ruler.size:
+            raise self._missing(label, sought.first)
+        return slice(low, high)
+
+    def _required(self, label: Any, sought: Sought) -> int:
+        place = self._find(sought)
+        if place is None:
+            raise self._missing(label, sought.first)
+        return place
+
+    def _find(self, sought: Sought) -> int | None:
+        """The position of ``sought.first`` within the tolerance of floats."""
+        if not self.ruler.size:
+            return None
+        place = self.ruler.nearest(sought.first)
+        off = abs(self.ruler.at(place) - sought.first)
+        return place if not off or off <= self._tolerance(place, sought) else None
+
+    def _tolerance(self, place: int, sought: Sought) -> float:
+        """How far a float may be off: 1e-6 of a step or 4 spacings of the coarser float type, at most 0.25 step."""
+        ruler, gap = self.ruler, self.ruler.gap(place)
+        step = 0.0 if gap == inf else 1e-6 * gap
+        if ruler.calendar is None:
+            slack = 4 * ruler.spacing(sought.first, sought.grain or ruler.grain)
+        elif sought.grain is not None:
+            slack = max(4 * ruler.slack, 1000.0, 4 * Ruler.spacing(ruler, sought.first, sought.grain))
+        else:
+            slack, step = 4 * ruler.slack, 0.0
+        return float(min(max(step, slack), 0.25 * gap))
+
+    def _missing(self, label: Any, number: Any) -> LabelError:
+        ruler, shown = self.ruler, f"{self.dim} {label}"
+        if not ruler.size:
+            return LabelError(f"{shown} is not there: the dimension has no cells")
+        remedy = 'sel(..., method="nearest") takes the closest cell'
+        if not ruler.trend:
+            return LabelError(
+                f"{shown} is not there; the closest is {ruler.show(ruler.nearest(number))}", remedy=remedy
+            )
+        place = ruler.rank(number)
+        if place == 0:
+            return LabelError(f"{shown} lies before the first cell, {ruler.show(0)}", remedy=remedy)
+        if place == ruler.size:
+            return LabelError(f"{shown} lies behind the last cell, {ruler.show(place - 1)}", remedy=remedy)
+        return LabelError(f"{shown} lies between {ruler.show(place - 1)} and {ruler.show(place)}", remedy=remedy)
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Labels that are words."""
+
+    names: tuple[str, ...]
+    trend: int
+    dim: str
+    positional: bool = False
+    """An int in ``sel`` is a position: the names are the dimension's own, not a coordinate's."""
+
+    def exact(self, label: Any) -> Where:
+        return _together(self._places(label))
+
+    def chosen(self, label: Any) -> Where:
+        return self.exact(label)
+
+    def nearest(self, label: Any, tolerance: Any) -> int:
+        raise LabelError(f"{self.dim} has names, which have no nearest one")
+
+    def bound(self, label: Any, *, stop: bool) -> int:
+        return int(self._places(label)[0])
+
+    def stride(self, step: Any) -> int:
+        raise WrongType(f"a slice step of {step!r}", remedy=f"{self.dim} has names: the step is an int")
+
+    def between(self, start: Any, stop: Any) -> tuple[int, int]:
+        low = 0 if start is None else self._edge(start, end=False)
+        return low, len(self.names) if stop is None else self._edge(stop, end=True)
+
+    def _edge(self, label: Any, *, end: bool) -> int:
+        name = self._word(label)
+        if name not in self.names and self.trend > 0:
+            return bisect_right(self.names, name) if end else bisect_left(self.names, name)
+        places = self._places(label)
+        if not self.trend and len(places) > 1:
+            raise LabelError(f"{self.dim} {name} stands at several positions of an unsorted coordinate")
+        return int(places[-1]) + 1 if end else int(places[0])
+
+    def _places(self, label: Any) -> Array:
+        name = self._word(label)
+        places = np.array([place for place, known in enumerate(self.names) if known == name], np.int64)
+        if not places.size:
+            close = get_close_matches(name, self.names, 1, 0.5)
+            remedy = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(map(repr, self.names[:10]))}"
+            raise LabelError(f"{self.dim} has no {name!r}", remedy=remedy)
+        return places
+
+    def _word(self, label: Any) -> str:
+        if isinstance(label, np.ndarray) and not label.ndim:
+            label = label[()]
+        if not isinstance(label, str | bytes):
+            raise LabelError(f"{self.dim} has names, {label!r} is none")
+        return label.decode("utf-8", "replace") if isinstance(label, bytes) else str(label)
+
+
+def _together(places: Array) -> Where:
+    if len(places) == 1:
+        return int(places[0])
+    first, last = int(places[0]), int(places[-1])
+    return slice(first, last + 1) if last - first + 1 == len(places) else places
