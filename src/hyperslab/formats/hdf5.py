@@ -1,0 +1,259 @@
+"""The cells of an HDF5 dataset without the HDF5 library: chunk offsets once from h5py, then pread and our own codecs.
+
+HDF5 decodes one chunk at a time under a global lock. A chunk's address, its stored size and the mask of filters that
+were left out (``H5Dchunk_iter``) are all that threads need to read the same file in parallel. What this module does
+not know (a filter, a layout, a type with padding) it refuses by giving None: the caller then asks the library.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.chunks.source import Block, ChunkSource
+from hyperslab.codecs.base import Cells
+from hyperslab.codecs.chain import Chain, build_chain
+from hyperslab.errors import CorruptChunk, HyperslabError, ReadOnly, Unsupported
+from hyperslab.model.dtypes import Char, Enum
+from hyperslab.model.spec import ArraySpec, Codec
+
+Stored = tuple[int, int, int]
+"""Where a chunk lies: offset, bytes, and the mask of filters that it was not passed through."""
+
+_BLOSC_NAMES = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
+
+
+def codec_of_filter(number: int, values: tuple[int, ...]) -> Codec:
+    """The codec that an HDF5 filter is, by its registered number and values; else ``hdf5_filter``, unknown to us."""
+    match number:
+        case 1:
+            return Codec("zlib", {"level": values[0] if values else 4})
+        case 2:
+            return Codec("shuffle", {"elementsize": values[0] if values else 1})
+        case 3:
+            return Codec("fletcher32")
+        case 307:
+            return Codec("bz2", {"level": values[0] if values else 9})
+        case 32015:
+            return Codec("zstd", {"level": values[0] if values else 3})
+        case 32001 if len(values) > 6 and values[6] < len(_BLOSC_NAMES):
+            config = {"cname": _BLOSC_NAMES[values[6]], "clevel": values[4], "shuffle": values[5], "blocksize": 0}
+            return Codec("blosc", config)
+        case _:
+            return Codec("hdf5_filter", {"number": number, "values": list(values)})
+
+
+def filters_of(dataset: Any) -> tuple[Codec, ...]:
+    """The filters of an h5py dataset as codecs, in the order in which they are applied when writing."""
+    plist = dataset.id.get_create_plist()
+    found = (plist.get_filter(index) for index in range(plist.get_nfilters()))
+    return tuple(codec_of_filter(number, tuple(values)) for number, _, values, _ in found)
+
+
+def open_stored(dataset: Any, descriptor: int, spec: ArraySpec) -> ChunkSource | None:
+    """The cells of an h5py dataset by pread from ``descriptor`` (open on the same file), or None: ask the library.
+
+    ``spec.chunks`` is the dataset's chunk shape, or any grid over a dataset that lies in one piece.
+    """
+    from h5py import h5d
+
+    plist = dataset.id.get_create_plist()
+    if not _plain_type(dataset, spec) or plist.get_external_count() or _has_user_block(dataset):
+        return None
+    layout = plist.get_layout()
+    if layout == h5d.CONTIGUOUS:
+        return ContiguousCells(descriptor, dataset.id.get_offset(), spec, spec.numpy_dtype)
+    if layout != h5d.CHUNKED or tuple(spec.chunks) != dataset.chunks:
+        return None
+    try:
+        return StoredChunks(dataset, descriptor, spec)
+    except Unsupported:
+        return None
+
+
+def _plain_type(dataset: Any, spec: ArraySpec) -> bool:
+    """Whether the bytes in the file are the bytes of the cells."""
+    from h5py import h5t
+
+    kind = dataset.id.get_type()
+    match spec.dtype:
+        case np.dtype(kind="i" | "u" | "f"):
+            return bool(kind.equal(h5t.py_create(spec.dtype)))
+        case Enum(base=base):
+            return isinstance(kind, h5t.TypeEnumID) and bool(kind.get_super().equal(h5t.py_create(base)))
+        case Char():
+            return isinstance(kind, h5t.TypeStringID) and not kind.is_variable_str() and kind.get_size() == 1
+        case _:
+            return False
+
+
+def _has_user_block(dataset: Any) -> bool:
+    return bool(dataset.file.userblock_size)
+
+
+class StoredChunks:
+    """A chunked dataset; the table of its chunks is read at the first use. Read-only."""
+
+    def __init__(self, dataset: Any, descriptor: int, spec: ArraySpec) -> None:
+        self._dataset = dataset
+        self._descriptor = descriptor
+        self._spec = spec
+        self._grid = Grid.of(spec.shape, spec.chunks)
+        self._cells = Cells(spec.dtype, dataset.chunks, spec.fill_value)
+        self._chains = {0: build_chain(spec.codecs, self._cells)}
+        self._table: dict[Coords, Stored] | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def grid(self) -> Grid:
+        """The HDF5 chunk grid."""
+        return self._grid
+
+    def table(self) -> dict[Coords, Stored]:
+        """Every stored chunk by its coordinates."""
+        if self._table is None:
+            with self._lock:
+                if self._table is None:
+                    self._table = self._read_table()
+        return self._table
+
+    def _read_table(self) -> dict[Coords, Stored]:
+        table: dict[Coords, Stored] = {}
+        sizes = self._dataset.chunks
+
+        def note(chunk: Any) -> None:
+            coords = tuple([start // size for start, size in zip(chunk.chunk_offset, sizes, strict=True)])
+            table[coords] = (chunk.byte_offset, chunk.size, chunk.filter_mask)
+
+        try:
+            self._dataset.id.chunk_iter(note)
+        except (RuntimeError, OSError, ValueError) as error:
+            raise CorruptChunk(f"the index of the chunks is damaged: {error}", key=self._dataset.name) from error
+        return table
+
+    def read_into(self, coords: Coords, out: Block) -> bool:
+        """Decode the chunk into ``out``; False when it was never written."""
+        stored = self.table().get(coords)
+        if stored is None:
+            return False
+        offset, size, mask = stored
+        chain = self._chains.get(mask) or self._chain_without(mask)
+        try:
+            chain.decode_into(pread(self._descriptor, size, offset), out)
+        except HyperslabError as error:
+            raise error.locate(key=f"{self._dataset.name} chunk {coords} at byte {offset}") from error.__cause__
+        return True
+
+    def _chain_without(self, mask: int) -> Chain:
+        kept = tuple(codec for place, codec in enumerate(self._spec.codecs) if not mask >> place & 1)
+        return self._chains.setdefault(mask, build_chain(kept, self._cells))
+
+    def read(self, coords: Coords) -> Block | None:
+        """The decoded chunk, or None when it was never written."""
+        block = np.empty(self._cells.shape, self._spec.numpy_dtype)
+        return block if self.read_into(coords, block) else None
+
+    def stored(self) -> Iterator[Coords]:
+        """The coordinates of every stored chunk."""
+        return iter(self.table())
+
+    def stored_sizes(self, coords: Iterable[Coords]) -> int:
+        """Bytes that these chunks take in the file."""
+        table = self.table()
+        return sum(table[place][1] for place in coords if place in table)
+
+    def nbytes_stored(self) -> int:
+        """Bytes that all chunks take."""
+        return self.stored_sizes(self.table())
+
+    def write(self, coords: Coords, block: Block) -> None:
+        """Refused."""
+        raise _read_only()
+
+    def erase(self, coords: Coords) -> None:
+        """Refused."""
+        raise _read_only()
+
+
+class ContiguousCells:
+    """Cells that lie in one piece from byte ``offset`` on (None: nothing was ever written), as ``stored`` dtype."""
+
+    def __init__(self, descriptor: int, offset: int | None, spec: ArraySpec, stored: np.dtype[Any]) -> None:
+        self._descriptor = descriptor
+        self._offset = offset
+        self._spec = spec
+        self._stored = stored
+        self._grid = Grid.of(spec.shape, spec.chunks)
+
+    @property
+    def grid(self) -> Grid:
+        """The grid that was laid over the cells."""
+        return self._grid
+
+    def read_into(self, coords: Coords, out: Block) -> bool:
+        """Read the chunk's rows into ``out``; what reaches past the array's edge holds the fill value."""
+        if self._offset is None:
+            return False
+        extent = self._grid.extent(coords)
+        inside: tuple[Any, ...] = tuple(slice(0, part.stop - part.start) for part in extent)
+        target = out[(*inside, ...)]
+        if target.shape != out.shape:
+            out[...] = self._spec.fill_cell()
+        rows = self._rows(extent)
+        for offset, place in rows:
+            cells = target[(*place, ...)]
+            data = pread(self._descriptor, cells.size * self._stored.itemsize, offset)
+            cells[...] = np.frombuffer(data, self._stored).reshape(cells.shape)
+        return True
+
+    def _rows(self, extent: tuple[slice, ...]) -> Iterator[tuple[int, tuple[Any, ...]]]:
+        """Byte offset and place in the chunk of each run of cells that lie side by side in the file."""
+        shape = self._spec.shape
+        strides = [self._stored.itemsize] * len(shape)
+        for axis in range(len(shape) - 2, -1, -1):
+            strides[axis] = strides[axis + 1] * shape[axis + 1]
+        split = len(shape)
+        while split and extent[split - 1] == slice(0, shape[split - 1]):
+            split -= 1
+        outer = max(split - 1, 0)
+        start = (self._offset or 0) + sum(part.start * step for part, step in zip(extent, strides, strict=True))
+        for place in np.ndindex(*(part.stop - part.start for part in extent[:outer])):
+            yield start + sum(i * step for i, step in zip(place, strides, strict=False)), place
+
+    def read(self, coords: Coords) -> Block | None:
+        """The chunk, or None when nothing was ever written."""
+        block = np.empty(self._grid.chunk_shape(coords), self._spec.numpy_dtype)
+        return block if self.read_into(coords, block) else None
+
+    def write(self, coords: Coords, block: Block) -> None:
+        """Refused."""
+        raise _read_only()
+
+    def erase(self, coords: Coords) -> None:
+        """Refused."""
+        raise _read_only()
+
+
+def pread(descriptor: int, size: int, offset: int) -> bytes:
+    """Exactly ``size`` bytes from ``offset`` on; CorruptChunk when the file is shorter, before it is allocated."""
+    length = os.fstat(descriptor).st_size
+    if offset + size > length:
+        raise CorruptChunk("the file ends within the cells", expected=offset + size, found=length)
+    parts = []
+    while size:
+        part = os.pread(descriptor, size, offset)
+        if not part:
+            raise CorruptChunk("the file ends within the cells", expected=size, found=0)
+        parts.append(part)
+        size -= len(part)
+        offset += len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _read_only() -> ReadOnly:
+    return ReadOnly("this file is open for reading", remedy="open it with mode='r+'")

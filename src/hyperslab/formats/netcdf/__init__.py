@@ -1,0 +1,90 @@
+"""netCDF: classic files (CDF-1, CDF-2, CDF-5) and netCDF-4 in HDF5, through the netCDF library and beside it.
+
+Specification: NetCDF Users Guide and "NetCDF File Format Specifications" (Unidata). The model is the one that hyperslab
+has: groups, shared dimensions (some unlimited), typed attributes, user types. An example, as ``ncdump -h`` shows it::
+
+    netcdf air {
+    dimensions:
+        time = UNLIMITED ; // (240 currently)
+        lat = 37 ;
+    variables:
+        float air_temperature(time, lat) ;
+            air_temperature:units = "K" ;
+    }
+
+Reading: metadata by the library, cells by pread and our codecs where the layout is known, else by the library.
+Writing: a working copy beside the file that takes its place when the dataset is closed.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from hyperslab.chunks.settings import DEFAULTS, Settings
+from hyperslab.errors import Invalid, Unsupported
+from hyperslab.formats.base import Feature, FormatInfo, Mode, Reader
+from hyperslab.formats.netcdf import document, library
+from hyperslab.formats.netcdf.classic import MAGICS
+from hyperslab.formats.netcdf.dataset import NetcdfReader
+from hyperslab.formats.netcdf.opened import HDF5_MAGIC
+from hyperslab.formats.netcdf.writer import NetcdfWriter
+from hyperslab.stores.location import Location, Probe
+
+_USER_BLOCKS = (512, 1024, 2048, 4096)
+
+
+@dataclass(frozen=True, slots=True)
+class NetcdfFormat:
+    """Format ``netcdf``; options ``model`` (a new file's data model) and ``fast`` (cells by pread)."""
+
+    name: str = "netcdf"
+    features: frozenset[Feature] = document.FEATURES
+
+    @property
+    def info(self) -> FormatInfo:
+        """The line of ``list_formats``."""
+        return FormatInfo(
+            name=self.name,
+            holds="groups, shared and unlimited dimensions, typed attributes, user types, in one file",
+            recognised_by="the first bytes: CDF\\x01, CDF\\x02, CDF\\x05 or \\x89HDF",
+            writable=True,
+        )
+
+    def sniff(self, probe: Probe) -> bool:
+        """Whether the place is one file with the mark of netCDF-3 or HDF5, also behind a user block."""
+        if probe.head(4) in MAGICS or probe.head(8) == HDF5_MAGIC:
+            return True
+        head = probe.head(_USER_BLOCKS[-1] + 8)
+        return any(head[place : place + 8] == HDF5_MAGIC for place in _USER_BLOCKS)
+
+    def open(
+        self,
+        where: Location,
+        mode: Mode,
+        *,
+        settings: Settings = DEFAULTS,
+        model: str = "NETCDF4",
+        fast: bool = True,
+        **options: Any,
+    ) -> Reader:
+        """Open or make a file of the local file system; NotFound, FormatError, AlreadyExists, Unsupported."""
+        if options:
+            raise Invalid(f"format netcdf has no option {next(iter(options))!r}", remedy="there are model and fast")
+        if model not in document.MODELS:
+            raise Invalid(f"model {model!r}", remedy=f"a model is one of {', '.join(document.MODELS)}")
+        if where.scheme != "file" or where.path is None:
+            remedy = "copy the file to this machine, or convert it to zarr3"
+            raise Unsupported(
+                "netCDF files are read and written in the local file system", url=where.url, remedy=remedy
+            )
+        library.netcdf4()
+        if mode == "r":
+            return NetcdfReader(where.path, where.url, fast=fast)
+        if mode == "a":
+            mode = "r+" if os.path.exists(where.path) else "x"
+        return NetcdfWriter(where.path, where.url, mode, model, settings)
+
+
+FORMAT = NetcdfFormat()

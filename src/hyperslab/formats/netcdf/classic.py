@@ -1,0 +1,145 @@
+"""The header of a netCDF-3 file: where each variable's cells lie and how long the file must be.
+
+The netCDF library reads zeros from a file that was cut off and opens a shorter header as an empty dataset, so the
+header is parsed here too (grammar: NetCDF Classic Format Specification; version 1, 2 or 5 says how wide its numbers
+are). Nothing is allocated by what the header claims before the bytes were seen.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from dataclasses import dataclass
+from math import prod
+
+from hyperslab.errors import FormatError, Problem
+
+MAGICS = {b"CDF\x01": 1, b"CDF\x02": 2, b"CDF\x05": 5}
+_TAGS = {"dimensions": 0x0A, "variables": 0x0B, "attributes": 0x0C}
+_ITEMSIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 4, 6: 8, 7: 1, 8: 2, 9: 4, 10: 8, 11: 8}
+_STREAMING = {4: 2**32 - 1, 8: 2**64 - 1}
+_MOST = 10**6
+_MOST_RANK = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable of the header: first byte, bytes of one record (or of all cells), whether it has records."""
+
+    name: str
+    begin: int
+    nbytes: int
+    record: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a netCDF-3 header says of the file: its variables, and the least number of bytes that hold their cells."""
+
+    variables: tuple[Variable, ...]
+    size: int
+
+
+class _Cursor:
+    """Reads numbers and names one after another from the mapped file."""
+
+    def __init__(self, data: mmap.mmap | bytes, version: int) -> None:
+        self.data = data
+        self.place = 4
+        self.width = 8 if version == 5 else 4
+        self.wide = 4 if version == 1 else 8
+        self.left = _MOST
+
+    def number(self, width: int) -> int:
+        start, self.place = self.place, self.place + width
+        if self.place > len(self.data):
+            raise _damaged("the file ends within the header")
+        value: int = struct.unpack_from(">I" if width == 4 else ">Q", self.data, start)[0]
+        return value
+
+    def count(self) -> int:
+        return self.number(self.width)
+
+    def skip(self, size: int) -> int:
+        """Go over ``size`` bytes padded to a multiple of four; where they start."""
+        start, self.place = self.place, self.place + size + -size % 4
+        if self.place > len(self.data):
+            raise _damaged("the file ends within the header")
+        return start
+
+    def name(self) -> str:
+        size = self.count()
+        start = self.skip(size)
+        return self.data[start : start + size].decode("utf-8", "replace")
+
+    def items(self, kind: str) -> range:
+        """The elements of a list; an absent one has none."""
+        tag, count = self.number(4), self.count()
+        if tag != _TAGS[kind] and (tag or count):
+            raise _damaged(f"the list of {kind} has the tag {tag}")
+        self.left -= count
+        if self.left < 0:
+            raise _damaged(f"the header lists more than {_MOST} elements")
+        return range(count)
+
+
+def parse(data: mmap.mmap | bytes) -> Header:
+    """The header at the beginning of ``data`` (the whole file); FormatError when it breaks the grammar."""
+    version = MAGICS.get(bytes(data[:4]))
+    if version is None:
+        raise _damaged("the file does not begin with the mark of netCDF-3")
+    cursor = _Cursor(data, version)
+    records = cursor.count()
+    if records == _STREAMING[cursor.width]:
+        records = 0
+    lengths = []
+    for _ in cursor.items("dimensions"):
+        cursor.name()
+        lengths.append(cursor.count())
+    _skip_attributes(cursor)
+    variables = tuple(_variable(cursor, lengths) for _ in cursor.items("variables"))
+    return Header(variables, max(cursor.place, _end_of(variables, records)))
+
+
+def _skip_attributes(cursor: _Cursor) -> None:
+    for _ in cursor.items("attributes"):
+        cursor.name()
+        itemsize = _itemsize(cursor.number(4))
+        cursor.skip(cursor.count() * itemsize)
+
+
+def _variable(cursor: _Cursor, lengths: list[int]) -> Variable:
+    name = cursor.name()
+    rank = cursor.count()
+    if rank > _MOST_RANK:
+        raise _damaged(f"the variable {name!r} claims {rank} dimensions")
+    ids = [cursor.count() for _ in range(rank)]
+    if any(i >= len(lengths) for i in ids):
+        raise _damaged(f"the variable {name!r} names a dimension that does not exist")
+    _skip_attributes(cursor)
+    itemsize = _itemsize(cursor.number(4))
+    cursor.count()  # vsize is redundant, and wrong where a variable is larger than 4 GiB
+    begin = cursor.number(cursor.wide)
+    shape = [lengths[i] for i in ids]
+    record = bool(shape) and shape[0] == 0
+    return Variable(name, begin, itemsize * prod(shape[1:] if record else shape), record)
+
+
+def _itemsize(kind: int) -> int:
+    if kind not in _ITEMSIZES:
+        raise _damaged(f"there is no type number {kind}")
+    return _ITEMSIZES[kind]
+
+
+def _end_of(variables: tuple[Variable, ...], records: int) -> int:
+    """The first byte behind the last cell."""
+    fixed = max((v.begin + v.nbytes for v in variables if not v.record), default=0)
+    recorded = [v for v in variables if v.record]
+    if not recorded or not records:
+        return fixed
+    stride = sum(v.nbytes + -v.nbytes % 4 for v in recorded) if len(recorded) > 1 else recorded[0].nbytes
+    return max(fixed, *(v.begin + (records - 1) * stride + v.nbytes for v in recorded))
+
+
+def _damaged(message: str) -> FormatError:
+    return FormatError(message, problems=(Problem("", "netcdf3-header", message),))

@@ -1,0 +1,109 @@
+"""The Reader of netCDF files: specs through the library, cells by pread where the layout is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hyperslab.chunks.source import ChunkSource
+from hyperslab.errors import Invalid, NodeNotFound
+from hyperslab.formats import hdf5
+from hyperslab.formats.netcdf import library, parsing
+from hyperslab.formats.netcdf.opened import OpenedFile
+from hyperslab.formats.netcdf.source import LibraryChunks
+from hyperslab.model.dtypes import Opaque, is_fixed
+from hyperslab.model.spec import ArraySpec, GroupSpec
+
+
+class NetcdfReader:
+    """One version of a netCDF file, read-only. ``fast=False`` reads every cell through the library."""
+
+    def __init__(self, path: str, url: str, *, fast: bool = True) -> None:
+        self._file: OpenedFile | None = OpenedFile(path, url)
+        self._url = url
+        self._fast = fast
+        self._specs: dict[str, GroupSpec | ArraySpec] = {}
+
+    @property
+    def model(self) -> str:
+        """netCDF's name of the data model, such as ``NETCDF4``."""
+        return self._opened().model
+
+    def _opened(self) -> OpenedFile:
+        if self._file is None:
+            raise Invalid("the dataset is closed", url=self._url, remedy="open it again")
+        return self._file
+
+    def children(self, path: str) -> list[str]:
+        """Names of the variables, then of the groups, right below a group."""
+        opened = self._opened()
+        with library.reading(self._url, path):
+            if opened.group(path) is None:
+                raise self._missing(path)
+            return parsing.children(opened, path)
+
+    def node(self, path: str) -> GroupSpec | ArraySpec:
+        """What lies at ``path``."""
+        found = self._specs.get(path)
+        if found is None:
+            found = self._specs[path] = self._parse(path)
+        return found
+
+    def _parse(self, path: str) -> GroupSpec | ArraySpec:
+        opened = self._opened()
+        with library.reading(self._url, path):
+            if opened.group(path) is not None:
+                return parsing.group_spec(opened, path)
+            known = opened.variable(path) is not None
+            if known or (opened.incomplete and path.rpartition("/")[2] in self._names_beside(path)):
+                return parsing.array_spec(opened, path)
+        raise self._missing(path)
+
+    def _names_beside(self, path: str) -> list[str]:
+        parent = path.rpartition("/")[0]
+        opened = self._opened()
+        return [] if opened.group(parent) is None else parsing.children(opened, parent)
+
+    def _missing(self, path: str) -> NodeNotFound:
+        return NodeNotFound(f"there is no /{path}", url=self._url, node=path)
+
+    def chunks(self, path: str) -> ChunkSource:
+        """The chunks of the variable at ``path``: by pread and our codecs where they are known, else by the library."""
+        spec = self.node(path)
+        if not isinstance(spec, ArraySpec):
+            raise Invalid("this is a group", url=self._url, node=path)
+        fast = self._fast_chunks(path, spec) if self._fast and is_fixed(spec.dtype) else None
+        if fast is not None:
+            return fast
+        find = self._find_opaque if isinstance(spec.dtype, Opaque) else self._find
+        return LibraryChunks(lambda: find(path), spec, self._url, path)
+
+    def _find(self, path: str) -> Any:
+        return self._opened().variable(path)
+
+    def _find_opaque(self, path: str) -> Any:
+        return self._opened().hdf5_dataset(path)
+
+    def _fast_chunks(self, path: str, spec: ArraySpec) -> ChunkSource | None:
+        opened = self._opened()
+        if opened.header is not None:
+            return _classic_chunks(opened, path, spec)
+        with library.reading(self._url, path):
+            stored = opened.hdf5_dataset(path)
+            return None if stored is None else hdf5.open_stored(stored, opened.descriptor, spec)
+
+    def close(self) -> None:
+        """Let go of the file; closing twice is fine."""
+        opened, self._file = self._file, None
+        if opened is not None:
+            opened.close()
+
+
+def _classic_chunks(opened: OpenedFile, path: str, spec: ArraySpec) -> ChunkSource | None:
+    """The cells of a netCDF-3 variable without records lie in one piece, big-endian."""
+    variables = opened.header.variables if opened.header is not None else ()
+    found = next((variable for variable in variables if variable.name == path), None)
+    if found is None or found.record or not isinstance(spec.numpy_dtype, np.dtype):
+        return None
+    return hdf5.ContiguousCells(opened.descriptor, found.begin, spec, spec.numpy_dtype.newbyteorder(">"))

@@ -1,0 +1,266 @@
+"""Making groups, dimensions, types, variables and attributes in a netCDF file, in the order that netCDF keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from hyperslab.formats.netcdf import document
+from hyperslab.formats.netcdf.opened import NON_COORDINATE
+from hyperslab.formats.netcdf.scope import Place
+from hyperslab.formats.netcdf.storage import Storage
+from hyperslab.formats.netcdf.working import WorkingCopy
+from hyperslab.model.dims import Dimension
+from hyperslab.model.dtypes import Char, Compound, Enum, Extension, Opaque, VlenArray, VlenString, packed
+from hyperslab.model.spec import ArraySpec, GroupSpec
+
+_FILL = "_FillValue"
+_FILL_FOR_NOW = "_FillValue_"
+
+
+def find_group(dataset: Any, path: str) -> Any:
+    """The library's group at ``path``."""
+    return dataset[f"/{path}"] if path else dataset
+
+
+def define_dimension(work: WorkingCopy, group: str, dim: Dimension) -> None:
+    """A new dimension; an unlimited one begins with length 0."""
+    find_group(work.netcdf(), group).createDimension(dim.name, None if dim.unlimited else dim.size)
+
+
+def define_type(work: WorkingCopy, group: str, name: str, kind: Extension) -> None:
+    """A new named type; opaque ones through h5py."""
+    match kind:
+        case Enum(base=base, members=members):
+            find_group(work.netcdf(), group).createEnumType(base, name, dict(members))
+        case VlenArray(base=base):
+            find_group(work.netcdf(), group).createVLType(base, name)
+        case Compound(base=base):
+            _define_compound(find_group(work.netcdf(), group), name, base)
+        case Opaque(size=size):
+            _define_opaque(work.hdf5()[f"/{group}"], name, size)
+
+
+def _define_compound(group: Any, name: str, base: np.dtype[Any]) -> None:
+    """A compound, after the structured types of its fields (``<name>_<field>`` unless one is there)."""
+    fields: Mapping[str, Any] = base.fields or {}
+    for field in base.names or ():
+        inner = fields[field][0].base
+        if inner.names is not None and not _has_compound(group, inner):
+            _define_compound(group, f"{name}_{field}", inner)
+    group.createCompoundType(base, name)
+
+
+def _has_compound(group: Any, base: np.dtype[Any]) -> bool:
+    while group is not None:
+        if any(document.chars_as_arrays(np.dtype(kind.dtype)) == base for kind in group.cmptypes.values()):
+            return True
+        group = group.parent
+    return False
+
+
+def _define_opaque(group: Any, name: str, size: int) -> None:
+    from h5py import h5t
+
+    kind = h5t.create(h5t.OPAQUE, size)
+    kind.set_tag(b"")
+    kind.commit(group.id, name.encode())
+
+
+def define_variable(
+    work: WorkingCopy, path: str, spec: ArraySpec, dims: tuple[Place, ...], kind: Place | None, storage: Storage | None
+) -> None:
+    """A new variable without attributes, but for a leading ``_FillValue``; ``storage`` is None in netCDF-3.
+
+    Unwritten cells read as the spec's fill value where the library can fill with it (:func:`fills_itself`).
+    """
+    if isinstance(spec.dtype, Opaque):
+        _define_opaque_variable(work, path, spec, dims, kind, storage)
+        return
+    dataset = work.netcdf()
+    parent, _, name = path.rpartition("/")
+    arguments = {} if storage is None or not spec.shape else storage.arguments()
+    base = spec.numpy_dtype
+    if base.byteorder == ">":
+        arguments["endian"] = "big"
+    fill, named = library_fill(spec), begins_with_fill(spec)
+    if named:
+        fill = spec.fill_cell()[()]
+    scales = tuple(find_group(dataset, owner).dimensions[dim] for owner, dim in dims)
+    variable = find_group(dataset, parent).createVariable(
+        name, _library_type(dataset, spec, kind), scales, fill_value=fill, **arguments
+    )
+    if not named and _FILL in variable.ncattrs():
+        variable.delncattr(_FILL)
+    raw(variable)
+
+
+def begins_with_fill(spec: ArraySpec) -> bool:
+    """Whether the first attribute is a ``_FillValue`` that is the fill value: then the library makes both as one."""
+    if spec.numpy_dtype.kind not in "iuf" or next(iter(spec.attrs), None) != _FILL or spec.fill_value is None:
+        return False
+    fill = spec.fill_cell()
+    return fill.tobytes() == np.asarray(spec.attrs[_FILL]).astype(fill.dtype).tobytes()
+
+
+def raw(variable: Any) -> Any:
+    """The variable giving its cells as they are stored."""
+    variable.set_auto_maskandscale(False)
+    variable.set_auto_chartostring(False)
+    return variable
+
+
+def library_fill(spec: ArraySpec) -> Any:
+    """The ``fill_value`` argument: None for netCDF's default, False for zeros that nobody writes."""
+    if isinstance(spec.dtype, Compound | VlenArray | VlenString):
+        return None
+    if spec.fill_value is None:
+        return False
+    default = document.default_fill(spec.dtype)
+    fill = spec.fill_cell()
+    if default is not None and fill.tobytes() == np.asarray(default, fill.dtype).tobytes():
+        return None
+    return None if isinstance(spec.dtype, Char) and not fill[()] else fill[()]
+
+
+def fills_itself(spec: ArraySpec, model: str) -> bool:
+    """Whether unwritten cells read as the fill value by themselves; else all cells are written when they come to be."""
+    cell = spec.fill_cell()
+    if isinstance(spec.dtype, Compound | Opaque):
+        return not any(cell.tobytes())
+    if isinstance(spec.dtype, VlenString):
+        return str(cell[()]) == ""
+    if isinstance(spec.dtype, VlenArray):
+        return not len(cell[()])
+    return not document.is_netcdf3(model) or library_fill(spec) is None
+
+
+def _library_type(dataset: Any, spec: ArraySpec, kind: Place | None) -> Any:
+    if isinstance(spec.dtype, VlenString):
+        return str
+    if kind is None:
+        return spec.numpy_dtype
+    group, name = find_group(dataset, kind[0]), kind[1]
+    return {**group.enumtypes, **group.cmptypes, **group.vltypes}[name]
+
+
+def _define_opaque_variable(
+    work: WorkingCopy, path: str, spec: ArraySpec, dims: tuple[Place, ...], kind: Place | None, storage: Storage | None
+) -> None:
+    if kind is None or storage is None:
+        raise TypeError("opaque cells have a named type and lie in netCDF-4 files")
+    unlimited = [_is_unlimited(work, place) for place in dims]
+    file = work.hdf5()
+    parent, _, name = path.rpartition("/")
+    shape = tuple(0 if free else length for length, free in zip(spec.shape, unlimited, strict=True))
+    dataset = file[f"/{parent}"].create_dataset(
+        name,
+        shape=shape,
+        maxshape=tuple(None if free else length for length, free in zip(shape, unlimited, strict=True)),
+        chunks=storage.chunks if any(unlimited) else None,
+        dtype=file[f"/{kind[0]}"][kind[1]],
+        track_order=True,
+    )
+    for axis, (owner, dim) in enumerate(dims):
+        dataset.dims[axis].attach_scale(file[f"/{owner}"][dim])
+
+
+def _is_unlimited(work: WorkingCopy, place: Place) -> bool:
+    return bool(find_group(work.netcdf(), place[0]).dimensions[place[1]].isunlimited())
+
+
+def set_attributes(work: WorkingCopy, path: str, spec: ArraySpec | GroupSpec, attrs: Mapping[str, Any]) -> None:
+    """Add these attributes, in this order."""
+    for name, value in attrs.items():
+        if _is_opaque(spec) or document.needs_hdf5(value):
+            _set_through_hdf5(work, path, name, value)
+        else:
+            _set(_node(work, path, spec), name, value)
+
+
+def remove_attributes(work: WorkingCopy, path: str, spec: ArraySpec | GroupSpec, names: list[str]) -> None:
+    """Take attributes away."""
+    for name in names:
+        if _is_opaque(spec) or document.needs_hdf5(spec.attrs[name]):
+            del _hdf5_node(work.hdf5(), path).attrs[name]
+        else:
+            _node(work, path, spec).delncattr(name)
+
+
+def _is_opaque(spec: ArraySpec | GroupSpec) -> bool:
+    return isinstance(spec, ArraySpec) and isinstance(spec.dtype, Opaque)
+
+
+def find_cells(work: WorkingCopy, path: str, spec: ArraySpec) -> Any:
+    """The library's variable at ``path``, giving its cells as they are stored; h5py's dataset of opaque cells."""
+    return _hdf5_node(work.hdf5(), path) if _is_opaque(spec) else raw(_node(work, path, spec))
+
+
+def _node(work: WorkingCopy, path: str, spec: ArraySpec | GroupSpec) -> Any:
+    """The library's group or variable at ``path``."""
+    if isinstance(spec, GroupSpec):
+        return find_group(work.netcdf(), path)
+    parent, _, name = path.rpartition("/")
+    return find_group(work.netcdf(), parent).variables[name]
+
+
+def _hdf5_node(file: Any, path: str) -> Any:
+    """h5py's group or dataset at ``path``; a variable that only shares a dimension's name is stored with a prefix."""
+    parent, _, name = path.rpartition("/")
+    hidden = f"/{parent}/{NON_COORDINATE}{name}" if parent else f"/{NON_COORDINATE}{name}"
+    return file[hidden] if hidden in file else file[f"/{path}"]
+
+
+def _set(node: Any, name: str, value: Any) -> None:
+    """One attribute. ``_FillValue`` gets its name last: the library takes it for the fill value of a variable, which
+    it is only when nothing else was said."""
+    key = _FILL_FOR_NOW if name == _FILL else name
+    if isinstance(value, np.str_):
+        node.setncattr_string(key, str(value))
+    elif isinstance(value, str):
+        node.setncattr(key, value.encode() if key == name else value.encode("latin-1", "replace"))
+    elif isinstance(value, np.ndarray) and value.dtype.kind == "T":
+        node.setncattr_string(key, [str(item) for item in value])
+    else:
+        node.setncattr(key, value)
+    if key != name:
+        node.renameAttribute(key, name)
+
+
+def _set_through_hdf5(work: WorkingCopy, path: str, name: str, value: Any) -> None:
+    """An attribute of opaque or structured type (committed first, as netCDF wants), or of an opaque variable."""
+    if isinstance(value, str) and not isinstance(value, np.str_):
+        value = np.bytes_(value.encode())
+    cells = np.asarray(value)
+    if cells.dtype.kind == "V" and cells.dtype.names is None:
+        cells = cells.reshape(-1)
+    file = work.hdf5()
+    node = _hdf5_node(file, path)
+    if cells.dtype.kind in "UT":
+        from h5py import string_dtype
+
+        node.attrs.create(name, [str(item) for item in cells.reshape(-1)], dtype=string_dtype())
+        return
+    if cells.dtype.kind != "V":
+        node.attrs.create(name, cells)
+        return
+    node.attrs.create(name, cells.reshape(-1), dtype=_committed(file, cells.dtype))
+
+
+def _committed(file: Any, dtype: np.dtype[Any]) -> Any:
+    """A named type of the root group for an attribute's values."""
+    from h5py import Datatype
+
+    for node in file.values():
+        if isinstance(node, Datatype) and packed(node.dtype) == dtype:
+            return node
+    number = 1
+    while (name := f"attribute_{number}_t") in file:
+        number += 1
+    if dtype.names is None:
+        _define_opaque(file, name, dtype.itemsize)
+    else:
+        file[name] = dtype
+    return file[name]

@@ -1,0 +1,347 @@
+"""What netCDF's data models can hold, as pure functions over specs: nothing here needs the netCDF library.
+
+The models are netCDF's own names: ``NETCDF4`` (the enhanced model in HDF5), ``NETCDF4_CLASSIC``, and the three classic
+files ``NETCDF3_CLASSIC``, ``NETCDF3_64BIT_OFFSET``, ``NETCDF3_64BIT_DATA`` (CDF-5). Rules and default fill values are
+those of the NetCDF Users Guide and ``netcdf.h``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from hyperslab.errors import Problem
+from hyperslab.formats.base import Feature
+from hyperslab.model.dtypes import (
+    Char,
+    Compound,
+    DataType,
+    Enum,
+    Extension,
+    Opaque,
+    VlenArray,
+    VlenString,
+    describe,
+)
+from hyperslab.model.spec import ArraySpec, GroupSpec
+
+MODELS = ("NETCDF4", "NETCDF4_CLASSIC", "NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF3_64BIT_DATA")
+
+FEATURES = frozenset(
+    {
+        Feature.GROUPS,
+        Feature.DIMENSIONS,
+        Feature.UNLIMITED,
+        Feature.ATTRIBUTES,
+        Feature.TYPED_ATTRIBUTES,
+        Feature.STRINGS,
+        Feature.VLEN,
+        Feature.STRUCTURED,
+        Feature.SUBARRAYS,
+        Feature.USER_TYPES,
+        Feature.CHAR,
+        Feature.BIG_ENDIAN,
+        Feature.SCALARS,
+        Feature.CHUNKS,
+        Feature.CODECS,
+        Feature.CHECKSUMS,
+    }
+)
+
+_CLASSIC = frozenset({"i1", "i2", "i4", "f4", "f8"})
+_ATOMIC = _CLASSIC | {"u1", "u2", "u4", "u8", "i8"}
+_FLOAT_FILL = 9.9692099683868690e36
+_FILLS: Mapping[str, int | float] = {
+    "i1": -127,
+    "u1": 255,
+    "i2": -32767,
+    "u2": 65535,
+    "i4": -2147483647,
+    "u4": 4294967295,
+    "i8": -9223372036854775806,
+    "u8": 18446744073709551614,
+    "f4": _FLOAT_FILL,
+    "f8": _FLOAT_FILL,
+}
+_VIRTUAL_BYTES = 8 << 20
+_FILL = "_FillValue"
+
+
+def is_netcdf3(model: str) -> bool:
+    """Whether the model is one of the three classic files, which know neither chunks nor codecs."""
+    return model.startswith("NETCDF3")
+
+
+def numbers_of(model: str) -> frozenset[str]:
+    """The number types that cells and attributes may have, as NumPy codes without byte order."""
+    return _CLASSIC if model in ("NETCDF4_CLASSIC", "NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET") else _ATOMIC
+
+
+def default_fill(dtype: DataType) -> Any:
+    """What cells of this type read as where nothing was written and no ``_FillValue`` says otherwise; None for zero."""
+    base = dtype.base if isinstance(dtype, Enum) else dtype
+    if isinstance(base, np.dtype) and _code(base) in _FILLS:
+        return np.array(_FILLS[_code(base)]).astype(base)[()]
+    return None
+
+
+def virtual_chunks(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """A grid for cells that lie in one piece: whole trailing axes, cut along the first ones, up to 8 MiB per chunk."""
+    chunks = [max(length, 1) for length in shape]
+    for axis in range(len(chunks)):
+        row = max(itemsize, 1) * prod(chunks[axis + 1 :])
+        chunks[axis] = max(1, min(chunks[axis], _VIRTUAL_BYTES // row))
+        if row <= _VIRTUAL_BYTES:
+            break
+    return tuple(chunks)
+
+
+def problems_for(spec: ArraySpec | GroupSpec, node: str = "", model: str = "NETCDF4") -> list[Problem]:
+    """Everything of a spec that a file of this model cannot hold; ``node`` is its path. Empty: all can be written."""
+    problems = list(
+        _array_problems(spec, node, model) if isinstance(spec, ArraySpec) else _group_problems(spec, node, model)
+    )
+    for name, value in spec.attrs.items():
+        reason = attribute_problem(value, model)
+        if not reason and name == _FILL and isinstance(spec, ArraySpec):
+            reason = _fill_problem(value, spec.dtype)
+        if reason:
+            problems.append(Problem(node, "attribute", f"the attribute {name!r} is {reason}"))
+    return problems
+
+
+def _group_problems(spec: GroupSpec, node: str, model: str) -> Iterator[Problem]:
+    enhanced = model == "NETCDF4"
+    if node and not enhanced:
+        yield Problem(node, "group", f"{model} has no groups")
+    if not enhanced and sum(dim.unlimited for dim in spec.dims) > 1:
+        yield Problem(node, "unlimited", f"{model} has one unlimited dimension at most")
+    for name, kind in spec.types.items():
+        if not enhanced:
+            yield Problem(node, "type", f"{model} has no user types such as {name!r}")
+        elif reason := type_problem(kind, model):
+            yield Problem(node, "type", f"the type {name!r}: {reason}")
+
+
+def _array_problems(spec: ArraySpec, node: str, model: str) -> Iterator[Problem]:
+    if reason := type_problem(spec.dtype, model):
+        yield Problem(node, "dtype", reason)
+    if any(isinstance(cut, tuple) for cut in spec.chunks):
+        yield Problem(node, "chunks", "netCDF has one chunk size per dimension")
+    if spec.inner_chunks is not None:
+        yield Problem(node, "shards", "netCDF has no shards")
+    if spec.sparse is not None:
+        yield Problem(node, "sparse", "netCDF has no sparse arrays")
+
+
+def type_problem(dtype: DataType, model: str) -> str | None:
+    """Why cells of this type cannot be held, or None."""
+    match dtype:
+        case Char():
+            return None
+        case np.dtype() if dtype.names is None and dtype.subdtype is None:
+            held = _code(dtype) in numbers_of(model) or dtype == np.dtype("S1")
+            return None if held else f"{model} has no cells of type {describe(dtype)}"
+        case _ if model != "NETCDF4":
+            return f"{model} has no cells of type {describe(dtype)}"
+        case np.dtype() | Compound():
+            base = dtype if isinstance(dtype, np.dtype) else dtype.base
+            return _field_problem(base)
+        case Enum(base=base):
+            return None if base.kind in "iu" else f"an enum of {base} in netCDF counts in whole numbers"
+        case VlenArray(base=base):
+            return None if _code(base) in _ATOMIC else f"netCDF has no variable-length arrays of {base}"
+        case VlenString() | Opaque():
+            return None
+        case _:
+            return f"netCDF has no cells of type {describe(dtype)}"
+
+
+def _field_problem(dtype: np.dtype[Any]) -> str | None:
+    """Why this type of a structured cell or of its fields cannot be held; fixed-length bytes become char arrays."""
+    base = dtype.base
+    if base.fields is None or base.names is None:
+        return None if base.kind == "S" or _code(base) in _ATOMIC else f"netCDF has no compound with a field of {base}"
+    return next((reason for name in base.names if (reason := _field_problem(base.fields[name][0]))), None)
+
+
+def attribute_problem(value: Any, model: str) -> str | None:
+    """What an attribute value is that netCDF has no attribute for, or None."""
+    if isinstance(value, np.str_) or (isinstance(value, np.ndarray) and value.dtype.kind == "T"):
+        return None if model == "NETCDF4" else f"a string, and {model} has only char"
+    if isinstance(value, str):
+        return None
+    if isinstance(value, np.ndarray | np.generic):
+        return _typed_problem(np.asarray(value), model)
+    if isinstance(value, bool) or value is None:
+        return f"{value!r}, which netCDF has no type for; use the int8 0 or 1, or text"
+    if isinstance(value, int):
+        return _integer_problem(value, model)
+    if isinstance(value, float):
+        return None
+    if isinstance(value, list | tuple):
+        return _list_problem(list(value), model)
+    return f"of type {type(value).__name__}, which netCDF has no attribute for; write it as JSON text"
+
+
+def _typed_problem(value: np.ndarray[Any, Any], model: str) -> str | None:
+    if value.ndim > 1:
+        return f"an array of {value.ndim} dimensions, and netCDF attributes have one"
+    if value.dtype.names is not None:
+        return _field_problem(value.dtype) if model == "NETCDF4" else f"structured, and {model} has no user types"
+    if value.dtype.kind == "V":
+        return None if model == "NETCDF4" else f"opaque, and {model} has no user types"
+    return (
+        None
+        if _code(value.dtype) in numbers_of(model)
+        else f"of type {value.dtype}, which {model} has no attribute for"
+    )
+
+
+def _integer_problem(value: int, model: str) -> str | None:
+    low, high = (-(2**63), 2**64 - 1) if "i8" in numbers_of(model) else (-(2**31), 2**31 - 1)
+    return None if low <= value <= high else f"{value}, which no integer type of {model} holds"
+
+
+def _list_problem(values: list[Any], model: str) -> str | None:
+    if not values:
+        return "an empty list, which has no type; use an empty NumPy array"
+    if all(isinstance(item, str) for item in values):
+        return attribute_problem(np.str_(), model)
+    numbers = (int, float, np.integer, np.floating)
+    if not all(isinstance(item, numbers) and not isinstance(item, bool) for item in values):
+        return "a list of other things than numbers or text; write it as JSON text"
+    if any(isinstance(item, float) for item in values):
+        return None
+    return next((reason for item in values if (reason := _integer_problem(int(item), model))), None)
+
+
+def needs_hdf5(value: Any) -> bool:
+    """Whether an attribute's value is of a type that netCDF4 cannot write: structured or opaque."""
+    return isinstance(value, np.ndarray | np.generic) and value.dtype.kind == "V"
+
+
+def attribute_value(value: Any, model: str) -> str | np.str_ | np.ndarray[Any, Any] | np.generic:
+    """The value as netCDF will give it back: text, ``np.str_``, a typed scalar or a 1-D array. Checked before."""
+    if isinstance(value, str | np.ndarray):
+        unwrap = isinstance(value, np.ndarray) and value.size == 1 and value.dtype.kind != "T"
+        if isinstance(value, np.ndarray) and value.size == 1 and value.dtype.kind == "T":
+            return np.str_(value.reshape(-1)[0])
+        return value.reshape(-1)[0] if unwrap and isinstance(value, np.ndarray) else value
+    if isinstance(value, np.generic):
+        return value
+    if isinstance(value, list | tuple) and isinstance(value[0], str):
+        return attribute_value(np.array(value, np.dtypes.StringDType()), model)
+    values = value if isinstance(value, list | tuple) else [value]
+    if any(isinstance(item, float | np.floating) for item in values):
+        return attribute_value(np.array(values, np.float64), model)
+    kinds = ("i4",) if "i8" not in numbers_of(model) else ("i4", "u4", "i8", "u8")
+    kind = next(k for k in kinds if all(np.iinfo(k).min <= item <= np.iinfo(k).max for item in values))
+    return attribute_value(np.array(values, kind), model)
+
+
+def regular_type(dtype: DataType, name: str, model: str = "NETCDF4") -> DataType:
+    """The type in netCDF's terms: plain structured and void types get the name ``<name>_t``, ``S1`` is char.
+
+    Only plain numbers of netCDF-4 keep a byte order.
+    """
+    given = getattr(dtype, "name", "") or f"{name}_t"
+    match dtype:
+        case np.dtype() if dtype.names is not None:
+            return Compound(chars_as_arrays(dtype), f"{name}_t")
+        case np.dtype() if dtype.kind == "V":
+            return Opaque(dtype.itemsize, f"{name}_t")
+        case np.dtype() if dtype == np.dtype("S1"):
+            return Char()
+        case np.dtype() if is_netcdf3(model):
+            return dtype.newbyteorder("=")
+        case Compound(base=base):
+            return Compound(chars_as_arrays(base), given)
+        case Enum(base=base, members=members):
+            return Enum(base.newbyteorder("="), members, given)
+        case Opaque(size=size):
+            return Opaque(size, given)
+        case VlenArray(base=base):
+            return VlenArray(base.newbyteorder("="), given)
+    return dtype
+
+
+def chars_as_arrays(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """A structured type whose ``S<n>`` fields are arrays of n chars, packed; the bytes of a cell stay the same."""
+    if dtype.subdtype is not None:
+        base, shape = dtype.subdtype
+        return np.dtype((chars_as_arrays(base), shape))
+    if dtype.kind == "S" and dtype.itemsize > 1:
+        return np.dtype(("S1", (dtype.itemsize,)))
+    if dtype.fields is None or dtype.names is None:
+        return dtype.newbyteorder("=")
+    return np.dtype([(name, chars_as_arrays(dtype.fields[name][0])) for name in dtype.names])
+
+
+def regular_dims(spec: ArraySpec) -> tuple[str, ...]:
+    """A name for each dimension: its own, or ``dim_<length>`` (numbered where an array has several of that length)."""
+    names: list[str] = []
+    for dim, size in zip(spec.dims, spec.shape, strict=True):
+        name, number = dim or f"dim_{size}", 2
+        while dim is None and name in names:
+            name, number = f"dim_{size}_{number}", number + 1
+        names.append(name)
+    return tuple(names)
+
+
+def regular_attrs(spec: ArraySpec | GroupSpec, model: str) -> dict[str, Any]:
+    """The attributes as netCDF will give them back; an array's ``_FillValue`` has the type of its cells."""
+    attrs = {name: attribute_value(value, model) for name, value in spec.attrs.items()}
+    if isinstance(spec, ArraySpec) and _FILL in attrs:
+        attrs[_FILL] = _fill_attribute(attrs[_FILL], spec.dtype)
+    return attrs
+
+
+def _fill_attribute(value: Any, dtype: DataType) -> Any:
+    base = dtype.base if isinstance(dtype, Enum) else dtype
+    if isinstance(base, np.dtype) and base.kind in "iuf":
+        return np.asarray(value).reshape(-1)[0].astype(base.newbyteorder("="))
+    return np.str_(value) if isinstance(dtype, VlenString) and isinstance(value, str) else value
+
+
+def _fill_problem(value: Any, dtype: DataType) -> str | None:
+    """Why this cannot be the ``_FillValue`` of such cells, which netCDF wants to have their type."""
+    base = dtype.base if isinstance(dtype, Enum) else dtype
+    if isinstance(base, np.dtype) and base.kind in "iuf":
+        given = np.asarray(value)
+        if given.size != 1 or given.dtype.kind not in "iuf":
+            return f"no {base}, and netCDF wants a _FillValue of the type of the cells"
+        number = given.reshape(-1)[0]
+        if base.kind in "iu" and not (np.isfinite(number) and np.iinfo(base).min <= number <= np.iinfo(base).max):
+            return f"{number}, which {base} does not hold"
+        return None
+    if isinstance(dtype, VlenString | Char) or dtype == np.dtype("S1"):
+        return None if isinstance(value, str) else "no text, and netCDF wants a _FillValue of the type of the cells"
+    return None
+
+
+def regular_spec(spec: ArraySpec, name: str, model: str) -> ArraySpec:
+    """The array ``name`` as netCDF will give it back: named dimensions and types, typed attributes."""
+    dtype = regular_type(spec.dtype, name, model)
+    return spec.evolve(dtype=dtype, dims=regular_dims(spec), attrs=regular_attrs(spec, model))
+
+
+def is_named(dtype: DataType) -> bool:
+    """Whether the type has a name in the file."""
+    return isinstance(dtype, Enum | Opaque | VlenArray | Compound)
+
+
+def named_type(kind: Extension, name: str) -> DataType:
+    """A type of a group under the name that it has there."""
+    match kind:
+        case Enum() | Opaque() | VlenArray() | Compound():
+            return regular_type(replace(kind, name=name), name)
+    return kind
+
+
+def _code(dtype: np.dtype[Any]) -> str:
+    return dtype.newbyteorder("=").str[1:]

@@ -1,0 +1,94 @@
+"""The netCDF and HDF5 libraries as they are used here: imported on use, one call at a time, their errors in our words.
+
+netCDF-C and HDF5 are not safe for threads: everything that calls them holds :data:`LOCK`, in the whole process.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, Problem, StorageError, Unsupported
+
+LOCK = threading.RLock()
+"""Held by whoever calls netCDF4 or h5py."""
+
+
+def _forget_lock() -> None:
+    """In a forked child no other thread is left that could give the lock back."""
+    global LOCK
+    LOCK = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_lock)
+
+
+def netcdf4() -> Any:
+    """The module netCDF4; Unsupported names the extra when it is missing."""
+    try:
+        import netCDF4
+    except ImportError as error:
+        raise Unsupported("format netcdf needs the netCDF library", remedy="pip install 'hyperslab[netcdf]'") from error
+    return netCDF4
+
+
+def h5py() -> Any | None:
+    """The module h5py, or None when it is missing."""
+    try:
+        import h5py as module
+    except ImportError:
+        return None
+    return module
+
+
+def open_dataset(path: str, mode: str, url: str, **options: Any) -> tuple[Any, bool]:
+    """The library's dataset with raw cells (no masks, scales or joined chars), and whether it left variables out."""
+    module = netcdf4()
+    with LOCK, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            dataset = module.Dataset(path, mode, **options)
+        except (OSError, RuntimeError, UnicodeError, ValueError, KeyError, AttributeError, IndexError) as error:
+            raise open_error(error, url) from error
+    dataset.set_auto_maskandscale(False)
+    dataset.set_auto_chartostring(False)
+    return dataset, bool(caught)
+
+
+def open_error(error: Exception, url: str) -> HyperslabError:
+    """What a file that the library cannot open is raised as: damage, or the medium's failure."""
+    number = error.errno if isinstance(error, OSError) else None
+    if number is not None and number > 0:
+        return StorageError(f"cannot open: {os.strerror(number)}", url=url)
+    message = f"the netCDF library cannot open this file: {error}"
+    remedy = "restore the file from a copy; it is damaged, cut off, or no netCDF file"
+    return FormatError(message, problems=(Problem("", "netcdf-open", message),), url=url, remedy=remedy)
+
+
+@contextmanager
+def reading(url: str, node: str) -> Iterator[None]:
+    """Hold the lock; what the library cannot read is damage of this node."""
+    with LOCK:
+        try:
+            yield
+        except HyperslabError:
+            raise
+        except (OSError, RuntimeError, UnicodeError, ValueError, KeyError, AttributeError, IndexError) as error:
+            raise CorruptChunk(f"the netCDF library cannot read this: {error}", url=url, node=node) from error
+
+
+@contextmanager
+def writing(url: str, node: str) -> Iterator[None]:
+    """Hold the lock; what the library cannot write is a failure of the medium."""
+    with LOCK:
+        try:
+            yield
+        except HyperslabError:
+            raise
+        except (OSError, RuntimeError, UnicodeError, ValueError, KeyError, AttributeError, IndexError) as error:
+            raise StorageError(f"the netCDF library cannot write this: {error}", url=url, node=node) from error

@@ -1,0 +1,147 @@
+"""A netCDF file open for reading: the library's dataset, h5py's view of the same file, and a descriptor for pread."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from contextlib import suppress
+from typing import Any
+
+from hyperslab.errors import Conflict, FormatError, HyperslabError, NotFound
+from hyperslab.formats.netcdf import classic, library
+from hyperslab.stores.files import read_error
+
+HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
+_HDF5_PLACES = (0, *(512 << n for n in range(12)))
+_TRIES = 5
+NON_COORDINATE = "_nc4_non_coord_"
+
+
+def file_kind(descriptor: int) -> str | None:
+    """``classic`` or ``hdf5`` by the magic bytes (HDF5's also behind a user block), None for anything else."""
+    if os.pread(descriptor, 4, 0) in classic.MAGICS:
+        return "classic"
+    size = os.fstat(descriptor).st_size
+    found = (os.pread(descriptor, 8, place) == HDF5_MAGIC for place in _HDF5_PLACES if place < size)
+    return "hdf5" if any(found) else None
+
+
+class OpenedFile:
+    """One version of a netCDF file, seen through the library, h5py (None for netCDF-3 or without h5py) and pread."""
+
+    def __init__(self, path: str, url: str) -> None:
+        self.url = url
+        self.descriptor = -1
+        self.dataset: Any = None
+        self.hdf5: Any = None
+        self.header: classic.Header | None = None
+        self.incomplete = False
+        try:
+            self._open(path)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, path: str) -> None:
+        for _ in range(_TRIES):
+            self.close()
+            self.descriptor = _open_plain(path, self.url)
+            kind = file_kind(self.descriptor)
+            if kind is None:
+                message = "the file has the mark of neither netCDF-3 nor HDF5"
+                raise FormatError(message, url=self.url, remedy="give the format that it has")
+            if kind == "classic":
+                self.header = _checked_header(self.descriptor, self.url)
+            self.dataset, self.incomplete = library.open_dataset(path, "r", self.url)
+            if kind == "hdf5":
+                self.hdf5 = _open_hdf5(path)
+            if _is_still(self.descriptor, path):
+                return
+        raise Conflict("the file was replaced again and again while it was opened", url=self.url)
+
+    @property
+    def model(self) -> str:
+        """netCDF's name of the data model, such as ``NETCDF4``."""
+        return str(self.dataset.data_model)
+
+    def group(self, path: str) -> Any:
+        """The library's group at ``path``, or None."""
+        found = self.dataset
+        for name in path.split("/") if path else ():
+            found = found.groups.get(name)
+            if found is None:
+                return None
+        return found
+
+    def variable(self, path: str) -> Any:
+        """The library's variable at ``path``, or None."""
+        parent, _, name = path.rpartition("/")
+        group = self.group(parent)
+        return None if group is None else group.variables.get(name)
+
+    def hdf5_group(self, path: str) -> Any:
+        """h5py's group at ``path``, or None."""
+        return None if self.hdf5 is None else self.hdf5[f"/{path}"]
+
+    def hdf5_dataset(self, path: str) -> Any:
+        """h5py's dataset of the variable at ``path``, or None. A variable named like a dimension that it does not
+        run along is stored under a name with a prefix."""
+        if self.hdf5 is None:
+            return None
+        parent, _, name = path.rpartition("/")
+        group = self.hdf5_group(parent)
+        found = group.get(NON_COORDINATE + name, None)
+        return group.get(name, None) if found is None else found
+
+    def close(self) -> None:
+        """Let go of all handles; closing twice is fine."""
+        dataset, self.dataset = self.dataset, None
+        hdf5, self.hdf5 = self.hdf5, None
+        descriptor, self.descriptor = self.descriptor, -1
+        with library.reading(self.url, ""), suppress(HyperslabError, RuntimeError):
+            if hdf5 is not None:
+                hdf5.close()
+            if dataset is not None:
+                dataset.close()
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def _open_plain(path: str, url: str) -> int:
+    try:
+        return os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
+    except FileNotFoundError:
+        raise NotFound("there is no such file", url=url) from None
+    except OSError as error:
+        raise read_error(error, url, path.rpartition(os.sep)[2]) from error
+
+
+def _checked_header(descriptor: int, url: str) -> classic.Header:
+    """The header of a netCDF-3 file whose cells are all there."""
+    size = os.fstat(descriptor).st_size
+    try:
+        with mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as data:
+            header = classic.parse(data)
+    except FormatError as error:
+        raise error.locate(url=url) from None
+    if size < header.size:
+        message = f"the file is cut off: it has {size} bytes, its variables need {header.size}"
+        raise FormatError(message, url=url, remedy="restore the file from a copy")
+    return header
+
+
+def _open_hdf5(path: str) -> Any:
+    module = library.h5py()
+    if module is None:
+        return None
+    try:
+        return module.File(path, "r")
+    except (OSError, RuntimeError, ValueError):
+        return None
+
+
+def _is_still(descriptor: int, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False

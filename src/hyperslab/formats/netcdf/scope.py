@@ -1,0 +1,77 @@
+"""Dimensions and types by the rule of netCDF-4: declared in a group, seen in it and below, the nearest one counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from hyperslab.errors import Invalid
+from hyperslab.model.dims import Dimension
+from hyperslab.model.dtypes import Extension
+
+T = TypeVar("T")
+Place = tuple[str, str]
+"""The path of a group and a name declared in it."""
+
+
+def groups_above(path: str) -> Iterator[str]:
+    """The group ``path`` and those around it, the nearest first."""
+    yield path
+    while path:
+        path = path.rpartition("/")[0]
+        yield path
+
+
+@dataclass
+class Declared(Generic[T]):
+    """What groups declare, in order."""
+
+    items: dict[Place, T] = field(default_factory=dict)
+
+    def find(self, group: str, name: str) -> Place | None:
+        """Where ``name`` is declared, as seen from ``group``."""
+        return next(((above, name) for above in groups_above(group) if (above, name) in self.items), None)
+
+    def of(self, group: str) -> dict[str, T]:
+        """What this group itself declares."""
+        return {name: item for (owner, name), item in self.items.items() if owner == group}
+
+    def forget(self, group: str) -> None:
+        """Forget what this group declares."""
+        self.items = {place: item for place, item in self.items.items() if place[0] != group}
+
+
+class Dimensions(Declared[Dimension]):
+    """The dimensions of a file; unlimited ones grow."""
+
+    def place_of(self, group: str, name: str, size: int) -> tuple[Place, Dimension | None]:
+        """Where an array in ``group`` finds its dimension, and the new one when it brings it along.
+
+        An unlimited one takes a longer array (and grows) or one of length 0 (which is as long as it is). One of another
+        length further out is hidden by a new one; in the same group that is Invalid.
+        """
+        place = self.find(group, name)
+        if place is not None:
+            known = self.items[place]
+            if known.size == size or (known.unlimited and (known.size < size or not size)):
+                return place, None
+            if place[0] == group:
+                raise Invalid(
+                    f"dimension {name!r} has length {known.size} here, not {size}",
+                    remedy="arrays of a netCDF file share their dimensions: give it another name",
+                )
+        return (group, name), Dimension(name, size)
+
+
+class Types(Declared[Extension]):
+    """The named types of a file."""
+
+    def place_of(self, group: str, name: str, kind: Extension) -> tuple[Place, bool]:
+        """Where an array in ``group`` finds its type, and whether it must be made there first."""
+        for above in groups_above(group):
+            if self.items.get((above, name)) == kind:
+                return (above, name), False
+        if (group, name) in self.items:
+            raise Invalid(f"the group has another type named {name!r}", remedy="give the type another name")
+        return (group, name), True

@@ -1,0 +1,280 @@
+"""The Writer of netCDF files: a working copy and what it holds so far; the file is replaced on close."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from hyperslab.chunks.settings import DEFAULTS, Settings
+from hyperslab.chunks.source import ChunkSource
+from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, StorageError, Unsupported
+from hyperslab.formats.netcdf import defining, document, library
+from hyperslab.formats.netcdf.contents import Contents, Spec
+from hyperslab.formats.netcdf.dataset import NetcdfReader
+from hyperslab.formats.netcdf.growing import grow
+from hyperslab.formats.netcdf.scope import Place, groups_above
+from hyperslab.formats.netcdf.source import LibraryChunks
+from hyperslab.formats.netcdf.storage import storage_of
+from hyperslab.formats.netcdf.working import WorkingCopy
+from hyperslab.model.attrs import equal
+from hyperslab.model.dims import Dimension
+from hyperslab.model.refs import Link
+from hyperslab.model.spec import ArraySpec, GroupSpec
+
+
+class NetcdfWriter:
+    """A netCDF file being made (modes ``w``, ``x``) or changed (``r+``); seen by others when it is closed.
+
+    Specs are kept in memory: h5py, which tells char from string, cannot look while the library writes.
+    """
+
+    def __init__(self, path: str, url: str, mode: str, model: str, settings: Settings = DEFAULTS) -> None:
+        self._url = url
+        self._model = model
+        self._settings = settings
+        self._closed = False
+        self._failed = False
+        self._dropped = False
+        self._contents = Contents()
+        if mode == "r+":
+            reader = NetcdfReader(path, url)
+            try:
+                self._model, self._contents = reader.model, Contents.of(reader)
+            finally:
+                reader.close()
+        self._work = WorkingCopy(path, url, mode, self._model, settings)
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    @property
+    def model(self) -> str:
+        """netCDF's name of the data model, such as ``NETCDF4``."""
+        return self._model
+
+    def children(self, path: str) -> list[str]:
+        """Names of the variables and groups right below a group, in the order in which they were made."""
+        if path not in self._contents.below:
+            raise self._missing(path)
+        return list(self._contents.below[path])
+
+    def node(self, path: str) -> Spec:
+        """What lies at ``path``; an array is as long as its unlimited dimensions, which others may have made grow."""
+        spec = self._contents.node(path)
+        if spec is None:
+            raise self._missing(path)
+        return spec
+
+    def _missing(self, path: str) -> NodeNotFound:
+        return NodeNotFound(f"there is no /{path}", url=self._url, node=path)
+
+    def chunks(self, path: str) -> ChunkSource:
+        """The chunks of the array at ``path``, as slices of the working copy."""
+        spec = self.node(path)
+        if not isinstance(spec, ArraySpec):
+            raise Invalid("this is a group", url=self._url, node=path)
+        return LibraryChunks(lambda: self._find(path), spec, self._url, path, lambda: self._changing(path))
+
+    def _find(self, path: str) -> Any:
+        self._check_open()
+        if path not in self._contents.places:
+            raise self._missing(path)
+        return defining.find_cells(self._work, path, self._contents.array(path))
+
+    # -- writing ----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _changing(self, node: str) -> Iterator[None]:
+        """Hold the lock; after a failure of the library nothing will be published."""
+        self._check_open()
+        try:
+            with library.writing(self._url, node):
+                yield
+        except StorageError:
+            self._failed = True
+            raise
+        except HyperslabError as error:
+            raise error.locate(url=self._url, node=node) from error.__cause__
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Invalid("the dataset is closed", url=self._url, remedy="open it again")
+
+    def new_array(self, spec: ArraySpec) -> ArraySpec:
+        """A user's wish with named dimensions and typed attributes; Unsupported names what this file cannot hold."""
+        self._refuse(spec, "")
+        if not document.is_netcdf3(self._model):
+            storage_of(spec, (False,) * len(spec.shape))
+        return spec.evolve(dims=document.regular_dims(spec), attrs=document.regular_attrs(spec, self._model))
+
+    def _refuse(self, spec: Spec, node: str) -> None:
+        problems = document.problems_for(spec, node, self._model)
+        if problems:
+            message = "; ".join(problem.message for problem in problems)
+            raise Unsupported(message, url=self._url, node=node, remedy="convert the values, or use another format")
+
+    def put(self, path: str, spec: Spec | Link) -> None:
+        """Make a node, or change its attributes and the length of its unlimited dimensions.
+
+        Nothing else of a variable can be changed in netCDF: Unsupported.
+        """
+        if isinstance(spec, Link):
+            raise Unsupported("format netcdf has no links", url=self._url, node=path)
+        self._refuse(spec, path)
+        with self._changing(path):
+            known = self._contents.specs.get(path)
+            if known is not None and type(known) is not type(spec):
+                raise Invalid("a group and an array cannot replace one another", remedy="delete the old one first")
+            if known is None and self._dropped:
+                self._rewrite()
+            if isinstance(spec, GroupSpec):
+                self._put_group(path, spec)
+            elif known is None:
+                self._make_array(path, spec)
+            else:
+                self._change_array(path, spec)
+
+    def _put_group(self, path: str, spec: GroupSpec) -> None:
+        self._make_groups(path)
+        for name, kind in spec.types.items():
+            self._place_of_type(path, document.named_type(kind, name))
+        for dim in spec.dims:
+            known = self._contents.dims.items.get((path, dim.name))
+            if known is None:
+                self._make_dimension(path, dim)
+            elif known.size != dim.size and not known.unlimited:
+                raise Invalid(f"dimension {dim.name!r} has length {known.size}, not {dim.size}")
+        self._put_attributes(path, document.regular_attrs(spec, self._model))
+
+    def _make_groups(self, path: str) -> None:
+        for above in reversed(list(groups_above(path))):
+            found = self._contents.specs.get(above)
+            if isinstance(found, ArraySpec):
+                raise Invalid(f"/{above} is an array and holds no other nodes")
+            if found is None:
+                parent, _, name = above.rpartition("/")
+                defining.find_group(self._work.netcdf(), parent).createGroup(name)
+                self._contents.add(above, GroupSpec())
+
+    def _make_dimension(self, group: str, dim: Dimension) -> None:
+        """An unlimited dimension begins with length 0, and one of length 0 can only be unlimited."""
+        unlimited = dim.unlimited or not dim.size
+        made = Dimension(dim.name, 0 if unlimited else dim.size, unlimited)
+        defining.define_dimension(self._work, group, made)
+        self._contents.dims.items[group, dim.name] = made
+
+    def _put_attributes(self, path: str, wanted: dict[str, Any]) -> None:
+        """What is equal at the beginning stays, all after it is written anew: the order becomes the one asked for."""
+        spec = self._contents.specs[path]
+        kept = 0
+        for (old, value), (new, other) in zip(spec.attrs.items(), wanted.items(), strict=False):
+            if old != new or not equal(value, other):
+                break
+            kept += 1
+        defining.remove_attributes(self._work, path, spec, list(spec.attrs)[kept:])
+        defining.set_attributes(self._work, path, spec, dict(list(wanted.items())[kept:]))
+        self._contents.specs[path] = replace(spec, attrs=wanted)
+
+    def _make_array(self, path: str, wish: ArraySpec) -> None:
+        group, _, name = path.rpartition("/")
+        self._make_groups(group)
+        spec = document.regular_spec(wish, name, self._model)
+        places = []
+        for dim, size in zip(spec.dims, spec.shape, strict=True):
+            place, new = self._contents.dims.place_of(group, dim or "", size)
+            if new is not None:
+                self._make_dimension(group, new)
+            places.append(place)
+        kind = self._place_of_type(group, spec.dtype) if document.is_named(spec.dtype) else None
+        unlimited = tuple(self._contents.dims.items[place].unlimited for place in places)
+        storage = None if document.is_netcdf3(self._model) else storage_of(spec, unlimited)
+        itemsize = spec.numpy_dtype.itemsize
+        made = spec.evolve(
+            chunks=(storage and storage.chunks) or document.virtual_chunks(spec.shape, itemsize),
+            codecs=storage.codecs(itemsize) if storage is not None else (),
+            layout={} if storage is not None and storage.chunks is not None else {"contiguous": True},
+        )
+        defining.define_variable(self._work, path, made, tuple(places), kind, storage)
+        done = dict(list(spec.attrs.items())[:1]) if defining.begins_with_fill(spec) else {}
+        self._contents.add(path, made.evolve(attrs=done))
+        self._contents.places[path] = tuple(places)
+        self._put_attributes(path, dict(spec.attrs))
+        grow(self._work, self._contents, path, spec.shape, new=True)
+
+    def _place_of_type(self, group: str, kind: Any) -> Place:
+        place, new = self._contents.types.place_of(group, kind.name, kind)
+        if new:
+            defining.define_type(self._work, group, kind.name, kind)
+            self._contents.types.items[place] = kind
+        return place
+
+    def _change_array(self, path: str, wish: ArraySpec) -> None:
+        known = self._contents.array(path)
+        spec = document.regular_spec(wish, path.rpartition("/")[2], self._model)
+        if spec.numpy_dtype != known.numpy_dtype or spec.dims != known.dims:
+            what = "the type" if spec.dims == known.dims else "the dimensions"
+            raise Unsupported(f"netCDF cannot change {what} of a variable", remedy="delete it and make it anew")
+        self._put_attributes(path, dict(spec.attrs))
+        grow(self._work, self._contents, path, spec.shape, new=False)
+
+    # -- removing and ending ----------------------------------------------------------------------------------------
+
+    def drop(self, path: str) -> None:
+        """Remove a node with all below it; before it is published the file is written anew without it."""
+        self._check_open()
+        if self._contents.node(path) is None:
+            raise self._missing(path)
+        self._contents.remove(path)
+        self._dropped = True
+
+    def _rewrite(self) -> None:
+        """Copy what is left into a new working copy: netCDF itself removes nothing."""
+        work, contents = self._work, self._contents
+        self._work, self._contents, self._dropped = work.renewed(self._model), Contents(), False
+        try:
+            for path in list(contents.specs):
+                spec = contents.node(path)
+                if spec is not None:
+                    self.put(path, spec)
+                if isinstance(spec, ArraySpec):
+                    self._copy_cells(work, path, spec)
+        except BaseException:
+            self._failed = True
+            raise
+        finally:
+            work.discard()
+
+    def _copy_cells(self, work: WorkingCopy, path: str, spec: ArraySpec) -> None:
+        source = LibraryChunks(lambda: defining.find_cells(work, path, spec), spec, self._url, path)
+        target = self.chunks(path)
+        for coords in source.grid:
+            block = source.read(coords)
+            if block is not None:
+                target.write(coords, block)
+
+    def close(self) -> None:
+        """Write what is pending and put the file in its place; closing twice is fine. After a failed write the old
+        file, or nothing, stays: StorageError."""
+        if self._closed:
+            return
+        try:
+            if self._dropped and not self._failed:
+                with self._changing(""):
+                    self._rewrite()
+        except BaseException:
+            self.discard()
+            raise
+        if self._failed:
+            self.discard()
+            raise StorageError("a write failed, so nothing was published", url=self._url, remedy="repeat the changes")
+        self._closed = True
+        self._work.publish()
+
+    def discard(self) -> None:
+        """Close without publishing: the old file, or nothing, stays."""
+        self._closed = True
+        self._work.discard()
+
+
+__all__ = ["NetcdfWriter"]
