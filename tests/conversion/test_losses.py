@@ -64,6 +64,12 @@ def test_a_format_that_holds_everything_loses_nothing() -> None:
     assert held_attrs(spec.attrs, ALL) == dict(spec.attrs)
 
 
+def test_one_byte_of_text_is_char_where_there_is_nothing_else() -> None:
+    features = ALL - {Feature.FIXED_BYTES}
+    assert held_type(np.dtype("S1"), features) == Char()
+    assert list(losses_of("a", _array(np.dtype("S1")), features)) == []
+
+
 def test_attributes() -> None:
     attrs = {"text": "x", "typed": np.float32(1.5), "many": np.array([1, 2], "i2"), "r": ObjectReference("b")}
     features = ALL - {Feature.TYPED_ATTRIBUTES, Feature.REFERENCES}

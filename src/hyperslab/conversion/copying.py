@@ -19,6 +19,7 @@ from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.conversion.boxes import Box, Cut, box_counts, boxes, source_edges
+from hyperslab.conversion.cells import as_type
 from hyperslab.conversion.selecting import Picked
 from hyperslab.model.spec import ArraySpec
 from hyperslab.selection.region import Range, Region
@@ -63,9 +64,14 @@ class ArrayCopy:
         return prod(-(-cut.target.count // count) for cut, count in zip(self.cuts, self.counts, strict=True))
 
     @property
+    def size(self) -> int:
+        """Copied cells."""
+        return prod(self.target_spec.shape)
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the copied cells in the target."""
-        return prod(self.target_spec.shape) * self.target_spec.numpy_dtype.itemsize
+        return self.size * self.target_spec.numpy_dtype.itemsize
 
     @cached_property
     def step_bytes(self) -> int:
@@ -147,11 +153,6 @@ def copy_arrays(copies: Sequence[ArrayCopy], settings: Settings, done: Callable[
             count(values.nbytes, 1)
 
         copy.run(work, settings)
-
-
-def as_type(values: Values, dtype: np.dtype[Any]) -> Values:
-    """The same values as ``dtype``; themselves where they are that already."""
-    return values if values.dtype == dtype else values.astype(dtype)
 
 
 def _whole_region(box: Box) -> Region:

@@ -50,6 +50,9 @@ class Loss:
 _KINDS = {"c": Feature.COMPLEX, "b": Feature.BOOLEAN, "U": Feature.UNICODE, "S": Feature.FIXED_BYTES}
 _KINDS |= {"m": Feature.DATETIME, "M": Feature.DATETIME}
 
+# how a field's bytes are spelled is each format's own affair
+_OWN_IN_FIELDS = frozenset({Feature.FIXED_BYTES, Feature.BIG_ENDIAN})
+
 
 def needs(dtype: DataType) -> Iterator[Feature]:
     """The features that cells of this type ask of a format."""
@@ -78,7 +81,7 @@ def _needs_of_numpy(dtype: np.dtype[Any]) -> Iterator[Feature]:
     elif dtype.names is not None and dtype.fields is not None:
         yield Feature.STRUCTURED
         for name in dtype.names:
-            yield from _needs_of_numpy(dtype.fields[name][0])
+            yield from (need for need in _needs_of_numpy(dtype.fields[name][0]) if need not in _OWN_IN_FIELDS)
     else:
         if dtype.kind in _KINDS:
             yield _KINDS[dtype.kind]
@@ -90,6 +93,8 @@ def _needs_of_numpy(dtype: np.dtype[Any]) -> Iterator[Feature]:
 
 def held_type(dtype: DataType, features: Features) -> DataType | None:
     """The type itself where the features hold it, else one that keeps every value, else None."""
+    if dtype == np.dtype("S1") and Feature.FIXED_BYTES not in features and Feature.CHAR in features:
+        return Char()
     if features.issuperset(needs(dtype)):
         return dtype
     poorer = _poorer(dtype)
@@ -146,7 +151,7 @@ def _array_losses(path: str, spec: ArraySpec, features: Features) -> Iterator[Lo
     if held is None:
         lacking = next(need for need in needs(spec.dtype) if need not in features)
         yield Loss(path, lacking, f"cells of type {describe(spec.dtype)}: the array is left out")
-    elif held != spec.dtype:
+    elif held != spec.dtype and not isinstance(held, Char):
         lacking = next(need for need in needs(spec.dtype) if need not in features)
         yield Loss(path, lacking, f"cells of type {describe(spec.dtype)} become {describe(held)}")
     if not spec.shape and Feature.SCALARS not in features:

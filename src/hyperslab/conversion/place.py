@@ -11,6 +11,8 @@ from urllib.parse import unquote, urlsplit
 
 from hyperslab.errors import AlreadyExists, StorageError
 
+_FEW = 200
+
 
 @contextmanager
 def building(target: str, *, overwrite: bool = False) -> Iterator[str]:
@@ -25,6 +27,7 @@ def building(target: str, *, overwrite: bool = False) -> Iterator[str]:
     try:
         os.makedirs(os.path.dirname(target), exist_ok=True)
         yield temporary
+        make_durable(temporary)
         _refuse_taken(target, overwrite)
         _put_in_place(temporary, target)
     except OSError as error:
@@ -59,6 +62,23 @@ def remove(path: str) -> None:
         shutil.rmtree(path)
     elif os.path.lexists(path):
         os.unlink(path)
+
+
+def make_durable(path: str) -> None:
+    """Have the medium keep a file, or a folder with all below it: file by file where they are few, else all at once."""
+    files = [path]
+    if os.path.isdir(path):
+        for folder, _, names in os.walk(path):
+            files += [folder, *(os.path.join(folder, name) for name in names)]
+            if len(files) > _FEW:
+                os.sync()
+                return
+    for name in files:
+        handle = os.open(name, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def _refuse_taken(target: str, overwrite: bool) -> None:

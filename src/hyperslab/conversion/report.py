@@ -33,7 +33,7 @@ class ConversionReport:
     links: int
     chunks: int
     nbytes: int
-    seconds: float
+    seconds: float = 0.0
     losses: tuple[Loss, ...] = ()
     verified: Verification | None = None
 

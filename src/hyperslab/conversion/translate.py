@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.chunks.auto import auto_chunks, auto_shards
+from hyperslab.chunks.auto import CHUNK_BYTES, auto_chunks, auto_shards
 from hyperslab.codecs.default import parse_codec
 from hyperslab.conversion.losses import Features, held_attrs, held_type
 from hyperslab.conversion.selecting import Picked
@@ -105,7 +105,7 @@ def _cut(spec: ArraySpec, picked: Picked, cutting: Cutting, *, varying: bool) ->
     else:
         kept = tuple(_plain(given)[axis] for axis in picked.kept)
         kept = tuple(max(1, min(cut, length or cut)) for cut, length in zip(kept, shape, strict=True))
-    if cutting.chunks == "auto" or not _suits(kept, shape, itemsize, fixed=is_fixed(spec.dtype)):
+    if cutting.chunks == "auto" or not _suits(kept, shape, itemsize, fixed=is_fixed(spec.dtype), bare=not spec.codecs):
         kept = auto
     if isinstance(cutting.chunks, Mapping):
         kept = _asked(cutting.chunks, dims, shape, _plain(kept))
@@ -118,13 +118,18 @@ def _cut(spec: ArraySpec, picked: Picked, cutting: Cutting, *, varying: bool) ->
     return inner, auto_shards(shape, inner, itemsize)
 
 
-def _suits(chunks: Chunks, shape: tuple[int, ...], itemsize: int, *, fixed: bool) -> bool:
-    """Whether the source's chunks serve the target: neither many tiny ones nor any that are huge."""
+def _suits(chunks: Chunks, shape: tuple[int, ...], itemsize: int, *, fixed: bool, bare: bool) -> bool:
+    """Whether the source's chunks serve the target: neither many tiny ones nor any that are huge.
+
+    Cells without codecs (``bare``) often lie in one piece and are no chunks at all: those are cut anew above 4 MiB.
+    """
     sizes = _plain(chunks)
     nbytes = max(itemsize, 1) * prod(sizes)
     count = prod(-(-length // size) for length, size in zip(shape, sizes, strict=True))
     if not fixed:
         return True
+    if bare and nbytes > CHUNK_BYTES:
+        return False
     return nbytes <= _LARGE and (nbytes >= _SMALL or count <= 1)
 
 

@@ -1,0 +1,72 @@
+"""The same cells as another type, and whether two types or two arrays are the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hyperslab.model.dtypes import DataType, Enum, Extension, numpy_dtype
+
+Values = np.ndarray[Any, Any]
+
+
+def as_type(values: Values, dtype: np.dtype[Any]) -> Values:
+    """The same values as ``dtype``; themselves where they are that already. Fields are taken one by one."""
+    if values.dtype == dtype:
+        return values
+    if values.dtype.names is None or dtype.names is None:
+        return values.astype(dtype)
+    out = np.empty(values.shape, dtype)
+    _fill_fields(out, values)
+    return out
+
+
+def _fill_fields(out: Values, values: Values) -> None:
+    for name in out.dtype.names or ():
+        source, target = values[name], out[name]
+        if target.dtype.names is not None:
+            _fill_fields(target, source)
+        elif target.ndim == source.ndim + 1 and source.dtype.kind == "S":
+            target[...] = np.ascontiguousarray(source).view("S1").reshape(target.shape)
+        elif source.ndim == target.ndim + 1 and target.dtype.kind == "S":
+            target[...] = np.ascontiguousarray(source).view(target.dtype).reshape(target.shape)
+        else:
+            target[...] = source
+
+
+def same_type(expected: DataType, found: DataType) -> bool:
+    """Whether cells of one type mean what cells of the other do; a type that had no name may have got one."""
+    if isinstance(expected, Extension) and type(expected) is not type(found):
+        return False
+    if isinstance(expected, Enum) and isinstance(found, Enum) and expected.members != found.members:
+        return False
+    return bool(_layout(numpy_dtype(expected)) == _layout(numpy_dtype(found)))
+
+
+def _layout(dtype: np.dtype[Any]) -> Any:
+    """A type without what formats spell differently: n bytes of text or n chars, the byte order within fields."""
+    if dtype.subdtype is not None:
+        base, shape = dtype.subdtype
+        return ("S", shape[0]) if base == np.dtype("S1") and len(shape) == 1 else (_layout(base), shape)
+    if dtype.fields is not None and dtype.names is not None:
+        fields = dtype.fields
+        return tuple((name, _layout(fields[name][0].newbyteorder("="))) for name in dtype.names)
+    return ("S", dtype.itemsize) if dtype.kind == "S" else dtype.str
+
+
+def same_cells(a: Values, b: Values) -> bool:
+    """Whether two arrays hold the same bits (NaN payloads and signed zeros included); text and objects by value."""
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    if a.dtype == object:
+        return all(_same_object(x, y) for x, y in zip(a.flat, b.flat, strict=True))
+    if a.dtype.kind == "T":
+        return bool(np.array_equal(a, b))
+    return np.ascontiguousarray(a).tobytes() == np.ascontiguousarray(b).tobytes()
+
+
+def _same_object(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return same_cells(a, b)
+    return bool(type(a) is type(b) and a == b)
