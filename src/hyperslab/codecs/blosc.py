@@ -8,7 +8,9 @@ All of it is checked before the C library sees the chunk.
 from __future__ import annotations
 
 from ctypes import c_char_p, c_int, c_size_t, c_void_p
+from functools import cache
 from struct import Struct
+from typing import NoReturn
 
 import numpy as np
 
@@ -69,20 +71,17 @@ class Blosc:
         """The bytes of a chunk; CorruptChunk when its header does not fit."""
         found = check_header(data, size, ceiling(size, self._room, len(data)))
         out = np.empty(found, np.uint8).data
-        if found:
-            self._into(data, out)
+        self.decode_into(data, out)
         return out
 
     def decode_into(self, data: Buffer, out: memoryview) -> None:
         """Decode exactly ``len(out)`` bytes into ``out``."""
-        check_header(data, len(out), len(out))
-        if len(out):
-            self._into(data, out)
-
-    def _into(self, data: Buffer, out: memoryview) -> None:
-        got = self._decompress(address(data), address(out), len(out), 1)
-        if got != len(out):
-            raise damaged("blosc", f"error {got} of the Blosc library", len(out))
+        size = len(out)
+        check_header(data, size, size)
+        if size:
+            got = self._decompress(address(data), address(out), size, 1)
+            if got != size:
+                raise damaged("blosc", f"error {got} of the Blosc library", size)
 
 
 _COMPRESS = (c_int, c_int, c_size_t, c_size_t, c_void_p, c_void_p, c_size_t, c_char_p, c_size_t, c_int)
@@ -105,26 +104,30 @@ def check_header(data: Buffer, size: int | None, limit: int) -> int:
         if cbytes != nbytes + 16:
             raise CorruptChunk("blosc: a stored chunk has a wrong size", expected=nbytes + 16, found=cbytes)
     elif nbytes:
-        _check_blocks(data, flags >> 5, -(-nbytes // blocksize))
+        blocks = -(-nbytes // blocksize)
+        first, last = 16 + 4 * blocks, stored - 4
+        if flags >> 5 not in _readable() or first > last:
+            _refuse(flags >> 5, first, stored)
+        offsets = np.frombuffer(data, "<u4", blocks, 16)
+        if np.minimum.reduce(offsets) < first or np.maximum.reduce(offsets) > last:
+            found = offsets[(offsets < first) | (offsets > last)][0]
+            raise CorruptChunk("blosc: a block lies outside the chunk", expected=f"{first} to {last}", found=int(found))
     return int(nbytes)
 
 
-def _check_blocks(data: Buffer, code: int, blocks: int) -> None:
-    """Every block starts behind the table of offsets and before the end."""
-    first, last = 16 + 4 * blocks, len(data) - 4
+def _refuse(code: int, first: int, stored: int) -> NoReturn:
     if code >= len(FORMATS):
         raise CorruptChunk("blosc: unknown compressor", expected=", ".join(FORMATS), found=f"number {code}")
-    if FORMATS[code] not in _available():
-        raise Unsupported(
-            f"blosc: this build of numcodecs has no {FORMATS[code]}", remedy="one of " + ", ".join(_available())
-        )
-    if first > last:
-        raise CorruptChunk("blosc: no room for the offsets of the blocks", expected=first + 4, found=len(data))
-    offsets = np.frombuffer(data, "<u4", blocks, 16)
-    if int(offsets.min()) < first or int(offsets.max()) > last:
-        raise CorruptChunk(
-            "blosc: a block lies outside the chunk", expected=f"{first} to {last}", found=offsets.tolist()[:8]
-        )
+    if code not in _readable():
+        remedy = f"this build of numcodecs reads {', '.join(_available())}"
+        raise Unsupported(f"blosc: no decoder for {FORMATS[code]}", remedy=remedy)
+    raise CorruptChunk("blosc: no room for the offsets of the blocks", expected=f"{first + 4} bytes", found=stored)
+
+
+@cache
+def _readable() -> frozenset[int]:
+    """The numbers in headers of the compressors that this build has."""
+    return frozenset(code for code, name in enumerate(FORMATS) if name in _available())
 
 
 def _available() -> tuple[str, ...]:

@@ -61,7 +61,8 @@ class Bytes:
         """The cells, into ``out``."""
         check_size("bytes", data, self._size)
         flat_bytes(out)[:] = data
-        reverse(out, self._places)
+        if self._places:
+            reverse(out, self._places)
 
     def settle(self, out: Values) -> None:
         """Turn stored bytes that were decoded straight into ``out`` into cells, in place."""

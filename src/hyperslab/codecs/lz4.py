@@ -43,27 +43,21 @@ class Lz4:
 
     def decode(self, data: Buffer, size: int | None) -> Buffer:
         """The content; CorruptChunk when it is not ``size`` bytes."""
-        found = self._size(data, size)
-        out = np.empty(found, np.uint8).data
-        self._into(data, out)
+        found = int.from_bytes(data[:4], "little")
+        limit = min(ceiling(size, self._room, len(data)), _MAX)
+        if found > limit:
+            wrong_size("lz4", limit, found)
+        out = np.empty(found if size is None else size, np.uint8).data
+        self.decode_into(data, out)
         return out
 
     def decode_into(self, data: Buffer, out: memoryview) -> None:
         """Decode exactly ``len(out)`` bytes into ``out``."""
-        self._size(data, len(out))
-        self._into(data, out)
-
-    def _size(self, data: Buffer, size: int | None) -> int:
+        size = len(out)
         if len(data) < 5:
             raise CorruptChunk("lz4: the chunk is too short", expected="5 bytes or more", found=len(data))
-        found = int.from_bytes(data[:4], "little")
-        limit = min(ceiling(size, self._room, len(data)), _MAX)
-        if found > limit or (size is not None and found != size):
-            wrong_size("lz4", limit if size is None else size, found)
-        return found
-
-    def _into(self, data: Buffer, out: memoryview) -> None:
-        size = len(out)
+        if (found := int.from_bytes(data[:4], "little")) != size:
+            wrong_size("lz4", size, found)
         got = self._decompress(address(data) + 4, address(out), len(data) - 4, size)
         if got != size:
             raise damaged("lz4", f"error {got} of the LZ4 library" if got < 0 else f"{got} bytes", size)

@@ -41,8 +41,8 @@ def reverse(array: Values, places: list[tuple[int, int]]) -> None:
     """Reverse the bytes of the numbers at these places of each cell, in place; ``array`` is C-contiguous."""
     if not places or array.size == 0:
         return
-    offset, width = places[0]
-    if len(places) * width == array.itemsize and all(size == width for _, size in places) and width in (2, 4, 8):
+    width = places[0][1]
+    if width in (2, 4, 8) and len(places) * width == array.itemsize and {size for _, size in places} == {width}:
         array.reshape(-1).view(f"u{width}").byteswap(inplace=True)
         return
     cells = array.reshape(-1).view(np.uint8).reshape(array.size, array.itemsize)

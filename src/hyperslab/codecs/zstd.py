@@ -15,6 +15,7 @@ from hyperslab.errors import CorruptChunk
 _UNKNOWN = 2**64 - 1
 _NO_FRAME = 2**64 - 2
 _TOO_SMALL = -70
+_START = 1 << 16
 _LEVEL, _CHECKSUM = 100, 201
 
 
@@ -53,53 +54,49 @@ class Zstd:
 
     def decode(self, data: Buffer, size: int | None) -> Buffer:
         """The content of all frames; CorruptChunk when it is not ``size`` bytes."""
-        limit = ceiling(size, self._room, len(data))
-        declared = self._content_size(data, limit, size)
         if size is not None:
+            self._check(data, self._declared(address(data), len(data)), size)
             out = np.empty(size, np.uint8).data
-            self._exactly(data, out)
+            self.decode_into(data, out)
             return out
-        capacity = min(limit, max(65536, 4 * len(data))) if declared is None else declared
+        return self._decode_unknown(data, ceiling(None, self._room, len(data)))
+
+    def decode_into(self, data: Buffer, out: memoryview) -> None:
+        """Decode exactly ``len(out)`` bytes into ``out``."""
+        source, stored, size = address(data), len(data), len(out)
+        declared = self._declared(source, stored)
+        if declared != size:
+            self._check(data, declared, size)
+        got = self._decompress(address(out), size, source, stored)
+        if got < size:
+            wrong_size("zstd", size, got)
+        if got != size:
+            raise damaged("zstd", _reason(got), size)
+
+    def _decode_unknown(self, data: Buffer, limit: int) -> Buffer:
+        """At most ``limit`` bytes: what the frame declares, or as many as it takes."""
+        declared = self._declared(address(data), len(data))
+        self._check(data, declared, limit)
+        capacity = min(limit, max(_START, 4 * len(data))) if declared == _UNKNOWN else declared
         while True:
             out = np.empty(capacity, np.uint8).data
             got = self._decompress(address(out), capacity, address(data), len(data))
             if got <= capacity:
                 return out[:got]
-            if _code(got) != _TOO_SMALL or capacity == limit:
+            if got - 2**64 != _TOO_SMALL or capacity == limit:
                 raise damaged("zstd", _reason(got))
-            capacity = min(limit, 4 * capacity)
+            capacity = min(limit, 4 * max(capacity, _START))
 
-    def decode_into(self, data: Buffer, out: memoryview) -> None:
-        """Decode exactly ``len(out)`` bytes into ``out``."""
-        size = len(out)
-        self._content_size(data, size, size)
-        self._exactly(data, out)
-
-    def _content_size(self, data: Buffer, limit: int, size: int | None) -> int | None:
-        """What the first frame declares, None when it does not; more than ``limit`` is refused."""
-        declared: int = self._declared(address(data), len(data))
-        if declared == _UNKNOWN:
-            return None
+    @staticmethod
+    def _check(data: Buffer, declared: int, limit: int) -> None:
+        """Refuse what is no frame, and a first frame that declares more than ``limit``; others may follow it."""
         if declared == _NO_FRAME:
             raise CorruptChunk("zstd: the chunk is damaged", expected="a frame", found=bytes(data[:8]))
-        if declared > limit:
-            wrong_size("zstd", limit if size is None else size, declared)
-        return declared
-
-    def _exactly(self, data: Buffer, out: memoryview) -> None:
-        size = len(out)
-        got = self._decompress(address(out), size, address(data), len(data))
-        if got != size:
-            if got < size:
-                wrong_size("zstd", size, got)
-            raise damaged("zstd", _reason(got), size)
+        if declared != _UNKNOWN and declared > limit:
+            wrong_size("zstd", limit, declared)
 
 
 _BUFFERS = (c_void_p, c_size_t, c_void_p, c_size_t)
-
-
-def _code(result: int) -> int:
-    return result - 2**64
 
 
 def _reason(result: int) -> str:
