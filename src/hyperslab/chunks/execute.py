@@ -58,6 +58,7 @@ class _BatchReader:
         self.fetch = getattr(source, "fetch", None)  # getattr: isinstance of a Protocol costs dozens of calls
         into: Any = source if hasattr(source, "read_into") else _Copying(source)
         self.into: ReadsInto = into
+        self.part = getattr(source, "read_part", None) if plan.basic and plan.groups else None
         self.plan = plan
         self.out = out
         self.fill = fill
@@ -83,6 +84,11 @@ class _BatchReader:
                     continue
             elif self.stamp is not None:
                 out[target] = self._ordered(self._through_cache(self.stamp, into, coords, shape))[within]
+                continue
+            if self.part is not None:
+                view = out[target]
+                if not self.part(coords, within, view):
+                    view[...] = fill
                 continue
             if scratch is None or scratch.shape != shape:
                 scratch = np.empty(shape, out.dtype)

@@ -44,6 +44,13 @@ class ReadsInto(Protocol):
 
 
 @runtime_checkable
+class ReadsPart(Protocol):
+    def read_part(self, coords: Coords, within: tuple[slice, ...], out: Block) -> bool:
+        """Read only the cells ``within`` (forward slices) into ``out`` (any strides); False when never written."""
+        ...
+
+
+@runtime_checkable
 class ReadsMany(Protocol):
     def fetch(self, coords: Sequence[Coords]) -> ReadsInto:
         """Get what is stored of these chunks by few requests (one query, coalesced ranges); the result decodes them.

@@ -9,30 +9,12 @@ from typing import Any
 import numpy as np
 
 from hyperslab.chunks.grid import Coords, Grid
-from hyperslab.chunks.settings import Settings
-from hyperslab.chunks.source import Block, ChunkSource
+from hyperslab.chunks.source import Block
 from hyperslab.codecs.base import Cells
 from hyperslab.codecs.chain import Chain, build_chain
-from hyperslab.errors import HyperslabError, Unsupported
-from hyperslab.formats.keys import ChunkKeys, KeyOf, fill_bytes, is_all
-from hyperslab.formats.sharded import ShardedChunks
+from hyperslab.errors import HyperslabError
+from hyperslab.formats.keys import ChunkKeys, fill_bytes, is_all
 from hyperslab.model.spec import ArraySpec
-from hyperslab.stores.base import Store
-
-
-def open_chunks(store: Store, folder: str, key_of: KeyOf, spec: ArraySpec, settings: Settings) -> ChunkSource:
-    """The chunks of the array whose keys are ``folder/`` + ``key_of(coords)``; Unsupported when they cannot be decoded.
-
-    An array whose only codec is ``sharding_indexed`` is cut into the inner chunks; other shards are decoded whole.
-    """
-    if spec.problem is not None:
-        raise Unsupported(spec.problem)
-    keys = ChunkKeys(store, folder, key_of, settings)
-    codecs = spec.codecs
-    grid = Grid.of(spec.shape, spec.chunks)
-    if len(codecs) == 1 and codecs[0].name == "sharding_indexed":
-        return ShardedChunks(keys, spec, grid, codecs[0].config)
-    return KeyedChunks(keys, spec, grid)
 
 
 class KeyedChunks:
@@ -51,6 +33,11 @@ class KeyedChunks:
     def grid(self) -> Grid:
         """How the array is cut."""
         return self._grid
+
+    @property
+    def direct(self) -> bool:
+        """Whether every stored chunk is its bare cells."""
+        return self._chain is not None and self._chain.direct
 
     def _chain_for(self, shape: tuple[int, ...]) -> Chain:
         if shape not in self._chains:

@@ -18,7 +18,7 @@ from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.source import Block
 from hyperslab.codecs.base import Cells
-from hyperslab.codecs.chain import Chain, build_chain
+from hyperslab.codecs.chain import Chain, as_codecs, build_chain
 from hyperslab.codecs.shard_index import MISSING, Entries, ShardIndex
 from hyperslab.errors import Conflict, FormatError, HyperslabError
 from hyperslab.formats.coalesce import fetch_coalesced
@@ -64,9 +64,9 @@ class ShardedChunks:
         self._spec = spec
         self._grid = Grid.of(spec.shape, inner, outer)
         self._zero = fill_bytes(spec.fill_cell())
-        self._chain = build_chain(config["codecs"], Cells(spec.dtype, inner, spec.fill_value))
+        self._chain = build_chain(as_codecs(config["codecs"]), Cells(spec.dtype, inner, spec.fill_value))
         counts = tuple(a // b for a, b in zip(shard, inner, strict=True))
-        self._index = ShardIndex.of(counts, config["index_codecs"], config.get("index_location", "end"))
+        self._index = ShardIndex.of(counts, as_codecs(config["index_codecs"]), config.get("index_location", "end"))
         self._counts = np.array(counts, np.int64)
         self._entries: dict[str, tuple[Any, Entries]] = {}
 

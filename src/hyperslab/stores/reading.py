@@ -22,6 +22,8 @@ class FolderReader:
     def __init__(self, root: str | os.PathLike[str], *, read_only: bool = False) -> None:
         self._url = os.path.abspath(os.fspath(root))
         self._read_only = read_only
+        if "\0" in self._url:
+            raise Invalid(f"{self._url!r} is no path")
         if os.path.isdir(self._url):
             pass
         elif os.path.lexists(self._url):
