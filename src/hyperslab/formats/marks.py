@@ -9,7 +9,7 @@ make no sense are ignored.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import (
     Char,
     Compound,
+    DataType,
     Enum,
     Extension,
     ObjectRef,
@@ -31,6 +32,7 @@ from hyperslab.model.dtypes import (
     VlenBytes,
     VlenString,
     describe,
+    numpy_dtype,
 )
 
 MARK = "_hyperslab"
@@ -159,3 +161,42 @@ def _read_type(said: Any) -> Extension | None:
             return Compound(compound, name) if compound.names is not None else None
         case _:
             return None
+
+
+def marked_type(stored: DataType, said: Extension | None) -> DataType:
+    """The type that a mark makes of the stored cells; the stored type itself where the two do not fit."""
+    if isinstance(stored, VlenArray):
+        return said if isinstance(said, VlenArray) and said.base == stored.base else stored
+    if isinstance(stored, VlenBytes):
+        return said if isinstance(said, VlenArray) else stored
+    if not isinstance(stored, np.dtype):
+        return stored
+    match said:
+        case Char() if stored == np.dtype("S1"):
+            return said
+        case Enum(base=base) if base == stored.newbyteorder("="):
+            return replace(said, base=stored)
+        case Opaque(size=size) if stored.kind == "V" and stored.names is None and stored.itemsize == size:
+            return said
+        case Compound(base=base) if base == stored.newbyteorder("="):
+            return replace(said, base=stored)
+        case _:
+            return stored
+
+
+def needs_mark(dtype: DataType) -> Extension | None:
+    """The type itself where plain cells do not tell it."""
+    if isinstance(dtype, VlenArray):
+        return dtype if dtype.name else None
+    return dtype if isinstance(dtype, Char | Enum | Opaque | Compound) else None
+
+
+def plain_type(dtype: DataType) -> DataType:
+    """The type that the stored cells have without their mark."""
+    match dtype:
+        case VlenArray(base=base):
+            return VlenArray(base)
+        case Char() | Enum() | Opaque() | Compound():
+            return numpy_dtype(dtype)
+        case _:
+            return dtype

@@ -1,0 +1,56 @@
+"""Which codec does what: cells to cells, cells to bytes, or bytes to bytes; how a wish becomes a whole chain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from hyperslab.codecs.chain import MAKERS
+from hyperslab.codecs.registry import REFUSED
+from hyperslab.model.dtypes import DataType, VlenArray, VlenBytes, VlenString
+from hyperslab.model.spec import Codec
+
+ARRAY = frozenset(
+    "transpose delta fixedscaleoffset quantize bitround astype categorize cast_value scale_offset "
+    "numcodecs.packbits".split()
+)
+SERIAL = frozenset(
+    "bytes vlen-utf8 vlen-bytes vlen-array json2 msgpack2 pcodec zfpy packbits sharding_indexed".split()
+)
+BYTES = frozenset(
+    "gzip zlib bz2 lzma zstd lz4 blosc shuffle crc32 crc32c adler32 fletcher32 jenkins_lookup3 base64".split()
+)
+COMPRESSORS = frozenset("gzip zlib bz2 lzma zstd lz4 blosc".split())
+
+
+def unknown(codecs: Iterable[Codec]) -> list[str]:
+    """Why each codec that cannot be decoded cannot, also those within shards."""
+    reasons = []
+    for codec in codecs:
+        if codec.name in REFUSED:
+            reasons.append(f"codec {codec.name!r} is not decoded: {REFUSED[codec.name]}")
+        elif codec.name not in MAKERS:
+            reasons.append(f"codec {codec.name!r} is not known")
+        elif codec.name == "sharding_indexed":
+            reasons += unknown(codec.config["codecs"]) + unknown(codec.config["index_codecs"])
+    return reasons
+
+
+def serial_codec(dtype: DataType) -> Codec:
+    """The codec that makes bytes of such cells when nobody chose one."""
+    match dtype:
+        case VlenString():
+            return Codec("vlen-utf8")
+        case VlenBytes():
+            return Codec("vlen-bytes")
+        case VlenArray(base=base):
+            return Codec("vlen-array", {"dtype": base.newbyteorder("<").str})
+        case _:
+            return Codec("bytes")
+
+
+def with_serial(codecs: Sequence[Codec], serial: Codec) -> tuple[Codec, ...]:
+    """The chain with ``serial`` between the codecs on cells and those on bytes, unless it has such a step."""
+    if any(codec.name in SERIAL for codec in codecs):
+        return tuple(codecs)
+    at = next((i for i, codec in enumerate(codecs) if codec.name not in ARRAY), len(codecs))
+    return (*codecs[:at], serial, *codecs[at:])

@@ -1,0 +1,233 @@
+"""Reading a dataset of JSON documents and chunks under the keys of a store (Zarr v2 and v3).
+
+Opening reads the root's document alone. A node is looked up in consolidated metadata first, and directly when it is not
+there; a path without a document but with nodes below it is a group.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from hyperslab.chunks.settings import Settings
+from hyperslab.chunks.source import ChunkSource
+from hyperslab.errors import FormatError, HyperslabError, NodeNotFound
+from hyperslab.formats.documents import read_document
+from hyperslab.formats.sources import open_chunks
+from hyperslab.formats.spelling import Copy, Docs, Spelling
+from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.stores.base import List, Store
+
+_MOST_FOLDERS = 1000
+
+
+def key(path: str, name: str) -> str:
+    """The key of something right below a node."""
+    return f"{path}/{name}" if path else name
+
+
+class KeyedReader:
+    """A dataset open for reading. ``remembered`` holds values by key that were read before, None for missing ones."""
+
+    def __init__(
+        self,
+        store: Store,
+        spelling: Spelling,
+        settings: Settings,
+        remembered: Mapping[str, bytes | None] | None = None,
+    ) -> None:
+        self._store = store
+        self._spelling = spelling
+        self._settings = settings
+        self._remembered = dict(remembered or {})
+        self._specs: dict[str, GroupSpec | ArraySpec] = {}
+        self._copies: dict[str, Copy] = {}
+        self._ahead: dict[str, Docs | None] = {}
+        self._looked_for_copy = False
+        self._direct: set[str] = set()
+        self._copied: set[str] = set()
+        self._mutex = threading.RLock()
+
+    @property
+    def store(self) -> Store:
+        """The store that the dataset lies in."""
+        return self._store
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self._store.close()
+
+    def refresh(self, path: str) -> None:
+        """Forget what is remembered of a node; it is read from its own documents from now on."""
+        with self._mutex:
+            self._specs.pop(path, None)
+            self._ahead.pop(path, None)
+            self._remembered.clear()
+            self._direct.add(path)
+
+    # -- documents --------------------------------------------------------------------------------------------------
+
+    def node(self, path: str) -> GroupSpec | ArraySpec:
+        """What lies at ``path``; NodeNotFound, or FormatError with every problem of its documents."""
+        spec = self._specs.get(path)
+        if spec is None:
+            docs = self._docs(path)
+            spec = self._implicit(path) if docs is None else self._parse(path, docs)
+            self._specs[path] = spec
+        return spec
+
+    def _parse(self, path: str, docs: Docs) -> GroupSpec | ArraySpec:
+        try:
+            return self._spelling.parse(docs, path)
+        except HyperslabError as error:
+            raise error.locate(url=self._store.url, node=path) from error.__cause__
+
+    def _docs(self, path: str) -> Docs | None:
+        """The documents of a node, from a copy where one has it."""
+        if path not in self._direct:
+            self._look_for_copy()
+            copied = self._from_copy(path)
+            if copied is not None:
+                self._copied.add(path)
+                return copied
+            if path in self._ahead:
+                return self._ahead.pop(path)
+        self._copied.discard(path)
+        return self._stored_docs(path)
+
+    def _stored_docs(self, path: str) -> Docs | None:
+        """The documents of a node as they are stored; a copy that is met on the way is remembered."""
+        for name in self._spelling.nodes:
+            doc = self._stored(path, name)
+            if doc is None:
+                continue
+            docs = {name: doc}
+            for extra in self._spelling.extras:
+                if (more := self._stored(path, extra)) is not None:
+                    docs[extra] = more
+            if name == self._spelling.copy_name and path not in self._copies:
+                self._remember_copy(path, doc)
+            return docs
+        return None
+
+    def _stored(self, path: str, name: str) -> dict[str, Any] | None:
+        place = key(path, name)
+        data = self._remembered.pop(place) if place in self._remembered else self._store.get(place)
+        if data is None:
+            return None
+        try:
+            return read_document(data, place)
+        except FormatError as error:
+            raise error.locate(url=self._store.url, node=path) from None
+
+    # -- consolidated metadata --------------------------------------------------------------------------------------
+
+    def _look_for_copy(self) -> None:
+        """Read the root's copy once; a damaged one is no reason to read nothing."""
+        if self._looked_for_copy:
+            return
+        self._looked_for_copy = True
+        name = self._spelling.copy_name
+        try:
+            if name in self._spelling.nodes:
+                self._ahead[""] = self._stored_docs("")
+            elif (doc := self._stored("", name)) is not None:
+                self._remember_copy("", doc)
+        except FormatError:
+            return
+
+    def _remember_copy(self, holder: str, doc: Mapping[str, Any]) -> None:
+        copy = self._spelling.read_copy(doc)
+        if copy is not None:
+            self._copies[holder] = copy
+
+    def _copies_over(self, path: str) -> Iterator[tuple[str, Copy]]:
+        """The copies that may speak of a node, the nearest first, each with the node's path relative to it."""
+        for holder in sorted(self._copies, key=len, reverse=True):
+            if not holder or path == holder or path.startswith(f"{holder}/"):
+                yield path[len(holder) :].lstrip("/"), self._copies[holder]
+
+    def _from_copy(self, path: str) -> Docs | None:
+        return next((copy[inner] for inner, copy in self._copies_over(path) if inner in copy), None)
+
+    def _names_in_copy(self, path: str) -> list[str] | None:
+        """Names below ``path``, relative to it, as the nearest copy that knows the group has them; None without one."""
+        if path in self._direct:
+            return None
+        for inner, copy in self._copies_over(path):
+            below = [name[len(inner) :].lstrip("/") for name in copy if _is_below(name, inner)]
+            if below or not inner or inner in copy:
+                return below
+        return None
+
+    # -- the tree ---------------------------------------------------------------------------------------------------
+
+    def children(self, path: str) -> Iterable[str]:
+        """Names of the nodes right below a group: in the order of consolidated metadata, else sorted."""
+        if isinstance(self.node(path), ArraySpec):
+            return []
+        copied = self._names_in_copy(path)
+        if copied is not None:
+            return list(dict.fromkeys(name.partition("/")[0] for name in copied))
+        return [name for name in self._store.list_dir(path)[1] if self._is_node(key(path, name))]
+
+    def _is_node(self, path: str) -> bool:
+        try:
+            self.node(path)
+        except NodeNotFound:
+            return False
+        except FormatError:
+            return True
+        return True
+
+    def _implicit(self, path: str) -> GroupSpec:
+        """A group that has no document of its own: something below it has."""
+        if self._names_in_copy(path) or holds_nodes(self._store, path, self._spelling.nodes):
+            return GroupSpec()
+        raise NodeNotFound("there is no such group or array", url=self._store.url, node=path)
+
+    # -- chunks -----------------------------------------------------------------------------------------------------
+
+    def chunks(self, path: str) -> ChunkSource:
+        """The chunks of an array. What is known from a copy alone is looked up now: NodeNotFound when it is gone."""
+        spec = self.node(path)
+        if path in self._copied:
+            docs = self._stored_docs(path)
+            if docs is None:
+                self._specs.pop(path, None)
+                self._direct.add(path)
+                raise NodeNotFound(
+                    "the array is gone; only consolidated metadata speaks of it", url=self._store.url, node=path
+                )
+            self._copied.discard(path)
+            spec = self._specs[path] = self._parse(path, docs)
+        if not isinstance(spec, ArraySpec):
+            raise NodeNotFound("this is a group, not an array", url=self._store.url, node=path)
+        return self.chunks_as(path, spec)
+
+    def chunks_as(self, path: str, spec: ArraySpec) -> ChunkSource:
+        """The chunks as they are under ``spec``, whatever the documents say."""
+        try:
+            return open_chunks(self._store, path, self._spelling.key_of(spec), spec, self._settings)
+        except HyperslabError as error:
+            raise error.locate(url=self._store.url, node=path) from error.__cause__
+
+
+def _is_below(name: str, group: str) -> bool:
+    return name != group and (not group or name.startswith(f"{group}/"))
+
+
+def holds_nodes(store: List, path: str, documents: Iterable[str]) -> bool:
+    """Whether a folder that is no node has one below; gives up after so many folders that it must be something else."""
+    wanted = set(documents)
+    folders = [path]
+    for _ in range(_MOST_FOLDERS):
+        if not folders:
+            return False
+        folder = folders.pop()
+        names, inner = store.list_dir(folder)
+        if folder != path and not wanted.isdisjoint(names):
+            return True
+        folders += [key(folder, name) for name in reversed(inner)]
+    return False

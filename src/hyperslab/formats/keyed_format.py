@@ -1,0 +1,53 @@
+"""Opening and making datasets of documents and chunks under keys, one way for all Zarr-like formats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hyperslab.chunks.settings import DEFAULTS, Settings
+from hyperslab.errors import AlreadyExists, FormatError, Invalid, NodeNotFound
+from hyperslab.formats.base import Mode
+from hyperslab.formats.keyed_dataset import KeyedReader
+from hyperslab.formats.keyed_writer import KeyedWriter
+from hyperslab.formats.spelling import Spelling
+from hyperslab.model.spec import GroupSpec
+from hyperslab.stores.location import Location
+
+
+def open_keyed(
+    spelling: Spelling,
+    where: Location,
+    mode: Mode,
+    *,
+    settings: Settings = DEFAULTS,
+    consolidated: bool = False,
+    remembered: Mapping[str, bytes | None] | None = None,
+) -> KeyedReader:
+    """A reader (mode ``r``) or writer of the dataset at ``where``; ``w``, ``x`` and ``a`` make it.
+
+    ``consolidated``: write consolidated metadata even where there is none. ``remembered``: what a probe has read.
+    """
+    if mode == "r":
+        return _opened(KeyedReader(where.store(read_only=True), spelling, settings, remembered), spelling)
+    if mode not in ("r+", "a", "w", "x"):
+        raise Invalid(f"mode {mode!r}", remedy="a mode is one of r, r+, a, w, x")
+    store = where.store(read_only=False, create=mode != "r+")
+    writer = KeyedWriter(store, spelling, settings, remembered if mode == "r+" else None, consolidated=consolidated)
+    taken = mode in ("a", "x") and any(map(len, store.list_dir("")))
+    if mode == "x" and taken:
+        raise AlreadyExists("the target exists", url=where.url, remedy="choose another, or mode='w' to replace it")
+    if mode == "r+" or taken:
+        return _opened(writer, spelling)
+    if mode == "w":
+        store.delete_prefix("")
+    writer.put("", GroupSpec())
+    return writer
+
+
+def _opened(reader: KeyedReader, spelling: Spelling) -> KeyedReader:
+    try:
+        reader.node("")
+    except NodeNotFound:
+        message = f"this holds no {spelling.format} dataset: no {' or '.join(spelling.nodes)}"
+        raise FormatError(message, url=reader.store.url) from None
+    return reader

@@ -1,0 +1,68 @@
+"""What tells one Zarr-like format from another: the names of its documents, how they read, where a copy of all stands.
+
+A *node's documents* are a mapping of names (``.zarray``, ``zarr.json``) to JSON objects. A *copy* is consolidated
+metadata: the documents of every node below its holder, by path relative to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from hyperslab.formats.keys import KeyOf
+from hyperslab.model.spec import ArraySpec, GroupSpec
+
+Docs = dict[str, dict[str, Any]]
+Copy = dict[str, Docs]
+
+
+class Spelling(Protocol):
+    """One format's documents, for :class:`~hyperslab.formats.keyed_dataset.KeyedReader` and its writer."""
+
+    @property
+    def format(self) -> str:
+        """The format's name, for messages."""
+        ...
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The documents that make a node, the first that is there counts."""
+        ...
+
+    @property
+    def extras(self) -> tuple[str, ...]:
+        """Documents that a node may have besides."""
+        ...
+
+    @property
+    def copy_name(self) -> str:
+        """The document that a copy stands in."""
+        ...
+
+    def parse(self, docs: Docs, node: str) -> GroupSpec | ArraySpec:
+        """The spec; FormatError lists every problem."""
+        ...
+
+    def render(self, spec: GroupSpec | ArraySpec) -> Docs:
+        """The documents; Unsupported names what the format cannot hold."""
+        ...
+
+    def key_of(self, spec: ArraySpec) -> KeyOf:
+        """The key of a chunk, relative to the array's folder."""
+        ...
+
+    def new_array(self, wish: ArraySpec) -> ArraySpec:
+        """A user's wish in this format's spelling."""
+        ...
+
+    def read_copy(self, doc: Mapping[str, Any]) -> Copy | None:
+        """The copy that this document holds (the holder itself under ``""`` where it is in it); None when there is none."""
+        ...
+
+    def write_copy(self, holder: Docs, copy: Copy) -> dict[str, Any]:
+        """The document ``copy_name`` with a copy."""
+        ...
+
+    def without_copy(self, doc: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The document ``copy_name`` without its copy; None when nothing is left of it."""
+        ...

@@ -1,0 +1,72 @@
+"""Zarr format 2: groups and arrays as JSON documents and chunks under the keys of a store.
+
+Specification: https://zarr-specs.readthedocs.io/en/latest/v2/v2.0.html ::
+
+    air.zarr/
+    ├── .zgroup            {"zarr_format": 2}
+    ├── .zattrs            {"title": "…"}
+    ├── .zmetadata         consolidated metadata: a copy of all documents (optional)
+    └── temperature/
+        ├── .zarray
+        ├── .zattrs        {"_ARRAY_DIMENSIONS": ["time", "lat"], "units": "K"}
+        ├── 0.0            a chunk: cells under filters and a compressor
+        └── 0.1
+
+``.zarray``::
+
+    {"zarr_format": 2, "shape": [10, 8], "chunks": [5, 4], "dtype": "<f4", "fill_value": null, "order": "C",
+     "filters": null, "compressor": {"id": "zstd", "level": 3}, "dimension_separator": "."}
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from hyperslab.formats.base import Feature, FormatInfo, Mode
+from hyperslab.formats.keyed_dataset import KeyedReader
+from hyperslab.formats.keyed_format import open_keyed
+from hyperslab.formats.zarr2.dataset import COPY, Zarr2
+from hyperslab.formats.zarr2.document import ARRAY, GROUP
+from hyperslab.stores.location import Location, Probe
+
+_LACKS = frozenset(
+    {
+        Feature.VARYING_CHUNKS,
+        Feature.SHARDS,
+        Feature.LINKS,
+        Feature.REFERENCES,
+        Feature.SPARSE,
+    }
+)
+
+
+@dataclass(frozen=True)
+class Zarr2Format:
+    """Zarr format 2, read and written."""
+
+    @property
+    def name(self) -> str:
+        """``zarr2``."""
+        return "zarr2"
+
+    @property
+    def features(self) -> frozenset[Feature]:
+        """What it can hold, with the attribute ``_hyperslab`` for what plain Zarr cannot say."""
+        return frozenset(Feature) - _LACKS
+
+    @property
+    def info(self) -> FormatInfo:
+        """Its line of ``list_formats``."""
+        return FormatInfo("zarr2", "trees of groups and chunked arrays", "a .zgroup, .zarray or .zmetadata", True)
+
+    def sniff(self, probe: Probe) -> bool:
+        """Whether the root has one of the documents; a consolidated dataset is known by one request."""
+        return any(probe.get(name) is not None for name in (COPY, GROUP, ARRAY))
+
+    def open(self, where: Location, mode: Mode, **options: Any) -> KeyedReader:
+        """Open or make a dataset; options: ``settings``, ``consolidated``, ``remembered``."""
+        return open_keyed(Zarr2(), where, mode, **options)
+
+
+FORMAT = Zarr2Format()

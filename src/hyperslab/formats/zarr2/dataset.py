@@ -1,0 +1,65 @@
+"""Where the documents of Zarr v2 lie: ``.zarray`` or ``.zgroup`` with ``.zattrs`` per node, ``.zmetadata`` at the root."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hyperslab.formats.keys import KeyOf
+from hyperslab.formats.spelling import Copy, Docs
+from hyperslab.formats.zarr2 import document
+from hyperslab.model.spec import ArraySpec, GroupSpec
+
+COPY = ".zmetadata"
+_NAMES = (document.ARRAY, document.GROUP, document.ATTRIBUTES)
+
+
+class Zarr2:
+    """The :class:`~hyperslab.formats.spelling.Spelling` of Zarr v2."""
+
+    format = "zarr2"
+    nodes = (document.ARRAY, document.GROUP)
+    extras = (document.ATTRIBUTES,)
+    copy_name = COPY
+
+    def parse(self, docs: Docs, node: str) -> GroupSpec | ArraySpec:
+        """The spec of a node."""
+        return document.parse(docs, node)
+
+    def render(self, spec: GroupSpec | ArraySpec) -> Docs:
+        """The documents of a node."""
+        return document.render(spec)
+
+    def key_of(self, spec: ArraySpec) -> KeyOf:
+        """``0.1`` or ``0/1``."""
+        return document.chunk_keys(spec)
+
+    def new_array(self, wish: ArraySpec) -> ArraySpec:
+        """A user's wish in this format's spelling."""
+        return document.new_array(wish)
+
+    def read_copy(self, doc: Mapping[str, Any]) -> Copy | None:
+        """``{"metadata": {key: document}}``; entries that are none of a node's documents are passed over."""
+        entries = doc.get("metadata")
+        if not isinstance(entries, dict):
+            return None
+        copy: Copy = {}
+        for place, said in entries.items():
+            path, _, name = place.rpartition("/")
+            if name in _NAMES and isinstance(said, dict):
+                copy.setdefault(path, {})[name] = said
+        return {path: docs for path, docs in copy.items() if not docs.keys().isdisjoint(self.nodes)}
+
+    def write_copy(self, holder: Docs, copy: Copy) -> dict[str, Any]:
+        """The document ``.zmetadata``; the holder's own documents stand in it too."""
+        entries = {
+            f"{path}/{name}" if path else name: docs[name]
+            for path, docs in ({"": holder} | copy).items()
+            for name in _NAMES
+            if name in docs
+        }
+        return {"metadata": entries, "zarr_consolidated_format": 1}
+
+    def without_copy(self, doc: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Nothing is left of ``.zmetadata``."""
+        return None

@@ -1,0 +1,166 @@
+"""``.zarray``, ``.zgroup`` and ``.zattrs``: to specs and back. Pure.
+
+Both directions take the documents of one node as a mapping of their names to JSON objects. What another writer put into
+``.zarray`` or ``.zgroup`` beyond the format is kept in ``spec.layout`` and written again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from hyperslab.chunks.grid import Coords
+from hyperslab.errors import Problem, Unsupported
+from hyperslab.formats.codec_kinds import serial_codec, with_serial
+from hyperslab.formats.faults import Faults, brief
+from hyperslab.formats.fill_values import as_fill, same_fill
+from hyperslab.formats.marks import Marks, marked_type, needs_mark, plain_type, read_attributes, write_attributes
+from hyperslab.formats.zarr2.codecs import read_codecs, write_codecs
+from hyperslab.formats.zarr2.dtypes import read_dtype, read_fill, write_dtype, write_fill
+from hyperslab.model.dtypes import DataType, Opaque, describe
+from hyperslab.model.spec import ArraySpec, GroupSpec
+
+ARRAY, GROUP, ATTRIBUTES = ".zarray", ".zgroup", ".zattrs"
+DIMENSIONS = "_ARRAY_DIMENSIONS"
+Docs = Mapping[str, Mapping[str, Any]]
+_SEPARATORS = (".", "/")
+
+
+def parse(docs: Docs, node: str = "") -> GroupSpec | ArraySpec:
+    """The spec of a node; FormatError lists every problem when there can be none."""
+    faults = Faults(node)
+    spec = _read(docs, faults)
+    faults.check()
+    return spec
+
+
+def problems(docs: Docs, node: str = "") -> list[Problem]:
+    """Every defect of a node's documents, also those that a reader survives."""
+    faults = Faults(node)
+    _read(docs, faults)
+    return faults.problems
+
+
+def _read(docs: Docs, faults: Faults) -> GroupSpec | ArraySpec:
+    stored = docs.get(ATTRIBUTES, {})
+    if ARRAY in docs:
+        return _read_array(docs[ARRAY], stored, faults)
+    doc = docs.get(GROUP, {})
+    _check_version(doc, faults)
+    attrs, marks = read_attributes(stored)
+    return GroupSpec(attrs=attrs, dims=marks.dims, types=marks.types, layout={"zarr2": doc})
+
+
+def _check_version(doc: Mapping[str, Any], faults: Faults) -> None:
+    if "zarr_format" not in doc:
+        faults.note("zarr_format", "zarr_format is missing; 2 is assumed")
+    elif doc["zarr_format"] != 2:
+        faults.refuse("zarr_format", f"zarr_format is {brief(doc['zarr_format'])}, not 2")
+
+
+def _read_array(doc: Mapping[str, Any], stored: Mapping[str, Any], faults: Faults) -> ArraySpec:
+    _check_version(doc, faults)
+    shape = faults.lengths("shape", doc.get("shape"), 0) or ()
+    chunks = faults.lengths("chunks", doc.get("chunks"), 1, None if faults.fatal else len(shape)) or (1,) * len(shape)
+    codecs = read_codecs(doc, len(shape), faults)
+    attrs, marks = read_attributes(stored)
+    dtype, fill = _cells(doc, codecs, marks, faults)
+    if doc.get("dimension_separator", ".") not in _SEPARATORS:
+        faults.cannot("separator", f"dimension_separator is {brief(doc['dimension_separator'])}, not '.' or '/'")
+    return ArraySpec(
+        shape=shape,
+        dtype=dtype,
+        chunks=chunks,
+        dims=_dims(attrs, len(shape), faults),
+        codecs=codecs,
+        fill_value=fill,
+        attrs=attrs,
+        problem=faults.problem,
+        layout={"zarr2": doc},
+    )
+
+
+def _cells(doc: Mapping[str, Any], codecs: Any, marks: Marks, faults: Faults) -> tuple[DataType, Any]:
+    try:
+        dtype = marked_type(read_dtype(doc.get("dtype"), codecs), marks.dtype)
+    except TypeError as error:
+        faults.cannot("dtype", f"dtype: {error}")
+        return Opaque(1, brief(doc.get("dtype"))), None
+    try:
+        return dtype, read_fill(doc.get("fill_value"), dtype)
+    except (TypeError, OverflowError) as error:
+        faults.refuse("fill_value", f"fill_value for cells of type {describe(dtype)}: {error}")
+        return dtype, None
+
+
+def _dims(attrs: dict[str, Any], ndim: int, faults: Faults) -> tuple[str | None, ...]:
+    """The names of the dimensions, taken out of the attributes; names that do not fit stay there."""
+    names = attrs.get(DIMENSIONS)
+    if names is None:
+        return ()
+    if not isinstance(names, list) or len(names) != ndim or not all(isinstance(n, str | None) for n in names):
+        faults.note("dimensions", f"{DIMENSIONS} is {brief(names)}, which names no {ndim} dimensions; ignored")
+        return ()
+    del attrs[DIMENSIONS]
+    return tuple(names)
+
+
+def render(spec: GroupSpec | ArraySpec) -> dict[str, dict[str, Any]]:
+    """The documents of a node; Unsupported names what Zarr v2 cannot hold."""
+    old: Mapping[str, Any] = spec.layout.get("zarr2", {})
+    if isinstance(spec, GroupSpec):
+        return {
+            ATTRIBUTES: write_attributes(spec.attrs, Marks(spec.dims, None, spec.types)),
+            GROUP: {"zarr_format": 2, **{key: value for key, value in old.items() if key != "zarr_format"}},
+        }
+    attrs = dict(spec.attrs)
+    if not spec.shape or any(name is not None for name in spec.dims):
+        attrs = {DIMENSIONS: list(spec.dims)} | {name: value for name, value in attrs.items() if name != DIMENSIONS}
+    return {ATTRIBUTES: write_attributes(attrs, Marks(dtype=needs_mark(spec.dtype))), ARRAY: _render_array(spec, old)}
+
+
+def _render_array(spec: ArraySpec, old: Mapping[str, Any]) -> dict[str, Any]:
+    """The document: the old one's words where they still mean the same, its unknown keys, its order of keys."""
+    if any(not isinstance(cut, int) for cut in spec.chunks):
+        raise Unsupported("format zarr2 has no chunks of varying size", remedy="give one length per dimension")
+    was = _read_array(old, {}, Faults("")) if old else None
+    same_type = was is not None and plain_type(was.dtype) == plain_type(spec.dtype)
+    kept = dict(old)
+    kept |= {"zarr_format": 2, "shape": list(spec.shape), "chunks": list(spec.chunks)}
+    if not same_type:
+        kept["dtype"] = write_dtype(spec.dtype)
+    if was is None or not same_type or not same_fill(was.fill_value, spec.fill_value):
+        kept["fill_value"] = write_fill(spec.fill_value, spec.dtype)
+    if was is None or was.codecs != spec.codecs:
+        kept |= write_codecs(spec.codecs, len(spec.shape))
+    return kept if old else kept | {"dimension_separator": "."}
+
+
+def new_array(wish: ArraySpec) -> ArraySpec:
+    """A user's wish in this format's spelling. No fill value is null, so that xarray masks no zeros; no checksum."""
+    if wish.layout.get("shards") is not None:
+        raise Unsupported("format zarr2 has no shards", remedy="use format zarr3")
+    fill = wish.fill_value
+    if fill is None and isinstance(wish.dtype, np.dtype) and wish.dtype.kind in "mM":
+        fill = np.array("NaT", wish.dtype)[()]
+    codecs = with_serial(wish.codecs, serial_codec(wish.dtype))
+    layout = {"zarr2": wish.layout["zarr2"]} if "zarr2" in wish.layout else {}
+    spec = wish.evolve(codecs=codecs, fill_value=as_fill(fill, wish.dtype), indexes={}, layout=layout, problem=None)
+    return _parsed(render(spec))
+
+
+def _parsed(docs: Docs) -> ArraySpec:
+    spec = parse(docs)
+    if not isinstance(spec, ArraySpec):
+        raise TypeError("no array")
+    return spec
+
+
+def chunk_keys(spec: ArraySpec) -> Callable[[Coords], str]:
+    """The key of a chunk by its coordinates: ``0.3.1``, or ``0/3/1`` with the separator ``/``."""
+    separator = spec.layout.get("zarr2", {}).get("dimension_separator", ".")
+    if not spec.shape:
+        return lambda coords: "0"
+    return lambda coords: separator.join(map(str, coords))
