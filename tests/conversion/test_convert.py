@@ -197,6 +197,12 @@ def test_what_is_no_mapping_is_refused() -> None:
         convert(source, MemoryStore(), chunks={"lat": 0})
 
 
+def test_shards_where_there_are_none_are_refused(tmp_path: Path) -> None:
+    _sample(tmp_path / "source.zarr")
+    with pytest.raises(Unsupported, match="zarr2 has no shards"):
+        convert(tmp_path / "source.zarr", tmp_path / "target.zarr", "zarr2", shards="auto")
+
+
 def test_dimensions_that_grow_and_fill_values_are_kept(tmp_path: Path) -> None:
     _sample(tmp_path / "source.zarr")
     with hs.open(tmp_path / "source.zarr", "r+") as root:

@@ -70,7 +70,7 @@ def _assert_same_file(before: Path, after: Path) -> None:
             assert _attributes(a) == _attributes(b)
             dims = [(dim.name, dim.size, dim.isunlimited()) for dim in a.dimensions.values()]
             assert dims == [(dim.name, dim.size, dim.isunlimited()) for dim in b.dimensions.values()]
-            assert list(a.variables) == list(b.variables)
+            assert sorted(a.variables) == sorted(b.variables)
             for name, variable in a.variables.items():
                 twin = b.variables[name]
                 assert (variable.dtype, variable.dimensions) == (twin.dtype, twin.dimensions), name

@@ -19,8 +19,9 @@ from hyperslab.conversion.selecting import Select
 from hyperslab.conversion.settling import settle
 from hyperslab.conversion.translate import Cutting
 from hyperslab.conversion.walking import find_losses, plan_nodes, walk
-from hyperslab.errors import AlreadyExists
+from hyperslab.errors import AlreadyExists, Unsupported
 from hyperslab.formats import format_for_new, get_format
+from hyperslab.formats.base import Feature
 from hyperslab.stores.location import Location
 
 MEMORY = 256 << 20
@@ -57,6 +58,8 @@ def convert(
     started = time.perf_counter()
     cutting = Cutting(chunks, shards, codec)
     chosen = get_format(format or format_for_new(_name(dst)))
+    if shards is not None and Feature.SHARDS not in chosen.features:
+        raise Unsupported(f"format {chosen.name} has no shards", remedy="leave shards= (--shards) out, or use zarr3")
     with opened(src) as source, target_place(dst, overwrite) as built:
         items = walk(source, "", Select.of(select), cutting)
         losses = find_losses(items, chosen.features)
