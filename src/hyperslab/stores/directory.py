@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,7 +14,7 @@ from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, Invalid, N
 from hyperslab.stores import locks
 from hyperslab.stores.base import Buffer, Stamp
 from hyperslab.stores.commit import Commit
-from hyperslab.stores.files import MISSING, write_error
+from hyperslab.stores.files import MISSING, remove_tree, write_error
 from hyperslab.stores.keys import check_key, check_prefix, temporary_name
 from hyperslab.stores.reading import FolderReader
 
@@ -186,4 +185,4 @@ def _remove(place: str, name: str) -> None:
     doomed = place + temporary_name(name)
     with suppress(FileNotFoundError):
         os.rename(path, doomed)
-        shutil.rmtree(doomed)
+        remove_tree(doomed)

@@ -107,6 +107,20 @@ def discard(path: str, descriptor: int | None = None) -> None:
         os.unlink(path)
 
 
+def remove_tree(path: str) -> None:
+    """Remove a folder with all below it, however deep; symbolic links are removed and not followed."""
+    folders = [path]
+    for folder in folders:  # grows while it is walked
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                else:
+                    os.unlink(entry.path)
+    for folder in reversed(folders):
+        os.rmdir(folder)
+
+
 def sync_and_close(descriptor: int) -> None:
     """Flush a file to the medium and close it. A flush that failed is not tried again: the kernel may have dropped
     the pages and would then report success."""

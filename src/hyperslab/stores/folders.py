@@ -9,7 +9,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 from hyperslab.errors import StorageError
 from hyperslab.stores.files import open_folder, sync_folder
@@ -49,7 +49,7 @@ class Folders:
             if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG):
                 return None
             raise
-        if not self.inside(os.path.realpath(path)):
+        if not self._is_plain(folder, path) and not self.inside(os.path.realpath(path)):
             raise self.escape(folder)
         if not stat.S_ISDIR(mode):
             return None
@@ -57,6 +57,10 @@ class Folders:
             self.known.clear()
         self.known[folder] = path
         return path
+
+    def _is_plain(self, folder: str, path: str) -> bool:
+        """Whether the folder is no link and lies in one that is known, so that its real place needs no look-up."""
+        return bool(folder) and folder.rpartition("/")[0] in self.known and not os.path.islink(path[:-1])
 
     def escape(self, key: str) -> StorageError:
         """The refusal of a symbolic link that leads out of the root."""
@@ -68,6 +72,8 @@ class Folders:
         path = self.find(folder)
         if path is not None:
             return path
+        with suppress(FileNotFoundError, NotADirectoryError):
+            os.lstat(self.path(folder))  # a path that is too long fails here, before half of it is made
         missing = [folder]
         while missing[-1]:
             parent = missing[-1].rpartition("/")[0]

@@ -41,18 +41,25 @@ def walk(folders: Folders, folder: str) -> Iterator[str]:
     """Every key below a folder in the order of whole keys. A link to a folder that one is already in is not entered."""
     stack = [_steps(folders, folder)]
     way = [os.path.realpath(folders.path(folder))]
+    within = set(way)
     while stack:
         name = next(stack[-1], None)
         if name is None:
             stack.pop()
-            way.pop()
+            within.discard(way.pop())
         elif name.endswith("/"):
-            real = os.path.realpath(folders.root + name)
-            if real not in way:
+            real = _real(folders.root + name[:-1], way[-1])
+            if real not in within:
                 stack.append(_steps(folders, name[:-1]))
                 way.append(real)
+                within.add(real)
         else:
             yield name
+
+
+def _real(path: str, parent: str) -> str:
+    """The real place of a folder whose parent's is known."""
+    return os.path.realpath(path) if os.path.islink(path) else os.path.join(parent, os.path.basename(path))
 
 
 def _steps(folders: Folders, folder: str) -> Iterator[str]:

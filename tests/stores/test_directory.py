@@ -1,0 +1,233 @@
+"""What only the store of folders does: reading leaves no trace, few calls per read, folders come and go."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hyperslab.errors import Invalid, NotFound, ReadOnly, StorageError
+from hyperslab.stores import DirectoryStore, locks
+from hyperslab.stores.files import read_rest, readv
+from hyperslab.stores.ranges import span
+
+Lock = Callable[[float], AbstractContextManager[None]]
+
+
+def calls(action: Callable[[], object]) -> int:
+    """Python functions that are called."""
+    count = 0
+
+    def see(frame: Any, event: str, argument: Any) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(see)
+    try:
+        action()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_few_calls_per_read(tmp_path: Path) -> None:
+    """At most 3 per chunk, present or missing, once its folder is known."""
+    store = DirectoryStore(tmp_path)
+    store.put("a/c/0", b"12345678")
+    store.put("a/c/2", b"12345678")
+    scratch, out = bytearray(8), memoryview(bytearray(8))
+    store.get("a/c/2")
+    for key in ("a/c/0", "a/c/1"):
+        assert calls(partial(store.get, key)) <= 3
+        assert calls(partial(store.get_into, key, scratch)) <= 3
+        assert calls(partial(store.read_exactly, key, out)) <= 3
+        assert calls(partial(store.stamp, key)) <= 3
+
+
+def test_reading_leaves_no_trace(tmp_path: Path) -> None:
+    """Nothing is made or changed by any call that reads, nor by one that is refused."""
+    writer = DirectoryStore(tmp_path / "x")
+    writer.put("a/b/0", b"1")
+    before = {path: path.lstat().st_mtime_ns for path in tmp_path.rglob("*")}
+    store = DirectoryStore(tmp_path / "x", read_only=True)
+    assert store.read_only
+    store.get("a/b/0"), store.get("a/b/1"), store.get("c/0"), store.stamp("a/b/0"), store.size("c"), list(store.list())
+    refused: list[Callable[[], object]] = [
+        lambda: store.put("a/b/0", b"2"),
+        lambda: store.put_many([]),
+        lambda: store.put_if("c", b"", None),
+        lambda: store.delete("a/b/0"),
+        lambda: store.delete_prefix(""),
+        lambda: store.rename("a", "b"),
+        lambda: store.lock_node("", 0).__enter__(),
+        lambda: store.lock_chunks("a", [0], 0).__enter__(),
+    ]
+    for call in refused:
+        with pytest.raises(ReadOnly, match="opened for reading"):
+            call()
+    assert {path: path.lstat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+def test_root(tmp_path: Path) -> None:
+    """It must exist to be read, is made when first written to, and is no file."""
+    with pytest.raises(NotFound, match="nowhere"):
+        DirectoryStore(tmp_path / "nowhere", read_only=True)
+    store = DirectoryStore(tmp_path / "deep/down/x")
+    assert store.get("a") is None
+    assert list(store.list()) == []
+    store.delete("a")
+    store.delete_prefix("")
+    assert os.listdir(tmp_path) == []
+    store.put("a", b"1", durable=True)
+    assert (tmp_path / "deep/down/x/a").read_bytes() == b"1"
+    with pytest.raises(Invalid, match="no folder"):
+        DirectoryStore(tmp_path / "deep/down/x/a")
+    with pytest.raises(Invalid):
+        DirectoryStore("a\0b")
+
+
+def test_root_behind_a_link(tmp_path: Path) -> None:
+    """The root itself may be a symbolic link."""
+    (tmp_path / "real").mkdir()
+    os.symlink("real", tmp_path / "x")
+    store = DirectoryStore(tmp_path / "x")
+    store.put("a/b", b"1", durable=True)
+    assert store.get("a/b") == b"1"
+    assert list(store.list()) == ["a/b"]
+
+
+def test_commit_leaves_nothing_else(tmp_path: Path) -> None:
+    """After a group commit of more values than may be open at once there are exactly the values."""
+    store = DirectoryStore(tmp_path)
+    store.put_many(((f"c/{i % 3}/{i}", b"1") for i in range(300)), durable=True)
+    assert sum(len(files) for _, _, files in os.walk(tmp_path)) == 300
+    assert len(list(store.list())) == 300
+
+
+def test_value_and_folder_of_one_name(tmp_path: Path) -> None:
+    """Here a key cannot stand below another: an error that says so, and neither is hurt."""
+    store = DirectoryStore(tmp_path)
+    store.put("a/b", b"1")
+    for key in ("a", "a/b/c", "a/b/c/d"):
+        for durable in (False, True):
+            with pytest.raises(StorageError, match="share a name"):
+                store.put(key, b"2", durable=durable)
+    assert list(store.list()) == ["a/b"]
+    assert [path.name for path in tmp_path.rglob("*")] == ["a", "b"]
+
+
+def test_too_long_a_name(tmp_path: Path) -> None:
+    """Missing for a reader, refused for a writer."""
+    store = DirectoryStore(tmp_path)
+    for key in ("n" * 300, "a/" * 3000 + "a", "b/" * 3000 + "a"):
+        assert store.get(key) is None
+        assert store.size(key) is None
+        store.delete(key)
+        with pytest.raises(Invalid, match="shorter names"):
+            store.put(key, b"1")
+    assert os.listdir(tmp_path) == []
+    store.put("n" * 255, b"1", durable=True)
+    assert store.get("n" * 255) == b"1"
+
+
+def test_deep_folders(tmp_path: Path) -> None:
+    """A thousand folders in one another are written, listed and removed."""
+    store = DirectoryStore(tmp_path)
+    key = "a/" * 1000 + "0"
+    store.put(key, b"1", durable=True)
+    assert DirectoryStore(tmp_path).get(key) == b"1"
+    assert list(DirectoryStore(tmp_path).list()) == [key]
+    store.delete(key)
+    assert os.listdir(tmp_path) == []
+    store.put(key, b"1")
+    store.delete_prefix("a/a")
+    assert os.listdir(tmp_path) == []
+
+
+def test_folder_that_went_away(tmp_path: Path) -> None:
+    """Another process removes folders that this one knows: reads miss, writes make them anew, locks are taken anew."""
+    store, other = DirectoryStore(tmp_path), DirectoryStore(tmp_path)
+    store.put("a/b/0", b"1", durable=True)
+    other.delete_prefix("a")
+    assert store.get("a/b/0") is None
+    store.put("a/b/0", b"2", durable=True)
+    assert store.get("a/b/0") == b"2"
+    other.delete("a/b/0")
+    with store.lock_chunks("a/b", [1], 0), store.lock_node("a/b", 0):
+        pass
+
+
+def test_waiting_for_a_lock_whose_folder_goes(tmp_path: Path) -> None:
+    """A lock on a folder that was removed meanwhile guards nothing: the waiter gets one on the new folder."""
+    store = DirectoryStore(tmp_path)
+    kinds: list[Lock] = [partial(store.lock_chunks, "a", [1]), partial(store.lock_node, "a")]
+    for lock in kinds:
+        entered = threading.Event()
+        leave = threading.Event()
+
+        def wait(lock: Lock = lock, entered: threading.Event = entered, leave: threading.Event = leave) -> None:
+            with lock(30):
+                entered.set()
+                leave.wait(30)
+
+        store.put("a/0", b"1")
+        with lock(0):
+            waiter = threading.Thread(target=wait)
+            waiter.start()
+            assert not entered.wait(0.05)
+            DirectoryStore(tmp_path).delete_prefix("a")
+            store.put("a/0", b"2")
+        assert entered.wait(30)
+        with pytest.raises(Exception, match="another writer"), lock(0.02):
+            pass
+        leave.set()
+        waiter.join()
+
+
+def test_merge() -> None:
+    """Slots become sorted ranges; too many become one."""
+    assert locks.merge([5, 1, 2, 3, 5, 9]) == [(1, 3), (5, 1), (9, 1)]
+    assert locks.merge([]) == []
+    assert locks.merge(range(0, 100_000, 2)) == [(0, 99_999)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "size", "given"),
+    [
+        ((0, 4), 10, (0, 4)),
+        ((8, 12), 10, (8, 10)),
+        ((12, 20), 10, (10, 10)),
+        ((-4, 0), 10, (6, 10)),
+        ((-4, -1), 10, (6, 9)),
+        ((-20, 0), 10, (0, 10)),
+        ((-4, 10), 10, (6, 10)),
+        ((5, 3), 10, (5, 5)),
+        ((5, -1), 10, (5, 5)),
+        ((-1, 0), 0, (0, 0)),
+    ],
+)
+def test_span(asked: tuple[int, int], size: int, given: tuple[int, int]) -> None:
+    """The one rule of byte ranges."""
+    assert span(*asked, size) == given
+
+
+def test_read_that_comes_in_parts(tmp_path: Path) -> None:
+    """A read that the system cuts short goes on; one of a file that shrank ends."""
+    reader, writer = os.pipe()
+    out = memoryview(bytearray(6))
+    os.write(writer, b"123")
+    done = readv(reader, (out,))
+    os.write(writer, b"456")
+    assert read_rest(reader, out, done) == 6
+    assert bytes(out) == b"123456"
+    os.write(writer, b"78")
+    os.close(writer)
+    assert read_rest(reader, out, 0) == 2
+    os.close(reader)
