@@ -107,29 +107,33 @@ class Numbers:
         return low, self.ruler.size if stop is None else self._edge(stop, end=True)
 
     def _edge(self, label: Any, *, end: bool) -> int:
-        """A bound of ``sel``: before all cells with this label, or after them (``end``)."""
+        """A bound of ``sel``: before all cells that the label includes, or after them (``end``)."""
         ruler, sought = self.ruler, seek(label, self.ruler.calendar)
-        number = sought.last if end == (ruler.trend >= 0) else sought.first
-        place = self._find(sought._replace(first=number))
-        if place is not None:
-            places = ruler.same(place)
-            if not ruler.trend and len(places) > 1:
-                raise LabelError(f"{self.dim} {label} stands at several positions of an unsorted coordinate")
-            return int(places[-1]) + 1 if end else int(places[0])
-        if not ruler.trend:
-            raise self._missing(label, number)
-        return ruler.rank(number)
+        if ruler.trend:
+            far = sought.stop is not None and end == (ruler.trend > 0)
+            return self._border(sought, far=far, end=end)
+        places = ruler.same(self._required(label, sought))
+        if not isinstance(_together(places), int | slice):
+            raise LabelError(f"{self.dim} {label} stands at several positions of an unsorted coordinate")
+        return int(places[-1]) + 1 if end else int(places[0])
+
+    def _border(self, sought: Sought, *, far: bool, end: bool) -> int:
+        """Where a sorted coordinate is cut at the near edge of a period, which belongs to it, or the ``far`` one."""
+        edge = sought._replace(first=sought.stop) if far else sought
+        place = self._find(edge)
+        if place is None:
+            return self.ruler.rank(edge.first)
+        places = self.ruler.same(place)
+        return int(places[-1]) + 1 if end != far else int(places[0])
 
     def _period(self, label: Any, sought: Sought) -> Where:
         ruler = self.ruler
-        numbers = (sought.first, sought.last) if ruler.trend >= 0 else (sought.last, sought.first)
         if not ruler.trend:
-            inside = [i for i in range(ruler.size) if sought.first <= ruler.at(i) <= sought.last]
+            inside = [i for i in range(ruler.size) if sought.first <= ruler.at(i) < sought.stop]
             return np.array(inside, np.int64)
-        low, high = ruler.rank(numbers[0]), ruler.rank(numbers[1])
-        if high < ruler.size and ruler.at(high) == numbers[1]:
-            high = int(ruler.same(high)[-1]) + 1
-        if low == high and low in (0, ruler.size) and ruler.size:
+        low = self._border(sought, far=ruler.trend < 0, end=False)
+        high = self._border(sought, far=ruler.trend > 0, end=True)
+        if low == high and low in (0, ruler.size):
             raise self._missing(label, sought.first)
         return slice(low, high)
 
@@ -210,7 +214,7 @@ class Names:
         if name not in self.names and self.trend > 0:
             return bisect_right(self.names, name) if end else bisect_left(self.names, name)
         places = self._places(label)
-        if not self.trend and len(places) > 1:
+        if not isinstance(_together(places), int | slice):
             raise LabelError(f"{self.dim} {name} stands at several positions of an unsorted coordinate")
         return int(places[-1]) + 1 if end else int(places[0])
 

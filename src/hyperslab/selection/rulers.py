@@ -48,13 +48,14 @@ class Ruler:
         return np.array([position])
 
     def nearest(self, number: Number) -> int:
-        """The position of the closest number; the later one of two."""
+        """The position of the closest number; of two the larger one, as pandas has it."""
         place = self.rank(number)
         if place == self.size:
             return place - 1
-        if place and abs(self.at(place - 1) - number) < abs(self.at(place) - number):
-            return place - 1
-        return place
+        if not place:
+            return place
+        before, here = abs(self.at(place - 1) - number), abs(self.at(place) - number)
+        return place - 1 if before < here or (before == here and self.trend < 0) else place
 
     def gap(self, position: int) -> Number:
         """The smaller distance to the neighbours that differ; infinite without any."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -17,13 +17,13 @@ _LARGEST = 2.0**80
 
 
 class Sought(NamedTuple):
-    """What a label asks for: the numbers from ``first`` to ``last`` (equal unless it names a period).
+    """What a label asks for: the number ``first``, or the period from there to ``stop`` (not included).
 
     ``resolution`` is an index in `RESOLUTIONS`; ``grain`` is the float type of a label that is a float, else None.
     """
 
     first: Any
-    last: Any
+    stop: Any = None
     resolution: int = len(RESOLUTIONS) - 1
     grain: np.dtype[Any] | None = None
 
@@ -44,23 +44,22 @@ def seek(label: Any, calendar: str | None) -> Sought:
     if isinstance(label, float | np.floating) and isfinite(value := float(label)) and abs(value) < _LARGEST:
         grain = label.dtype if isinstance(label, np.floating) else _DOUBLE
         number = value if calendar is None else round(value * 10**6) * 1000
-        return Sought(number, number, grain=grain)
+        return Sought(number, grain=grain)
     if calendar is not None:
         return _seek_time(label, calendar)
-    if isinstance(label, int | np.integer) and not isinstance(label, bool) and abs(int(label)) < _LARGEST:
-        return Sought(int(label), int(label))
+    whole = isinstance(label, int | np.integer) and not isinstance(label, bool | np.timedelta64)
+    if whole and abs(int(label)) < _LARGEST:
+        return Sought(int(label))
     raise LabelError(f"{label!r} is no label of a coordinate of numbers")
 
 
 def span_of(tolerance: Any, calendar: str | None) -> Any:
     """A tolerance as a distance of numbers: a number as it is; a timedelta on time axes, in nanoseconds."""
-    if calendar is None and isinstance(tolerance, int | float | np.integer | np.floating):
-        return float(tolerance)
-    if calendar is not None and not isinstance(tolerance, int | float | np.number):
-        try:
+    if calendar is not None:
+        if isinstance(tolerance, np.timedelta64 | timedelta):
             return int(np.timedelta64(tolerance).astype("m8[ns]").astype("i8"))
-        except (TypeError, ValueError):
-            pass
+    elif isinstance(tolerance, int | float | np.number) and not isinstance(tolerance, np.timedelta64):
+        return float(tolerance)
     wanted = "a number" if calendar is None else "a timedelta"
     raise WrongType(f"a tolerance of {tolerance!r}", remedy=f"on this dimension it is {wanted}")
 
@@ -73,7 +72,8 @@ def _seek_time(label: Any, calendar: str) -> Sought:
             f"{label!r} is no date of the calendar {calendar}",
             remedy="times are ISO 8601 text, datetimes, cftime objects of the calendar or seconds since 1970 as floats",
         )
-    return Sought(first, moment.stop(calendar) - 1, RESOLUTIONS.index(moment.resolution))
+    stop = None if moment.resolution == "instant" else moment.stop(calendar)
+    return Sought(first, stop, RESOLUTIONS.index(moment.resolution))
 
 
 def _moment(label: Any, calendar: str) -> Moment | None:
