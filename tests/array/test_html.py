@@ -1,0 +1,221 @@
+"""Notebook pages: what they say, that hostile names and values stay text, and that no cell is read."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hyperslab as hs
+from hyperslab.array import markup
+from hyperslab.array.html import cells_html
+from hyperslab.group.html import MOST_NODES
+from hyperslab.model.spec import ArraySpec, Codec
+
+VOID = {"br", "hr", "img", "input", "link", "meta", "area", "base", "col", "embed", "source", "track", "wbr"}
+ALLOWED = {
+    *("style", "div", "span", "header", "details", "summary", "dl", "dt", "dd", "code", "u"),
+    *("table", "tr", "th", "td", "svg", "g", "polygon", "path", "text"),
+}
+ATTRIBUTES = {
+    *("class", "open", "colspan", "role", "aria-label", "width", "height", "viewbox", "xmlns", "transform"),
+    *("points", "d", "x", "y"),
+}
+
+PAYLOADS = [
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "</dd></dl><iframe src='javascript:alert(1)'>",
+    '" onmouseover="alert(1)',
+    "' autofocus onfocus='alert(1)",
+    "</style><script>alert(1)</script>",
+    "<svg onload=alert(1)>",
+    "<!--",
+    "]]>",
+    "&lt;script&gt;",
+    "\u202egnp.exe",
+    "\x00\x1b[31m",
+    "{{7*7}}${7*7}",
+]
+
+
+class Page(HTMLParser):
+    """The elements, attributes and text of a page; elements that are left open fail."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: set[str] = set()
+        self.stack: list[str] = []
+        self.words: list[str] = []
+        self.feed(page)
+        self.close()
+        assert self.stack == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes |= {name for name, _ in attrs}
+        if tag not in VOID:
+            self.stack.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.stack.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.stack:
+            self.words.append(data)
+
+    def handle_comment(self, data: str) -> None:
+        raise AssertionError(f"a comment: {data}")
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.words)
+
+
+def check(page: str) -> Page:
+    """The page is whole and holds nothing but the elements and attributes that pages are made of."""
+    read = Page(page)
+    assert set(read.tags) <= ALLOWED
+    assert read.attributes <= ATTRIBUTES
+    return read
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Any:
+    root = hs.create(tmp_path / "a.zarr")
+    root.create_array("time", data=np.arange(6), dims=("time",), attrs={"units": "hours since 2000-01-01"})
+    attrs = {"units": "K", "long_name": "air temperature", "valid_range": np.array([150, 350], "f4")}
+    root.create_array("t", data=np.zeros((6, 5)), dims=("time", "x"), chunks=(4, 2), attrs=attrs)
+    root.create_group("forecast", attrs={"model": "none"})
+    root.create_array("forecast/rain", shape=(10**6, 10**6), dtype="f4", chunks=(1000, 1000))
+    return root
+
+
+def test_the_page_of_an_array(root: Any) -> None:
+    text = check(root["t"]._repr_html_()).text
+    for word in (
+        "/t",
+        "time: 6, x: 5",
+        "float64",
+        "240 B",
+        "64 B",
+        "(4, 2)",
+        "6 chunks",
+        "air temperature",
+        "[150.0, 350.0]",
+    ):
+        assert word in text
+    assert "Stored" in text
+    assert root["t"]._repr_html_().count("<svg") == 1
+
+
+def test_the_page_of_a_group(root: Any) -> None:
+    page = check(root._repr_html_())
+    for word in ("Coordinates (1)", "Arrays (1)", "Groups (1)", "forecast/", "rain", "air temperature [K]", "time 6"):
+        assert word in re.sub(r"\s+", " ", page.text)
+    assert page.tags.count("svg") == 3
+
+
+def test_pages_read_no_cell(root: Any, tmp_path: Path) -> None:
+    before = root._repr_html_(), root["t"]._repr_html_()
+    chunks = [file for file in tmp_path.rglob("*") if file.is_file() and file.name != "zarr.json"]
+    assert chunks
+    for file in chunks:
+        file.write_bytes(b"\xff" * file.stat().st_size)
+    fresh = hs.open(tmp_path / "a.zarr")
+    assert (fresh._repr_html_(), fresh["t"]._repr_html_()) == before
+    with pytest.raises(hs.HyperslabError):
+        fresh["t"][...]
+
+
+def test_the_stored_size_of_many_chunks_is_not_asked_for(root: Any) -> None:
+    assert "Stored" not in root["forecast/rain"]._repr_html_()
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_hostile_attributes_stay_text(root: Any, payload: str) -> None:
+    values = {payload: "x", "y": payload, "z": [payload, {payload: payload}], "units": payload, "long_name": payload}
+    root.attrs.update(values)
+    root["t"].attrs.update(values)
+    for page in (root._repr_html_(), root["t"]._repr_html_()):
+        read = check(page)
+        assert "alert(1)" not in payload or "alert(1)" in read.text
+
+
+@pytest.mark.parametrize("payload", [text for text in PAYLOADS if "/" not in text and "\x00" not in text])
+def test_hostile_names_stay_text(tmp_path: Path, payload: str) -> None:
+    root = hs.create(f"memory://{tmp_path.name}", format="zarr3")
+    root.create_group(payload)
+    root.create_array(f"{payload}/{payload}", data=np.arange(3), dims=(payload,))
+    root.create_array("a", data=np.arange(3), dims=(payload,), fill_value=1)
+    for page in (root._repr_html_(), root[payload]._repr_html_(), root[payload][payload]._repr_html_()):
+        check(page)
+
+
+@given(st.text(st.characters(exclude_categories=())))
+def test_any_text_is_safe_text(value: str) -> None:
+    html = markup.text(value)
+    html.encode()
+    assert not set(html) & set("<>\"'\x00\x1b\u202e")
+    read = Page(f'<span class="{html}">{html}</span>')
+    assert read.tags == ["span"]
+    assert read.attributes == {"class"}
+
+
+def test_long_values_are_cut() -> None:
+    assert len(markup.text("x" * 10**6)) < 600
+    assert markup.value_text(np.arange(1000)) == markup.text(f"{[*range(20)]}"[:-1] + ", … 1,000 in all]")
+    assert markup.value_text(np.float32(1.5)) == "1.5"
+    assert len(markup.value_text([["y" * 10**5]] * 30)) < 600
+
+
+def test_many_attributes_are_counted() -> None:
+    html = markup.attributes({f"a{i}": i for i in range(1000)})
+    assert Page(html).tags.count("dt") == markup.MOST_ATTRIBUTES + 1
+    assert "800 more" in html
+    assert "<details>" in html
+
+
+def test_groups_with_many_nodes_are_bounded(tmp_path: Path) -> None:
+    root = hs.create(f"memory://{tmp_path.name}", format="zarr3")
+    with root.batch():
+        for i in range(MOST_NODES + 50):
+            root.create_group(f"g{i:03}/below")
+    page = check(root._repr_html_())
+    assert "… and 50 more" in page.text
+    assert page.text.count("/") < MOST_NODES + 10
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 B"), (1023, "1023 B"), (1536, "1.50 KiB"), (5 << 30, "5.00 GiB"), (1 << 4000, "2^4000 B")],
+)
+def test_bytes_in_binary_units(count: int, text: str) -> None:
+    assert markup.bytes_text(count) == text
+
+
+def test_absurd_and_damaged_specs_have_a_page() -> None:
+    absurd = ArraySpec(shape=(2**62,) * 60, dtype=np.dtype("f8"), chunks=(1,) * 60)
+    assert "2^" in check(cells_html(absurd)).text
+    scalar = ArraySpec(shape=(), dtype=np.dtype("i2"), chunks=(), fill_value=np.int16(3))
+    assert "<svg" not in cells_html(scalar)
+    unknown = scalar.evolve(codecs=(Codec("<b>"),), problem="codec '<b>' is unknown")
+    assert "codec '<b>' is unknown" in check(cells_html(unknown)).text
+
+
+def test_shards_stand_beside_chunks(root: Any) -> None:
+    root.create_array("s", shape=(100, 100), dtype="i2", chunks=(10, 10), shards=(50, 50))
+    text = check(root["s"]._repr_html_()).text
+    assert "(10, 10)" in text
+    assert "(50, 50), 4 in all" in text
