@@ -63,6 +63,8 @@ def open_stored(dataset: Any, descriptor: int, spec: ArraySpec) -> ChunkSource |
     from h5py import h5d
 
     plist = dataset.id.get_create_plist()
+    if dataset.shape != spec.shape:  # netCDF: cells behind the end of this variable, on a longer dimension
+        return None
     if not _plain_type(dataset, spec) or plist.get_external_count() or _has_user_block(dataset):
         return None
     layout = plist.get_layout()

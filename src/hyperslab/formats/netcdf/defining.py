@@ -113,11 +113,9 @@ def raw(variable: Any) -> Any:
 
 
 def library_fill(spec: ArraySpec) -> Any:
-    """The ``fill_value`` argument: None for netCDF's default, False for zeros that nobody writes."""
+    """The ``fill_value`` argument: None for netCDF's default."""
     if isinstance(spec.dtype, Compound | VlenArray | VlenString):
         return None
-    if spec.fill_value is None:
-        return False
     default = document.default_fill(spec.dtype)
     fill = spec.fill_cell()
     if default is not None and fill.tobytes() == np.asarray(default, fill.dtype).tobytes():

@@ -325,9 +325,13 @@ def _fill_problem(value: Any, dtype: DataType) -> str | None:
 
 
 def regular_spec(spec: ArraySpec, name: str, model: str) -> ArraySpec:
-    """The array ``name`` as netCDF will give it back: named dimensions and types, typed attributes."""
-    dtype = regular_type(spec.dtype, name, model)
-    return spec.evolve(dtype=dtype, dims=regular_dims(spec), attrs=regular_attrs(spec, model))
+    """The array ``name`` as netCDF will give it back: named dimensions and types, typed attributes, and
+    a fill value where netCDF has one (zero when none is given)."""
+    regular = spec.evolve(
+        dtype=regular_type(spec.dtype, name, model), dims=regular_dims(spec), attrs=regular_attrs(spec, model)
+    )
+    has_fill = regular.numpy_dtype.kind in "iufS"
+    return regular.evolve(fill_value=regular.fill_cell()[()]) if has_fill else regular
 
 
 def is_named(dtype: DataType) -> bool:

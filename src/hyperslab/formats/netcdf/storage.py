@@ -46,17 +46,16 @@ class Storage:
 
 
 def storage_of(spec: ArraySpec, unlimited: tuple[bool, ...]) -> Storage:
-    """Where the cells of ``spec`` go: chunks are cut to the length of limited dimensions; one chunk without codecs lies
-    in one piece. Unsupported names a codec that netCDF does not have."""
+    """Where the cells of ``spec`` go: chunks are cut to the length of limited dimensions; what lay in one piece
+    does so again where it can. Unsupported names a codec that netCDF does not have."""
     sizes = [cut if isinstance(cut, int) else max(cut, default=1) for cut in spec.chunks]
     chunks = tuple(
         cut if free else max(1, min(cut, length))
         for cut, length, free in zip(sizes, spec.shape, unlimited, strict=True)
     )
     checksum, shuffle, compressor = _steps(spec)
-    whole = all(cut >= length for cut, length in zip(chunks, spec.shape, strict=True))
-    bare = compressor is None and not checksum
-    if not spec.shape or (not any(unlimited) and bare and (whole or spec.layout.get("contiguous"))):
+    bare = compressor is None and not checksum and not any(unlimited)
+    if not spec.shape or (bare and spec.layout.get("contiguous")):
         return Storage(None)
     return Storage(chunks, checksum, shuffle, compressor)
 
