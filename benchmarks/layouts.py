@@ -44,7 +44,7 @@ ZSTD = Codec(
     "zstd",
 )
 ZLIB = Codec(
-    "zlib+shuffle", None, "shuffle,zlib:1", {"compression": "zlib", "complevel": 1, "shuffle": True}, "zlib+shuffle"
+    "zlib+shuffle", None, "shuffle+zlib:1", {"compression": "zlib", "complevel": 1, "shuffle": True}, "zlib+shuffle"
 )
 CODECS = (LZ4, NONE, ZSTD, ZLIB)
 

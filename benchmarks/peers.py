@@ -107,15 +107,15 @@ def _zarrs_open(path: Path, layout: Layout) -> Iterator[Any]:
 
 
 def _tensorstore_spec(path: Path, layout: Layout, durable: bool = True) -> dict[str, Any]:
+    if layout.zarr_format == 2:
+        raise NotImplementedError("its Zarr v2 driver takes no filters")
     return {
-        "driver": f"zarr{layout.zarr_format}" if layout.zarr_format == 3 else "zarr",
+        "driver": "zarr3",
         "kvstore": {"driver": "file", "path": str(path / "a"), "file_io_sync": durable},
     }
 
 
 def _tensorstore_write(path: Path, layout: Layout, values: Values, durable: bool) -> None:
-    if layout.zarr_format == 2:
-        raise NotImplementedError("its zarr v2 driver takes no filters")
     spec = {**_tensorstore_spec(path, layout, durable), "metadata": layout.document}
     array = tensorstore.open(spec, create=True, context=tensorstore.Context()).result()
     array.write(values).result()
