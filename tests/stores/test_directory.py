@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ import pytest
 
 from hyperslab.errors import Invalid, NotFound, ReadOnly, StorageError
 from hyperslab.stores import DirectoryStore, locks
-from hyperslab.stores.files import read_rest, readv
+from hyperslab.stores.files import read_rest, readv, remove_tree
 from hyperslab.stores.ranges import span
 
 Lock = Callable[[float], AbstractContextManager[None]]
@@ -137,18 +137,26 @@ def test_too_long_a_name(tmp_path: Path) -> None:
     assert store.get("n" * 255) == b"1"
 
 
-def test_deep_folders(tmp_path: Path) -> None:
+@pytest.fixture
+def deep(tmp_path: Path) -> Iterator[Path]:
+    """A folder that is removed here when the test fails: pytest's own removal follows one call per level."""
+    yield tmp_path
+    if (tmp_path / "a").exists():
+        remove_tree(str(tmp_path / "a"))
+
+
+def test_deep_folders(deep: Path) -> None:
     """A thousand folders in one another are written, listed and removed."""
-    store = DirectoryStore(tmp_path)
+    store = DirectoryStore(deep)
     key = "a/" * 1000 + "0"
     store.put(key, b"1", durable=True)
-    assert DirectoryStore(tmp_path).get(key) == b"1"
-    assert list(DirectoryStore(tmp_path).list()) == [key]
+    assert DirectoryStore(deep).get(key) == b"1"
+    assert list(DirectoryStore(deep).list()) == [key]
     store.delete(key)
-    assert os.listdir(tmp_path) == []
+    assert os.listdir(deep) == []
     store.put(key, b"1")
     store.delete_prefix("a/a")
-    assert os.listdir(tmp_path) == []
+    assert os.listdir(deep) == []
 
 
 def test_folder_that_went_away(tmp_path: Path) -> None:

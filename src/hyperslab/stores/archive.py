@@ -11,6 +11,7 @@ from typing import IO
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from hyperslab.errors import CorruptChunk, FormatError, MemoryLimit, Unsupported
+from hyperslab.stores.files import read_error
 from hyperslab.stores.keys import is_key
 
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
@@ -90,13 +91,18 @@ class Entries:
         return int(info.header_offset + _LOCAL_HEADER.size + name + extra)
 
     def _pread(self, key: str, start: int, size: int) -> bytes:
+        if start < 0:
+            raise FormatError("a zip entry is not where the directory says", url=self.url, key=key)
         parts = []
-        while size:
-            part = self._read_at(start, size)
-            if not part:
-                raise FormatError("the zip archive ends within an entry", url=self.url, key=key)
-            parts.append(part)
-            start, size = start + len(part), size - len(part)
+        try:
+            while size:
+                part = self._read_at(start, size)
+                if not part:
+                    raise FormatError("the zip archive ends within an entry", url=self.url, key=key)
+                parts.append(part)
+                start, size = start + len(part), size - len(part)
+        except OSError as error:
+            raise read_error(error, self.url, key) from error
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _read_at(self, start: int, size: int) -> bytes:

@@ -1,0 +1,236 @@
+"""Places: how a target is read, what opens, what a probe reads, and that no secret is shown."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+
+import pytest
+
+from hyperslab.errors import FormatError, Invalid, NotFound, ReadOnly, Unsupported
+from hyperslab.stores import DirectoryStore, MemoryStore, ZipStore
+from hyperslab.stores.location import Location, Probe
+from hyperslab.stores.redaction import redact
+
+
+class Counting(MemoryStore):
+    """Counts what is read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads: list[str] = []
+
+    def get(self, key: str) -> bytes | None:
+        self.reads.append(key)
+        return super().get(key)
+
+
+@pytest.mark.parametrize(
+    ("target", "scheme", "name", "suffix"),
+    [
+        ("air.zarr", "file", "air.zarr", ".zarr"),
+        ("air.zarr/", "file", "air.zarr", ".zarr"),
+        ("x/air.nwb.zarr", "file", "air.nwb.zarr", ".zarr"),
+        ("Air.NC", "file", "Air.NC", ".nc"),
+        ("plain", "file", "plain", ""),
+        (".hidden", "file", ".hidden", ""),
+        ("air.zip", "zip", "air", ""),
+        ("air.zarr.ZIP", "zip", "air.zarr", ".zarr"),
+        ("zip://x/air", "zip", "air", ""),
+        ("zip:///x/air.zarr.zip", "zip", "air.zarr", ".zarr"),
+        ("file:///x/air%20b.zarr", "file", "air b.zarr", ".zarr"),
+        ("file://localhost/x/y.blp", "file", "y.blp", ".blp"),
+        ("FILE:///x", "file", "x", ""),
+        ("memory://air.zarr", "memory", "air.zarr", ".zarr"),
+        ("s3://bucket/air.zarr?versionId=5", "s3", "air.zarr", ".zarr"),
+        ("mongodb://host/db", "mongodb", "db", ""),
+        ("weird:name#?.zarr", "file", "weird:name#?.zarr", ".zarr"),
+    ],
+)
+def test_targets(target: str, scheme: str, name: str, suffix: str) -> None:
+    """What kind of place it is, and its name."""
+    where = Location.of(target)
+    assert (where.scheme, where.name, where.suffix) == (scheme, name, suffix)
+    assert (where.path is not None) == (scheme in ("file", "zip"))
+
+
+def test_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Made absolute at once; path objects are never URLs; a folder may be called .zip."""
+    monkeypatch.chdir(tmp_path)
+    assert Location.of("a").url == Location.of("a").path == str(tmp_path / "a")
+    assert Location.of(tmp_path / "memory:" / "x").scheme == "file"
+    (tmp_path / "folder.zip").mkdir()
+    assert Location.of("folder.zip").scheme == "file"
+    assert Location.of(f"file://{tmp_path}/a%25b").path == str(tmp_path / "a%b")
+    assert Location.of(str(tmp_path / "a%25b")).path == str(tmp_path / "a%25b")
+    where = Location.of("a")
+    assert Location.of(where) is where
+
+
+@pytest.mark.parametrize("target", ["", "a\0b", "file://", "zip://", "file://otherhost/x", 5, None, {}])
+def test_no_targets(target: object) -> None:
+    """What names no place is refused."""
+    with pytest.raises(Invalid):
+        Location.of(target)
+
+
+def test_kinds_that_do_not_open() -> None:
+    """The extra is named, for known kinds when they are opened, for others at once."""
+    for url, extra in (("s3://b/x", "cloud"), ("https://h/x", "cloud"), ("mongodb://h/d", "mongo")):
+        where = Location.of(url)
+        for call in (where.exists, where.is_dir, lambda where=where: where.store(read_only=True)):
+            with pytest.raises(Unsupported, match=rf"hyperslab\[{extra}\]"):
+                call()
+        assert not where.is_file()
+    with pytest.raises(Unsupported, match=r"ftp://.*memory://"):
+        Location.of("ftp://user:canary@h/x")
+
+
+def test_folder(tmp_path: Path) -> None:
+    """Made when first written to, and only with ``create``."""
+    where = Location.of(tmp_path / "deep/x.zarr")
+    assert (where.exists(), where.is_file(), where.is_dir()) == (False, False, False)
+    for read_only, create in ((True, False), (True, True), (False, False)):
+        with pytest.raises(NotFound, match=r"deep/x\.zarr"):
+            where.store(read_only=read_only, create=create)
+    store = where.store(read_only=False, create=True)
+    assert os.listdir(tmp_path) == []
+    store.put("a", b"1")
+    assert (where.exists(), where.is_file(), where.is_dir()) == (True, False, True)
+    assert where.store(read_only=True).get("a") == b"1"
+    assert isinstance(where.store(read_only=False), DirectoryStore)
+    with pytest.raises(Invalid, match="region"):
+        Location.of(tmp_path, {"region": "x"}).store(read_only=True)
+
+
+def test_archive(tmp_path: Path) -> None:
+    """An archive is a place with keys and no plain file."""
+    where = Location.of(tmp_path / "x.zip", {"limit": 100})
+    with pytest.raises(NotFound):
+        where.store(read_only=True)
+    store = where.store(read_only=False, create=True)
+    store.put("a", b"1")
+    store.close()
+    assert (where.exists(), where.is_file(), where.is_dir()) == (True, False, True)
+    found = where.store(read_only=True)
+    assert isinstance(found, ZipStore)
+    assert found.get("a") == b"1"
+    found.close()
+    assert Probe(where).head() == b""
+
+
+def test_memory() -> None:
+    """One name is one store, as long as the process lives or until it is forgotten."""
+    where = Location.of("memory://test location")
+    assert not where.exists()
+    with pytest.raises(NotFound, match="test location"):
+        where.store(read_only=True)
+    where.store(read_only=False, create=True).put("a", b"1")
+    assert where.exists()
+    assert where.store(read_only=True).get("a") == b"1"
+    with pytest.raises(ReadOnly):
+        where.store(read_only=True).put("a", b"2")  # type: ignore[attr-defined]
+    MemoryStore.forget("test location")
+    assert not where.exists()
+
+
+def test_store_object(tmp_path: Path) -> None:
+    """A store is its own place."""
+    store = DirectoryStore(tmp_path)
+    where = Location.of(store)
+    assert where.scheme == "store"
+    assert not where.exists()
+    assert where.store(read_only=False) is store
+    store.put("a", b"1")
+    assert where.is_dir()
+    with pytest.raises(ReadOnly):
+        Location.of(DirectoryStore(tmp_path, read_only=True)).store(read_only=False)
+    with pytest.raises(Unsupported, match="pickled"):
+        pickle.dumps(where)
+
+
+def test_probe_reads_each_key_once() -> None:
+    """Hits and misses alike."""
+    store = Counting()
+    store.put("zarr.json", b"{}")
+    probe = Probe(Location.of(store))
+    for _ in range(3):
+        assert probe.get("zarr.json") == b"{}"
+        assert probe.get(".zgroup") is None
+    assert store.reads == ["zarr.json", ".zgroup"]
+    assert probe.remember() == {"zarr.json": b"{}", ".zgroup": None}
+    assert probe.url == store.url
+    assert probe.head() == b""
+
+
+def test_probe_of_a_file(tmp_path: Path) -> None:
+    """A plain file has a head and no keys."""
+    path = tmp_path / "x.blp"
+    path.write_bytes(bytes(range(256)))
+    probe = Probe(Location.of(path))
+    assert probe.get("zarr.json") is None
+    assert probe.head(4) == b"\0\1\2\3"
+    assert probe.head() == bytes(range(64))
+    assert probe.head(1000) == bytes(range(256))
+    with pytest.raises(Invalid):
+        Location.of(path).store(read_only=True)
+
+
+def test_probe_of_nothing(tmp_path: Path) -> None:
+    """Nothing there is NotFound with the place."""
+    with pytest.raises(NotFound, match="nowhere"):
+        Probe(Location.of(tmp_path / "nowhere")).get("zarr.json")
+
+
+def test_probe_of_a_huge_document(tmp_path: Path) -> None:
+    """A document of 1 TB, of which nothing is stored, is refused after 64 MiB."""
+    with open(tmp_path / "zarr.json", "wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(FormatError, match="64 MiB"):
+        Probe(Location.of(tmp_path)).get("zarr.json")
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("mongodb://user:canary@host:27017/db", "mongodb://***@host:27017/db"),
+        ("mongodb://canary@host/db", "mongodb://***@host/db"),
+        ("mongodb://u:canary@with@host/db", "mongodb://***@host/db"),
+        ("mongodb://u:can/ary@host/db", "mongodb://***@host/db"),
+        ("mongodb://u:can?ary@host/db", "mongodb://***@host/db"),
+        ("mongodb://u:can#ary@host/db", "mongodb://***@host/db"),
+        ("https://h/x?X-Amz-Signature=canary&part=1", "https://h/x?X-Amz-Signature=***&part=1"),
+        ("https://h/x?sig=canary#access_token=canary", "https://h/x?sig=***#access_token=***"),
+        ("https://h/x?API_KEY=canary;password=canary", "https://h/x?API_KEY=***;password=***"),
+        ("s3://bucket/a@b/c", "s3://bucket/a@b/c"),
+        ("https://host:8080/a@b", "https://host:8080/a@b"),
+        ("mongodb://h/db?authSource=admin&authMechanism=X", "mongodb://h/db?authSource=admin&authMechanism=X"),
+        ("/a/path?sig=part of a name", "/a/path?sig=part of a name"),
+    ],
+)
+def test_redaction(url: str, shown: str) -> None:
+    """Users, passwords, tokens and signatures are hidden; what only looks like a URL's parts is left."""
+    assert redact(url) == shown
+
+
+def test_no_secret_is_shown() -> None:
+    """Not in the repr, the text, the url, an error, nor when pickled; the opener has the whole target."""
+    where = Location.of("mongodb://u:canary@h/db?password=canary", {"secret_key": "canary", "region": "here"})
+    assert where.target == "mongodb://u:canary@h/db?password=canary"
+    with pytest.raises(Unsupported) as caught:
+        where.store(read_only=True)
+    for text in (repr(where), str(where), where.url, str(caught.value), repr(Probe(where)), where.name):
+        assert "canary" not in text
+    assert b"canary" not in pickle.dumps(where)
+    again = pickle.loads(pickle.dumps(where))
+    assert again.options == {"region": "here"}
+    assert again.url.startswith("mongodb://h/db")
+
+
+def test_pickle(tmp_path: Path) -> None:
+    """A place of files, archives or memory is the same place afterwards."""
+    for target in (tmp_path / "x", tmp_path / "x.zip", "memory://x"):
+        where = Location.of(target)
+        assert pickle.loads(pickle.dumps(where)) == where
+        assert hash(where) == hash(Location.of(target))
