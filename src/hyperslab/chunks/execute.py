@@ -72,7 +72,7 @@ class _BatchReader:
             pieces = list(pieces)
             into = self.fetch([piece.coords for piece in pieces])
         out, grid, fill = self.out, self.plan.grid, self.fill
-        fixed, basic = grid.fixed, self.plan.basic
+        fixed, basic, order = grid.fixed, self.plan.basic, self.plan.order
         scratch: Block | None = None
         for coords, within, target, whole in pieces:
             shape = fixed or grid.chunk_shape(coords)
@@ -83,7 +83,8 @@ class _BatchReader:
                         view[...] = fill
                     continue
             elif self.stamp is not None:
-                out[target] = self._ordered(self._through_cache(self.stamp, into, coords, shape))[within]
+                block = self._through_cache(self.stamp, into, coords, shape)
+                out[target] = (block if order is None else block.transpose(order))[within]
                 continue
             if self.part is not None:
                 view = out[target]
@@ -93,7 +94,7 @@ class _BatchReader:
             if scratch is None or scratch.shape != shape:
                 scratch = np.empty(shape, out.dtype)
             if into.read_into(coords, scratch):
-                out[target] = self._ordered(scratch)[within]
+                out[target] = (scratch if order is None else scratch.transpose(order))[within]
             else:
                 out[target] = fill
 
@@ -110,10 +111,6 @@ class _BatchReader:
             elif stamp is not None and not block.dtype.hasobject:
                 cache.put((self.source, coords), stamp, block)
         return block
-
-    def _ordered(self, block: Block) -> Block:
-        order = self.plan.order
-        return block if order is None else block.transpose(order)
 
 
 class _Copying:

@@ -24,6 +24,7 @@ Index = tuple[Any, ...]
 Entry = tuple[Any, Any, Any, bool]
 
 _SCALAR: Index = (Ellipsis,)
+_piece = tuple.__new__  # a NamedTuple without the Python call of its constructor
 
 
 class Piece(NamedTuple):
@@ -68,7 +69,7 @@ class Plan:
         elif self.order is None:
             for entries in product(*self.groups):
                 coords, within, out, whole = zip(*entries, strict=False)
-                yield Piece(coords, within, out, False not in whole)
+                yield _piece(Piece, (coords, within, out, False not in whole))
         else:
             yield from self._coupled_pieces(self.order)
 

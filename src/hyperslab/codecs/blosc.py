@@ -79,7 +79,9 @@ class Blosc:
         size = len(out)
         check_header(data, size, size)
         if size:
-            got = self._decompress(address(data), address(out), size, 1)
+            source = np.frombuffer(data, np.uint8).__array_interface__["data"][0]  # `address` without its calls
+            target = np.frombuffer(out, np.uint8).__array_interface__["data"][0]
+            got = self._decompress(source, target, size, 1)
             if got != size:
                 raise damaged("blosc", f"error {got} of the Blosc library", size)
 

@@ -53,8 +53,9 @@ class KeyedChunks:
         keys = self._keys
         key = keys.prefix + keys.key_of(coords)
         chain = self._chain or self._chain_at(coords)
+        local = keys.local
         try:
-            data = keys.get(key)
+            data = keys.get(key) if local is None else keys.store.get_into(key, local.buffer)
             if data is None:
                 return False
             chain.decode_into(data, out)

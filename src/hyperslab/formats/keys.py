@@ -22,6 +22,13 @@ KeyOf = Callable[[Coords], str]
 _NUMBERS = re.compile(r"(?:0|[1-9][0-9]{0,18})(?![0-9])")
 
 
+class Scratch(threading.local):
+    """Each thread's buffer for stored bytes, reused from chunk to chunk."""
+
+    def __init__(self) -> None:
+        self.buffer = bytearray()
+
+
 class ChunkKeys:
     """Where one array's chunks lie: its store, folder and key rule, with the locks that guard them."""
 
@@ -31,15 +38,7 @@ class ChunkKeys:
         self.prefix = f"{folder}/" if folder else ""
         self.key_of = key_of
         self.settings = settings
-        self.scratch = threading.local()
-
-    def buffer(self) -> bytearray:
-        """The calling thread's buffer for stored bytes, reused from chunk to chunk."""
-        try:
-            return self.scratch.buffer  # type: ignore[no-any-return]
-        except AttributeError:
-            self.scratch.buffer = bytearray()
-            return self.scratch.buffer  # type: ignore[no-any-return]
+        self.local = Scratch() if hasattr(store, "get_into") else None
 
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
         """Hold the chunks' byte ranges; a range follows from the key alone, so it stays when the array grows."""
@@ -51,9 +50,7 @@ class ChunkKeys:
 
     def get(self, key: str) -> Any:
         """The whole stored value, in the calling thread's buffer where the store can; None when missing."""
-        if hasattr(self.store, "get_into"):
-            return self.store.get_into(key, self.buffer())
-        return self.store.get(key)
+        return self.store.get(key) if self.local is None else self.store.get_into(key, self.local.buffer)
 
     def stamp(self, key: str) -> Any:
         """What identifies the stored version; None when missing or when the store cannot tell."""

@@ -25,7 +25,7 @@ class RawChunks(KeyedChunks):
         keys = self._keys
         key = keys.prefix + keys.key_of(coords)
         try:
-            size = keys.store.read_exactly(key, memoryview(out.reshape(-1).view(np.uint8)))
+            size = keys.store.read_exactly(key, out.reshape(-1).view(np.uint8).data)
             if size is not None and size != out.nbytes:
                 raise _wrong_size(out.nbytes, size)
         except HyperslabError as error:
@@ -68,7 +68,7 @@ def _read_slabs(descriptor: int, shape: tuple[int, ...], within: tuple[Any, ...]
     step = rows.step or 1
     taken = max(1, _SLAB // (row * step))  # rows of the result in one slab
     scratch = np.empty((min(taken * step, shape[axis]), *shape[axis + 1 :]), out.dtype)
-    raw = memoryview(scratch.reshape(-1).view(np.uint8))
+    raw = scratch.reshape(-1).view(np.uint8).data
     rest = within[axis + 1 :]
     count = len(range(rows.start, rows.stop, step))
     for place in product(*(range(len(range(part.start, part.stop, part.step or 1))) for part in within[:axis])):

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from hyperslab.errors import HyperslabError, Invalid, MemoryLimit, NotFound
 from hyperslab.stores.base import Stamp
-from hyperslab.stores.files import MISSING, READ, READ_REGULAR, read_error, read_rest, read_whole, readv
+from hyperslab.stores.files import MISSING, READ, READ_REGULAR, enlarged, read_error, read_rest, read_whole, readv
 from hyperslab.stores.folders import Folders
 from hyperslab.stores.keys import check_key, check_prefix, is_key
 from hyperslab.stores.listing import names_in, walk
@@ -74,7 +74,7 @@ class FolderReader:
             status = os.fstat(descriptor)
             size = status.st_size
             if size > len(scratch):
-                scratch.extend(bytes(size - len(scratch)))
+                scratch = enlarged(scratch, size)
             view = memoryview(scratch)[:size]
             done = readv(descriptor, (view,)) if size else 0
             if done == size and (size or stat.S_ISREG(status.st_mode)):
