@@ -8,7 +8,7 @@ make no sense are ignored.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -63,11 +63,16 @@ def read_attributes(stored: Mapping[str, Any]) -> tuple[dict[str, Any], Marks]:
     return attrs, Marks(_dims(_mapping(mark, "dims")), read_type(mark.get("dtype")), known)
 
 
-def write_attributes(attrs: Attrs, marks: Marks, hidden: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """The attributes to store; those named in ``hidden`` stand inside the mark."""
+def write_attributes(
+    attrs: Attrs,
+    marks: Marks,
+    spelled: Mapping[str, tuple[Any, Code | None]] | None = None,
+    hidden: Iterable[str] = (),
+) -> dict[str, Any]:
+    """The attributes to store: those ``spelled`` by the format as they are, those ``hidden`` inside the mark."""
     if MARK in attrs:
         raise Invalid(f"the attribute name {MARK!r} is kept for hyperslab", remedy="choose another name")
-    values, codes = encode_attrs(attrs)
+    values, codes = encode_attrs(attrs, spelled)
     apart = {name: {"value": values.pop(name), "code": codes.pop(name, None)} for name in hidden if name in values}
     parts: dict[str, Any] = {
         "attrs": codes,

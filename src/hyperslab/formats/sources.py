@@ -17,14 +17,15 @@ from hyperslab.stores.base import Store
 def open_chunks(store: Store, folder: str, key_of: KeyOf, spec: ArraySpec, settings: Settings) -> ChunkSource:
     """The chunks of the array whose keys are ``folder/`` + ``key_of(coords)``; Unsupported when they cannot be decoded.
 
-    An array whose only codec is ``sharding_indexed`` is cut into the inner chunks; other shards are decoded whole.
+    An array whose only codec is ``sharding_indexed`` is cut into the inner chunks; other shards, and those of varying
+    size, are decoded whole.
     """
     if spec.problem is not None:
         raise Unsupported(spec.problem)
     keys = ChunkKeys(store, folder, key_of, settings)
     codecs = spec.codecs
     grid = Grid.of(spec.shape, spec.chunks)
-    if len(codecs) == 1 and codecs[0].name == "sharding_indexed":
+    if len(codecs) == 1 and codecs[0].name == "sharding_indexed" and grid.fixed is not None:
         return ShardedChunks(keys, spec, grid, codecs[0].config)
     chunks = KeyedChunks(keys, spec, grid)
     return RawChunks(keys, spec, grid) if chunks.direct and hasattr(store, "descriptor") else chunks

@@ -34,12 +34,17 @@ _SHAPE = re.compile(r"(.*)\[(\d*(?:,\d+)*)\]")
 _ALLOWANCE = 16 << 20
 
 
-def encode_attrs(attrs: Attrs) -> tuple[dict[str, Any], dict[str, Code]]:
-    """The JSON values by name, and the codes of those that need one; Invalid or Unsupported names the attribute."""
+def encode_attrs(
+    attrs: Attrs, spelled: Mapping[str, tuple[Any, Code | None]] | None = None
+) -> tuple[dict[str, Any], dict[str, Code]]:
+    """The JSON values by name, and the codes of those that need one; Invalid or Unsupported names the attribute.
+
+    ``spelled`` holds values that the format has encoded in a way of its own.
+    """
     values: dict[str, Any] = {}
     codes: dict[str, Code] = {}
     for name, value in attrs.items():
-        values[name], code = encode(name, value)
+        values[name], code = spelled[name] if spelled and name in spelled else encode(name, value)
         if code is not None:
             codes[name] = code
     return values, codes

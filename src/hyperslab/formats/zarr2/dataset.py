@@ -54,7 +54,7 @@ class Zarr2:
         """The document ``.zmetadata``; the holder's own documents stand in it too."""
         entries = {
             f"{path}/{name}" if path else name: docs[name]
-            for path, docs in ({"": holder} | copy).items()
+            for path, docs in ({"": holder} | {path: docs for path, docs in copy.items() if path}).items()
             for name in _NAMES
             if name in docs
         }

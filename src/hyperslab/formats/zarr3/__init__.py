@@ -1,0 +1,69 @@
+"""Zarr format 3: one JSON document per group and array, chunks or shards of chunks under the keys of a store.
+
+Specification: https://zarr-specs.readthedocs.io/en/latest/v3/core/index.html ::
+
+    air.zarr/
+    ├── zarr.json               {"zarr_format": 3, "node_type": "group", "attributes": {"title": "…"}}
+    └── temperature/
+        ├── zarr.json
+        └── c/0/0               a chunk, or a shard of chunks
+
+``temperature/zarr.json``::
+
+    {"zarr_format": 3, "node_type": "array", "shape": [10, 8], "data_type": "float32",
+     "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [5, 4]}},
+     "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+     "fill_value": 0.0, "dimension_names": ["time", "lat"], "attributes": {"units": "K"},
+     "codecs": [{"name": "bytes", "configuration": {"endian": "little"}},
+                {"name": "zstd", "configuration": {"level": 3, "checksum": false}}, {"name": "crc32c"}]}
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from hyperslab.formats.base import Feature, FormatInfo, Mode
+from hyperslab.formats.keyed_dataset import KeyedReader, holds_nodes
+from hyperslab.formats.keyed_format import open_keyed
+from hyperslab.formats.zarr3.dataset import Zarr3
+from hyperslab.formats.zarr3.document import NAME
+from hyperslab.stores.location import Location, Probe
+
+_LACKS = frozenset({Feature.SUBARRAYS, Feature.LINKS, Feature.REFERENCES, Feature.SPARSE})
+_FORMAT_2 = (".zmetadata", ".zgroup", ".zarray")
+
+
+@dataclass(frozen=True)
+class Zarr3Format:
+    """Zarr format 3, read and written."""
+
+    @property
+    def name(self) -> str:
+        """``zarr3``."""
+        return "zarr3"
+
+    @property
+    def features(self) -> frozenset[Feature]:
+        """What it can hold, with the attribute ``_hyperslab`` for what plain Zarr cannot say."""
+        return frozenset(Feature) - _LACKS
+
+    @property
+    def info(self) -> FormatInfo:
+        """Its line of ``list_formats``."""
+        return FormatInfo("zarr3", "trees of groups and chunked or sharded arrays", "a zarr.json", True)
+
+    def sniff(self, probe: Probe) -> bool:
+        """Whether the root has a ``zarr.json``, or is the place of nodes that have one and of no other documents."""
+        if probe.get(NAME) is not None:
+            return True
+        if not probe.where.is_dir() or any(probe.get(name) is not None for name in _FORMAT_2):
+            return False
+        return holds_nodes(probe.store, "", (NAME,))
+
+    def open(self, where: Location, mode: Mode, **options: Any) -> KeyedReader:
+        """Open or make a dataset; options: ``settings``, ``consolidated``, ``remembered``."""
+        return open_keyed(Zarr3(), where, mode, **options)
+
+
+FORMAT = Zarr3Format()

@@ -1,0 +1,181 @@
+"""Zarr v3's ``codecs``: checked as a chain (cells to cells, cells to bytes, bytes to bytes), shards with their own.
+
+``numcodecs.X`` reads as the codec X; on writing, codecs that v3 has no name for are spelled so again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from hyperslab.codecs.registry import VIEWING, canonical
+from hyperslab.errors import Unsupported
+from hyperslab.formats.codec_kinds import ARRAY, BYTES, SERIAL
+from hyperslab.formats.faults import Faults, brief
+from hyperslab.formats.zarr3.dtypes import has_order, read_dtype
+from hyperslab.formats.zarr3.grid import extension
+from hyperslab.model.dtypes import DataType
+from hyperslab.model.spec import Chunks, Codec
+
+_NAMED = frozenset("bytes transpose gzip zstd blosc vlen-utf8 vlen-bytes packbits cast_value scale_offset".split())
+_UNSAID = frozenset("json2 categorize vlen-array".split())
+_SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
+_INDEX = np.dtype("u8")
+_DEPTH = 8
+INDEX_CODECS = (Codec("bytes", {"endian": "little"}), Codec("crc32c"))
+
+
+def read_codecs(said: Any, dtype: DataType | None, chunks: Chunks, faults: Faults, depth: int = 0) -> tuple[Codec, ...]:
+    """The chain for chunks of such cells; ``dtype`` is None where the type is not known."""
+    if not isinstance(said, list):
+        faults.refuse("codecs", f"codecs is {brief(said)}, not a list")
+        return ()
+    chain: list[Codec] = []
+    cells = dtype
+    for step in said:
+        found = extension(step)
+        if found is None:
+            faults.refuse("codec", f"{brief(step)} is no codec: a name, or an object with name and configuration")
+            continue
+        codec = Codec(canonical(found[0]), found[1])
+        if codec.name == "transpose":
+            codec, chunks = _transpose(codec, chunks, faults)
+        elif codec.name == "sharding_indexed":
+            codec = _sharding(codec, cells, chunks, faults, depth)
+        elif codec.name == "bytes":
+            codec = _bytes(codec, cells, faults)
+        cells = _cells_after(codec, cells)
+        chain.append(codec)
+    _check_order(chain, faults)
+    return tuple(chain)
+
+
+def _check_order(chain: Sequence[Codec], faults: Faults) -> None:
+    """Cells to cells any number of times, cells to bytes once, bytes to bytes any number of times."""
+    kinds = [0 if c.name in ARRAY else 1 if c.name in SERIAL else 2 if c.name in BYTES else None for c in chain]
+    if None in kinds:
+        return
+    serial = [codec.name for codec, kind in zip(chain, kinds, strict=True) if kind == 1]
+    if len(serial) > 1:
+        faults.refuse("codecs", f"the codecs {serial} all make bytes of cells; one can")
+    elif not serial:
+        faults.refuse("codecs", "no codec makes bytes of the cells (such as 'bytes')")
+    elif kinds != sorted(kinds, key=lambda kind: kind or 0):
+        faults.refuse("codecs", f"the codecs {[codec.name for codec in chain]} stand in an order that cannot be")
+
+
+def _transpose(codec: Codec, chunks: Chunks, faults: Faults) -> tuple[Codec, Chunks]:
+    order = codec.config.get("order")
+    ndim = len(chunks)
+    if order in ("C", "F"):
+        order = list(range(ndim)) if order == "C" else list(reversed(range(ndim)))
+    if not isinstance(order, list) or not all(type(n) is int for n in order) or sorted(order) != list(range(ndim)):
+        faults.refuse("transpose", f"codec 'transpose': order {brief(order)} is no permutation of {ndim} axes")
+        return codec, chunks
+    return Codec("transpose", {"order": order}), tuple(chunks[axis] for axis in order)
+
+
+def _bytes(codec: Codec, cells: DataType | None, faults: Faults) -> Codec:
+    endian = codec.config.get("endian")
+    if endian not in (None, "little", "big"):
+        faults.refuse("endian", f"codec 'bytes': endian is {brief(endian)}, not 'little' or 'big'")
+    elif endian is None and cells is not None and has_order(cells):
+        faults.refuse("endian", f"codec 'bytes': endian is missing, but cells of type {cells} have a byte order")
+    elif endian is None and isinstance(cells, np.dtype) and cells.names is not None:
+        return Codec("bytes", {"endian": "little"})
+    return codec
+
+
+def _cells_after(codec: Codec, cells: DataType | None) -> DataType | None:
+    """The type that a codec on cells gives."""
+    name, config = codec.name, codec.config
+    said: Any = None
+    if name == "astype":
+        said = config.get("encode_dtype")
+    elif name in VIEWING:
+        said = config.get("astype") or config.get("dtype")
+    elif name == "numcodecs.packbits":
+        said = "u1"
+    elif name == "cast_value":
+        try:
+            return read_dtype(config.get("data_type"))
+        except TypeError:
+            return None
+    try:
+        return cells if said is None else np.dtype(said)
+    except TypeError:
+        return None
+
+
+def _sharding(codec: Codec, cells: DataType | None, chunks: Chunks, faults: Faults, depth: int) -> Codec:
+    config = codec.config
+    inner = faults.lengths("chunk_shape", config.get("chunk_shape"), 1, len(chunks))
+    if depth >= _DEPTH:
+        faults.refuse("codecs", f"shards within shards, more than {_DEPTH} deep")
+        return codec
+    if inner is None:
+        return Codec("sharding_indexed", {"chunk_shape": [1] * len(chunks), "codecs": (), "index_codecs": ()})
+    for size, cut in zip(inner, chunks, strict=True):
+        if any(whole % size for whole in ((cut,) if isinstance(cut, int) else cut)):
+            faults.refuse("chunk_shape", f"the inner chunk {list(inner)} does not divide the shard {list(chunks)}")
+            break
+    counts = tuple(max(1, cut // size) if isinstance(cut, int) else 1 for size, cut in zip(inner, chunks, strict=True))
+    location = config.get("index_location", "end")
+    if location not in ("start", "end"):
+        faults.refuse("index_location", f"index_location is {brief(location)}, not 'start' or 'end'")
+    index = INDEX_CODECS
+    if "index_codecs" in config:
+        index = read_codecs(config["index_codecs"], _INDEX, (*counts, 2), faults, depth + 1)
+    return Codec(
+        "sharding_indexed",
+        {
+            "chunk_shape": list(inner),
+            "codecs": read_codecs(config.get("codecs"), cells, inner, faults, depth + 1),
+            "index_codecs": index,
+            "index_location": location,
+        },
+    )
+
+
+def write_codecs(codecs: Sequence[Codec]) -> list[dict[str, Any]]:
+    """The ``codecs`` of a chain; Unsupported names what Zarr v3 cannot say."""
+    return [_write_codec(codec) for codec in codecs]
+
+
+def _write_codec(codec: Codec) -> dict[str, Any]:
+    name, config = codec.name, codec.config
+    if name == "sharding_indexed":
+        return _said(
+            name,
+            {
+                "chunk_shape": list(config["chunk_shape"]),
+                "codecs": write_codecs(config["codecs"]),
+                "index_codecs": write_codecs(config.get("index_codecs", INDEX_CODECS)),
+                "index_location": config.get("index_location", "end"),
+            },
+        )
+    if name == "crc32c" and config.get("location", "end") == "end":
+        return _said(name, {})
+    if name == "blosc":
+        return _said(name, _blosc(config))
+    if name == "zstd":
+        return _said(name, {"level": 0, "checksum": False} | dict(config))
+    if name in _NAMED:
+        return _said(name, config)
+    if name in _UNSAID or name not in ARRAY | SERIAL | BYTES:
+        raise Unsupported(f"format zarr3 has no codec {name!r}", remedy="choose another codec, or format zarr2")
+    return _said(name if name.startswith("numcodecs.") else f"numcodecs.{name}", config)
+
+
+def _blosc(config: Mapping[str, Any]) -> dict[str, Any]:
+    shuffle = config.get("shuffle", "shuffle")
+    if isinstance(shuffle, int) and 0 <= shuffle < len(_SHUFFLES):
+        shuffle = _SHUFFLES[shuffle]
+    defaults = {"typesize": 1, "cname": "lz4", "clevel": 5, "shuffle": shuffle, "blocksize": 0}
+    return defaults | dict(config) | {"shuffle": shuffle}
+
+
+def _said(name: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    return {"name": name, "configuration": dict(config)} if config else {"name": name}

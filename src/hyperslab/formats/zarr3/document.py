@@ -1,0 +1,213 @@
+"""``zarr.json``: to specs and back. Pure.
+
+Both directions take the documents of one node as ``{"zarr.json": document}``. Extension keys that need not be understood
+and spellings that mean the same are kept in ``spec.layout`` and written again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hyperslab.errors import Problem
+from hyperslab.formats.codec_kinds import unknown
+from hyperslab.formats.faults import Faults, brief
+from hyperslab.formats.fill_values import same_fill
+from hyperslab.formats.keys import KeyOf
+from hyperslab.formats.marks import Marks, marked_type, needs_mark, plain_type, read_attributes, write_attributes
+from hyperslab.formats.zarr3 import missing_value
+from hyperslab.formats.zarr3.codecs import read_codecs, write_codecs
+from hyperslab.formats.zarr3.dtypes import read_dtype, write_dtype
+from hyperslab.formats.zarr3.fills import read_fill, write_fill
+from hyperslab.formats.zarr3.grid import chunk_keys, extension, read_grid, read_keys, write_grid
+from hyperslab.model.dtypes import DataType, Opaque, VlenArray, describe
+from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
+
+NAME = "zarr.json"
+COPY = "consolidated_metadata"
+Docs = Mapping[str, Mapping[str, Any]]
+_KEYS = {
+    "group": frozenset({"zarr_format", "node_type", "attributes", COPY}),
+    "array": frozenset(
+        "zarr_format node_type attributes shape data_type chunk_grid chunk_key_encoding fill_value codecs "
+        "dimension_names storage_transformers".split()
+    ),
+}
+_DEFAULT_KEYS = {"name": "default", "configuration": {"separator": "/"}}
+
+
+def parse(docs: Docs, node: str = "") -> GroupSpec | ArraySpec:
+    """The spec of a node; FormatError lists every problem when there can be none."""
+    faults = Faults(node)
+    spec = _read(docs[NAME], faults)
+    faults.check()
+    return spec
+
+
+def problems(docs: Docs, node: str = "") -> list[Problem]:
+    """Every defect of a node's document, also those that a reader survives."""
+    faults = Faults(node)
+    _read(docs[NAME], faults)
+    return faults.problems
+
+
+def _read(doc: Mapping[str, Any], faults: Faults) -> GroupSpec | ArraySpec:
+    if doc.get("zarr_format") != 3:
+        faults.refuse("zarr_format", f"zarr_format is {brief(doc.get('zarr_format'))}, not 3")
+    kind = doc.get("node_type")
+    if kind not in ("group", "array"):
+        faults.refuse("node_type", f"node_type is {brief(kind)}, not 'group' or 'array'")
+        return GroupSpec()
+    _check_extensions(doc, kind, faults)
+    stored = faults.mapping("attributes", doc.get("attributes", {})) or {}
+    layout = {"zarr3": {key: value for key, value in doc.items() if key not in ("attributes", COPY)}}
+    if kind == "array":
+        return _read_array(doc, stored, faults).evolve(layout=layout, problem=faults.problem)
+    attrs, marks = read_attributes(stored)
+    return GroupSpec(attrs=attrs, dims=marks.dims, types=marks.types, layout=layout)
+
+
+def _check_extensions(doc: Mapping[str, Any], kind: str, faults: Faults) -> None:
+    """A key beyond the specification may be passed over only if it says so."""
+    for key, value in doc.items():
+        if key in _KEYS[kind] or (isinstance(value, dict) and value.get("must_understand") is False):
+            continue
+        message = f"the key {key!r} is not known, and says not that it need not be understood"
+        if kind == "array":
+            faults.cannot("must_understand", message)
+        else:
+            faults.refuse("must_understand", message)
+
+
+def _read_array(doc: Mapping[str, Any], stored: Mapping[str, Any], faults: Faults) -> ArraySpec:
+    shape = faults.lengths("shape", doc.get("shape"), 0)
+    if shape is None:
+        return ArraySpec(shape=(), dtype=Opaque(1), chunks=())
+    chunks = read_grid(doc.get("chunk_grid"), shape, faults)
+    read_keys(doc.get("chunk_key_encoding"), faults)
+    plain = _read_type(doc, faults)
+    codecs = read_codecs(doc.get("codecs"), plain, chunks, faults)
+    _check_codecs(doc, codecs, faults)
+    attrs, marks = read_attributes(stored if plain is None else missing_value.unspell(stored, plain))
+    dtype = Opaque(1, brief(doc.get("data_type"))) if plain is None else marked_type(plain, marks.dtype)
+    fill = None if plain is None else _read_fill(doc, dtype, faults)
+    if isinstance(dtype, VlenArray):
+        codecs = _renamed(codecs, "vlen-bytes", Codec("vlen-array", {"dtype": dtype.base.newbyteorder("<").str}))
+    dims = _dims(doc.get("dimension_names"), len(shape), faults)
+    return ArraySpec(shape=shape, dtype=dtype, chunks=chunks, dims=dims, codecs=codecs, fill_value=fill, attrs=attrs)
+
+
+def _read_type(doc: Mapping[str, Any], faults: Faults) -> DataType | None:
+    try:
+        return read_dtype(doc.get("data_type"))
+    except TypeError as error:
+        faults.cannot("data_type", str(error))
+        return None
+
+
+def _check_codecs(doc: Mapping[str, Any], codecs: tuple[Codec, ...], faults: Faults) -> None:
+    for reason in [] if faults.fatal else unknown(codecs):
+        faults.cannot("unknown-codec", reason)
+    transformers = doc.get("storage_transformers") or []
+    for said in transformers if isinstance(transformers, list) else [transformers]:
+        found = extension(said)
+        faults.cannot("storage_transformer", f"storage transformer {brief(found[0] if found else said)} is not known")
+
+
+def _read_fill(doc: Mapping[str, Any], dtype: DataType, faults: Faults) -> Any:
+    if "fill_value" not in doc:
+        faults.refuse("fill_value", "fill_value is missing")
+        return None
+    try:
+        return read_fill(doc["fill_value"], dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        faults.refuse("fill_value", f"fill_value for cells of type {describe(dtype)}: {error}")
+        return None
+
+
+def _renamed(codecs: tuple[Codec, ...], old: str, new: Codec) -> tuple[Codec, ...]:
+    """The chain with another codec from cells to bytes, in shards too."""
+    found = []
+    for codec in codecs:
+        if codec.name == "sharding_indexed":
+            inner = {"codecs": _renamed(codec.config["codecs"], old, new)}
+            found.append(Codec(codec.name, {**codec.config, **inner}))
+        else:
+            found.append(new if codec.name == old else codec)
+    return tuple(found)
+
+
+def _dims(names: Any, ndim: int, faults: Faults) -> tuple[str | None, ...]:
+    if names is None:
+        return ()
+    if isinstance(names, list) and len(names) == ndim and all(isinstance(name, str | None) for name in names):
+        return tuple(names)
+    faults.refuse("dimension_names", f"dimension_names is {brief(names)}, not a name or null for {ndim} dimensions")
+    return ()
+
+
+def render(spec: GroupSpec | ArraySpec) -> dict[str, dict[str, Any]]:
+    """The document of a node; Unsupported names what Zarr v3 cannot hold."""
+    old: Mapping[str, Any] = spec.layout.get("zarr3", {})
+    if isinstance(spec, GroupSpec):
+        attributes = write_attributes(spec.attrs, Marks(spec.dims, None, spec.types))
+        return {NAME: {"zarr_format": 3, "node_type": "group"} | dict(old) | {"attributes": attributes}}
+    spelled, hidden = {}, []
+    if missing_value.NAME in spec.attrs:
+        said = missing_value.spell(spec.attrs[missing_value.NAME], plain_type(spec.dtype))
+        if said is None:
+            hidden = [missing_value.NAME]
+        else:
+            spelled = {missing_value.NAME: said}
+    attributes = write_attributes(spec.attrs, Marks(dtype=_mark(spec.dtype)), spelled, hidden)
+    return {NAME: _render_array(spec, old) | {"attributes": attributes}}
+
+
+def _mark(dtype: DataType) -> Any:
+    """Cells of variable length are stored as bytes: what they hold must be said."""
+    return dtype if isinstance(dtype, VlenArray) else needs_mark(dtype)
+
+
+def _render_array(spec: ArraySpec, old: Mapping[str, Any]) -> dict[str, Any]:
+    """The document without attributes: the old one's words where they still mean the same, and its other keys."""
+    was = _read_array(old, {}, Faults("")) if old else None
+    doc = {"zarr_format": 3, "node_type": "array", "shape": list(spec.shape)} | dict(old)
+    doc["shape"] = list(spec.shape)
+    same_type = was is not None and plain_type(was.dtype) == _stored_type(spec.dtype)
+    if not same_type:
+        doc["data_type"] = write_dtype(spec.dtype)
+    if was is None or not _still_cuts(old, spec):
+        doc["chunk_grid"] = write_grid(spec.chunks)
+    doc.setdefault("chunk_key_encoding", _DEFAULT_KEYS)
+    if was is None or not same_type or not same_fill(_stored_fill(was), _stored_fill(spec)):
+        doc["fill_value"] = write_fill(spec.fill_value, spec.dtype)
+    codecs = _renamed(spec.codecs, "vlen-array", Codec("vlen-bytes"))
+    if was is None or was.codecs != codecs:
+        doc["codecs"] = write_codecs(codecs)
+    if was is None or was.dims != spec.dims:
+        doc.pop("dimension_names", None)
+        if any(name is not None for name in spec.dims):
+            doc["dimension_names"] = list(spec.dims)
+    return doc
+
+
+def _still_cuts(old: Mapping[str, Any], spec: ArraySpec) -> bool:
+    """Whether the old grid gives these chunks for the new shape."""
+    faults = Faults("")
+    return read_grid(old.get("chunk_grid"), spec.shape, faults) == spec.chunks and not faults.problems
+
+
+def _stored_type(dtype: DataType) -> DataType:
+    return read_dtype("bytes") if isinstance(dtype, VlenArray) else plain_type(dtype)
+
+
+def _stored_fill(spec: ArraySpec) -> Any:
+    if isinstance(spec.dtype, VlenArray):
+        return spec.fill_value.tobytes()
+    return spec.fill_value
+
+
+def key_of(spec: ArraySpec) -> KeyOf:
+    """The key of a chunk by its coordinates."""
+    encoding = spec.layout.get("zarr3", {}).get("chunk_key_encoding", _DEFAULT_KEYS)
+    return chunk_keys(*read_keys(encoding, Faults("")), len(spec.shape))

@@ -1,0 +1,163 @@
+"""Zarr v3's ``data_type``: the core names, zarr-python's extensions, structures, and the small floats of ml_dtypes.
+
+In memory cells are in the machine's byte order; how they are stored is the codec ``bytes``' affair.
+https://github.com/zarr-developers/zarr-extensions/tree/main/data-types
+"""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from hyperslab.errors import Unsupported
+from hyperslab.model.dtypes import DataType, VlenArray, VlenBytes, VlenString, describe, numpy_dtype
+
+CORE = (
+    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128".split()
+)
+SMALL = (
+    "bfloat16 float8_e3m4 float8_e4m3 float8_e4m3b11fnuz float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz "
+    "float8_e8m0fnu float6_e2m3fn float6_e3m2fn float4_e2m1fn int2 int4 uint2 uint4".split()
+)
+_UNITS = ("generic", "Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as")
+_RAW = re.compile(r"r([1-9]\d{0,9})")
+_SIZED = {"null_terminated_bytes": ("S", 1), "raw_bytes": ("V", 1), "fixed_length_utf32": ("U", 4)}
+_TIMES = {"numpy.datetime64": "M8", "numpy.timedelta64": "m8"}
+_LARGEST = 1 << 28
+_DEPTH = 16
+
+
+def read_dtype(said: Any, depth: int = 0) -> DataType:
+    """The type of a ``data_type``: a name, or an object with ``name`` and ``configuration``. TypeError says what is
+    wrong with it, or which extra it needs.
+    """
+    name, config = (said, {}) if isinstance(said, str) else _parts(said)
+    if name in CORE:
+        return np.dtype(name)
+    if name == "string":
+        return VlenString()
+    if name in ("variable_length_bytes", "bytes"):
+        return VlenBytes()
+    if name in SMALL:
+        return _small(name)
+    if match := _RAW.fullmatch(name):
+        return _raw(int(match[1]))
+    if name in _SIZED:
+        return _sized(name, config)
+    if name in _TIMES:
+        return _time(name, config)
+    if name in ("struct", "structured"):
+        return _struct(config, depth)
+    raise TypeError(f"data_type {name!r} is not known")
+
+
+def _parts(said: Any) -> tuple[str, dict[str, Any]]:
+    if isinstance(said, dict) and isinstance(said.get("name"), str):
+        config = said.get("configuration", {})
+        if isinstance(config, dict):
+            return said["name"], config
+    raise TypeError(f"{said!r} is no data_type: a name, or an object with name and configuration")
+
+
+def _small(name: str) -> np.dtype[Any]:
+    try:
+        return np.dtype(getattr(import_module("ml_dtypes"), name))
+    except (ImportError, AttributeError):
+        raise TypeError(f"data_type {name!r} needs ml_dtypes; pip install 'hyperslab[dtypes]'") from None
+
+
+def _raw(bits: int) -> np.dtype[Any]:
+    if bits % 8 or bits // 8 > _LARGEST:
+        raise TypeError(f"data_type 'r{bits}' is no whole number of bytes, or too large")
+    return np.dtype(f"V{bits // 8}")
+
+
+def _sized(name: str, config: dict[str, Any]) -> np.dtype[Any]:
+    kind, unit = _SIZED[name]
+    size = config.get("length_bytes")
+    if type(size) is not int or not 0 < size <= _LARGEST or size % unit:
+        raise TypeError(f"data_type {name!r} has length_bytes {size!r}")
+    return np.dtype(f"{kind}{size // unit}")
+
+
+def _time(name: str, config: dict[str, Any]) -> np.dtype[Any]:
+    unit, factor = config.get("unit"), config.get("scale_factor", 1)
+    if unit not in _UNITS or type(factor) is not int or not 0 < factor < 2**31:
+        raise TypeError(f"data_type {name!r} has unit {unit!r} and scale_factor {factor!r}")
+    return np.dtype(_TIMES[name] if unit == "generic" else f"{_TIMES[name]}[{factor}{unit}]")
+
+
+def _struct(config: dict[str, Any], depth: int) -> np.dtype[Any]:
+    said = config.get("fields")
+    if not isinstance(said, list) or not said or depth > _DEPTH:
+        raise TypeError(f"a structure with the fields {said!r}")
+    fields = []
+    for field in said:
+        match field:
+            case {"name": str(name), "data_type": inner} | [str(name), inner]:
+                dtype = read_dtype(inner, depth + 1)
+            case _:
+                raise TypeError(f"{field!r} is no field of a structure")
+        if not isinstance(dtype, np.dtype):
+            raise TypeError(f"field {name!r} has cells of any length")
+        fields.append((name, dtype))
+    names = [name for name, _ in fields]
+    if "" in names or len(set(names)) < len(names):
+        raise TypeError(f"field names {names} are empty or occur twice")
+    return np.dtype(fields)
+
+
+def write_dtype(dtype: DataType) -> Any:
+    """The ``data_type`` of a type; Unsupported when Zarr v3 has none."""
+    match dtype:
+        case VlenString():
+            return "string"
+        case VlenBytes() | VlenArray():
+            return "variable_length_bytes"
+        case _:
+            said = _name_of(numpy_dtype(dtype))
+    if said is None:
+        raise Unsupported(
+            f"format zarr3 has no cells of type {describe(dtype)}", remedy="use another format, or convert the cells"
+        )
+    return said
+
+
+def _name_of(dtype: np.dtype[Any]) -> Any:
+    if is_small(dtype) or dtype.name in CORE:
+        return dtype.name
+    if dtype.names is not None and dtype.fields is not None:
+        fields = [{"name": name, "data_type": _name_of(dtype.fields[name][0])} for name in dtype.names]
+        if any(field["data_type"] is None for field in fields):
+            return None
+        return {"name": "struct", "configuration": {"fields": fields}}
+    if dtype.subdtype is not None or not dtype.itemsize:
+        return None
+    match dtype.kind:
+        case "M" | "m":
+            unit, factor = np.datetime_data(dtype)
+            name = "numpy.datetime64" if dtype.kind == "M" else "numpy.timedelta64"
+            return {"name": name, "configuration": {"unit": unit, "scale_factor": factor}}
+        case "U":
+            return {"name": "fixed_length_utf32", "configuration": {"length_bytes": dtype.itemsize}}
+        case "S":
+            return {"name": "null_terminated_bytes", "configuration": {"length_bytes": dtype.itemsize}}
+        case "V":
+            return {"name": "raw_bytes", "configuration": {"length_bytes": dtype.itemsize}}
+        case _:
+            return None
+
+
+def is_small(dtype: np.dtype[Any]) -> bool:
+    """Whether it is one of the types of ml_dtypes."""
+    return dtype.name in SMALL and dtype.type.__module__.startswith("ml_dtypes")
+
+
+def has_order(dtype: DataType) -> bool:
+    """Whether stored cells have a byte order that must be told: numbers, times and text of more than a byte."""
+    if not isinstance(dtype, np.dtype):
+        return False
+    return dtype.kind in "iufcmMU" and dtype.itemsize > 1 or dtype.name == "bfloat16"
