@@ -101,6 +101,20 @@ def test_root_behind_a_link(tmp_path: Path) -> None:
     store.put("a/b", b"1", durable=True)
     assert store.get("a/b") == b"1"
     assert list(store.list()) == ["a/b"]
+    with store.lock_node("", 0), store.lock_chunks("", [0], 0):
+        pass
+    with locks.hold_folder(lambda: str(tmp_path / "x"), 0):
+        pass
+
+
+def test_lock_file_that_is_a_link(tmp_path: Path) -> None:
+    """A lock file that leads elsewhere is not opened, and nothing is made where it leads."""
+    store = DirectoryStore(tmp_path / "x")
+    store.put("a/0", b"1")
+    os.symlink("../../made", tmp_path / "x/a/.lock")
+    with pytest.raises(StorageError, match="key=a"), store.lock_chunks("a", [0], 0):
+        pass
+    assert not (tmp_path / "made").exists()
 
 
 def test_commit_leaves_nothing_else(tmp_path: Path) -> None:

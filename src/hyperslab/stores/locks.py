@@ -32,7 +32,8 @@ WHOLE: Range = (0, 0)
 _MOST_RANGES = 2048
 _SHORTEST, _LONGEST = 0.0002, 0.01
 _BUSY = frozenset({errno.EAGAIN, errno.EACCES, errno.EDEADLK})
-_FLAGS: int = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+_CLOEXEC: int = getattr(os, "O_CLOEXEC", 0)
+_LOCK_FILE: int = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
 
 
 class _Descriptor:
@@ -40,7 +41,7 @@ class _Descriptor:
 
     def __init__(self, path: str, flags: int) -> None:
         self.number = -1
-        self.number = os.open(path, flags | _FLAGS, 0o666)
+        self.number = os.open(path, flags | _CLOEXEC, 0o666)
         _OPEN.add(self)
 
     def is_still(self, path: str) -> bool:
@@ -127,7 +128,7 @@ def hold_ranges(folder: Callable[[], str], slots: Sequence[int], timeout: float 
     def path() -> str:
         return folder() + LOCK
 
-    held = _acquire(path, os.O_RDWR | os.O_CREAT, parts, _lock_range, timeout) if parts else None
+    held = _acquire(path, _LOCK_FILE, parts, _lock_range, timeout) if parts else None
     try:
         yield
     finally:

@@ -11,6 +11,7 @@ from weakref import WeakSet
 
 from hyperslab.errors import AlreadyExists, Conflict, Invalid, NotFound, ReadOnly
 from hyperslab.stores.base import Buffer, Stamp
+from hyperslab.stores.files import enlarged
 from hyperslab.stores.keys import check_key, check_prefix
 from hyperslab.stores.ranges import span
 
@@ -96,7 +97,7 @@ class MemoryStore:
         if value is None:
             return None
         if len(value) > len(scratch):
-            scratch.extend(bytes(len(value) - len(scratch)))
+            scratch = enlarged(scratch, len(value))
         view = memoryview(scratch)[: len(value)]
         view[:] = value
         return view
