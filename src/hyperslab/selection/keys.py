@@ -73,7 +73,8 @@ def sliced(item: slice, length: int) -> Range:
         start, stop, step = item.indices(length)
     except (TypeError, ValueError) as error:
         raise bad_slice(error) from None
-    return Range(start, len(range(start, stop, step)), step)
+    count = len(range(start, stop, step))
+    return Range(start, count, step if count > 1 else 1)
 
 
 def bad_slice(error: TypeError | ValueError) -> Invalid:
@@ -117,6 +118,7 @@ def _plain_array(item: Any) -> Any:
 
 
 def _nonzero(mask: Array, axis: int, shape: Shape) -> tuple[Array, ...]:
-    if mask.shape != shape[axis : axis + mask.ndim]:
+    """A mask as one integer array per axis; like NumPy it may have no cells along an axis that has some."""
+    if any(side not in (0, length) for side, length in zip(mask.shape, shape[axis:], strict=False)):
         raise SelectionError(f"a mask of shape {mask.shape} does not fit axes {axis}... of an array of shape {shape}")
     return mask.nonzero()

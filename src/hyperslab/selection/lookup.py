@@ -58,13 +58,13 @@ class Numbers:
     dim: str
 
     def exact(self, label: Any) -> Where:
-        sought = seek(label, self.ruler.calendar)
+        sought = seek(label, self.ruler.calendar, self.dim)
         return _together(self.ruler.same(self._required(label, sought)))
 
     def chosen(self, label: Any) -> Where:
         if self.ruler.calendar is None or not isinstance(label, str | bytes):
             return self.exact(label)
-        sought = seek(label, self.ruler.calendar)
+        sought = seek(label, self.ruler.calendar, self.dim)
         if sought.resolution >= self.ruler.resolution():
             return _together(self.ruler.same(self._required(label, sought)))
         return self._period(label, sought)
@@ -73,7 +73,7 @@ class Numbers:
         ruler = self.ruler
         if not ruler.trend:
             raise LabelError(f"{self.dim} is not sorted", remedy='method="nearest" takes a sorted coordinate')
-        number = seek(label, ruler.calendar).first
+        number = seek(label, ruler.calendar, self.dim).first
         if not ruler.size:
             raise LabelError(f"{self.dim} has no cells")
         place = ruler.nearest(number)
@@ -84,7 +84,7 @@ class Numbers:
         return place
 
     def bound(self, label: Any, *, stop: bool) -> int:
-        ruler, sought = self.ruler, seek(label, self.ruler.calendar)
+        ruler, sought = self.ruler, seek(label, self.ruler.calendar, self.dim)
         place = self._find(sought)
         if place is not None:
             return int(ruler.same(place)[0])
@@ -108,7 +108,7 @@ class Numbers:
 
     def _edge(self, label: Any, *, end: bool) -> int:
         """A bound of ``sel``: before all cells that the label includes, or after them (``end``)."""
-        ruler, sought = self.ruler, seek(label, self.ruler.calendar)
+        ruler, sought = self.ruler, seek(label, self.ruler.calendar, self.dim)
         if ruler.trend:
             far = sought.stop is not None and end == (ruler.trend > 0)
             return self._border(sought, far=far, end=end)
@@ -174,9 +174,9 @@ class Numbers:
             )
         place = ruler.rank(number)
         if place == 0:
-            return LabelError(f"{shown} lies before the first cell, {ruler.show(0)}", remedy=remedy)
+            return LabelError(f"{shown} lies beyond the first cell, {ruler.show(0)}", remedy=remedy)
         if place == ruler.size:
-            return LabelError(f"{shown} lies behind the last cell, {ruler.show(place - 1)}", remedy=remedy)
+            return LabelError(f"{shown} lies beyond the last cell, {ruler.show(place - 1)}", remedy=remedy)
         return LabelError(f"{shown} lies between {ruler.show(place - 1)} and {ruler.show(place)}", remedy=remedy)
 
 

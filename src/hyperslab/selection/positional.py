@@ -83,7 +83,7 @@ def _basic(items: tuple[Any, ...], shape: Shape) -> Selection | None:
             if kind is slice:
                 start, stop, step = item.indices(length)
                 count = len(range(start, stop, step))
-                axes.append(Range(start, count, step))
+                axes.append(Range(start, count, step if count > 1 else 1))
                 result.append(count)
             elif -length <= item < length:
                 axes.append(Range(item % length, 1, 1))

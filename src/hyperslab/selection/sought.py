@@ -33,7 +33,7 @@ def is_label(item: Any) -> bool:
     return isinstance(item, float | str | bytes | date | np.floating | np.datetime64) or _is_cftime(item)
 
 
-def seek(label: Any, calendar: str | None) -> Sought:
+def seek(label: Any, calendar: str | None, dim: str) -> Sought:
     """The number of a plain coordinate (``calendar`` None), or the instants of a date or time stamp.
 
     A float on a time axis counts seconds since 1970; datetimes without a zone are UTC. ``LabelError`` for a label
@@ -46,11 +46,11 @@ def seek(label: Any, calendar: str | None) -> Sought:
         number = value if calendar is None else round(value * 10**6) * 1000
         return Sought(number, grain=grain)
     if calendar is not None:
-        return _seek_time(label, calendar)
+        return _seek_time(label, calendar, dim)
     whole = isinstance(label, int | np.integer) and not isinstance(label, bool | np.timedelta64)
     if whole and abs(int(label)) < _LARGEST:
         return Sought(int(label))
-    raise LabelError(f"{label!r} is no label of a coordinate of numbers")
+    raise LabelError(f"{dim} has numbers, {label!r} is none of them")
 
 
 def span_of(tolerance: Any, calendar: str | None) -> Any:
@@ -64,13 +64,13 @@ def span_of(tolerance: Any, calendar: str | None) -> Any:
     raise WrongType(f"a tolerance of {tolerance!r}", remedy=f"on this dimension it is {wanted}")
 
 
-def _seek_time(label: Any, calendar: str) -> Sought:
+def _seek_time(label: Any, calendar: str, dim: str) -> Sought:
     moment = _moment(label, calendar)
     first = moment.start(calendar) if moment is not None else None
     if moment is None or first is None:
         raise LabelError(
-            f"{label!r} is no date of the calendar {calendar}",
-            remedy="times are ISO 8601 text, datetimes, cftime objects of the calendar or seconds since 1970 as floats",
+            f"{dim} has times of the calendar {calendar}, {label!r} is none",
+            remedy="give ISO 8601 text, datetimes, cftime objects of the calendar or seconds since 1970 as floats",
         )
     stop = None if moment.resolution == "instant" else moment.stop(calendar)
     return Sought(first, stop, RESOLUTIONS.index(moment.resolution))
