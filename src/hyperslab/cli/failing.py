@@ -137,9 +137,8 @@ def _run(run: Callable[[], Any], manner: Manner) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except BrokenPipeError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return exit_code(error)
+    except SystemExit:  # click's way out when the reader of stdout is gone
+        return exit_code(BrokenPipeError())
     except (Exception, KeyboardInterrupt) as error:
         if manner.debug:
             traceback.print_exc()

@@ -35,13 +35,19 @@ def _fill_fields(out: Values, values: Values) -> None:
             target[...] = source
 
 
-def same_type(expected: DataType, found: DataType) -> bool:
-    """Whether cells of one type mean what cells of the other do; a type that had no name may have got one."""
+def same_type(expected: DataType, found: DataType, *, any_order: bool = False) -> bool:
+    """Whether cells of one type mean what cells of the other do; a type that had no name may have got one.
+
+    ``any_order``: whatever the order of their bytes.
+    """
     if isinstance(expected, Extension) and type(expected) is not type(found):
         return False
     if isinstance(expected, Enum) and isinstance(found, Enum) and expected.members != found.members:
         return False
-    return bool(_layout(numpy_dtype(expected)) == _layout(numpy_dtype(found)))
+    pair = numpy_dtype(expected), numpy_dtype(found)
+    if any_order:
+        pair = pair[0].newbyteorder("="), pair[1].newbyteorder("=")
+    return bool(_layout(pair[0]) == _layout(pair[1]))
 
 
 def _layout(dtype: np.dtype[Any]) -> Any:

@@ -51,19 +51,15 @@ def _is_position(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Picked:
-    """The chosen positions of each axis of an array, and the axes that ``kept`` says remain (an int drops its axis)."""
+    """The chosen positions of each axis; the axes that remain (an int drops its axis), and their lengths."""
 
     axes: tuple[Axis, ...]
     kept: tuple[int, ...]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Cells along the axes that remain."""
-        return tuple(self.axes[axis].count for axis in self.kept)
+    shape: tuple[int, ...]
 
     def is_all(self, shape: tuple[int, ...]) -> bool:
         """Whether every cell of an array of this shape is picked, in order."""
-        return self.axes == tuple(Range(0, length, 1) for length in shape) and len(self.kept) == len(shape)
+        return self.shape == shape and (0 in shape or self.axes == tuple(Range(0, length, 1) for length in shape))
 
     def region(self, box: Box) -> Region:
         """The part of the source that a box of the result comes from."""
@@ -91,8 +87,9 @@ def pick(session: Session, path: str, spec: ArraySpec, select: Select) -> Picked
             raise error.locate(node=path, url=session.url) from error.__cause__
         key += [slice(None)] * (len(spec.shape) - len(key))
         key = [isel.get(dim, item) if dim is not None else item for dim, item in zip(spec.dims, key, strict=True)]
-    region = outer(tuple(key), spec.shape).region
-    return Picked(region.axes, tuple(axis for axis, item in enumerate(key) if not _is_single(item)))
+    selection = outer(tuple(key), spec.shape)
+    kept = tuple(axis for axis, item in enumerate(key) if not _is_single(item))
+    return Picked(selection.region.axes, kept, selection.shape)
 
 
 def _is_single(item: Any) -> bool:

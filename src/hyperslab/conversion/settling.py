@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from hyperslab.conversion.cells import same_type
 from hyperslab.conversion.losses import Loss, Node
 from hyperslab.conversion.walking import Planned
 from hyperslab.errors import HyperslabError, Unsupported
 from hyperslab.formats.base import Feature
+from hyperslab.model.dtypes import describe
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 Adapt = Callable[[ArraySpec], ArraySpec]
@@ -46,15 +48,23 @@ def _settle_one(plan: Planned, adapt: Adapt) -> tuple[Node | None, list[Loss]]:
 
 def _array(path: str, spec: ArraySpec, adapt: Adapt) -> tuple[ArraySpec | None, list[Loss]]:
     try:
-        return adapt(spec), []
+        adapted = adapt(spec)
     except Unsupported:
         bare = spec.evolve(attrs={})
+    else:
+        return adapted, _changed_type(path, spec, adapted)
     try:
         adapt(bare)
     except Unsupported as error:
         return None, [Loss(path, "cells", f"{error.message}: the array is left out")]
     attrs, losses = _attributes(path, spec.attrs, lambda one: adapt(bare.evolve(attrs=one)))
     return adapt(spec.evolve(attrs=attrs)), losses
+
+
+def _changed_type(path: str, asked: ArraySpec, given: ArraySpec) -> list[Loss]:
+    if same_type(asked.dtype, given.dtype, any_order=True):
+        return []
+    return [Loss(path, "type", f"cells of type {describe(asked.dtype)} become {describe(given.dtype)}")]
 
 
 def _group(path: str, spec: GroupSpec, adapt: Adapt) -> tuple[GroupSpec, list[Loss]]:

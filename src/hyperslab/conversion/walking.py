@@ -85,9 +85,10 @@ def _selected_sizes(items: list[Item]) -> dict[tuple[str, str], int | None]:
     for item in items:
         if isinstance(item.node, ArraySpec) and item.picked is not None:
             folder = split(item.path)[0]
+            lengths = dict(zip(item.picked.kept, item.picked.shape, strict=True))
             for axis, dim in enumerate(item.node.dims):
                 if dim is not None:
-                    sizes[folder, dim] = item.picked.axes[axis].count if axis in item.picked.kept else None
+                    sizes[folder, dim] = lengths.get(axis)
     return sizes
 
 
