@@ -55,9 +55,10 @@ def filters_of(dataset: Any) -> tuple[Codec, ...]:
     return tuple(codec_of_filter(number, tuple(values)) for number, _, values, _ in found)
 
 
-def open_stored(dataset: Any, descriptor: int, spec: ArraySpec) -> ChunkSource | None:
+def open_stored(dataset: Any, descriptor: int, spec: ArraySpec, url: str) -> ChunkSource | None:
     """The cells of an h5py dataset by pread from ``descriptor`` (open on the same file), or None: ask the library.
 
+    ``url`` names the file in errors.
     ``spec.chunks`` is the dataset's chunk shape, or any grid over a dataset that lies in one piece.
     """
     from h5py import h5d
@@ -69,11 +70,11 @@ def open_stored(dataset: Any, descriptor: int, spec: ArraySpec) -> ChunkSource |
         return None
     layout = plist.get_layout()
     if layout == h5d.CONTIGUOUS:
-        return ContiguousCells(descriptor, dataset.id.get_offset(), spec, spec.numpy_dtype)
+        return ContiguousCells(descriptor, dataset.id.get_offset(), spec, spec.numpy_dtype, url)
     if layout != h5d.CHUNKED or tuple(spec.chunks) != dataset.chunks:
         return None
     try:
-        return StoredChunks(dataset, descriptor, spec)
+        return StoredChunks(dataset, descriptor, spec, url)
     except Unsupported:
         return None
 
@@ -101,8 +102,9 @@ def _has_user_block(dataset: Any) -> bool:
 class StoredChunks:
     """A chunked dataset; the table of its chunks is read at the first use. Read-only."""
 
-    def __init__(self, dataset: Any, descriptor: int, spec: ArraySpec) -> None:
+    def __init__(self, dataset: Any, descriptor: int, spec: ArraySpec, url: str) -> None:
         self._dataset = dataset
+        self._url = url
         self._descriptor = descriptor
         self._spec = spec
         self._grid = Grid.of(spec.shape, spec.chunks)
@@ -135,7 +137,9 @@ class StoredChunks:
         try:
             self._dataset.id.chunk_iter(note)
         except (RuntimeError, OSError, ValueError) as error:
-            raise CorruptChunk(f"the index of the chunks is damaged: {error}", key=self._dataset.name) from error
+            raise CorruptChunk(
+                f"the index of the chunks is damaged: {error}", url=self._url, key=self._dataset.name
+            ) from error
         return table
 
     def read_into(self, coords: Coords, out: Block) -> bool:
@@ -148,7 +152,8 @@ class StoredChunks:
         try:
             chain.decode_into(pread(self._descriptor, size, offset), out)
         except HyperslabError as error:
-            raise error.locate(key=f"{self._dataset.name} chunk {coords} at byte {offset}") from error.__cause__
+            key = f"{self._dataset.name} chunk {coords} at byte {offset}"
+            raise error.locate(url=self._url, key=key) from error.__cause__
         return True
 
     def _chain_without(self, mask: int) -> Chain:
@@ -185,8 +190,9 @@ class StoredChunks:
 class ContiguousCells:
     """Cells that lie in one piece from byte ``offset`` on (None: nothing was ever written), as ``stored`` dtype."""
 
-    def __init__(self, descriptor: int, offset: int | None, spec: ArraySpec, stored: np.dtype[Any]) -> None:
+    def __init__(self, descriptor: int, offset: int | None, spec: ArraySpec, stored: np.dtype[Any], url: str) -> None:
         self._descriptor = descriptor
+        self._url = url
         self._offset = offset
         self._spec = spec
         self._stored = stored
@@ -209,7 +215,10 @@ class ContiguousCells:
         rows = self._rows(extent)
         for offset, place in rows:
             cells = target[(*place, ...)]
-            data = pread(self._descriptor, cells.size * self._stored.itemsize, offset)
+            try:
+                data = pread(self._descriptor, cells.size * self._stored.itemsize, offset)
+            except CorruptChunk as error:
+                raise error.locate(url=self._url) from None
             cells[...] = np.frombuffer(data, self._stored).reshape(cells.shape)
         return True
 

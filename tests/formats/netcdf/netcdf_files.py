@@ -16,7 +16,15 @@ from hyperslab.formats.netcdf.writer import NetcdfWriter
 from hyperslab.model.spec import ArraySpec
 
 REAL = sorted(Path(iris_sample_data.path).rglob("*.nc"))
-RESERVED = ("_NCProperties", "_Netcdf4Coordinates", "_Netcdf4Dimid", "DIMENSION_LIST", "REFERENCE_LIST", "CLASS", "NAME")
+RESERVED = (
+    "_NCProperties",
+    "_Netcdf4Coordinates",
+    "_Netcdf4Dimid",
+    "DIMENSION_LIST",
+    "REFERENCE_LIST",
+    "CLASS",
+    "NAME",
+)
 
 
 def raw(path: Path) -> netCDF4.Dataset:

@@ -91,7 +91,7 @@ class NetcdfReader:
             return _classic_chunks(opened, path, spec)
         with library.reading(self._url, path):
             stored = opened.hdf5_dataset(path)
-            return None if stored is None else hdf5.open_stored(stored, opened.descriptor, spec)
+            return None if stored is None else hdf5.open_stored(stored, opened.descriptor, spec, self._url)
 
     def close(self) -> None:
         """Let go of the file; closing twice is fine."""
@@ -106,4 +106,4 @@ def _classic_chunks(opened: OpenedFile, path: str, spec: ArraySpec) -> ChunkSour
     found = next((variable for variable in variables if variable.name == path), None)
     if found is None or found.record or not isinstance(spec.numpy_dtype, np.dtype):
         return None
-    return hdf5.ContiguousCells(opened.descriptor, found.begin, spec, spec.numpy_dtype.newbyteorder(">"))
+    return hdf5.ContiguousCells(opened.descriptor, found.begin, spec, spec.numpy_dtype.newbyteorder(">"), opened.url)

@@ -132,7 +132,10 @@ def fills_itself(spec: ArraySpec, model: str) -> bool:
         return str(cell[()]) == ""
     if isinstance(spec.dtype, VlenArray):
         return not len(cell[()])
-    return not document.is_netcdf3(model) or library_fill(spec) is None
+    if not document.is_netcdf3(model):
+        return True
+    fills_with = spec.attrs.get(_FILL, document.default_fill(spec.dtype))
+    return np.asarray(0 if fills_with is None else fills_with).astype(cell.dtype).tobytes() == cell.tobytes()
 
 
 def _library_type(dataset: Any, spec: ArraySpec, kind: Place | None) -> Any:

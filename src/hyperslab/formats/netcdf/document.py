@@ -166,6 +166,8 @@ def _field_problem(dtype: np.dtype[Any]) -> str | None:
     base = dtype.base
     if base.fields is None or base.names is None:
         return None if base.kind == "S" or _code(base) in _ATOMIC else f"netCDF has no compound with a field of {base}"
+    if dtype.subdtype is not None:
+        return "netCDF4 writes no compound with a field that is an array of structures"
     return next((reason for name in base.names if (reason := _field_problem(base.fields[name][0]))), None)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import stat
 from contextlib import suppress
 from typing import Any
 
@@ -109,6 +110,8 @@ class OpenedFile:
 
 def _open_plain(path: str, url: str) -> int:
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise FormatError("this is no plain file", url=url, remedy="give the format that it has")
         return os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
     except FileNotFoundError:
         raise NotFound("there is no such file", url=url) from None
