@@ -11,10 +11,12 @@ import iris_sample_data
 import netCDF4
 import numpy as np
 
+from hyperslab.chunks.settings import Settings
 from hyperslab.formats.netcdf.dataset import NetcdfReader
 from hyperslab.formats.netcdf.writer import NetcdfWriter
 from hyperslab.model.spec import ArraySpec
 
+SCRATCH = Settings(durable=False)
 REAL = sorted(Path(iris_sample_data.path).rglob("*.nc"))
 RESERVED = (
     "_NCProperties",
@@ -62,7 +64,7 @@ def arrays(reader: Any, path: str = "") -> list[str]:
 def copy(source: Path, target: Path, model: str | None = None) -> None:
     """Reader -> Writer, chunk by chunk."""
     reader = NetcdfReader(str(source), str(source))
-    writer = NetcdfWriter(str(target), str(target), "w", model or reader.model)
+    writer = NetcdfWriter(str(target), str(target), "w", model or reader.model, SCRATCH)
     copy_node(reader, writer, "")
     writer.close()
     reader.close()

@@ -9,7 +9,7 @@ import h5py
 import netCDF4
 import numpy as np
 import pytest
-from netcdf_files import assert_same_files, attribute_kinds, copy, raw, read_all, write_all
+from netcdf_files import SCRATCH, assert_same_files, attribute_kinds, copy, raw, read_all, write_all
 
 from hyperslab.formats.netcdf.dataset import NetcdfReader
 from hyperslab.formats.netcdf.writer import NetcdfWriter
@@ -34,7 +34,7 @@ def objects(*cells: Any) -> np.ndarray[Any, Any]:
 
 
 def write_one(path: Path, spec: ArraySpec, cells: Any, model: str = "NETCDF4") -> None:
-    writer = NetcdfWriter(str(path), str(path), "w", model)
+    writer = NetcdfWriter(str(path), str(path), "w", model, SCRATCH)
     writer.put("v", spec)
     write_all(writer, "v", np.asarray(cells))
     writer.close()
