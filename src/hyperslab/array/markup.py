@@ -41,11 +41,13 @@ body[data-jp-theme-light=false] .hs-page,body.vscode-dark .hs-page{
 .hs-page details{margin:0}
 .hs-page details>:not(summary){margin-left:18px}
 .hs-page summary{cursor:pointer;padding:2px 0}
-.hs-page summary.hs-row{display:grid;grid-template-columns:minmax(90px,1.2fr) minmax(120px,2fr) minmax(70px,1fr) 3fr;
+.hs-page summary.hs-row{display:grid;grid-template-columns:minmax(180px,2fr) minmax(130px,2fr) 80px 2.4fr;
 gap:0 12px;padding:2px 6px}
 .hs-page summary.hs-row::marker{content:""}
-.hs-page summary.hs-row>.hs-name::before{content:"▸ ";color:var(--hs-soft);font-weight:400}
-.hs-page details[open]>summary.hs-row>.hs-name::before{content:"▾ "}
+.hs-page summary.hs-row>.hs-name::before{display:inline-block;width:14px;text-indent:0;content:"▸";
+color:var(--hs-soft);font-weight:400}
+.hs-page summary.hs-row>.hs-name{padding-left:14px;text-indent:-14px}
+.hs-page details[open]>summary.hs-row>.hs-name::before{content:"▾"}
 .hs-page details.hs-array:nth-of-type(odd)>summary{background:var(--hs-row)}
 .hs-page .hs-index>.hs-name>u{text-underline-offset:3px;text-decoration-thickness:1px}
 .hs-page .hs-name>u{text-decoration:none}.hs-page .hs-index>.hs-name>u{text-decoration:underline}
