@@ -59,7 +59,7 @@ def _ours_write(path: Path, layout: Layout, values: Values, durable: bool) -> No
 
 @contextlib.contextmanager
 def _ours_open(path: Path, layout: Layout) -> Iterator[Any]:
-    yield hs.open(path, path="a", cache_bytes=0)
+    yield hs.open(path / "a", cache_bytes=0)
 
 
 def _zarr_codecs(layout: Layout) -> dict[str, Any]:

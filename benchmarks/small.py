@@ -63,7 +63,7 @@ def _cached(layout: Layout, place: Path) -> Row:
         return repeat
 
     def ours() -> Any:
-        array: Any = hs.open(paths[".zarr"], path="a")
+        array: Any = hs.open(paths[".zarr"] / "a")
         return [array[7, column % 100] for column in range(_REPEATS)][-1]
 
     others = [Contender(peer.name, repeater(peer)) for peer in PEERS if peer.name in ("h5py", "netCDF4")]

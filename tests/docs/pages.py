@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ class Block:
 def blocks(page: str) -> Iterator[Block]:
     """The blocks of a page. A ``text`` block right after a Python block is what that one prints."""
     fences = list(_FENCE.finditer(page))
-    for fence, following in zip(fences, [*fences[1:], None], strict=True):
+    for fence, following in zip_longest(fences, fences[1:]):
         skipped = _NO_RUN.search(page[: fence.start()])
         between = page[fence.end() : following.start()] if following else "-"
         shown = following["body"] if following and following["language"] == "text" and not between.strip() else None
