@@ -11,6 +11,9 @@ _MIB = 1 << 20
 _PER_CELL = 4096
 _RATIO = 256
 
+MEMBERS = 1000
+"""Streams that one chunk may hold one after another: each costs a copy of what follows it."""
+
 
 def room(cells: Cells) -> int:
     """Bytes that a stage of unknown size may take for these cells, whatever is stored.

@@ -11,7 +11,7 @@ from isal import isal_zlib
 from isal.igzip_lib import IsalError
 
 from hyperslab.codecs.base import Buffer, Cells
-from hyperslab.codecs.bounds import ceiling, damaged, room, wrong_size
+from hyperslab.codecs.bounds import MEMBERS, ceiling, damaged, room, wrong_size
 from hyperslab.codecs.config import Config, integer, only
 
 _ZLIB, _GZIP = 15, 31
@@ -44,6 +44,8 @@ class Deflate:
         if rest:
             parts = [out]
             while rest:
+                if len(parts) == MEMBERS:
+                    raise damaged(self._name, f"more than {MEMBERS} streams")
                 out, rest = self._stream(rest, limit - sum(map(len, parts)))
                 parts.append(out)
             out = b"".join(parts)

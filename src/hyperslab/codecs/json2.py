@@ -43,7 +43,7 @@ class Json2:
             cells = ["" if cell is None else cell for cell in cells]
             if not all(isinstance(cell, str) for cell in cells):
                 raise CorruptChunk("json2: a cell is no text", expected="strings", found="other values")
-        if self._dtype.hasobject:
+        if self._dtype.kind == "O":
             return np.fromiter(cells, object, len(cells)).reshape(self._shape)
         try:
             return np.array(cells, self._dtype).reshape(self._shape)

@@ -14,8 +14,8 @@ _ORDERED = "iufcmMU"
 
 def flat_bytes(array: Values) -> memoryview:
     """The bytes of a C-contiguous array, as a view."""
-    if array.size == 0 or array.itemsize == 0:
-        return memoryview(b"")
+    if array.itemsize == 0:
+        return memoryview(bytearray())
     return array.reshape(-1).view(np.uint8).data
 
 

@@ -42,13 +42,13 @@ class Filter:
         """Numbers as they are stored."""
         with np.errstate(all="ignore"):
             found = self.forward(contiguous(array).view(self._dtype))
-        return found.astype(self._cells.numpy_dtype, copy=False)
+            return found.astype(self._cells.numpy_dtype, copy=False)
 
     def decode(self, array: Values) -> Values:
         """Numbers as they were, as far as they can be restored."""
         with np.errstate(all="ignore"):
-            found = self.backward(contiguous(array))
-        return contiguous(found.astype(self._dtype, copy=False)).view(self._memory)
+            found = self.backward(contiguous(array)).astype(self._dtype, copy=False)
+        return contiguous(found).view(self._memory)
 
     def forward(self, array: Values) -> Values:
         """Cells of the dtype to encode -> numbers to be cast."""

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from hyperslab.codecs.base import Buffer, Cells
-from hyperslab.codecs.bounds import ceiling, damaged, room, wrong_size
+from hyperslab.codecs.bounds import MEMBERS, ceiling, damaged, room, wrong_size
 from hyperslab.codecs.config import Config, integer, only
-from hyperslab.errors import Invalid
+from hyperslab.errors import Invalid, MemoryLimit
 
-_MEMORY = 256 << 20
+_MEMORY = 80 << 20
 
 
 class Decompressor(Protocol):
@@ -51,9 +51,13 @@ class Streams:
         found = 0
         rest: Buffer = data
         while not parts or rest:
+            if len(parts) == MEMBERS:
+                raise damaged(self._name, f"more than {MEMBERS} streams")
             stream = self._open()
             try:
                 part = stream.decompress(rest, limit - found + 1)
+            except MemoryError as error:
+                raise MemoryLimit(f"{self._name}: no memory for its dictionary", remedy="allow more memory") from error
             except (OSError, EOFError, ValueError, lzma.LZMAError) as error:
                 raise damaged(self._name, error, limit) from error
             found += len(part)
@@ -78,7 +82,7 @@ def make_bz2(config: Config, cells: Cells) -> Streams:
 def make_lzma(config: Config, cells: Cells) -> Streams:
     """LZMA: ``format`` 1 (xz), 2 (the old .lzma) or 3 (raw, needs ``filters``); parameters as the module ``lzma``.
 
-    A dictionary of more than 256 MiB is refused.
+    What needs more than 80 MiB to decode (preset 9 needs 65) is refused.
     """
     only("lzma", config, "format", "check", "preset", "filters")
     form = integer("lzma", config, "format", 1, 1, 3)

@@ -55,7 +55,7 @@ class Vlen:
     def decode(self, data: Buffer) -> Values:
         """The cells; CorruptChunk when the count or a length does not fit."""
         items = [self._read(item) for item in self._split(memoryview(data))]
-        if self._dtype.hasobject:
+        if self._dtype.kind == "O":
             return np.fromiter(items, object, len(items)).reshape(self._shape)
         return np.array(items, self._dtype).reshape(self._shape)
 

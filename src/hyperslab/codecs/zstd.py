@@ -68,9 +68,9 @@ class Zstd:
         if declared != size:
             self._check(data, declared, size)
         got = self._decompress(address(out), size, source, stored)
-        if got < size:
-            wrong_size("zstd", size, got)
         if got != size:
+            if got < size or got - 2**64 == _TOO_SMALL:
+                wrong_size("zstd", size, got if got < size else f"more than {size} bytes")
             raise damaged("zstd", _reason(got), size)
 
     def _decode_unknown(self, data: Buffer, limit: int) -> Buffer:
