@@ -112,7 +112,7 @@ ODD_KEYS: list[Callable[[], Any]] = [
     lambda: (True, [0, 1]),
     lambda: (True, [0, 1], slice(None), [0, 1]),
     lambda: (np.array([1]), True, False),
-    lambda: [],
+    list,
     lambda: [[]],
     lambda: ((),),
     lambda: (),

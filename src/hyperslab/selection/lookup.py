@@ -121,7 +121,7 @@ class Numbers:
         """Where a sorted coordinate is cut at the near edge of a period, which belongs to it, or the ``far`` one."""
         edge = sought._replace(first=sought.stop) if far else sought
         place = self._find(edge)
-        if place is None:
+        if place is None or (far and 4 * abs(self.ruler.at(place) - sought.stop) > sought.stop - sought.first):
             return self.ruler.rank(edge.first)
         places = self.ruler.same(place)
         return int(places[-1]) + 1 if end != far else int(places[0])

@@ -147,7 +147,8 @@ class Listed(Ruler):
         for place in range(2, 7):
             length = _LENGTHS[place]
             period = length // gcd(self.tick, length)
-            if not np.any((self.values % period * (self.tick % length) + self.offset % length) % length):
+            rest = (self.values % period * (self.tick % length) + self.offset % length) % length
+            if np.all(np.minimum(rest, length - rest) <= 4 * self.slack):
                 return place
         return len(RESOLUTIONS) - 1
 
@@ -203,7 +204,8 @@ def _counted(index: CFTime) -> Listed:
         largest = np.nanmax(np.abs(known)) if np.isfinite(known).any() else known.dtype.type(1)
         slack = float(np.spacing(largest)) * unit
         whole = np.rint(known.astype("f8") * (unit / 1000))
-        values, tick = np.where(np.isnan(whole), _INT64[0], whole).astype("i8"), 1000
+        values, tick = np.where(np.isnan(whole), _INT64[0], whole), 1000
+    values = values.astype("i8", copy=False)
     return Listed(
         size=values.size,
         trend=index.trend,
