@@ -44,10 +44,10 @@ def same_type(expected: DataType, found: DataType, *, any_order: bool = False) -
         return False
     if isinstance(expected, Enum) and isinstance(found, Enum) and expected.members != found.members:
         return False
-    pair = numpy_dtype(expected), numpy_dtype(found)
-    if any_order:
-        pair = pair[0].newbyteorder("="), pair[1].newbyteorder("=")
-    return bool(_layout(pair[0]) == _layout(pair[1]))
+    a, b = numpy_dtype(expected), numpy_dtype(found)
+    if any_order and a.kind != "T" and b.kind != "T":
+        a, b = a.newbyteorder("="), b.newbyteorder("=")
+    return bool(_layout(a) == _layout(b))
 
 
 def _layout(dtype: np.dtype[Any]) -> Any:

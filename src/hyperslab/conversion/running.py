@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -25,6 +26,8 @@ from hyperslab.formats.base import Feature
 from hyperslab.stores.location import Location
 
 MEMORY = 256 << 20
+
+_log = logging.getLogger("hyperslab")
 
 
 def convert(
@@ -51,7 +54,8 @@ def convert(
     ``verify``: read both sides again and compare every cell by its bits, types, dimensions and attributes.
     ``memory``: bytes for cells in flight. ``progress``: True for a bar on a terminal, or a function of ``Progress``.
 
-    Raises Unsupported with all losses before any cell is copied, unless ``allow_loss``; AlreadyExists unless
+    Raises Unsupported with all losses before any cell is copied, unless ``allow_loss`` (then they are logged before);
+    AlreadyExists unless
     ``overwrite``, which replaces the target once the new one is complete. An interrupted conversion leaves the target
     as it was (one in memory is emptied).
     """
@@ -70,6 +74,8 @@ def convert(
             losses += more
             if losses and not allow_loss:
                 raise refuse(losses, chosen.name)
+            for loss in losses:
+                _log.warning("lost in %s: %s", chosen.name, loss)
             job = Job(chosen, source, planned, memory)
             done = job.write(target, report)
         verified = job.verify(src, built) if verify else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import click
@@ -53,7 +53,7 @@ def command(
     if as_json:
         print_json("convert", **asdict(report))
     else:
-        say(str(report))
+        say(str(replace(report, losses=())))
 
 
 def lengths(text: str | None, option: str) -> dict[str, int] | str | None:

@@ -1,0 +1,69 @@
+"""Cells as another type, and what counts as the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hyperslab.conversion.cells import as_type, same_cells, same_type
+from hyperslab.model.dtypes import Char, Compound, Enum, Opaque, VlenString
+
+FIELDS = np.dtype([("name", "S3"), ("at", [("x", ">i2"), ("y", "f8", (2,))])])
+SPELLED = np.dtype([("name", "S1", (3,)), ("at", [("x", "i2"), ("y", "f8", (2,))])])
+
+
+def test_fields_are_taken_one_by_one() -> None:
+    cells = np.array([(b"abc", (1, (2.5, 3.5))), (b"d", (-7, (0.0, np.nan)))], FIELDS)
+    there = as_type(cells, SPELLED)
+    assert there.dtype == SPELLED
+    assert there["name"].tolist() == [[b"a", b"b", b"c"], [b"d", b"", b""]]
+    assert there["at"]["x"].tolist() == [1, -7]
+    assert same_cells(as_type(there, FIELDS), cells)
+
+
+def test_the_same_type_is_no_copy() -> None:
+    cells = np.arange(3)
+    assert as_type(cells, cells.dtype) is cells
+    assert as_type(cells, np.dtype("f4")).tolist() == [0.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "same"),
+    [
+        (np.dtype("f4"), np.dtype("f4"), True),
+        (np.dtype("f4"), np.dtype("f8"), False),
+        (np.dtype("f4"), np.dtype(">f4"), False),
+        (FIELDS, Compound(SPELLED, "t"), True),
+        (np.dtype([("a", "i4")]), np.dtype([("b", "i4")]), False),
+        (Compound(FIELDS, "t"), FIELDS, False),
+        (np.dtype("V3"), Opaque(3, "o"), True),
+        (np.dtype("S1"), Char(), True),
+        (Char(), np.dtype("S1"), False),
+        (VlenString(), VlenString(), True),
+        (Enum(np.dtype("u1"), (("a", 1),)), Enum(np.dtype("u1"), (("a", 2),)), False),
+    ],
+)
+def test_types(a: Any, b: Any, same: bool) -> None:
+    assert same_type(a, b) == same
+
+
+def test_any_order_of_bytes() -> None:
+    assert same_type(np.dtype(">f4"), np.dtype("f4"), any_order=True)
+    assert same_type(VlenString(), VlenString(), any_order=True)
+
+
+def test_cells_are_compared_by_their_bits() -> None:
+    quiet = np.array([0x7FC00000], "u4").view("f4")
+    other = np.array([0x7FC00001], "u4").view("f4")
+    assert same_cells(quiet, quiet.copy())
+    assert not same_cells(quiet, other)
+    assert not same_cells(np.array([0.0]), np.array([-0.0]))
+    assert not same_cells(np.zeros(2), np.zeros((2, 1)))
+    words = np.array(["a", ""], np.dtypes.StringDType())
+    assert same_cells(words, words.copy())
+    lists = np.empty(2, object)
+    lists[:] = [np.array([1, 2]), np.array([], "i8")]
+    assert same_cells(lists, lists.copy())
+    assert not same_cells(lists, lists[::-1])
