@@ -102,7 +102,7 @@ def _large_zeros(codec: str) -> bytes:
         case "zstd":
             return bytes(chain("u1", (size,), "zstd").encode(np.zeros(size, "u1")))
         case "gzip":
-            return gzip.compress(bytes(size), 1)
+            return gzip.compress(bytes(size), 9)
         case "bz2":
             return bz2.compress(bytes(size), 1)
         case "lzma":

@@ -83,12 +83,13 @@ class ShardIndex:
     def _check(self, entries: Entries, total: int) -> None:
         offsets, lengths = entries[..., 0], entries[..., 1]
         written = ~((offsets == MISSING) & (lengths == MISSING))
-        limit = np.uint64(total)
-        bad = written & ((offsets > limit) | (lengths > limit - np.minimum(offsets, limit)))
+        at_start = self.location == "start"
+        first, limit = np.uint64(self.nbytes if at_start else 0), np.uint64(total if at_start else total - self.nbytes)
+        bad = written & ((offsets < first) | (offsets > limit) | (lengths > limit - np.minimum(offsets, limit)))
         if bad.any():
             place = tuple(int(i) for i in np.argwhere(bad)[0])
             raise CorruptChunk(
-                f"inner chunk {place} lies outside its shard",
-                expected=f"a range within {total} bytes",
+                f"inner chunk {place} lies outside its shard, or over the index",
+                expected=f"a range within bytes {first} to {limit}",
                 found=tuple(int(number) for number in entries[place]),
             )

@@ -15,7 +15,7 @@ from hyperslab.codecs.memory import contiguous
 from hyperslab.codecs.pipeline import Chain
 from hyperslab.codecs.shard_index import MISSING, ShardIndex
 
-Slices = tuple[slice, ...]
+Slices = tuple[Any, ...]
 
 
 class Sharding:
@@ -76,7 +76,7 @@ class Sharding:
     def _places(self) -> Iterator[tuple[tuple[int, ...], Slices]]:
         shape = self._inner.cells.shape
         for place in np.ndindex(*self._index.counts):
-            yield place, tuple(slice(i * n, (i + 1) * n) for i, n in zip(place, shape, strict=True))
+            yield place, (*(slice(i * n, (i + 1) * n) for i, n in zip(place, shape, strict=True)), ...)
 
     def _is_fill(self, block: Values) -> bool:
         """Whether every cell is the fill value, bit for bit where cells have a fixed size."""

@@ -1,0 +1,121 @@
+"""Shards: whole ones and their index."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from chains import LITTLE, chain, strings
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hyperslab.codecs.shard_index import MISSING, ShardIndex
+from hyperslab.errors import CorruptChunk, FormatError, Invalid
+from hyperslab.model.dtypes import VlenString
+from hyperslab.model.spec import Codec
+
+INDEX = (Codec(*LITTLE), Codec("crc32c"))
+
+
+def sharded(
+    dtype: Any, shape: tuple[int, ...], inner: tuple[int, ...], *codecs: Any, fill: Any = 0, **more: Any
+) -> Any:
+    config = {"chunk_shape": list(inner), "codecs": list(codecs)} | more
+    return chain(dtype, shape, ("sharding_indexed", config), fill=fill)
+
+
+@given(counts=st.lists(st.integers(1, 3), max_size=3), place=st.sampled_from(["start", "end"]), seed=st.integers(0, 99))
+def test_inner_chunks_of_fill_are_left_out(counts: list[int], place: str, seed: int) -> None:
+    inner = tuple(range(2, 2 + len(counts)))
+    shape = tuple(a * b for a, b in zip(counts, inner, strict=True))
+    rng = np.random.default_rng(seed)
+    block = np.where(rng.random(shape) < 0.05, rng.integers(1, 9, shape), 0).astype("<i2")
+    made = sharded("<i2", shape, inner, "bytes", "gzip", index_location=place)
+    data = made.encode(block)
+    assert made.decode(data).tolist() == block.tolist()
+    entries = ShardIndex.of(tuple(counts), INDEX, place).find(data)
+    for at in np.ndindex(*counts):
+        part = block[tuple(slice(i * n, (i + 1) * n) for i, n in zip(at, inner, strict=True))]
+        assert (int(entries[at][0]) == MISSING) == (not part.any())
+
+
+def test_fill_values_are_told_by_their_bits() -> None:
+    block = np.array([np.nan, np.nan, -0.0, -0.0, 0.0, 0.0])
+    for fill, missing in ((np.nan, 0), (-0.0, 1), (0.0, 2)):
+        made = sharded("<f8", (6,), (2,), "bytes", fill=fill)
+        data = made.encode(block)
+        assert made.decode(data).tobytes() == block.tobytes()
+        entries = ShardIndex.of((3,), INDEX, "end").find(data)
+        assert [int(offset) == MISSING for offset in entries[:, 0]] == [i == missing for i in range(3)]
+
+
+def test_without_a_fill_value_nothing_is_left_out() -> None:
+    data = sharded("<f8", (6,), (2,), "bytes", fill=None).encode(np.zeros(6))
+    assert len(data) == 48 + 3 * 16 + 4
+
+
+def test_nested_strings_and_transposed() -> None:
+    deep = {"chunk_shape": [1, 2], "codecs": ["vlen-utf8", "zstd"]}
+    made = sharded(VlenString(), (4, 4), (2, 4), Codec("sharding_indexed", deep), fill="")
+    block = strings(*("é" * (n % 3) for n in range(16))).reshape(4, 4)
+    assert made.decode(made.encode(block)).tolist() == block.tolist()
+    across = sharded("<i4", (4, 6), (2, 6), {"name": "transpose", "configuration": {"order": [1, 0]}}, "bytes")
+    cells = np.arange(24, dtype="<i4").reshape(4, 6)
+    out = np.empty((4, 6), "<i4")
+    across.decode_into(across.encode(cells), out)
+    assert out.tolist() == cells.tolist()
+
+
+@pytest.mark.parametrize("place", ["start", "end"])
+@pytest.mark.parametrize(
+    "entry", [(0, 2**63), (2**63, 2**63), (200, 1), (MISSING, 3), (3, MISSING), (0, 65), (90, 30)], ids=str
+)
+def test_ranges_outside_the_shard(entry: tuple[int, int], place: str) -> None:
+    index = ShardIndex.of((4,), INDEX, place)
+    entries = index.empty()
+    entries[2] = entry
+    stored = bytes(index.render(entries))
+    assert len(stored) == index.nbytes == 68
+    shard = stored + bytes(32) if place == "start" else bytes(32) + stored
+    with pytest.raises(CorruptChunk, match="inner chunk"):
+        index.find(shard)
+    assert index.parse(stored).tolist() == entries.tolist()
+
+
+def test_an_index_longer_than_the_shard_is_refused_before_it_is_made() -> None:
+    made = sharded("u1", (1 << 20, 1 << 10), (1, 1), "bytes")
+    with pytest.raises(CorruptChunk, match="shorter than its index"):
+        made.decode(bytes(100))
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"chunk_shape": [3, 3]},
+        {"chunk_shape": [2]},
+        {"chunk_shape": [0, 3]},
+        {"chunk_shape": "2,3"},
+        {"chunk_shape": [2, 3], "codecs": "bytes"},
+        {"chunk_shape": [2, 3], "codecs": [{"configuration": {}}]},
+        {"chunk_shape": [2, 3], "codecs": ["bytes"], "other": 1},
+    ],
+)
+def test_configurations_that_make_no_sense(config: dict[str, Any]) -> None:
+    with pytest.raises(Invalid):
+        chain("u1", (4, 6), ("sharding_indexed", config))
+
+
+def test_index_codecs_without_a_fixed_size() -> None:
+    with pytest.raises(FormatError, match="fixed size"):
+        sharded("u1", (4,), (2,), "bytes", index_codecs=["bytes", "zstd"])
+    with pytest.raises(FormatError, match="middle"):
+        sharded("u1", (4,), (2,), "bytes", index_location="middle")
+
+
+def test_shards_within_shards_without_end() -> None:
+    config: dict[str, Any] = {"chunk_shape": [1], "codecs": ["bytes"]}
+    for _ in range(30):
+        config = {"chunk_shape": [1], "codecs": [Codec("sharding_indexed", config)]}
+    with pytest.raises(Invalid, match="deep"):
+        chain("u1", (1,), ("sharding_indexed", config))
