@@ -10,16 +10,52 @@ from hyperslab.model.dtypes import DataType, VlenArray, VlenBytes, VlenString
 from hyperslab.model.spec import Codec
 
 ARRAY = frozenset(
-    "transpose delta fixedscaleoffset quantize bitround astype categorize cast_value scale_offset "
-    "numcodecs.packbits".split()
+    [
+        "transpose",
+        "delta",
+        "fixedscaleoffset",
+        "quantize",
+        "bitround",
+        "astype",
+        "categorize",
+        "cast_value",
+        "scale_offset",
+        "numcodecs.packbits",
+    ]
 )
 SERIAL = frozenset(
-    "bytes vlen-utf8 vlen-bytes vlen-array json2 msgpack2 pcodec zfpy packbits sharding_indexed".split()
+    [
+        "bytes",
+        "vlen-utf8",
+        "vlen-bytes",
+        "vlen-array",
+        "json2",
+        "msgpack2",
+        "pcodec",
+        "zfpy",
+        "packbits",
+        "sharding_indexed",
+    ]
 )
 BYTES = frozenset(
-    "gzip zlib bz2 lzma zstd lz4 blosc shuffle crc32 crc32c adler32 fletcher32 jenkins_lookup3 base64".split()
+    [
+        "gzip",
+        "zlib",
+        "bz2",
+        "lzma",
+        "zstd",
+        "lz4",
+        "blosc",
+        "shuffle",
+        "crc32",
+        "crc32c",
+        "adler32",
+        "fletcher32",
+        "jenkins_lookup3",
+        "base64",
+    ]
 )
-COMPRESSORS = frozenset("gzip zlib bz2 lzma zstd lz4 blosc".split())
+COMPRESSORS = frozenset(["gzip", "zlib", "bz2", "lzma", "zstd", "lz4", "blosc"])
 
 
 def unknown(codecs: Iterable[Codec]) -> list[str]:

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
-_PLAIN = re.compile(r"[<>|=]?(?:b1|[iu][1248]|f[248]|c8|c16)|[<>|=]?[mM]8(?:\[\d*(?:Y|M|W|D|h|m|s|ms|us|ns|ps|fs|as)\])?")
+_PLAIN = re.compile(
+    r"[<>|=]?(?:b1|[iu][1248]|f[248]|c8|c16)|[<>|=]?[mM]8(?:\[\d*(?:Y|M|W|D|h|m|s|ms|us|ns|ps|fs|as)\])?"
+)
 _SIZED = re.compile(r"[<>|=]?([SUV])(\d{1,9})")
 _LARGEST = 1 << 28
 

@@ -14,17 +14,13 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, NodeNotFound
 from hyperslab.formats.documents import read_document
+from hyperslab.formats.keyed_commit import is_within, key, relative
 from hyperslab.formats.sources import open_chunks
 from hyperslab.formats.spelling import Copy, Docs, Spelling
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import List, Store
 
 _MOST_FOLDERS = 1000
-
-
-def key(path: str, name: str) -> str:
-    """The key of something right below a node."""
-    return f"{path}/{name}" if path else name
 
 
 class KeyedReader:
@@ -145,8 +141,8 @@ class KeyedReader:
     def _copies_over(self, path: str) -> Iterator[tuple[str, Copy]]:
         """The copies that may speak of a node, the nearest first, each with the node's path relative to it."""
         for holder in sorted(self._copies, key=len, reverse=True):
-            if not holder or path == holder or path.startswith(f"{holder}/"):
-                yield path[len(holder) :].lstrip("/"), self._copies[holder]
+            if is_within(path, holder):
+                yield relative(path, holder), self._copies[holder]
 
     def _from_copy(self, path: str) -> Docs | None:
         return next((copy[inner] for inner, copy in self._copies_over(path) if inner in copy), None)
@@ -156,7 +152,7 @@ class KeyedReader:
         if path in self._direct:
             return None
         for inner, copy in self._copies_over(path):
-            below = [name[len(inner) :].lstrip("/") for name in copy if _is_below(name, inner)]
+            below = [relative(name, inner) for name in copy if name != inner and is_within(name, inner)]
             if below or not inner or inner in copy:
                 return below
         return None
@@ -212,10 +208,6 @@ class KeyedReader:
             return open_chunks(self._store, path, self._spelling.key_of(spec), spec, self._settings)
         except HyperslabError as error:
             raise error.locate(url=self._store.url, node=path) from error.__cause__
-
-
-def _is_below(name: str, group: str) -> bool:
-    return name != group and (not group or name.startswith(f"{group}/"))
 
 
 def holds_nodes(store: List, path: str, documents: Iterable[str]) -> bool:

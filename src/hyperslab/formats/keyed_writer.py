@@ -1,24 +1,22 @@
-"""Writing a dataset of JSON documents: one commit per change or batch, consolidated metadata never stale.
-
-A commit holds the root's lock. It takes away every copy (consolidated metadata) that speaks of what changes, stores the
-documents, and puts the copies back with the changes in them: a crash leaves no copy, never a stale one.
-"""
+"""Writing a dataset of JSON documents: one commit per change or batch, under the root's lock."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 from hyperslab.chunks.settings import Settings
-from hyperslab.errors import AlreadyExists, FormatError, Invalid, NodeNotFound
-from hyperslab.formats.documents import check_limits, read_document, write_json
-from hyperslab.formats.keyed_dataset import KeyedReader, key
-from hyperslab.formats.spelling import Copy, Docs, Spelling
+from hyperslab.errors import AlreadyExists, FormatError, Invalid
+from hyperslab.formats.documents import check_limits, write_json
+from hyperslab.formats.keyed_commit import Change, Commits, is_within, key
+from hyperslab.formats.keyed_dataset import KeyedReader
+from hyperslab.formats.spelling import Docs, Spelling
 from hyperslab.model.paths import normalize, split
 from hyperslab.model.spec import ArraySpec, GroupSpec
-from hyperslab.stores.base import Locks, PutMany, Rename, WritableStore
+from hyperslab.stores.base import Locks, Rename, WritableStore
 
 
 class KeyedWriter(KeyedReader):
@@ -35,13 +33,13 @@ class KeyedWriter(KeyedReader):
     ) -> None:
         super().__init__(store, spelling, settings, remembered)
         self._target = store
-        self._consolidated = consolidated
         self._pending: dict[str, Docs] = {}
         self._batches = 0
         self._batch_locks = ExitStack()
         self._batch_held: set[str] = set()
         self._held = threading.local()
-        self._without_copy: set[str] = set()
+        self._node_mutex = threading.RLock()
+        self._commits = Commits(store, spelling, durable=settings.durable, consolidated=consolidated)
 
     # -- changes ----------------------------------------------------------------------------------------------------
 
@@ -56,7 +54,7 @@ class KeyedWriter(KeyedReader):
             if self._batches:
                 self._pending |= changes
         if not self._batches:
-            self._commit(changes)
+            self._commit(Change(changes))
         for place, written in changes.items():
             self._specs[place] = self._parse(place, written)
             self._copied.discard(place)
@@ -89,9 +87,9 @@ class KeyedWriter(KeyedReader):
         """Remove a node with all below it."""
         path = normalize(path)
         with self._mutex:
-            for pending in [name for name in self._pending if _is_within(name, path)]:
+            for pending in [name for name in self._pending if is_within(name, path)]:
                 del self._pending[pending]
-        self._commit({}, gone=[path], act=lambda: self._target.delete_prefix(path))
+        self._commit(Change({}, gone=(path,), act=lambda: self._target.delete_prefix(path)))
         self._forget(path)
 
     def move(self, source: str, target: str) -> None:
@@ -102,7 +100,8 @@ class KeyedWriter(KeyedReader):
         if self._stored_docs(target) is not None:
             raise AlreadyExists("the target of the move is taken", url=self._store.url, node=target)
         above = {place: self._spelling.render(GroupSpec()) for place in self._missing_above(target)}
-        self._commit(above, gone=[source], act=lambda: self._move_keys(source, target), arrived=[target])
+        act = partial(self._move_keys, source, target)
+        self._commit(Change(above, gone=(source,), act=act, arrived=(target,)))
         self._forget(source)
         self._forget(target)
 
@@ -111,7 +110,7 @@ class KeyedWriter(KeyedReader):
         if isinstance(store, Rename):
             store.rename(source, target)
             return
-        names = set(self._documents())
+        names = {*self._spelling.extras, *self._spelling.nodes}
         keys = sorted(store.list(source), key=lambda place: place.rpartition("/")[2] in names)
         for place in keys:
             value = store.get(place)
@@ -121,12 +120,12 @@ class KeyedWriter(KeyedReader):
 
     def _forget(self, path: str) -> None:
         with self._mutex:
-            for name in [name for name in self._specs if _is_within(name, path)]:
+            for name in [name for name in self._specs if is_within(name, path)]:
                 del self._specs[name]
             self._copies.clear()
             self._ahead.clear()
             self._remembered.clear()
-            self._without_copy.clear()
+            self._commits.forget()
 
     def new_array(self, spec: ArraySpec) -> ArraySpec:
         """A user's wish in this format's own spelling, or Unsupported."""
@@ -138,7 +137,7 @@ class KeyedWriter(KeyedReader):
         return self._pending[path] if path in self._pending else super()._docs(path)
 
     def _implicit(self, path: str) -> GroupSpec:
-        if any(_is_within(name, path) for name in self._pending):
+        if any(is_within(name, path) for name in self._pending):
             return GroupSpec()
         return super()._implicit(path)
 
@@ -153,7 +152,7 @@ class KeyedWriter(KeyedReader):
     def refresh(self, path: str) -> None:
         """Forget what is remembered of a node; what the running batch will write stays."""
         with self._mutex:
-            self._without_copy.clear()
+            self._commits.forget()
             if path not in self._pending:
                 super().refresh(path)
 
@@ -163,7 +162,7 @@ class KeyedWriter(KeyedReader):
     def lock_node(self, path: str) -> Iterator[None]:
         """Hold a node's documents against other writers; afterwards reads see the newest. In a batch, until its end."""
         if self._batches:
-            with self._mutex:
+            with self._node_mutex:
                 if path not in self._batch_held:
                     self._batch_locks.enter_context(self._locked(path))
                     self._batch_held.add(path)
@@ -213,129 +212,24 @@ class KeyedWriter(KeyedReader):
         with self._mutex:
             pending, self._pending = self._pending, {}
         if pending:
-            self._commit(pending)
+            self._commit(Change(pending))
 
     def close(self) -> None:
         """Write what is pending and let go of the store."""
         self._flush()
         super().close()
 
-    # -- the commit -------------------------------------------------------------------------------------------------
-
     def consolidate(self) -> None:
         """Write consolidated metadata of the whole dataset, as it is stored now."""
         self._flush()
-        with self._locked(""):
-            self._forget("")
-            self._put_copy("", self._walk(""))
-
-    def _commit(
-        self,
-        changes: Mapping[str, Docs],
-        *,
-        gone: Iterable[str] = (),
-        act: Callable[[], None] | None = None,
-        arrived: Iterable[str] = (),
-    ) -> None:
-        """Store documents (and ``act``) so that no copy is ever stale."""
-        touched = [*changes, *gone, *arrived]
         with self._locked(""), self._mutex:
-            copies = {holder: self._copy_at(holder) for holder in self._holders(touched)}
-            held = {holder: copy for holder, copy in copies.items() if copy is not None}
-            alone = len(held) == 1 and touched == list(held) and self._spelling.copy_name in self._spelling.nodes
-            if not alone:
-                for holder in held:
-                    self._take_copy(holder, changes)
-                self._store_all(changes)
-            if act is not None:
-                act()
-            for holder, copy in held.items():
-                new = _changed(copy, holder, changes, gone)
-                for path in arrived:
-                    new |= {_relative(path, holder, inner): docs for inner, docs in self._walk(path).items()}
-                self._put_copy(holder, new, changes.get(holder))
-            if self._consolidated and "" not in held:
-                self._put_copy("", self._walk(""))
+            self._commits.consolidate()
+            self._forget("")
+
+    def _commit(self, change: Change) -> None:
+        with self._locked(""), self._mutex:
+            self._commits.commit(change)
             self._copies.clear()
-
-    def _holders(self, touched: Iterable[str]) -> list[str]:
-        """The groups whose copy would speak of these nodes: themselves and all above, the root last."""
-        holders: dict[str, None] = {}
-        for path in touched:
-            while path:
-                holders[path] = None
-                path, _ = split(path)
-        return [*sorted(holders, key=len, reverse=True), ""]
-
-    def _copy_at(self, holder: str) -> Copy | None:
-        """The copy that a group holds now; what has none is not asked again, but for the root."""
-        if holder and holder in self._without_copy:
-            return None
-        data = self._store.get(key(holder, self._spelling.copy_name))
-        copy = None
-        if data is not None:
-            try:
-                copy = self._spelling.read_copy(read_document(data, self._spelling.copy_name))
-            except FormatError:
-                copy = self._walk(holder)
-        if copy is None:
-            self._without_copy.add(holder)
-        return copy
-
-    def _take_copy(self, holder: str, changes: Mapping[str, Docs]) -> None:
-        """Remove a copy; its document goes, or is written without it."""
-        name = self._spelling.copy_name
-        place = key(holder, name)
-        if name in changes.get(holder, {}):
-            return self._store_all({holder: changes[holder]})
-        data = self._store.get(place)
-        doc = None if data is None else self._spelling.without_copy(read_document(data, place))
-        if doc is None:
-            self._target.delete(place)
-        else:
-            self._put_all([(place, doc)])
-        return None
-
-    def _put_copy(self, holder: str, copy: Copy, docs: Docs | None = None) -> None:
-        stored = self._stored_docs(holder) if docs is None else docs
-        doc = self._spelling.write_copy(stored or {}, copy)
-        self._put_all([(key(holder, self._spelling.copy_name), doc)])
-
-    def _walk(self, path: str) -> Copy:
-        """The stored documents of a node and of all below it, by path relative to it."""
-        docs = self._stored_docs(path)
-        found: Copy = {} if docs is None else {"": docs}
-        if docs is not None and isinstance(self._parsed_or_none(path, docs), ArraySpec):
-            return found
-        for name in self._store.list_dir(path)[1]:
-            found |= {key(name, inner).rstrip("/"): more for inner, more in self._walk(key(path, name)).items()}
-        return found
-
-    def _parsed_or_none(self, path: str, docs: Docs) -> GroupSpec | ArraySpec | None:
-        try:
-            return self._parse(path, docs)
-        except FormatError:
-            return None
-
-    def _documents(self) -> tuple[str, ...]:
-        return (*self._spelling.extras, *self._spelling.nodes)
-
-    def _store_all(self, changes: Mapping[str, Docs]) -> None:
-        """Write the documents of nodes: extras first, so that a node that is seen is whole; other kinds go."""
-        for path, docs in changes.items():
-            for name in self._documents():
-                if name not in docs and self._store.get(key(path, name)) is not None:
-                    self._target.delete(key(path, name))
-        order = self._documents()
-        self._put_all([(key(path, name), docs[name]) for path, docs in changes.items() for name in order if name in docs])
-
-    def _put_all(self, pairs: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
-        encoded = [(place, write_json(doc)) for place, doc in pairs]
-        if isinstance(self._target, PutMany):
-            self._target.put_many(encoded, durable=self._settings.durable)
-            return
-        for place, data in encoded:
-            self._target.put(place, data, durable=self._settings.durable)
 
 
 def _check(doc: Mapping[str, Any], name: str, path: str) -> None:
@@ -348,19 +242,3 @@ def _check(doc: Mapping[str, Any], name: str, path: str) -> None:
             node=path,
             remedy="store large values as an array",
         ) from None
-
-
-def _is_within(path: str, group: str) -> bool:
-    return path == group or not group or path.startswith(f"{group}/")
-
-
-def _relative(path: str, holder: str, inner: str = "") -> str:
-    whole = key(path, inner) if inner else path
-    return whole[len(holder) :].lstrip("/")
-
-
-def _changed(copy: Copy, holder: str, changes: Mapping[str, Docs], gone: Iterable[str]) -> Copy:
-    """A copy with the changes below its holder in it."""
-    lost = [_relative(path, holder) for path in gone if _is_within(path, holder)]
-    new = {name: docs for name, docs in copy.items() if not any(_is_within(name, path) for path in lost)}
-    return new | {_relative(path, holder): docs for path, docs in changes.items() if _is_within(path, holder)}

@@ -1,4 +1,4 @@
-"""The one attribute ``_hyperslab``: what plain Zarr cannot say of a node, hidden at our face, absent when nothing is left.
+"""The one attribute ``_hyperslab``: what plain Zarr cannot say of a node; hidden at our face, absent when there is none.
 
 ``{"version": 1, "attrs": {name: code}, "hidden": {name: {"value": …, "code": …}}, "dims": {name: {"size": n,
 "unlimited": true}}, "dtype": description, "types": {name: description}}``, each part only where it says something.
@@ -154,7 +154,9 @@ def _read_type(said: Any) -> Extension | None:
             return VlenBytes()
         case {"type": "char"}:
             return Char()
-        case {"type": "enum", "base": base, "members": dict() as members} if all(type(n) is int for n in members.values()):
+        case {"type": "enum", "base": base, "members": dict() as members} if all(
+            type(n) is int for n in members.values()
+        ):
             integer = dtype_from_json(base).newbyteorder("=")
             return Enum(integer, tuple(members.items()), name) if integer.kind in "iu" else None
         case {"type": "opaque", "size": int() as size} if 0 < size < 2**28:

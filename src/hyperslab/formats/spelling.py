@@ -47,6 +47,10 @@ class Spelling(Protocol):
         """The documents; Unsupported names what the format cannot hold."""
         ...
 
+    def is_array(self, docs: Docs) -> bool:
+        """Whether the documents are those of an array, whatever else is wrong with them."""
+        ...
+
     def key_of(self, spec: ArraySpec) -> KeyOf:
         """The key of a chunk, relative to the array's folder."""
         ...
@@ -56,7 +60,7 @@ class Spelling(Protocol):
         ...
 
     def read_copy(self, doc: Mapping[str, Any]) -> Copy | None:
-        """The copy that this document holds (the holder itself under ``""`` where it is in it); None when there is none."""
+        """The copy that this document holds, the holder under ``""`` where it is in it; None without a copy."""
         ...
 
     def write_copy(self, holder: Docs, copy: Copy) -> dict[str, Any]:

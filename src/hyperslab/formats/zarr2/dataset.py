@@ -1,4 +1,4 @@
-"""Where the documents of Zarr v2 lie: ``.zarray`` or ``.zgroup`` with ``.zattrs`` per node, ``.zmetadata`` at the root."""
+"""Where the documents of Zarr v2 lie: ``.zarray`` or ``.zgroup`` and ``.zattrs`` per node, a ``.zmetadata`` of all."""
 
 from __future__ import annotations
 
@@ -29,6 +29,10 @@ class Zarr2:
     def render(self, spec: GroupSpec | ArraySpec) -> Docs:
         """The documents of a node."""
         return document.render(spec)
+
+    def is_array(self, docs: Docs) -> bool:
+        """Whether there is a ``.zarray``."""
+        return document.ARRAY in docs
 
     def key_of(self, spec: ArraySpec) -> KeyOf:
         """``0.1`` or ``0/1``."""

@@ -118,7 +118,10 @@ def render(spec: GroupSpec | ArraySpec) -> dict[str, dict[str, Any]]:
     attrs = dict(spec.attrs)
     if not spec.shape or any(name is not None for name in spec.dims):
         attrs = {DIMENSIONS: list(spec.dims)} | {name: value for name, value in attrs.items() if name != DIMENSIONS}
-    return {ATTRIBUTES: write_attributes(attrs, Marks(dtype=needs_mark(spec.dtype))), ARRAY: _render_array(spec, old)}
+    # xarray takes the pair of a complex _FillValue for two values that both mean missing
+    hidden = ["_FillValue"] if spec.numpy_dtype.kind == "c" and "_FillValue" in attrs else []
+    stored = write_attributes(attrs, Marks(dtype=needs_mark(spec.dtype)), hidden=hidden)
+    return {ATTRIBUTES: stored, ARRAY: _render_array(spec, old)}
 
 
 def _render_array(spec: ArraySpec, old: Mapping[str, Any]) -> dict[str, Any]:

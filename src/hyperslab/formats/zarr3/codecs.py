@@ -19,8 +19,10 @@ from hyperslab.formats.zarr3.grid import extension
 from hyperslab.model.dtypes import DataType
 from hyperslab.model.spec import Chunks, Codec
 
-_NAMED = frozenset("bytes transpose gzip zstd blosc vlen-utf8 vlen-bytes packbits cast_value scale_offset".split())
-_UNSAID = frozenset("json2 categorize vlen-array".split())
+_NAMED = frozenset(
+    ["bytes", "transpose", "gzip", "zstd", "blosc", "vlen-utf8", "vlen-bytes", "packbits", "cast_value", "scale_offset"]
+)
+_UNSAID = frozenset(["json2", "categorize", "vlen-array"])
 _SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
 _INDEX = np.dtype("u8")
 _DEPTH = 8
@@ -125,7 +127,7 @@ def _sharding(codec: Codec, cells: DataType | None, chunks: Chunks, faults: Faul
     location = config.get("index_location", "end")
     if location not in ("start", "end"):
         faults.refuse("index_location", f"index_location is {brief(location)}, not 'start' or 'end'")
-    index = INDEX_CODECS
+    index: tuple[Codec, ...] = INDEX_CODECS
     if "index_codecs" in config:
         index = read_codecs(config["index_codecs"], _INDEX, (*counts, 2), faults, depth + 1)
     return Codec(

@@ -30,6 +30,10 @@ class Zarr3:
         """The document of a node."""
         return document.render(spec)
 
+    def is_array(self, docs: Docs) -> bool:
+        """Whether its ``node_type`` is ``array``."""
+        return docs[document.NAME].get("node_type") == "array"
+
     def key_of(self, spec: ArraySpec) -> KeyOf:
         """``c/0/1``, or as the document says."""
         return document.key_of(spec)

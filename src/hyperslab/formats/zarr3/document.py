@@ -1,7 +1,7 @@
 """``zarr.json``: to specs and back. Pure.
 
-Both directions take the documents of one node as ``{"zarr.json": document}``. Extension keys that need not be understood
-and spellings that mean the same are kept in ``spec.layout`` and written again.
+Both directions take the documents of one node as ``{"zarr.json": document}``. Extension keys that need not be
+understood and spellings that mean the same are kept in ``spec.layout`` and written again.
 """
 
 from __future__ import annotations
@@ -29,8 +29,19 @@ Docs = Mapping[str, Mapping[str, Any]]
 _KEYS = {
     "group": frozenset({"zarr_format", "node_type", "attributes", COPY}),
     "array": frozenset(
-        "zarr_format node_type attributes shape data_type chunk_grid chunk_key_encoding fill_value codecs "
-        "dimension_names storage_transformers".split()
+        [
+            "zarr_format",
+            "node_type",
+            "attributes",
+            "shape",
+            "data_type",
+            "chunk_grid",
+            "chunk_key_encoding",
+            "fill_value",
+            "codecs",
+            "dimension_names",
+            "storage_transformers",
+        ]
     ),
 }
 _DEFAULT_KEYS = {"name": "default", "configuration": {"separator": "/"}}

@@ -15,13 +15,40 @@ import numpy as np
 from hyperslab.errors import Unsupported
 from hyperslab.model.dtypes import DataType, VlenArray, VlenBytes, VlenString, describe, numpy_dtype
 
-CORE = (
-    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128".split()
-)
-SMALL = (
-    "bfloat16 float8_e3m4 float8_e4m3 float8_e4m3b11fnuz float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz "
-    "float8_e8m0fnu float6_e2m3fn float6_e3m2fn float4_e2m1fn int2 int4 uint2 uint4".split()
-)
+CORE = [
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+]
+SMALL = [
+    "bfloat16",
+    "float8_e3m4",
+    "float8_e4m3",
+    "float8_e4m3b11fnuz",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+    "float6_e2m3fn",
+    "float6_e3m2fn",
+    "float4_e2m1fn",
+    "int2",
+    "int4",
+    "uint2",
+    "uint4",
+]
 _UNITS = ("generic", "Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as")
 _RAW = re.compile(r"r([1-9]\d{0,9})")
 _SIZED = {"null_terminated_bytes": ("S", 1), "raw_bytes": ("V", 1), "fixed_length_utf32": ("U", 4)}
@@ -64,7 +91,8 @@ def _parts(said: Any) -> tuple[str, dict[str, Any]]:
 
 def _small(name: str) -> np.dtype[Any]:
     try:
-        return np.dtype(getattr(import_module("ml_dtypes"), name))
+        dtype: np.dtype[Any] = np.dtype(getattr(import_module("ml_dtypes"), name))
+        return dtype
     except (ImportError, AttributeError):
         raise TypeError(f"data_type {name!r} needs ml_dtypes; pip install 'hyperslab[dtypes]'") from None
 
@@ -160,4 +188,4 @@ def has_order(dtype: DataType) -> bool:
     """Whether stored cells have a byte order that must be told: numbers, times and text of more than a byte."""
     if not isinstance(dtype, np.dtype):
         return False
-    return dtype.kind in "iufcmMU" and dtype.itemsize > 1 or dtype.name == "bfloat16"
+    return (dtype.kind in "iufcmMU" and dtype.itemsize > 1) or dtype.name == "bfloat16"

@@ -1,0 +1,179 @@
+"""One commit of changed documents, by which consolidated metadata is never stale.
+
+A *copy* is taken away before the first document that it speaks of changes, and put back with the changes in it: a crash
+leaves no copy, never a stale one. The caller holds the root's lock meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hyperslab.errors import FormatError
+from hyperslab.formats.documents import read_document, write_json
+from hyperslab.formats.spelling import Copy, Docs, Spelling
+from hyperslab.model.paths import split
+from hyperslab.stores.base import PutMany, WritableStore
+
+
+def key(path: str, name: str) -> str:
+    """The key of something right below a node."""
+    return f"{path}/{name}" if path else name
+
+
+def is_within(path: str, group: str) -> bool:
+    """Whether ``path`` is ``group`` or stands below it."""
+    return path == group or not group or path.startswith(f"{group}/")
+
+
+def relative(path: str, group: str) -> str:
+    """``path`` as seen from ``group``."""
+    return path[len(group) :].lstrip("/")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a commit does: documents to store, nodes that go, an act between, and nodes that arrive by it."""
+
+    docs: Mapping[str, Docs]
+    gone: tuple[str, ...] = ()
+    act: Callable[[], None] | None = None
+    arrived: tuple[str, ...] = ()
+
+    @property
+    def touched(self) -> list[str]:
+        """Every node that changes."""
+        return [*self.docs, *self.gone, *self.arrived]
+
+
+class Commits:
+    """Changes to the documents of one dataset. ``consolidated``: the root gets a copy even where there was none."""
+
+    def __init__(self, store: WritableStore, spelling: Spelling, *, durable: bool, consolidated: bool) -> None:
+        self._store = store
+        self._spelling = spelling
+        self._durable = durable
+        self._consolidated = consolidated
+        self._without_copy: set[str] = set()
+
+    def forget(self) -> None:
+        """Look again for copies in groups that had none."""
+        self._without_copy.clear()
+
+    def commit(self, change: Change) -> None:
+        """Store the change; copies follow."""
+        copies = {holder: copy for holder in _holders(change.touched) if (copy := self._copy_at(holder)) is not None}
+        in_node = self._spelling.copy_name in self._spelling.nodes
+        if not (in_node and change.touched == list(copies)):  # else one write of one document does it
+            for holder in copies:
+                self._take(holder, change.docs.get(holder))
+            self._store_all(change.docs)
+        if change.act is not None:
+            change.act()
+        for holder, copy in copies.items():
+            self._put(holder, self._changed(copy, holder, change), change.docs.get(holder))
+        if self._consolidated and "" not in copies:
+            self.consolidate()
+
+    def consolidate(self) -> None:
+        """Write the root's copy of all that is stored now."""
+        self._put("", self.walk(""), None)
+
+    # -- copies -----------------------------------------------------------------------------------------------------
+
+    def _copy_at(self, holder: str) -> Copy | None:
+        """The copy that a group holds now. A group below the root that has none is not asked again."""
+        if holder and holder in self._without_copy:
+            return None
+        doc = self._document(holder, self._spelling.copy_name)
+        copy = None if doc is None else self._spelling.read_copy(doc)
+        if copy is None:
+            self._without_copy.add(holder)
+        return copy
+
+    def _take(self, holder: str, docs: Docs | None) -> None:
+        """Remove a copy; its document goes, or is written without it."""
+        name = self._spelling.copy_name
+        if docs is not None and name in docs:
+            self._put_all([(key(holder, name), docs[name])])
+            return
+        doc = self._document(holder, name)
+        left = None if doc is None else self._spelling.without_copy(doc)
+        if left is None:
+            self._store.delete(key(holder, name))
+        else:
+            self._put_all([(key(holder, name), left)])
+
+    def _put(self, holder: str, copy: Copy, docs: Docs | None) -> None:
+        stored = self._docs(holder) if docs is None else docs
+        doc = self._spelling.write_copy(stored or {}, copy)
+        self._put_all([(key(holder, self._spelling.copy_name), doc)])
+
+    def _changed(self, copy: Copy, holder: str, change: Change) -> Copy:
+        lost = [relative(path, holder) for path in change.gone if is_within(path, holder)]
+        new = {name: docs for name, docs in copy.items() if not any(is_within(name, path) for path in lost)}
+        new |= {relative(path, holder): docs for path, docs in change.docs.items() if is_within(path, holder)}
+        for path in change.arrived:
+            if is_within(path, holder):
+                below = self.walk(path).items()
+                new |= {relative(key(path, name) if name else path, holder): docs for name, docs in below}
+        return new
+
+    def walk(self, path: str) -> Copy:
+        """The stored documents of a node and of all below it, by path relative to it; arrays are not looked into."""
+        docs = self._docs(path)
+        found: Copy = {} if docs is None else {"": docs}
+        if docs is not None and self._spelling.is_array(docs):
+            return found
+        for name in self._store.list_dir(path)[1]:
+            found |= {key(name, inner).rstrip("/"): more for inner, more in self.walk(key(path, name)).items()}
+        return found
+
+    # -- documents --------------------------------------------------------------------------------------------------
+
+    def _document(self, path: str, name: str) -> dict[str, Any] | None:
+        """A stored document; a damaged one speaks of nothing."""
+        data = self._store.get(key(path, name))
+        try:
+            return None if data is None else read_document(data, name)
+        except FormatError:
+            return None
+
+    def _docs(self, path: str) -> Docs | None:
+        for name in self._spelling.nodes:
+            doc = self._document(path, name)
+            if doc is not None:
+                extras = {extra: more for extra in self._spelling.extras if (more := self._document(path, extra))}
+                own = self._spelling.without_copy(doc) if name == self._spelling.copy_name else doc
+                return {name: own or doc, **extras}
+        return None
+
+    def _store_all(self, changes: Mapping[str, Docs]) -> None:
+        """Write the documents of nodes: extras first, so that a node that is seen is whole; those of other kinds go."""
+        names = (*self._spelling.extras, *self._spelling.nodes)
+        for path, docs in changes.items():
+            for name in names:
+                if name not in docs and self._store.get(key(path, name)) is not None:
+                    self._store.delete(key(path, name))
+        self._put_all(
+            [(key(path, name), docs[name]) for path, docs in changes.items() for name in names if name in docs]
+        )
+
+    def _put_all(self, pairs: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
+        encoded = [(place, write_json(doc)) for place, doc in pairs]
+        if isinstance(self._store, PutMany):
+            self._store.put_many(encoded, durable=self._durable)
+            return
+        for place, data in encoded:
+            self._store.put(place, data, durable=self._durable)
+
+
+def _holders(touched: Iterable[str]) -> list[str]:
+    """The groups whose copy would speak of these nodes: themselves and all above, the root last."""
+    holders = {""}
+    for path in touched:
+        while path:
+            holders.add(path)
+            path, _ = split(path)
+    return sorted(holders, key=len, reverse=True)
