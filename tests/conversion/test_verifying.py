@@ -46,9 +46,8 @@ def test_one_bit_is_found() -> None:
     assert caught.value.node == "a"
 
 
-BASE = ArraySpec(
-    shape=(2,), dtype=np.dtype("f4"), chunks=(2,), dims=("x",), attrs={"n": 1, "t": np.float32(2), "s": "a"}
-)
+ATTRS: dict[str, Any] = {"n": 1, "t": np.float32(2), "s": "a"}
+BASE = ArraySpec(shape=(2,), dtype=np.dtype("f4"), chunks=(2,), dims=("x",), attrs=ATTRS)
 
 
 @pytest.mark.parametrize(

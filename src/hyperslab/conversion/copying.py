@@ -75,9 +75,9 @@ class ArrayCopy:
 
     @cached_property
     def step_bytes(self) -> int:
-        """What one box takes at its peak: its cells twice, one source chunk, one encoded target chunk."""
+        """What one box takes at its peak: its cells twice, a source chunk or an encoded target chunk (shard) twice."""
         box = prod(cut.longest(count) for cut, count in zip(self.cuts, self.counts, strict=True))
-        chunk = max(_chunk_cells(self.source.grid), _chunk_cells(self.target.grid))
+        chunk = max(_chunk_cells(self.source.grid), _chunk_cells(self.target.grid.outer or self.target.grid))
         return self.itemsize * (2 * box + 2 * chunk)
 
     def run(self, work: Callable[[Box], None], settings: Settings) -> None:
