@@ -75,6 +75,7 @@ class PCodec:
         at = _after_hint(stream)
         library, used = self._library.wrapped.FileDecompressor.new(stream[at:])
         at += used
+        open_chunk = _either(library, "chunk_decompressor", "read_chunk_meta")
         name = f"{self._native.kind}{8 * self._native.itemsize}"
         done = 0
         while stream[at]:
@@ -82,7 +83,7 @@ class PCodec:
             at += 4
             if stream[at] & 15 > _MODES or count > flat.size - done:
                 wrong_size("pcodec", flat.nbytes, "more cells, or a mode that this codec does not write")
-            chunk, used = library.chunk_decompressor(stream[at:], name)
+            chunk, used = open_chunk(stream[at:], name)
             at += used
             _, used = chunk.read_page_into(stream[at:], count, flat[done : done + count])
             at += used
@@ -96,7 +97,9 @@ class PCodec:
         if self._order >= 0 or self._delta == "try_consecutive":
             spec = delta.try_consecutive(max(self._order, 0))
         else:
-            spec = {"auto": delta.auto, "none": delta.no_op, "try_lookback": delta.try_lookback}[self._delta]()
+            spec = {"auto": delta.auto, "none": _either(delta, "no_op", "none"), "try_lookback": delta.try_lookback}[
+                self._delta
+            ]()
         return library.ChunkConfig(
             compression_level=self._level,
             delta_spec=spec,
@@ -117,9 +120,15 @@ def _after_hint(stream: bytes) -> int:
     return at + (7 + (stream[at] & 63) + 7) // 8
 
 
+def _either(owner: Any, new: str, old: str) -> Any:
+    """What pcodec 1 and pcodec 0.3 call by different names."""
+    return getattr(owner, new, None) or getattr(owner, old)
+
+
 def _load() -> Any:
     try:
         import pcodec
+        from pcodec import standalone, wrapped  # noqa: F401  # submodules of pcodec 0.3
     except ImportError as error:
         raise Unsupported(
             "codec 'pcodec' needs the library pcodec", remedy="pip install 'hyperslab[codecs]'"
