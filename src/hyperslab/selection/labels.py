@@ -22,6 +22,7 @@ from hyperslab.selection.sought import is_label
 Array = np.ndarray[Any, Any]
 IndexOf = Callable[[str], Index | None]
 Dims = Sequence[str | None]
+_PLAIN = (int, type(None))
 _UNITS = re.compile(r"\s*(\S.*?)\s+since\s+(\S.*?)\s*", re.IGNORECASE)
 
 
@@ -46,7 +47,7 @@ def resolve_key(key: Any, dims: Dims, index_of: IndexOf) -> Any:
     for item in items:
         kind = type(item)
         if kind is slice:
-            if _plain(item.start) and _plain(item.stop) and _plain(item.step):
+            if type(item.start) in _PLAIN and type(item.stop) in _PLAIN and type(item.step) in _PLAIN:
                 continue
         elif kind is int or item is Ellipsis or item is None:
             continue
@@ -94,10 +95,6 @@ def resolve_sel(
         lookup = None if whole else _lookup(dim, index_of)
         key.append(item if lookup is None else _selected(item, lookup, method, tolerance))
     return tuple(key)
-
-
-def _plain(bound: Any) -> bool:
-    return bound is None or type(bound) is int
 
 
 def _has_labels(item: Any) -> bool:
@@ -159,7 +156,7 @@ def _positions(item: Any, lookup: Lookup) -> Any:
 def _selected(item: Any, lookup: Lookup, method: str | None, tolerance: Any) -> Any:
     """One item of ``sel`` on a dimension that has labels."""
     if isinstance(item, slice):
-        if isinstance(lookup, Names) and lookup.positional and _plain(item.start) and _plain(item.stop):
+        if isinstance(lookup, Names) and lookup.positional and type(item.start) in _PLAIN and type(item.stop) in _PLAIN:
             return item
         if method is not None:
             raise Unsupported("method with a slice", remedy="slices take whole ranges; leave the method out")

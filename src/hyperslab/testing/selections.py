@@ -18,10 +18,13 @@ Random = np.random.Generator
 
 
 def random_shape(rng: Random, max_dims: int = 5, max_side: int = 9) -> Shape:
-    """A shape of 0 to ``max_dims`` dimensions; about one in 25 axes has no cell."""
-    ndim = int(rng.integers(0, max_dims + 1))
-    sides = rng.integers(1, max_side + 1, ndim)
-    return tuple(int(side) if rng.random() > 0.04 else 0 for side in sides)
+    """A shape of 0 to ``max_dims`` dimensions; one in thirty has none, about one in 100 axes has no cell."""
+    ndim = 0 if rng.random() < 1 / 30 else int(rng.integers(min(max_dims, 1), max_dims + 1))
+    sides = rng.integers(max(1, max_side // 3), max_side + 1, ndim)
+    return tuple(
+        0 if draw < 0.01 else 1 if draw < 0.05 else int(side)
+        for side, draw in zip(sides, rng.random(ndim), strict=True)
+    )
 
 
 def random_grid(rng: Random, shape: Shape) -> Chunks:
@@ -37,7 +40,7 @@ def random_key(rng: Random, shape: Shape, invalid: float = 0.02) -> Any:
     if rng.random() < invalid:
         return _random_invalid(rng, shape)
     fancy = 0.45 if rng.random() < 0.6 else 0.0
-    common = tuple(int(side) for side in rng.integers(0 if rng.random() < 0.1 else 1, 4, rng.integers(0, 3)))
+    common = tuple(int(side) for side in rng.integers(rng.random() > 0.02, 5, rng.integers(0, 3)))
     items: list[Any] = []
     axis = 0
     while axis < len(shape):
@@ -84,11 +87,11 @@ def take(base: Array, region: Region) -> Array:
 
 
 def _random_cut(rng: Random, length: int) -> int | tuple[int, ...]:
-    if rng.random() < 0.7 or not length:
-        return int(rng.integers(1, length + 3))
+    if rng.random() < 0.6 or not length:
+        return int(rng.integers(1, (length + 2 if rng.random() < 0.1 else max(length // 2, 1)) + 1))
     sizes: list[int] = []
     while sum(sizes) < length:
-        sizes.append(int(rng.integers(1, length + 1)))
+        sizes.append(int(rng.integers(1, max(2 * length // 3, 1) + 1)))
     return tuple(sizes)
 
 
@@ -96,21 +99,26 @@ def _random_item(rng: Random, length: int, fancy: float, common: Shape, *, flat:
     draw = rng.random()
     if draw < fancy and (length or 0 in common):
         return _random_positions(rng, length, common, flat=flat)
-    if draw < fancy + (1 - fancy) * 0.3 and length:
+    if draw < fancy + (1 - fancy) * 0.2 and length:
         position = int(rng.integers(-length, length))
         return np.int64(position) if rng.random() < 0.1 else position
     return _random_slice(rng, length)
 
 
 def _random_slice(rng: Random, length: int) -> slice:
-    if rng.random() < 0.25:
+    """Three in four take most of the axis, forwards or backwards; the others have any bounds and are often empty."""
+    draw = rng.random()
+    if draw < 0.2:
         return slice(None)
-    start, stop = (int(bound) for bound in rng.integers(-length - 2, length + 3, 2))
-    step = int(rng.choice([1, 1, 1, 2, 3, 5, -1, -1, -2, -4]))
+    step = int(rng.choice([1, 1, 1, 2, 3, -1, -1, -2]))
     stride = None if step == 1 else step
-    if rng.random() < 0.5 and step > 0 and length:
-        return slice(start % length, None, stride)
-    return slice(None if rng.random() < 0.2 else start, None if rng.random() < 0.2 else stop, stride)
+    if draw < 0.97:
+        low, high = int(rng.integers(-1, length // 3 + 1)), int(rng.integers(2 * length // 3, length + 2))
+        if step > 0:
+            return slice(low if low > 0 else None, high - length if 0 < high < length and draw < 0.5 else high, stride)
+        return slice(high - 1, low - 1 if low > 0 else None, stride)
+    start, stop = (int(bound) for bound in rng.integers(-length - 2, length + 3, 2))
+    return slice(start, stop, stride)
 
 
 def _random_positions(rng: Random, length: int, common: Shape, *, flat: bool) -> Any:
