@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,15 @@ from hyperslab.codecs.chain import as_codecs, build_chain
 from hyperslab.errors import Unsupported
 from hyperslab.model.dtypes import DataType, VlenBytes, VlenString
 
+OLD_PCODEC = version("pcodec").startswith("0.")
 CHUNKS: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "golden" / "chunks.json").read_text())
+
+
+@pytest.fixture(autouse=True)
+def readable(name: str) -> None:
+    """pcodec before 1.0 does not read what later ones write."""
+    if OLD_PCODEC and "pcodec" in name:
+        pytest.skip("pcodec 1 wrote these chunks")
 
 
 def data_type(name: Any) -> DataType:

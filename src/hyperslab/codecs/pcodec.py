@@ -32,7 +32,7 @@ class PCodec:
             "delta_encoding_order",
             "equal_pages_up_to",
         )
-        self._library = _load()
+        self._library, self._standalone, self._wrapped = _load()
         self._dtype = cells.numpy_dtype
         self._native = self._dtype.newbyteorder("=")
         if self._dtype.name not in _TYPES:
@@ -54,7 +54,7 @@ class PCodec:
     def encode(self, array: Values) -> Buffer:
         """One standalone pco stream."""
         native = contiguous(array).astype(self._native, copy=False).reshape(-1)
-        compressed: bytes = self._library.standalone.simple_compress(native, self._settings())
+        compressed: bytes = self._standalone.simple_compress(native, self._settings())
         return compressed
 
     def decode(self, data: Buffer) -> Values:
@@ -73,7 +73,7 @@ class PCodec:
     def _decode(self, stream: bytes, flat: Values) -> None:
         """Read the standalone frame here and its parts by the library, which trusts the sizes of some of them."""
         at = _after_hint(stream)
-        library, used = self._library.wrapped.FileDecompressor.new(stream[at:])
+        library, used = self._wrapped.FileDecompressor.new(stream[at:])
         at += used
         open_chunk = _either(library, "chunk_decompressor", "read_chunk_meta")
         name = f"{self._native.kind}{8 * self._native.itemsize}"
@@ -125,12 +125,13 @@ def _either(owner: Any, new: str, old: str) -> Any:
     return getattr(owner, new, None) or getattr(owner, old)
 
 
-def _load() -> Any:
+def _load() -> tuple[Any, Any, Any]:
+    """The library and two parts of it, which pcodec 0.3 does not have as attributes."""
     try:
         import pcodec
-        from pcodec import standalone, wrapped  # noqa: F401  # submodules of pcodec 0.3
+        from pcodec import standalone, wrapped
     except ImportError as error:
         raise Unsupported(
             "codec 'pcodec' needs the library pcodec", remedy="pip install 'hyperslab[codecs]'"
         ) from error
-    return pcodec
+    return pcodec, standalone, wrapped
