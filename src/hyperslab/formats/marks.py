@@ -1,4 +1,4 @@
-"""The one attribute ``_hyperslab``: what plain Zarr cannot say of a node; hidden at our face, absent when there is none.
+"""The attribute ``_hyperslab``: what plain Zarr cannot say of a node; hidden at our face, absent when there is none.
 
 ``{"version": 1, "attrs": {name: code}, "hidden": {name: {"value": …, "code": …}}, "dims": {name: {"size": n,
 "unlimited": true}}, "dtype": description, "types": {name: description}}``, each part only where it says something.

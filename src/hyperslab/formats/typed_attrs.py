@@ -202,7 +202,7 @@ def _text(value: Any) -> str:
 
 
 def _with_floats(value: Any, pointers: list[Any]) -> Any:
-    for pointer in pointers:
+    for pointer in map(_text, pointers):
         value = _put_float(value, [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]])
     return value
 

@@ -1,0 +1,437 @@
+"""What every writable format promises, as tests: subclass :class:`FormatTests`.
+
+::
+
+    class TestMyFormat(FormatTests):
+        format = FORMAT
+
+        @pytest.fixture
+        def place(self, tmp_path):
+            return Location.of(tmp_path / "new.mine")
+
+Tests of what the format does not list in its ``features`` are skipped.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar, cast
+
+import numpy as np
+import pytest
+
+from hyperslab.errors import Conflict, HyperslabError, NodeNotFound, Unsupported
+from hyperslab.formats.base import Batches, Feature, Format, LocksNodes, Moves, Plans, Writer
+from hyperslab.model.attrs import equal, equal_attrs
+from hyperslab.model.dims import Dimension
+from hyperslab.model.dtypes import (
+    Char,
+    Compound,
+    DataType,
+    Enum,
+    Extension,
+    Opaque,
+    VlenArray,
+    VlenBytes,
+    VlenString,
+    describe,
+    numpy_dtype,
+)
+from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
+from hyperslab.stores.location import Location, Probe
+
+_F4 = np.dtype("f4")
+_PAIR = np.dtype([("a", "i4"), ("b", "f8")])
+TYPES: list[tuple[DataType, Feature | None]] = [
+    *[(np.dtype(name), None) for name in ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8")],
+    (np.dtype("?"), Feature.BOOLEAN),
+    (np.dtype("f2"), Feature.FLOAT16),
+    *[(np.dtype(name), Feature.COMPLEX) for name in ("c8", "c16")],
+    *[(np.dtype(name), Feature.BIG_ENDIAN) for name in (">i2", ">f8")],
+    *[(np.dtype(name), Feature.DATETIME) for name in ("M8[ns]", "m8[25s]", "M8[D]")],
+    (np.dtype("U3"), Feature.UNICODE),
+    (np.dtype("S5"), Feature.FIXED_BYTES),
+    (_PAIR, Feature.STRUCTURED),
+    (np.dtype([("a", "i2"), ("b", [("c", "f4"), ("d", "u1")])]), Feature.STRUCTURED),
+    (np.dtype([("a", "i2"), ("b", "f4", (2, 3))]), Feature.SUBARRAYS),
+    (VlenString(), Feature.STRINGS),
+    (VlenBytes(), Feature.VLEN),
+    (VlenArray(np.dtype("i4"), "row"), Feature.VLEN),
+    (Char(), Feature.CHAR),
+    (Enum(np.dtype("u1"), (("A", 0), ("B", 200)), "letters"), Feature.USER_TYPES),
+    (Opaque(7, "blob"), Feature.USER_TYPES),
+    (Compound(_PAIR, "pair"), Feature.USER_TYPES),
+]
+"""Every kind of cell, with the feature that a format needs for it."""
+
+PLAIN: dict[str, Any] = {
+    "text": "hé ☃",
+    "empty": "",
+    "looks like a number": "42",
+    "int": 1,
+    "negative": -3,
+    "float": 0.1,
+    "whole float": 2.0,
+    "tiny": 5e-324,
+}
+TYPED: dict[str, Any] = {
+    "f4": np.float32(0.1),
+    "i2": np.int16(-5),
+    "u8": np.uint64(2**64 - 1),
+    "nan": np.float64("nan"),
+    "one": np.array([1.5]),
+    "many": np.array([1, 2, 3], "i2"),
+    "special": np.array([np.nan, np.inf, -np.inf, -0.0], "f4"),
+    "python nan": float("nan"),
+    "_FillValue": np.float32(-999.0),
+}
+
+
+def cells(dtype: DataType, count: int) -> np.ndarray[Any, Any]:
+    """Some cells of a type, none of them like another."""
+    memory = numpy_dtype(dtype)
+    match dtype:
+        case VlenString():
+            return np.array([f"cell {i} ☃" * (i % 3) for i in range(count)], memory)
+        case VlenBytes():
+            return _objects([bytes(range(i % 5)) for i in range(count)])
+        case VlenArray(base=base):
+            return _objects([np.arange(i % 4, dtype=base) for i in range(count)])
+        case Char():
+            return np.array([bytes([97 + i % 26]) for i in range(count)], memory)
+        case _:
+            rng = np.random.default_rng(1)
+            if memory.kind in "?U":
+                return rng.integers(0, 2, count).astype(memory)
+            if memory.kind == "S":
+                return np.array([f"{i}".encode() for i in range(count)], memory)
+            raw = rng.integers(1, 60, count * memory.itemsize, "u1")
+            return raw.view(memory)
+
+
+def _objects(items: list[Any]) -> np.ndarray[Any, Any]:
+    array = np.empty(len(items), object)
+    for place, item in enumerate(items):
+        array[place] = item
+    return array
+
+
+def same_cells(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
+    """Whether two arrays hold the same cells, in whatever byte order."""
+    if a.shape != b.shape:
+        return False
+    if a.dtype == object or a.dtype.kind == "T":
+        return all(np.array_equal(x, y) for x, y in zip(a.ravel().tolist(), b.ravel().tolist(), strict=True))
+    return a.dtype.newbyteorder("=") == b.dtype.newbyteorder("=") and a.astype(b.dtype).tobytes() == b.tobytes()
+
+
+class FormatTests:
+    """Give the attribute ``format`` and a fixture ``place``: a free place, new for each test."""
+
+    format: ClassVar[Format]
+
+    def need(self, feature: Feature | None) -> None:
+        """Skip the test unless the format has the feature."""
+        if feature is not None and feature not in self.format.features:
+            pytest.skip(f"{self.format.name} has no {feature.value}")
+
+    def opened(self, place: Location, mode: Any) -> Writer:
+        """The dataset, to be closed by the test."""
+        return cast(Writer, self.format.open(place, mode))
+
+    @contextmanager
+    def writing(self, place: Location, mode: Any = "x") -> Iterator[Writer]:
+        """The dataset open for writing for the time of a block."""
+        writer = self.opened(place, mode)
+        try:
+            yield writer
+        finally:
+            writer.close()
+
+    @contextmanager
+    def reading(self, place: Location) -> Iterator[Writer]:
+        """The dataset opened anew."""
+        with self.writing(place, "r") as reader:
+            yield reader
+
+    def wish(self, writer: Writer, dtype: DataType = _F4, **more: Any) -> ArraySpec:
+        """A new array's spec in the format's own spelling."""
+        given: dict[str, Any] = {"shape": (7, 4), "chunks": (3, 4), "dims": ("y", "x")} | more
+        spec = ArraySpec(dtype=dtype, **given)
+        return writer.new_array(spec) if isinstance(writer, Plans) else spec
+
+    # -- the dataset ------------------------------------------------------------------------------------------------
+
+    def test_a_new_dataset_is_an_empty_group(self, place: Location) -> None:
+        with self.writing(place):
+            pass
+        assert self.format.sniff(Probe(place))
+        with self.reading(place) as reader:
+            assert isinstance(reader.node(""), GroupSpec)
+            assert list(reader.children("")) == []
+
+    def test_what_is_not_there(self, place: Location) -> None:
+        with self.writing(place) as writer:
+            for path in ("a", "a/b"):
+                with pytest.raises(NodeNotFound):
+                    writer.node(path)
+                with pytest.raises(NodeNotFound):
+                    writer.chunks(path)
+
+    def test_closing_twice_is_fine(self, place: Location) -> None:
+        writer = self.opened(place, "x")
+        writer.close()
+        writer.close()
+
+    # -- groups -----------------------------------------------------------------------------------------------------
+
+    def test_missing_parents_are_made(self, place: Location) -> None:
+        self.need(Feature.GROUPS)
+        with self.writing(place) as writer:
+            writer.put("a/b/c", GroupSpec(attrs={"deep": "yes"}))
+        with self.reading(place) as reader:
+            assert [list(reader.children(path)) for path in ("", "a", "a/b", "a/b/c")] == [["a"], ["b"], ["c"], []]
+            spec = reader.node("a/b/c")
+            assert isinstance(spec, GroupSpec)
+            assert spec.attrs["deep"] == "yes"
+
+    def test_drop_takes_all_below(self, place: Location) -> None:
+        self.need(Feature.GROUPS)
+        with self.writing(place) as writer:
+            writer.put("a/b", GroupSpec())
+            writer.put("ab", GroupSpec())
+            writer.drop("a")
+            with pytest.raises(NodeNotFound):
+                writer.node("a/b")
+        with self.reading(place) as reader:
+            assert list(reader.children("")) == ["ab"]
+
+    def test_move_takes_all_below(self, place: Location) -> None:
+        self.need(Feature.GROUPS)
+        with self.writing(place) as writer:
+            if not isinstance(writer, Moves):
+                pytest.skip(f"{self.format.name} moves nothing")
+            writer.put("a/b", GroupSpec(attrs={"who": "b"}))
+            writer.move("a", "c/d")
+            assert list(writer.children("")) == ["c"]
+        with self.reading(place) as reader:
+            spec = reader.node("c/d/b")
+            assert isinstance(spec, GroupSpec)
+            assert spec.attrs["who"] == "b"
+            with pytest.raises(NodeNotFound):
+                reader.node("a")
+
+    def test_unlimited_dimensions(self, place: Location) -> None:
+        self.need(Feature.UNLIMITED)
+        dims = (Dimension("t", 3, unlimited=True), Dimension("y", 7), Dimension("x", 4))
+        with self.writing(place) as writer:
+            writer.put("", GroupSpec(dims=dims))
+            writer.put("v", self.wish(writer, shape=(3, 7, 4), chunks=(1, 7, 4), dims=("t", "y", "x")))
+        with self.reading(place) as reader:
+            spec = reader.node("")
+            assert isinstance(spec, GroupSpec)
+            assert {dim.name: dim for dim in spec.dims}["t"] == dims[0]
+
+    def test_named_types(self, place: Location) -> None:
+        self.need(Feature.USER_TYPES)
+        types: dict[str, Extension] = {
+            "letters": Enum(np.dtype("u1"), (("A", 0), ("B", 7)), "letters"),
+            "blob": Opaque(4, "blob"),
+        }
+        with self.writing(place) as writer:
+            writer.put("", GroupSpec(types=types))
+        with self.reading(place) as reader:
+            spec = reader.node("")
+            assert isinstance(spec, GroupSpec)
+            assert dict(spec.types) == types
+
+    # -- attributes -------------------------------------------------------------------------------------------------
+
+    @pytest.mark.parametrize("kind", ["group", "array"])
+    def test_plain_attributes(self, place: Location, kind: str) -> None:
+        self.need(Feature.ATTRIBUTES)
+        self.round_trip_attrs(place, kind, PLAIN)
+
+    @pytest.mark.parametrize("kind", ["group", "array"])
+    def test_typed_attributes(self, place: Location, kind: str) -> None:
+        self.need(Feature.TYPED_ATTRIBUTES)
+        self.round_trip_attrs(place, kind, TYPED)
+
+    def round_trip_attrs(self, place: Location, kind: str, attrs: dict[str, Any]) -> None:
+        """Write, open anew, compare values, types and order."""
+        with self.writing(place) as writer:
+            writer.put("n", GroupSpec(attrs=attrs) if kind == "group" else self.wish(writer, attrs=attrs))
+        with self.reading(place) as reader:
+            found = reader.node("n")
+            assert isinstance(found, GroupSpec | ArraySpec)
+            assert list(found.attrs) == list(attrs)
+            wrong = {
+                name: (value, found.attrs[name]) for name, value in attrs.items() if not equal(value, found.attrs[name])
+            }
+            assert not wrong
+
+    def test_attributes_change_and_go(self, place: Location) -> None:
+        self.need(Feature.ATTRIBUTES)
+        with self.writing(place) as writer:
+            writer.put("v", self.wish(writer, attrs={"a": 1, "b": "old"}))
+            spec = cast(ArraySpec, writer.node("v"))
+            writer.put("v", spec.evolve(attrs={"b": "new", "c": 2.5}))
+            assert equal_attrs(cast(ArraySpec, writer.node("v")).attrs, {"b": "new", "c": 2.5})
+        with self.reading(place) as reader:
+            assert equal_attrs(cast(ArraySpec, reader.node("v")).attrs, {"b": "new", "c": 2.5})
+
+    # -- arrays -----------------------------------------------------------------------------------------------------
+
+    @pytest.mark.parametrize(
+        ("dtype", "feature"), TYPES, ids=lambda value: describe(value) if value in dict(TYPES) else ""
+    )
+    def test_cells(self, place: Location, dtype: DataType, feature: Feature | None) -> None:
+        self.need(feature)
+        values = cells(dtype, 28).reshape(7, 4)
+        with self.writing(place) as writer:
+            spec = self.wish(writer, dtype)
+            writer.put("v", spec)
+            source = writer.chunks("v")
+            for coords in source.grid:
+                block = np.zeros(source.grid.chunk_shape(coords), spec.numpy_dtype)
+                if block.dtype == object:
+                    block[...] = spec.fill_cell()
+                extent = source.grid.extent(coords)
+                block[tuple(slice(0, cut.stop - cut.start) for cut in extent)] = values[extent]
+                source.write(coords, block)
+        with self.reading(place) as reader:
+            found = cast(ArraySpec, reader.node("v"))
+            assert (found.shape, found.chunks, found.dims, found.problem) == (spec.shape, spec.chunks, spec.dims, None)
+            assert describe(found.dtype) == describe(spec.dtype)
+            source = reader.chunks("v")
+            for coords in source.grid:
+                extent = source.grid.extent(coords)
+                got = source.read(coords)
+                assert got is not None
+                assert same_cells(values[extent], got[tuple(slice(0, cut.stop - cut.start) for cut in extent)])
+
+    def test_types_that_it_lacks_are_named(self, place: Location) -> None:
+        lacking = [dtype for dtype, feature in TYPES if feature is not None and feature not in self.format.features]
+        if not lacking:
+            pytest.skip(f"{self.format.name} lacks no type")
+        with self.writing(place) as writer:
+            if not isinstance(writer, Plans):
+                pytest.skip(f"{self.format.name} adapts no wishes")
+            for dtype in lacking:
+                with pytest.raises(Unsupported, match=self.format.name):
+                    self.wish(writer, dtype)
+
+    def test_unwritten_cells(self, place: Location) -> None:
+        with self.writing(place) as writer:
+            writer.put("plain", self.wish(writer))
+            writer.put("filled", self.wish(writer, fill_value=-2.5))
+            writer.put("nan", self.wish(writer, fill_value=float("nan")))
+        with self.reading(place) as reader:
+            for name, fill in {"filled": -2.5, "nan": np.nan}.items():
+                assert np.array_equal(cast(ArraySpec, reader.node(name)).fill_cell(), np.float32(fill), equal_nan=True)
+                assert reader.chunks(name).read((0, 0)) is None
+
+    @pytest.mark.parametrize(("shape", "chunks"), [((0, 4), (2, 2)), ((5,), (8,)), ((2, 3, 4, 5), (1, 2, 3, 4))])
+    def test_shapes(self, place: Location, shape: tuple[int, ...], chunks: tuple[int, ...]) -> None:
+        dims = tuple("abcd"[: len(shape)])
+        with self.writing(place) as writer:
+            writer.put("v", self.wish(writer, shape=shape, chunks=chunks, dims=dims))
+        with self.reading(place) as reader:
+            found = cast(ArraySpec, reader.node("v"))
+            assert (found.shape, found.dims) == (shape, dims)
+
+    def test_scalar(self, place: Location) -> None:
+        self.need(Feature.SCALARS)
+        with self.writing(place) as writer:
+            writer.put("v", self.wish(writer, np.dtype("f8"), shape=(), chunks=(), dims=()))
+            writer.chunks("v").write((), np.array(2.5))
+        with self.reading(place) as reader:
+            block = reader.chunks("v").read(())
+            assert block is not None
+            assert block.shape == ()
+            assert block[()] == 2.5
+
+    def test_varying_chunks(self, place: Location) -> None:
+        self.need(Feature.VARYING_CHUNKS)
+        with self.writing(place) as writer:
+            writer.put("v", self.wish(writer, chunks=((1, 4, 2), 4)))
+            block = np.arange(16, dtype="f4").reshape(4, 4)
+            writer.chunks("v").write((1, 0), block)
+        with self.reading(place) as reader:
+            assert cast(ArraySpec, reader.node("v")).chunks == ((1, 4, 2), 4)
+            assert np.array_equal(cast(Any, reader.chunks("v").read((1, 0))), block)
+
+    def test_shards(self, place: Location) -> None:
+        self.need(Feature.SHARDS)
+        with self.writing(place) as writer:
+            spec = self.wish(writer, shape=(8, 8), chunks=(2, 4), layout={"shards": (4, 8)}, codecs=(Codec("zstd"),))
+            writer.put("v", spec)
+            writer.chunks("v").write((3, 1), np.full((2, 4), 5, "f4"))
+        with self.reading(place) as reader:
+            found = cast(ArraySpec, reader.node("v"))
+            assert (found.chunks, found.inner_chunks) == ((4, 8), (2, 4))
+            source = reader.chunks("v")
+            assert source.read((0, 0)) is None
+            assert np.array_equal(cast(Any, source.read((3, 1))), np.full((2, 4), 5, "f4"))
+
+    # -- together ---------------------------------------------------------------------------------------------------
+
+    def test_a_batch_reads_what_it_wrote(self, place: Location) -> None:
+        self.need(Feature.GROUPS)
+        with self.writing(place) as writer:
+            if not isinstance(writer, Batches):
+                pytest.skip(f"{self.format.name} has no batches")
+            with writer.batch():
+                writer.put("g", GroupSpec(attrs={"n": 1}))
+                writer.put("g/v", self.wish(writer))
+                writer.put("g", GroupSpec(attrs={"n": 2}))
+                writer.chunks("g/v").write((0, 0), np.ones((3, 4), "f4"))
+                writer.put("gone", GroupSpec())
+                writer.drop("gone")
+                assert list(writer.children("g")) == ["v"]
+                assert cast(GroupSpec, writer.node("g")).attrs["n"] == 2
+        with self.reading(place) as reader:
+            assert list(reader.children("")) == ["g"]
+            assert cast(GroupSpec, reader.node("g")).attrs["n"] == 2
+            assert reader.chunks("g/v").read((0, 0)) is not None
+
+    def test_a_batch_that_fails_keeps_what_was_put(self, place: Location) -> None:
+        self.need(Feature.GROUPS)
+        with self.writing(place) as writer:
+            if not isinstance(writer, Batches):
+                pytest.skip(f"{self.format.name} has no batches")
+            with pytest.raises(ZeroDivisionError), writer.batch():
+                writer.put("g", GroupSpec())
+                raise ZeroDivisionError
+            assert list(writer.children("")) == ["g"]
+
+    def test_locked_changes_are_not_lost(self, place: Location) -> None:
+        self.need(Feature.ATTRIBUTES)
+        with self.writing(place) as first:
+            if not isinstance(first, LocksNodes):
+                pytest.skip(f"{self.format.name} locks no nodes")
+            first.put("v", self.wish(first))
+            failed: list[HyperslabError] = []
+
+            def add(writer: Any, name: str) -> None:
+                try:
+                    for step in range(10):
+                        with writer.lock_node("v"):
+                            spec = writer.node("v")
+                            writer.put("v", spec.evolve(attrs={**spec.attrs, f"{name}{step}": step}))
+                except Conflict as error:
+                    failed.append(error)
+
+            with self.writing(place, "r+") as second:
+                threads = [
+                    threading.Thread(target=add, args=pair) for pair in ((first, "a"), (second, "b"), (first, "c"))
+                ]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join()
+        assert not failed
+        with self.reading(place) as reader:
+            assert len(cast(ArraySpec, reader.node("v")).attrs) == 30
