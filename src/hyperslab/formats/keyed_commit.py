@@ -144,7 +144,8 @@ class Commits:
         for name in self._spelling.nodes:
             doc = self._document(path, name)
             if doc is not None:
-                extras = {extra: more for extra in self._spelling.extras if (more := self._document(path, extra))}
+                found = {extra: self._document(path, extra) for extra in self._spelling.extras}
+                extras = {extra: more for extra, more in found.items() if more is not None}
                 own = self._spelling.without_copy(doc) if name == self._spelling.copy_name else doc
                 return {name: own or doc, **extras}
         return None

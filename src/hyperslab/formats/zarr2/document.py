@@ -120,15 +120,15 @@ def render(spec: GroupSpec | ArraySpec) -> dict[str, dict[str, Any]]:
         attrs = {DIMENSIONS: list(spec.dims)} | {name: value for name, value in attrs.items() if name != DIMENSIONS}
     # xarray takes the pair of a complex _FillValue for two values that both mean missing
     hidden = ["_FillValue"] if spec.numpy_dtype.kind == "c" and "_FillValue" in attrs else []
-    stored = write_attributes(attrs, Marks(dtype=needs_mark(spec.dtype)), hidden=hidden)
-    return {ATTRIBUTES: stored, ARRAY: _render_array(spec, old)}
+    was = _read_array(old, {}, Faults("")) if old else None
+    marks = Marks(dtype=needs_mark(spec.dtype)) if was is None or was.dtype != spec.dtype else Marks()
+    return {ATTRIBUTES: write_attributes(attrs, marks, hidden=hidden), ARRAY: _render_array(spec, old, was)}
 
 
-def _render_array(spec: ArraySpec, old: Mapping[str, Any]) -> dict[str, Any]:
+def _render_array(spec: ArraySpec, old: Mapping[str, Any], was: ArraySpec | None) -> dict[str, Any]:
     """The document: the old one's words where they still mean the same, its unknown keys, its order of keys."""
     if any(not isinstance(cut, int) for cut in spec.chunks):
         raise Unsupported("format zarr2 has no chunks of varying size", remedy="give one length per dimension")
-    was = _read_array(old, {}, Faults("")) if old else None
     same_type = was is not None and plain_type(was.dtype) == plain_type(spec.dtype)
     kept = dict(old)
     kept |= {"zarr_format": 2, "shape": list(spec.shape), "chunks": list(spec.chunks)}

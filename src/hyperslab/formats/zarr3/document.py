@@ -170,8 +170,10 @@ def render(spec: GroupSpec | ArraySpec) -> dict[str, dict[str, Any]]:
             hidden = [missing_value.NAME]
         else:
             spelled = {missing_value.NAME: said}
-    attributes = write_attributes(spec.attrs, Marks(dtype=_mark(spec.dtype)), spelled, hidden)
-    return {NAME: _render_array(spec, old) | {"attributes": attributes}}
+    was = _read_array(old, {}, Faults("")) if old else None
+    marks = Marks(dtype=_mark(spec.dtype)) if was is None or was.dtype != spec.dtype else Marks()
+    attributes = write_attributes(spec.attrs, marks, spelled, hidden)
+    return {NAME: _render_array(spec, old, was) | {"attributes": attributes}}
 
 
 def _mark(dtype: DataType) -> Any:
@@ -179,9 +181,8 @@ def _mark(dtype: DataType) -> Any:
     return dtype if isinstance(dtype, VlenArray) else needs_mark(dtype)
 
 
-def _render_array(spec: ArraySpec, old: Mapping[str, Any]) -> dict[str, Any]:
+def _render_array(spec: ArraySpec, old: Mapping[str, Any], was: ArraySpec | None) -> dict[str, Any]:
     """The document without attributes: the old one's words where they still mean the same, and its other keys."""
-    was = _read_array(old, {}, Faults("")) if old else None
     doc = {"zarr_format": 3, "node_type": "array", "shape": list(spec.shape)} | dict(old)
     doc["shape"] = list(spec.shape)
     same_type = was is not None and plain_type(was.dtype) == _stored_type(spec.dtype)
@@ -205,7 +206,7 @@ def _render_array(spec: ArraySpec, old: Mapping[str, Any]) -> dict[str, Any]:
 def _still_cuts(old: Mapping[str, Any], spec: ArraySpec) -> bool:
     """Whether the old grid gives these chunks for the new shape."""
     faults = Faults("")
-    return read_grid(old.get("chunk_grid"), spec.shape, faults) == spec.chunks and not faults.problems
+    return read_grid(old.get("chunk_grid"), spec.shape, faults) == spec.chunks and not faults.fatal
 
 
 def _stored_type(dtype: DataType) -> DataType:
