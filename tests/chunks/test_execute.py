@@ -87,7 +87,9 @@ def test_threads_give_the_same_cells(workers):
     source = Blocks((512, 512), (100, 60))
     put(source, (), cells, workers=workers)
     np.testing.assert_array_equal(get(source, workers=workers), cells)
-    np.testing.assert_array_equal(get(source, (slice(None, None, -3), slice(7, 400)), workers=workers), cells[::-3, 7:400])
+    np.testing.assert_array_equal(
+        get(source, (slice(None, None, -3), slice(7, 400)), workers=workers), cells[::-3, 7:400]
+    )
 
 
 def test_an_error_in_a_thread_is_raised_and_stops_the_others():

@@ -1,4 +1,4 @@
-"""The ``Array`` that users hold. The work is done elsewhere: selection, ``cells``, ``growth``, ``view``, ``decoded``."""
+"""The ``Array`` that users hold. The work is done in selection, ``cells``, ``growth``, ``view`` and ``decoded``."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ class Array:
         self._session = session
         self._path = path
         self._spec = spec
+        self._structured = spec.numpy_dtype.names is not None
         self._opened: Cells | None = None
         self._indexes: dict[str, Index | None] = {}
 
@@ -148,7 +149,7 @@ class Array:
         return self._indexes[dim]
 
     def __getitem__(self, key: Any) -> Any:
-        fields, key = self._split_fields(key)
+        fields, key = self._split_fields(key) if self._structured else (None, key)
         cells = self._opened or self._cells
         key = resolve_key(key, self._spec.dims, self._index_of)
         result = cells.read(select(key, self._spec.shape))
@@ -156,8 +157,6 @@ class Array:
 
     def _split_fields(self, key: Any) -> tuple[Any, Any]:
         """Field names that lead the key of a structured array, and the rest."""
-        if self._spec.numpy_dtype.names is None:
-            return None, key
         first, rest = (key[0], key[1:]) if isinstance(key, tuple) and key else (key, ())
         if isinstance(first, str):
             return first, rest
@@ -247,7 +246,7 @@ class Array:
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self._session.writer()
-        fields, key = self._split_fields(key)
+        fields, key = self._split_fields(key) if self._structured else (None, key)
         key = resolve_key(key, self._spec.dims, self._index_of)
         self._cells.write(select(key, self._spec.shape), value, fields)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+from operator import floordiv
 from typing import Any
 
 import numpy as np
@@ -16,9 +18,12 @@ from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.model.dtypes import VlenArray, VlenBytes
 from hyperslab.model.spec import ArraySpec
-from hyperslab.selection.region import Selection
+from hyperslab.selection.region import Region, Selection
 
 Values = np.ndarray[Any, Any]
+
+_MANY = 1 << 16  # cells along an axis from which its plan may be large
+_ENTRY = 400  # bytes that a plan takes for one chunk of one axis
 
 
 class Cells:
@@ -40,15 +45,15 @@ class Cells:
     def read(self, selection: Selection, out: Values | None = None) -> Any:
         """The selected cells: a new array (or scalar), or ``out`` filled."""
         try:
-            plan = make_plan(selection.region, self.grid)
-            require(plan.size * self.dtype.itemsize, self.settings.memory_limit)
+            require(prod(selection.shape) * self.dtype.itemsize, self.settings.memory_limit)
+            plan = self._plan(selection.region)
             canonical = np.empty(plan.shape, self.dtype)
             execute.read(self.source, plan, canonical, self.fill, self.settings, self.cache)
         except HyperslabError as error:
             raise error.locate(node=self.node, url=self.url) from error.__cause__
         result = selection.finish(canonical)
         if out is None:
-            return result
+            return result[()] if selection.scalar else result
         out[...] = result
         return out
 
@@ -56,10 +61,17 @@ class Cells:
         """Broadcast ``value`` to the selection, as NumPy assigns, and store it; ``fields`` keeps the other fields."""
         try:
             values = selection.spread(self.as_cells(value) if fields is None else np.asarray(value))
-            plan = make_plan(selection.region, self.grid)
+            plan = self._plan(selection.region)
             execute.write(self.source, plan, values, self.fill, self.settings, fields)
         except HyperslabError as error:
             raise error.locate(node=self.node, url=self.url) from error.__cause__
+
+    def _plan(self, region: Region) -> Plan:
+        """The plan, once it is known that its entries fit (one per chunk along each axis, at most one per cell)."""
+        if max(region.shape, default=0) > _MANY:
+            entries = sum([min(axis.count, cut.count) for axis, cut in zip(region.axes, self.grid.axes, strict=True)])
+            require(entries * _ENTRY, self.settings.memory_limit)
+        return make_plan(region, self.grid)
 
     def as_cells(self, value: Any) -> Values:
         """``value`` as an array of this dtype, cast as NumPy's assignment casts."""
@@ -72,7 +84,7 @@ class Cells:
 
     def cost(self, selection: Selection) -> ReadPlan:
         """What reading the selection would touch."""
-        plan = make_plan(selection.region, self.grid)
+        plan = self._plan(selection.region)
         coords = [piece.coords for piece in plan]
         sizes = getattr(self.source, "stored_sizes", None)
         return ReadPlan(
@@ -88,8 +100,8 @@ class Cells:
 def _requests(plan: Plan) -> int:
     if plan.grid.outer is None:
         return len(plan)
-    find = execute.outer_coords(plan.grid)
-    return 2 * len({find(piece) for piece in plan})
+    members = execute.members_per_outer(plan.grid)
+    return 2 * len({tuple(map(floordiv, piece.coords, members)) for piece in plan})
 
 
 def _objects(value: Any, one: bool) -> Values:

@@ -38,7 +38,7 @@ def append(session: Session, path: str, data: Any, axis: int) -> None:
                 remedy="every other dimension must have the array's length",
             )
         start, stop = shape[axis], shape[axis] + values.shape[axis]
-        grown = grow(spec, shape[:axis] + (stop,) + shape[axis + 1 :])
+        grown = grow(spec, (*shape[:axis], stop, *shape[axis + 1 :]))
         source = _future_chunks(session, path, grown)
         key = (slice(None),) * axis + (slice(start, stop),)
         cells = Cells(grown, source, session.settings, None, path, session.url)

@@ -1,4 +1,4 @@
-"""Which index gives an array's dimension its labels: one stored with the array, or the coordinate array of that name."""
+"""Which index gives an array's dimension its labels: one stored with the array, or the coordinate of that name."""
 
 from __future__ import annotations
 

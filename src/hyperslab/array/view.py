@@ -1,4 +1,4 @@
-"""Views of an array: other index dialects (``oindex``, ``vindex``), and lazy ones that compose before anything is read."""
+"""Views of an array: other index dialects (``oindex``, ``vindex``), and lazy ones that compose before a read."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The chunk engine: how an array is cut (``grid``), which chunks a region touches (``plan``), doing it (``execute``)."""
+"""The chunk engine: how an array is cut (``grid``), what a region touches (``plan``), doing it (``execute``)."""

@@ -1,4 +1,4 @@
-"""Chunk and shard sizes where nobody chose any: 1 to 4 MiB of cells per chunk, up to 32 MiB per shard. Integers only."""
+"""Chunk and shard sizes where nobody chose any: 1 to 4 MiB of cells a chunk, up to 32 MiB a shard. Integers only."""
 
 from __future__ import annotations
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from itertools import groupby, islice
+from itertools import islice
 from math import prod
+from operator import floordiv
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ def read(
     require(chunk_bytes(plan, out.dtype), settings.memory_limit)
     reader = _BatchReader(source, plan, out, fill, cache)
     workers = min(settings.threads, pieces) if out.nbytes * 4 > _SERIAL or pieces > _MOST else 1
-    if workers == 1 and plan.grid.outer is None:
+    if pieces == 1 or (workers == 1 and plan.grid.outer is None):
         reader.read_batch(plan)
         return
     size = max(1, min(_MOST, -(-pieces // (4 * workers))))
@@ -77,19 +78,15 @@ class _BatchReader:
         for coords, within, target, whole in pieces:
             shape = fixed or grid.chunk_shape(coords)
             if whole and basic:
-                view = out[target]
-                if view.shape == shape and view.flags.c_contiguous:
-                    if not into.read_into(coords, view):
-                        view[...] = fill
+                if self._read_straight(into, coords, out[target], shape):
                     continue
             elif self.stamp is not None:
                 block = self._through_cache(self.stamp, into, coords, shape)
                 out[target] = (block if order is None else block.transpose(order))[within]
                 continue
             if self.part is not None:
-                view = out[target]
-                if not self.part(coords, within, view):
-                    view[...] = fill
+                if not self.part(coords, within, out[target]):
+                    out[target] = fill
                 continue
             if scratch is None or scratch.shape != shape:
                 scratch = np.empty(shape, out.dtype)
@@ -97,6 +94,14 @@ class _BatchReader:
                 out[target] = (scratch if order is None else scratch.transpose(order))[within]
             else:
                 out[target] = fill
+
+    def _read_straight(self, into: ReadsInto, coords: Coords, view: Block, shape: tuple[int, ...]) -> bool:
+        """Decode into the result itself, when the chunk lies contiguous there."""
+        if view.shape != shape or not view.flags.c_contiguous:
+            return False
+        if not into.read_into(coords, view):
+            view[...] = self.fill
+        return True
 
     def _through_cache(
         self, stamp_of: Callable[[Coords], Any], into: ReadsInto, coords: Coords, shape: tuple[int, ...]
@@ -195,22 +200,19 @@ def batches(plan: Plan, grid: Grid, size: int, most: int) -> Iterator[Sequence[P
         while batch := list(islice(pieces, size)):
             yield batch
         return
-    outer = outer_coords(grid)
-    for _, members in groupby(sorted(plan, key=outer), key=outer):
-        while batch := list(islice(members, most)):
-            yield batch
+    members = members_per_outer(grid)
+    groups: dict[Coords, list[Piece]] = {}
+    for piece in pieces:
+        groups.setdefault(tuple(map(floordiv, piece[0], members)), []).append(piece)
+    for group in groups.values():
+        for start in range(0, len(group), most):
+            yield group[start : start + most]
 
 
-def outer_coords(grid: Grid) -> Callable[[Any], Coords]:
-    """A function that tells a piece's outer chunk, for a grid whose cells an outer grid groups by fixed numbers."""
-    if grid.outer is None:
-        raise ValueError("the grid has no outer one")
-    cuts = list(zip(grid.axes, grid.outer.axes, strict=True))
-
-    def find(piece: Any) -> Coords:
-        return tuple([outer.find(inner.start(i)) for (inner, outer), i in zip(cuts, piece[0], strict=True)])
-
-    return find
+def members_per_outer(grid: Grid) -> tuple[int, ...]:
+    """Chunks along each axis of one outer chunk, for fixed grids: coordinates divide by them to the outer one's."""
+    cuts = zip(grid.axes, grid.outer.axes if grid.outer else (), strict=True)
+    return tuple([outer.size_of(0) // inner.size_of(0) for inner, outer in cuts])
 
 
 def chunk_bytes(plan: Plan, dtype: np.dtype[Any]) -> int:

@@ -1,4 +1,4 @@
-"""Chunks inside shards (Zarr v3 ``sharding_indexed``): one stored object holds many chunks and an index of their places.
+"""Chunks inside shards (Zarr v3 ``sharding_indexed``): one stored object holds many chunks and an index of them.
 
 A read fetches the index and the ranges that it needs, or the whole shard when most of it is wanted. A write replaces
 the touched inner chunks and copies the others as they are stored, without decoding them.
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from itertools import product
+from operator import floordiv
 from typing import Any
 
 import numpy as np
@@ -34,10 +35,10 @@ Part = memoryview | bytes | None
 class Fetched:
     """Stored inner chunks of one shard, to be decoded."""
 
-    def __init__(self, chain: Chain, parts: Mapping[Coords, Part], url: str, key: str) -> None:
+    def __init__(self, chain: Chain, parts: Mapping[Coords, Part], keys: ChunkKeys, key: str) -> None:
         self._chain = chain
         self._parts = parts
-        self._url = url
+        self._keys = keys
         self._key = key
 
     def read_into(self, coords: Coords, out: Block) -> bool:
@@ -48,7 +49,7 @@ class Fetched:
         try:
             self._chain.decode_into(part, out)
         except HyperslabError as error:
-            raise error.locate(url=self._url, key=f"{self._key} inner chunk {coords}") from error.__cause__
+            raise error.locate(url=self._keys.store.url, key=f"{self._key} inner chunk {coords}") from error.__cause__
         return True
 
 
@@ -68,6 +69,8 @@ class ShardedChunks:
         counts = tuple(a // b for a, b in zip(shard, inner, strict=True))
         self._index = ShardIndex.of(counts, as_codecs(config["index_codecs"]), config.get("index_location", "end"))
         self._counts = np.array(counts, np.int64)
+        self._size = self._index.size
+        self._stamp_of = getattr(keys.store, "stamp", _unknown)
         self._entries: dict[str, tuple[Any, Entries]] = {}
 
     @property
@@ -77,12 +80,13 @@ class ShardedChunks:
 
     def _place(self, coords: Coords) -> Coords:
         """The shard that holds an inner chunk."""
-        return tuple([i // n for i, n in zip(coords, self._index.counts, strict=True)])
+        return tuple(map(floordiv, coords, self._index.counts))
 
     def _locate(self, coords: Sequence[Coords]) -> tuple[str, tuple[Block, ...]]:
         """The key of the shard of these inner chunks, and their places in its index (an array per axis)."""
         local = np.array(coords, np.int64).reshape(len(coords), -1) % self._counts
-        return self._key(self._place(coords[0])), tuple(local.T)
+        keys = self._keys
+        return keys.prefix + keys.key_of(tuple(map(floordiv, coords[0], self._index.counts))), tuple(local.T)
 
     def _key(self, place: Coords) -> str:
         return self._keys.prefix + self._keys.key_of(place)
@@ -93,13 +97,10 @@ class ShardedChunks:
         """Get what is stored of these chunks of one shard: by ranges, or the shard whole when most of it is wanted."""
         key, local = self._locate(coords)
         try:
-            if 2 * len(coords) >= self._index.size:
-                parts = self._from_whole(key, local)
-            else:
-                parts = self._from_ranges(key, local)
+            parts = self._from_whole(key, local) if 2 * len(coords) >= self._size else self._from_ranges(key, local)
         except HyperslabError as error:
             raise error.locate(url=self._keys.store.url, key=key) from error.__cause__
-        return Fetched(self._chain, dict(zip(coords, parts, strict=True)), self._keys.store.url, key)
+        return Fetched(self._chain, dict(zip(coords, parts, strict=True)), self._keys, key)
 
     def _from_whole(self, key: str, local: tuple[Block, ...]) -> list[Part]:
         data = self._keys.get(key)
@@ -110,14 +111,15 @@ class ShardedChunks:
     def _from_ranges(self, key: str, local: tuple[Block, ...]) -> list[Part]:
         """Index and ranges of one version of the shard: its stamp is the same before and after."""
         for _ in range(_TRIES):
-            stamp = self._keys.stamp(key)
+            stamp = self._stamp_of(key)
             entries = self._read_index(key, stamp)
             if entries is None:
                 return [None] * (len(local[0]) if local else 1)
             wanted = entries[local].reshape(-1, 2).tolist()
             ranges = [(start, start + size) for start, size in wanted if start != MISSING]
-            found = fetch_coalesced(partial(self._keys.store.get_ranges, key), ranges)
-            if found is not None and (stamp is None or self._keys.stamp(key) == stamp):
+            get_ranges = self._keys.store.get_ranges
+            found = get_ranges(key, ranges) if len(ranges) == 1 else fetch_coalesced(partial(get_ranges, key), ranges)
+            if found is not None and (stamp is None or self._stamp_of(key) == stamp):
                 rest = iter(found)
                 return [None if start == MISSING else next(rest) for start, _ in wanted]
         raise Conflict("the shard is being replaced all the time", remedy="try again")
@@ -175,7 +177,7 @@ class ShardedChunks:
 
     def _replace(self, coords: Sequence[Coords], values: Sequence[Any], durable: bool) -> None:
         key, local = self._locate(coords)
-        size = self._index.size
+        size = self._size
         old = None if len(coords) == size else self._keys.store.get(key)
         parts: list[Any] = [None] * size
         if old is not None:
@@ -205,7 +207,7 @@ class ShardedChunks:
 
     def stamp(self, coords: Coords) -> Any:
         """What identifies the stored version of the chunk's shard."""
-        return self._keys.stamp(self._key(self._place(coords)))
+        return self._stamp_of(self._key(self._place(coords)))
 
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
         """Hold the shards of these chunks against other writers."""
@@ -236,3 +238,7 @@ _INDEX_BYTES = 64 << 20  # decoded indexes that one array remembers
 def _cut(shard: memoryview, entries: Entries) -> list[Part]:
     """The stored bytes of each entry; None where nothing was written."""
     return [None if offset == MISSING else shard[offset : offset + size] for offset, size in entries.tolist()]
+
+
+def _unknown(key: str) -> None:
+    """The stamp of a store that tells none."""
