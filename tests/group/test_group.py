@@ -92,7 +92,7 @@ def test_links_need_a_format_with_links(root):
 
 def test_modes(tmp_path, name):
     url = tmp_path / "d.zarr"
-    with pytest.raises(NotFound, match="d.zarr"):
+    with pytest.raises(NotFound, match=r"d\.zarr"):
         hs.open(url)
     hs.open(url, "x", format=name).create_array("a", data=np.arange(3))
     with pytest.raises(AlreadyExists):

@@ -33,7 +33,7 @@ class Wish:
 
 
 def array_spec(wish: Wish, session: Session) -> ArraySpec:
-    """The spec of the wish; Invalid when its parts contradict one another, Unsupported when the format cannot hold it."""
+    """The spec of the wish; Invalid when its parts contradict each other, Unsupported when the format lacks it."""
     data = None if wish.data is None else np.asarray(wish.data)
     if wish.shape is None and data is None:
         raise Invalid("a new array needs a shape, or data")

@@ -9,7 +9,7 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 
 
 def dimensions_of(session: Session, path: str) -> dict[str, Dimension]:
-    """Declared dimensions first, in order, then those of the arrays; a size is the longest among the arrays using it."""
+    """Declared dimensions first, in order, then those of the arrays; a size is the longest among its arrays."""
     spec = session.reader.node(path)
     found = {dim.name: dim for dim in spec.dims} if isinstance(spec, GroupSpec) else {}
     sizes: dict[str, int] = {}

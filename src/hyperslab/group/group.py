@@ -25,7 +25,7 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 
 
 class Group(MutableMapping[str, "Group | Array"]):
-    """A group of a dataset: ``group["a/b"]`` is a :class:`Group` or an :class:`Array`; nothing is read before it is used."""
+    """A group of a dataset: ``group["a/b"]`` is a :class:`Group` or an :class:`Array`; nothing is read before."""
 
     def __init__(self, session: Session, path: str) -> None:
         self._session = session

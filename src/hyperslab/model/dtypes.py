@@ -104,12 +104,8 @@ def describe(dtype: DataType) -> str:
     match dtype:
         case np.dtype():
             return str(dtype)
-        case VlenString():
-            return "string"
-        case VlenBytes():
-            return "bytes"
-        case Char():
-            return "char"
+        case VlenString() | VlenBytes() | Char():
+            return {VlenString: "string", VlenBytes: "bytes", Char: "char"}[type(dtype)]
         case Enum(base=base, name=name):
             return f"enum<{base}> {name}".rstrip()
         case Opaque(size=size, name=name):
@@ -118,10 +114,8 @@ def describe(dtype: DataType) -> str:
             return f"vlen<{base}> {name}".rstrip()
         case Compound(base=base, name=name):
             return f"compound {name or base}"
-        case ObjectRef():
-            return "object reference"
-        case RegionRef():
-            return "region reference"
+        case ObjectRef() | RegionRef():
+            return "object reference" if isinstance(dtype, ObjectRef) else "region reference"
 
 
 def as_data_type(value: Any) -> DataType:

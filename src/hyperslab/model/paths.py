@@ -1,4 +1,4 @@
-"""Node paths: ``a/b/c`` without leading slash, ``""`` for the root. The one function that joins names refuses escapes."""
+"""Node paths: ``a/b/c`` without leading slash, ``""`` for the root. The function that joins names refuses escapes."""
 
 from __future__ import annotations
 

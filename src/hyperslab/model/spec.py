@@ -82,7 +82,7 @@ class ArraySpec:
             cell[()] = b""
         elif isinstance(self.dtype, VlenArray):
             cell[()] = np.empty(0, self.dtype.base)
-        elif self.numpy_dtype == object:
+        elif self.numpy_dtype.hasobject:
             cell[()] = None
         return cell
 
