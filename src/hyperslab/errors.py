@@ -45,7 +45,12 @@ class Problem:
 
 
 class HyperslabError(Exception):
-    """The root of the tree: a message, the place (``url``, ``node``, ``key``) and a ``remedy``."""
+    """The root of the tree: a message, the place (``url``, ``node``, ``key``) and a ``remedy``.
+
+    ``advice`` is the remedy of errors that are raised without one.
+    """
+
+    advice: str | None = None
 
     def __init__(
         self,
@@ -61,7 +66,7 @@ class HyperslabError(Exception):
         self.url = url
         self.node = node
         self.key = key
-        self.remedy = remedy
+        self.remedy = self.advice if remedy is None else remedy
 
     def locate(self, *, url: str | None = None, node: str | None = None, key: str | None = None) -> Self:
         """Fill in the parts of the place that are still unknown; returns the same error, to be raised."""
@@ -101,6 +106,8 @@ class NotFound(HyperslabError, KeyError):
 class NodeNotFound(NotFound):
     """No group or array has this path."""
 
+    advice = "list the group above to see the names that are there"
+
 
 class CollectionNotFound(NotFound):
     """No collection has this name."""
@@ -137,6 +144,8 @@ class SchemaError(Invalid):
 class FormatError(HyperslabError):
     """A document or file breaks its format; ``problems`` lists every defect found."""
 
+    advice = "repair this document or file, or restore it from a copy"
+
     def __init__(self, message: str, *, problems: Sequence[Problem] = (), **place: str | None) -> None:
         super().__init__(message, **place)
         self.problems = tuple(problems)
@@ -145,8 +154,9 @@ class FormatError(HyperslabError):
 class CorruptChunk(HyperslabError):
     """A chunk's bytes are not what its array says: what was ``expected`` and what was ``found``."""
 
+    advice = "restore this chunk from a copy, or erase it to read the fill value"
+
     def __init__(self, message: str, *, expected: object = None, found: object = None, **place: str | None) -> None:
-        place.setdefault("remedy", "restore this chunk from a copy, or erase it to read the fill value")
         super().__init__(message, **place)
         self.expected = expected
         self.found = found
@@ -165,14 +175,22 @@ class MissingChunks(HyperslabError):
 class Unsupported(HyperslabError, NotImplementedError):
     """A feature that this format, or this installation, does not have; the message names both."""
 
+    advice = "read the rest without it, or use another format"
+
 
 class StorageError(HyperslabError, OSError):
     """The disk, the network or the server failed."""
+
+    advice = "look at the disk or the network, then try again"
 
 
 class Conflict(HyperslabError):
     """Another writer holds the lock or was faster."""
 
+    advice = "try again"
+
 
 class MemoryLimit(HyperslabError, MemoryError):
     """The result or a chunk would need more memory than allowed; nothing was allocated."""
+
+    advice = "select less at a time, or give the process more memory"
