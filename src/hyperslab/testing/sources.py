@@ -1,4 +1,4 @@
-"""``SourceTests``: what every ``ChunkSource`` must do, whatever abilities it has on top. Subclass it and give a source."""
+"""``SourceTests``: what every ``ChunkSource`` must do, whatever abilities it has on top. Subclass it, give a source."""
 
 from __future__ import annotations
 
