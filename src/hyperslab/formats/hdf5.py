@@ -25,6 +25,9 @@ from hyperslab.model.spec import ArraySpec, Codec
 Stored = tuple[int, int, int]
 """Where a chunk lies: offset, bytes, and the mask of filters that it was not passed through."""
 
+HAS_PREAD = hasattr(os, "preadv")
+"""Whether the system reads at an offset; elsewhere the library reads everything."""
+
 _BLOSC_NAMES = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
 
 
@@ -64,7 +67,9 @@ def open_stored(dataset: Any, descriptor: int, spec: ArraySpec, url: str) -> Chu
     from h5py import h5d
 
     plist = dataset.id.get_create_plist()
-    if dataset.shape != spec.shape:  # netCDF: cells behind the end of this variable, on a longer dimension
+    if (
+        not HAS_PREAD or dataset.shape != spec.shape
+    ):  # netCDF: cells behind the end of this variable, on a longer dimension
         return None
     if not _plain_type(dataset, spec) or plist.get_external_count() or _has_user_block(dataset):
         return None
@@ -110,6 +115,7 @@ class StoredChunks:
         self._grid = Grid.of(spec.shape, spec.chunks)
         self._cells = Cells(spec.dtype, dataset.chunks, spec.fill_value)
         self._chains = {0: build_chain(spec.codecs, self._cells)}
+        self._bare = not spec.codecs
         self._table: dict[Coords, Stored] | None = None
         self._lock = threading.Lock()
 
@@ -150,6 +156,9 @@ class StoredChunks:
         offset, size, mask = stored
         chain = self._chains.get(mask) or self._chain_without(mask)
         try:
+            if self._bare and size == out.nbytes and out.flags.c_contiguous and out.dtype == self._spec.numpy_dtype:
+                pread_into(self._descriptor, out.reshape(-1).view(np.uint8).data, offset)
+                return True
             chain.decode_into(pread(self._descriptor, size, offset), out)
         except HyperslabError as error:
             key = f"{self._dataset.name} chunk {coords} at byte {offset}"
@@ -216,10 +225,13 @@ class ContiguousCells:
         for offset, place in rows:
             cells = target[(*place, ...)]
             try:
-                data = pread(self._descriptor, cells.size * self._stored.itemsize, offset)
+                if cells.dtype == self._stored and cells.flags.c_contiguous:
+                    pread_into(self._descriptor, cells.reshape(-1).view(np.uint8).data, offset)
+                else:
+                    data = pread(self._descriptor, cells.size * self._stored.itemsize, offset)
+                    cells[...] = np.frombuffer(data, self._stored).reshape(cells.shape)
             except CorruptChunk as error:
                 raise error.locate(url=self._url) from None
-            cells[...] = np.frombuffer(data, self._stored).reshape(cells.shape)
         return True
 
     def _rows(self, extent: tuple[slice, ...]) -> Iterator[tuple[int, tuple[Any, ...]]]:
@@ -250,20 +262,28 @@ class ContiguousCells:
         raise _read_only()
 
 
-def pread(descriptor: int, size: int, offset: int) -> bytes:
-    """Exactly ``size`` bytes from ``offset`` on; CorruptChunk when the file is shorter, before it is allocated."""
+def pread(descriptor: int, size: int, offset: int) -> bytearray:
+    """Exactly ``size`` bytes from ``offset`` on; CorruptChunk when the file is shorter, before they are allocated."""
     length = os.fstat(descriptor).st_size
     if offset + size > length:
-        raise CorruptChunk("the file ends within the cells", expected=offset + size, found=length)
-    parts = []
-    while size:
-        part = os.pread(descriptor, size, offset)
-        if not part:
-            raise CorruptChunk("the file ends within the cells", expected=size, found=0)
-        parts.append(part)
-        size -= len(part)
-        offset += len(part)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+        raise _short(offset + size, length)
+    out = bytearray(size)
+    pread_into(descriptor, memoryview(out), offset)
+    return out
+
+
+def pread_into(descriptor: int, out: memoryview, offset: int) -> None:
+    """Fill ``out`` (bytes) from ``offset`` on; CorruptChunk when the file is shorter."""
+    done = 0
+    while done < out.nbytes:
+        count = os.preadv(descriptor, [out[done:]], offset + done)
+        if not count:
+            raise _short(offset + out.nbytes, offset + done)
+        done += count
+
+
+def _short(stop: int, length: int) -> CorruptChunk:
+    return CorruptChunk("the file ends within the cells", expected=stop, found=length)
 
 
 def _read_only() -> ReadOnly:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import Invalid, NodeNotFound
 from hyperslab.formats import hdf5
@@ -104,6 +102,6 @@ def _classic_chunks(opened: OpenedFile, path: str, spec: ArraySpec) -> ChunkSour
     """The cells of a netCDF-3 variable without records lie in one piece, big-endian."""
     variables = opened.header.variables if opened.header is not None else ()
     found = next((variable for variable in variables if variable.name == path), None)
-    if found is None or found.record or not isinstance(spec.numpy_dtype, np.dtype):
+    if found is None or found.record or not hdf5.HAS_PREAD:
         return None
     return hdf5.ContiguousCells(opened.descriptor, found.begin, spec, spec.numpy_dtype.newbyteorder(">"), opened.url)

@@ -20,11 +20,16 @@ NON_COORDINATE = "_nc4_non_coord_"
 
 def file_kind(descriptor: int) -> str | None:
     """``classic`` or ``hdf5`` by the magic bytes (HDF5's also behind a user block), None for anything else."""
-    if os.pread(descriptor, 4, 0) in classic.MAGICS:
+    if _bytes_at(descriptor, 0)[:4] in classic.MAGICS:
         return "classic"
     size = os.fstat(descriptor).st_size
-    found = (os.pread(descriptor, 8, place) == HDF5_MAGIC for place in _HDF5_PLACES if place < size)
+    found = (_bytes_at(descriptor, place) == HDF5_MAGIC for place in _HDF5_PLACES if place < size)
     return "hdf5" if any(found) else None
+
+
+def _bytes_at(descriptor: int, place: int) -> bytes:
+    os.lseek(descriptor, place, os.SEEK_SET)
+    return os.read(descriptor, len(HDF5_MAGIC))
 
 
 class OpenedFile:
@@ -91,8 +96,8 @@ class OpenedFile:
             return None
         parent, _, name = path.rpartition("/")
         group = self.hdf5_group(parent)
-        found = group.get(NON_COORDINATE + name, None)
-        return group.get(name, None) if found is None else found
+        hidden = NON_COORDINATE + name
+        return group.get(hidden if name in self.group(parent).dimensions and hidden in group else name, None)
 
     def close(self) -> None:
         """Let go of all handles; closing twice is fine."""
