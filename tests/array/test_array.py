@@ -234,3 +234,7 @@ def test_attributes_keep_their_types(root):
     assert "n" not in root["a"].attrs
     with pytest.raises(KeyError, match="title"):
         attrs["n"]
+
+
+def test_lists_of_labels_run_along_their_own_dimension(air):
+    np.testing.assert_array_equal(air.sel(lat=[45.0, 50.0], lon=[0.0, 2.5, 7.5]), air[...][np.ix_([2, 0], [0, 1, 3])])

@@ -175,7 +175,7 @@ class Array:
         """Cells by label, with xarray's meaning: slices include their stop, ``method="nearest"`` takes a neighbour."""
         wanted = {**(indexers or {}), **labels}
         key = resolve_sel(wanted, self._spec.dims, self._index_of, method=method, tolerance=tolerance)
-        return self._cells.read(select(key, self._spec.shape))
+        return self._cells.read(outer(key, self._spec.shape))
 
     def isel(self, indexers: Mapping[str, Any] | None = None, **positions: Any) -> Any:
         """Cells by position along named dimensions; integer arrays run along their own dimension, as in xarray."""

@@ -1,4 +1,4 @@
-"""The formats that hyperslab speaks: one folder, one line here each. Third parties: entry points ``hyperslab.formats``."""
+"""The formats that hyperslab speaks: one folder and one line here each. Others: entry points ``hyperslab.formats``."""
 
 from __future__ import annotations
 
