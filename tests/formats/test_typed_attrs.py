@@ -173,6 +173,20 @@ def test_the_mark():
     assert read_attributes(read_json(write_json(stored))) == ({"a": np.int8(1), "b": "x"}, marks)
 
 
+def test_hidden_attributes_keep_their_place():
+    attrs = {"a": 1, "_FillValue": np.float32(2), "b": "x"}
+    stored = write_attributes(attrs, Marks(), hidden=["_FillValue", "nothing"])
+    assert stored == {
+        "a": 1,
+        "b": "x",
+        "_hyperslab": {"version": 1, "hidden": {"_FillValue": {"at": 1, "value": 2.0, "code": "<f4"}}},
+    }
+    back, _ = read_attributes(stored)
+    assert list(back) == list(attrs)
+    assert equal(back["_FillValue"], np.float32(2))
+    assert read_attributes(stored | {"_FillValue": 5})[0]["_FillValue"] == 5
+
+
 def test_the_name_of_the_mark_is_kept():
     with pytest.raises(Invalid, match="_hyperslab"):
         write_attributes({MARK: 1}, Marks())

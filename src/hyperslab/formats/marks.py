@@ -1,9 +1,9 @@
 """The attribute ``_hyperslab``: what plain Zarr cannot say of a node; hidden at our face, absent when there is none.
 
-``{"version": 1, "attrs": {name: code}, "hidden": {name: {"value": …, "code": …}}, "dims": {name: {"size": n,
-"unlimited": true}}, "dtype": description, "types": {name: description}}``, each part only where it says something.
-``hidden`` holds attributes that a peer would stumble over in plain sight. Others may edit or drop any of it: parts that
-make no sense are ignored.
+``{"version": 1, "attrs": {name: code}, "hidden": {name: {"at": place, "value": …, "code": …}}, "dims": {name:
+{"size": n, "unlimited": true}}, "dtype": description, "types": {name: description}}``, each part only where it says
+something. ``hidden`` holds attributes that a peer would stumble over in plain sight. Others may edit or drop any of it:
+parts that make no sense are ignored.
 """
 
 from __future__ import annotations
@@ -55,9 +55,7 @@ def read_attributes(stored: Mapping[str, Any]) -> tuple[dict[str, Any], Marks]:
         return {name: value for name, value in stored.items() if name != MARK}, Marks()
     plain = {name: value for name, value in stored.items() if name != MARK}
     attrs = decode_attrs(plain, _mapping(mark, "attrs"))
-    for name, hidden in _mapping(mark, "hidden").items():
-        if isinstance(hidden, dict) and name not in attrs:
-            attrs[name] = decode(hidden.get("value"), hidden.get("code"))
+    attrs = _with_hidden(attrs, _mapping(mark, "hidden"))
     types = {name: read_type(said) for name, said in _mapping(mark, "types").items()}
     known = {name: found for name, found in types.items() if found is not None}
     return attrs, Marks(_dims(_mapping(mark, "dims")), read_type(mark.get("dtype")), known)
@@ -73,7 +71,12 @@ def write_attributes(
     if MARK in attrs:
         raise Invalid(f"the attribute name {MARK!r} is kept for hyperslab", remedy="choose another name")
     values, codes = encode_attrs(attrs, spelled)
-    apart = {name: {"value": values.pop(name), "code": codes.pop(name, None)} for name in hidden if name in values}
+    places = {name: place for place, name in enumerate(values)}
+    apart = {
+        name: {"at": places[name], "value": values.pop(name), "code": codes.pop(name, None)}
+        for name in hidden
+        if name in values
+    }
     parts: dict[str, Any] = {
         "attrs": codes,
         "hidden": apart,
@@ -83,6 +86,17 @@ def write_attributes(
     }
     said = {name: part for name, part in parts.items() if part}
     return values | ({MARK: {"version": VERSION, **said}} if said else {})
+
+
+def _with_hidden(attrs: dict[str, Any], hidden: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes with hidden ones at their places, unless another has taken the name since."""
+    items = list(attrs.items())
+    for name, said in hidden.items():
+        if isinstance(said, dict) and name not in attrs:
+            place = said.get("at")
+            at = place if type(place) is int and 0 <= place <= len(items) else len(items)
+            items.insert(at, (name, decode(said.get("value"), said.get("code"))))
+    return dict(items)
 
 
 def _mapping(mark: Mapping[str, Any], name: str) -> dict[str, Any]:
