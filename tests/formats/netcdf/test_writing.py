@@ -21,7 +21,7 @@ from hyperslab.formats.netcdf.dataset import NetcdfReader
 from hyperslab.formats.netcdf.source import LibraryChunks
 from hyperslab.formats.netcdf.writer import NetcdfWriter
 from hyperslab.model.dims import Dimension
-from hyperslab.model.dtypes import Compound, Enum, VlenBytes
+from hyperslab.model.dtypes import Compound, Enum, ObjectRef
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
 from hyperslab.stores.location import Location
@@ -374,7 +374,7 @@ def test_codecs_are_kept_or_chosen_anew(tmp_path: Path, asked: Any, found: Any) 
         (wish((2,), dtype=np.dtype("f2")), "float16"),
         (wish((2,), dtype=np.dtype("U4")), "U4"),
         (wish((2,), dtype=np.dtype("S4")), "S4"),
-        (wish((2,), dtype=VlenBytes()), "bytes"),
+        (wish((2,), dtype=ObjectRef()), "object reference"),
         (wish((2,), dtype=np.dtype([("a", "f2")])), "float16"),
         (wish((2,), dtype=np.dtype([("a", [("b", "i4")], (2,))])), "array of structures"),
         (wish((2,), attrs={"a": True}), "True"),

@@ -13,7 +13,7 @@ from hyperslab.formats.netcdf.scope import Place
 from hyperslab.formats.netcdf.storage import Storage
 from hyperslab.formats.netcdf.working import WorkingCopy
 from hyperslab.model.dims import Dimension
-from hyperslab.model.dtypes import Char, Compound, Enum, Extension, Opaque, VlenArray, VlenString, packed
+from hyperslab.model.dtypes import Char, Compound, Enum, Extension, Opaque, VlenArray, VlenBytes, VlenString, packed
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 _FILL = "_FillValue"
@@ -37,6 +37,8 @@ def define_type(work: WorkingCopy, group: str, name: str, kind: Extension) -> No
             find_group(work.netcdf(), group).createEnumType(base, name, dict(members))
         case VlenArray(base=base):
             find_group(work.netcdf(), group).createVLType(base, name)
+        case VlenBytes():
+            find_group(work.netcdf(), group).createVLType(np.dtype("u1"), name)
         case Compound(base=base):
             _define_compound(find_group(work.netcdf(), group), name, base)
         case Opaque(size=size):
@@ -114,7 +116,7 @@ def raw(variable: Any) -> Any:
 
 def library_fill(spec: ArraySpec) -> Any:
     """The ``fill_value`` argument: None for netCDF's default."""
-    if isinstance(spec.dtype, Compound | VlenArray | VlenString):
+    if isinstance(spec.dtype, Compound | VlenArray | VlenBytes | VlenString):
         return None
     default = document.default_fill(spec.dtype)
     fill = spec.fill_cell()
@@ -130,7 +132,7 @@ def fills_itself(spec: ArraySpec, model: str) -> bool:
         return not any(cell.tobytes())
     if isinstance(spec.dtype, VlenString):
         return str(cell[()]) == ""
-    if isinstance(spec.dtype, VlenArray):
+    if isinstance(spec.dtype, VlenArray | VlenBytes):
         return not len(cell[()])
     if not document.is_netcdf3(model):
         return True
@@ -160,7 +162,7 @@ def _define_opaque_variable(
         name,
         shape=shape,
         maxshape=tuple(None if free else length for length, free in zip(shape, unlimited, strict=True)),
-        chunks=storage.chunks if any(unlimited) else None,
+        chunks=storage.chunks,
         dtype=file[f"/{kind[0]}"][kind[1]],
         track_order=True,
     )

@@ -24,6 +24,7 @@ from hyperslab.model.dtypes import (
     Extension,
     Opaque,
     VlenArray,
+    VlenBytes,
     VlenString,
     describe,
 )
@@ -69,6 +70,8 @@ _FILLS: Mapping[str, int | float] = {
 }
 _VIRTUAL_BYTES = 8 << 20
 _FILL = "_FillValue"
+BYTES = "bytes"
+"""The name of the type ``ubyte(*)`` whose cells are bytes of any length."""
 
 
 def is_netcdf3(model: str) -> bool:
@@ -145,9 +148,9 @@ def type_problem(dtype: DataType, model: str) -> str | None:
             return None
         case np.dtype() if dtype.names is None and dtype.subdtype is None:
             held = _code(dtype) in numbers_of(model) or dtype == np.dtype("S1")
-            return None if held else f"{model} has no cells of type {describe(dtype)}"
+            return None if held else _no_cells(model, dtype)
         case _ if model != "NETCDF4":
-            return f"{model} has no cells of type {describe(dtype)}"
+            return _no_cells(model, dtype)
         case np.dtype() | Compound():
             base = dtype if isinstance(dtype, np.dtype) else dtype.base
             return _field_problem(base)
@@ -155,17 +158,25 @@ def type_problem(dtype: DataType, model: str) -> str | None:
             return None if base.kind in "iu" else f"an enum of {base} in netCDF counts in whole numbers"
         case VlenArray(base=base):
             return None if _code(base) in _ATOMIC else f"netCDF has no variable-length arrays of {base}"
-        case VlenString() | Opaque():
+        case VlenString() | VlenBytes() | Opaque():
             return None
         case _:
-            return f"netCDF has no cells of type {describe(dtype)}"
+            return _no_cells(model, dtype)
+
+
+def _no_cells(model: str, dtype: DataType) -> str:
+    return f"format netcdf (model {model}) has no cells of type {describe(dtype)}"
 
 
 def _field_problem(dtype: np.dtype[Any]) -> str | None:
     """Why this type of a structured cell or of its fields cannot be held; fixed-length bytes become char arrays."""
     base = dtype.base
     if base.fields is None or base.names is None:
-        return None if base.kind == "S" or _code(base) in _ATOMIC else f"netCDF has no compound with a field of {base}"
+        return (
+            None
+            if base.kind == "S" or _code(base) in _ATOMIC
+            else f"format netcdf has no compound with a field of {base}"
+        )
     if dtype.subdtype is not None:
         return "netCDF4 writes no compound with a field that is an array of structures"
     return next((reason for name in base.names if (reason := _field_problem(base.fields[name][0]))), None)
@@ -338,7 +349,14 @@ def regular_spec(spec: ArraySpec, name: str, model: str) -> ArraySpec:
 
 def is_named(dtype: DataType) -> bool:
     """Whether the type has a name in the file."""
-    return isinstance(dtype, Enum | Opaque | VlenArray | Compound)
+    return bool(type_name(dtype))
+
+
+def type_name(dtype: DataType) -> str:
+    """The name of a regular type in the file, empty for types that need none."""
+    if isinstance(dtype, VlenBytes):
+        return BYTES
+    return dtype.name if isinstance(dtype, Enum | Opaque | VlenArray | Compound) else ""
 
 
 def named_type(kind: Extension, name: str) -> DataType:

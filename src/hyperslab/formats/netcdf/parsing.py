@@ -19,6 +19,7 @@ from hyperslab.model.dtypes import (
     Extension,
     Opaque,
     VlenArray,
+    VlenBytes,
     VlenString,
     numpy_dtype,
     packed,
@@ -89,7 +90,8 @@ def _user_type(kind: Any) -> Extension:
     if hasattr(kind, "enum_dict"):
         return Enum(np.dtype(kind.dtype), tuple((name, int(v)) for name, v in kind.enum_dict.items()), kind.name)
     if type(kind).__name__ == "VLType":
-        return VlenArray(np.dtype(kind.dtype), kind.name)
+        is_bytes = kind.name == document.BYTES and kind.dtype == np.uint8
+        return VlenBytes() if is_bytes else VlenArray(np.dtype(kind.dtype), kind.name)
     return Compound(packed(np.dtype(kind.dtype)), kind.name)
 
 

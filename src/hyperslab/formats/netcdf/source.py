@@ -12,7 +12,7 @@ from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block
 from hyperslab.errors import ReadOnly
 from hyperslab.formats.netcdf import library
-from hyperslab.model.dtypes import Enum, Opaque, VlenArray, VlenString
+from hyperslab.model.dtypes import Enum, Opaque, VlenArray, VlenBytes, VlenString
 from hyperslab.model.spec import ArraySpec
 
 Find = Callable[[], Any]
@@ -89,12 +89,12 @@ def _held() -> Iterator[None]:
 
 def from_library(cells: Any, spec: ArraySpec) -> Block:
     """What the library gives for a slice, as cells of the model."""
-    if isinstance(spec.dtype, VlenArray):
-        if isinstance(cells, np.ndarray) and cells.dtype == object:
-            return cells
-        one = np.empty((), object)
-        one[()] = np.asarray(cells)
-        return one
+    if isinstance(spec.dtype, VlenArray | VlenBytes):
+        found = cells
+        if not (isinstance(cells, np.ndarray) and cells.dtype == object):
+            found = np.empty((), object)
+            found[()] = np.asarray(cells)
+        return found if isinstance(spec.dtype, VlenArray) else _each(found, lambda cell: cell.tobytes())
     values = np.asarray(cells)
     return values if values.dtype == spec.numpy_dtype else values.astype(spec.numpy_dtype)
 
@@ -106,11 +106,9 @@ def write_cells(variable: Any, extent: tuple[slice, ...], cells: Block, spec: Ar
     match spec.dtype:
         case VlenString():
             variable[extent or ...] = cells.astype(object) if cells.ndim else str(cells[()])
-        case VlenArray(base=base):
-            if cells.ndim:
-                variable[extent] = _arrays(cells, base)
-            else:
-                variable[...] = np.asarray(cells[()], base)
+        case VlenArray() | VlenBytes():
+            arrays = _each(cells, _array_of(spec.dtype))
+            variable[extent or ...] = arrays if cells.ndim else arrays[()]
         case Enum(base=base):
             # assignment refuses values without a name, such as the fill value of unwritten cells
             start = [part.start for part in extent]
@@ -121,9 +119,17 @@ def write_cells(variable: Any, extent: tuple[slice, ...], cells: Block, spec: Ar
             variable[extent or ...] = cells if cells.ndim else cells[()]
 
 
-def _arrays(cells: Block, base: np.dtype[Any]) -> Block:
-    """Object cells that are all 1-D arrays of ``base``; None counts as empty."""
+def _array_of(dtype: VlenArray | VlenBytes) -> Callable[[Any], Block]:
+    """What makes the 1-D array that the library wants of a cell; None counts as empty."""
+    if isinstance(dtype, VlenBytes):
+        return lambda cell: np.frombuffer(cell or b"", np.uint8)
+    base = dtype.base
+    return lambda cell: np.empty(0, base) if cell is None else np.atleast_1d(np.asarray(cell, base))
+
+
+def _each(cells: Block, change: Callable[[Any], Any]) -> Block:
+    """Object cells, each changed."""
     out = np.empty(cells.shape, object)
     for place, cell in np.ndenumerate(cells):
-        out[place] = np.empty(0, base) if cell is None else np.atleast_1d(np.asarray(cell, base))
+        out[place] = change(cell)
     return out

@@ -203,9 +203,10 @@ class NetcdfWriter:
         grow(self._work, self._contents, path, spec.shape, new=True)
 
     def _place_of_type(self, group: str, kind: Any) -> Place:
-        place, new = self._contents.types.place_of(group, kind.name, kind)
+        name = document.type_name(kind)
+        place, new = self._contents.types.place_of(group, name, kind)
         if new:
-            defining.define_type(self._work, group, kind.name, kind)
+            defining.define_type(self._work, group, name, kind)
             self._contents.types.items[place] = kind
         return place
 
