@@ -29,6 +29,15 @@ def room(cells: Cells) -> int:
     return 64 * _MIB + _PER_CELL * count
 
 
+def most_stored(cells: Cells) -> int | None:
+    """The most bytes that a chunk of these cells may be stored in, None for variable ones; more is not even read.
+
+    No chain of codecs makes 16 times as much of a chunk.
+    """
+    known = cells.nbytes
+    return None if known is None else 16 * (known + _MIB)
+
+
 def ceiling(size: int | None, room: int, stored: int) -> int:
     """The most bytes to decode: ``size`` where it is known, else ``room`` and 256 times what is stored."""
     return size if size is not None else room + _RATIO * stored

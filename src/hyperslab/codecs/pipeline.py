@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.codecs.base import ArrayCodec, Buffer, BytesCodec, Cells, DecodesInto, FillsArray, SerialCodec, Values
+from hyperslab.codecs.bounds import most_stored
 from hyperslab.codecs.bytes import Bytes
 from hyperslab.codecs.registry import REFUSED, VIEWING, Maker, canonical
 from hyperslab.codecs.viewed import ViewedBytes
@@ -22,13 +23,15 @@ from hyperslab.model.spec import Codec
 class Chain:
     """Cells to stored bytes and back. ``direct``: the stored bytes are exactly the cells as they lie in memory.
 
-    ``size`` is the number of stored bytes where it is the same for every chunk, else None.
+    ``size`` is the number of stored bytes where it is the same for every chunk, else None; ``most_stored`` is more than
+    any sound chunk takes, None where the cells are of variable length.
     """
 
     def __init__(
         self, cells: Cells, arrays: Sequence[ArrayCodec], serial: SerialCodec, tail: Sequence[BytesCodec]
     ) -> None:
         self.cells = cells
+        self.most_stored = most_stored(cells)
         self._shape = cells.shape
         self._dtype = cells.numpy_dtype
         self._arrays = tuple(arrays)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 
@@ -26,18 +26,24 @@ Entries = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class ShardIndex:
-    """How the index of each shard of an array is stored: chunks per axis, codecs and place."""
+    """How the index of each shard of an array is stored: chunks per axis, codecs and place.
+
+    ``most``: the most bytes that an inner chunk may take, None for any number.
+    """
 
     counts: tuple[int, ...]
     codecs: tuple[Codec, ...]
     location: Literal["start", "end"] = "end"
+    most: int | None = None
 
     @classmethod
-    def of(cls, counts: tuple[int, ...], codecs: Sequence[Codec], location: str) -> ShardIndex:
+    def of(
+        cls, counts: tuple[int, ...], codecs: Sequence[Codec], location: str, most: int | None = None
+    ) -> ShardIndex:
         """A checked index; FormatError when its codecs give no fixed size or the location is unknown."""
         if location not in ("start", "end"):
             raise FormatError(f"index_location {location!r}", remedy="it is 'start' or 'end'")
-        index = cls(counts, tuple(codecs), "start" if location == "start" else "end")
+        index = cls(counts, tuple(codecs), "start" if location == "start" else "end", most)
         if index.chain.size is None:
             raise FormatError("the codecs of a shard's index must give a fixed size")
         return index
@@ -87,9 +93,12 @@ class ShardIndex:
         first, limit = np.uint64(self.nbytes if at_start else 0), np.uint64(total if at_start else total - self.nbytes)
         bad = written & ((offsets < first) | (offsets > limit) | (lengths > limit - np.minimum(offsets, limit)))
         if bad.any():
-            place = tuple(int(i) for i in np.argwhere(bad)[0])
-            raise CorruptChunk(
-                f"inner chunk {place} lies outside its shard, or over the index",
-                expected=f"a range within bytes {first} to {limit}",
-                found=tuple(int(number) for number in entries[place]),
-            )
+            _refuse("lies outside its shard, or over the index", f"a range within {first} to {limit}", entries, bad)
+        if self.most is not None and total > self.most and (bad := written & (lengths > np.uint64(self.most))).any():
+            _refuse("is too long for its cells", f"at most {self.most} bytes", entries, bad)
+
+
+def _refuse(what: str, expected: str, entries: Entries, bad: np.ndarray[Any, Any]) -> NoReturn:
+    place = tuple(int(i) for i in np.argwhere(bad)[0])
+    found = tuple(int(number) for number in entries[place])
+    raise CorruptChunk(f"inner chunk {place} {what}", expected=expected, found=found)

@@ -55,7 +55,7 @@ class KeyedChunks:
         chain = self._chain or self._chain_at(coords)
         local = keys.local
         try:
-            data = keys.get(key) if local is None else keys.store.get_into(key, local.buffer)
+            data = keys.get(key) if local is None else keys.store.get_into(key, local.buffer, chain.most_stored)
             if data is None:
                 return False
             chain.decode_into(data, out)

@@ -48,9 +48,12 @@ class ChunkKeys:
         lock: AbstractContextManager[None] = self.store.lock_chunks(self.folder, slots, timeout)
         return lock
 
-    def get(self, key: str) -> Any:
-        """The whole stored value, in the calling thread's buffer where the store can; None when missing."""
-        return self.store.get(key) if self.local is None else self.store.get_into(key, self.local.buffer)
+    def get(self, key: str, most: int | None = None) -> Any:
+        """The whole stored value, in the calling thread's buffer where the store can; None when missing.
+
+        One of more than ``most`` bytes is not read into a buffer: ``CorruptChunk``.
+        """
+        return self.store.get(key) if self.local is None else self.store.get_into(key, self.local.buffer, most)
 
     def stamp(self, key: str) -> Any:
         """What identifies the stored version; None when missing or when the store cannot tell."""

@@ -19,6 +19,7 @@ from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.source import Block
 from hyperslab.codecs.base import Cells
+from hyperslab.codecs.bounds import most_stored
 from hyperslab.codecs.chain import Chain, as_codecs, build_chain
 from hyperslab.codecs.shard_index import MISSING, Entries, ShardIndex
 from hyperslab.errors import Conflict, FormatError, HyperslabError
@@ -67,7 +68,9 @@ class ShardedChunks:
         self._zero = fill_bytes(spec.fill_cell())
         self._chain = build_chain(as_codecs(config["codecs"]), Cells(spec.dtype, inner, spec.fill_value))
         counts = tuple(a // b for a, b in zip(shard, inner, strict=True))
-        self._index = ShardIndex.of(counts, as_codecs(config["index_codecs"]), config.get("index_location", "end"))
+        location = config.get("index_location", "end")
+        self._index = ShardIndex.of(counts, as_codecs(config["index_codecs"]), location, self._chain.most_stored)
+        self._most = most_stored(Cells(spec.dtype, shard))
         self._counts = np.array(counts, np.int64)
         self._size = self._index.size
         self._stamp_of = getattr(keys.store, "stamp", _unknown)
@@ -103,7 +106,7 @@ class ShardedChunks:
         return Fetched(self._chain, dict(zip(coords, parts, strict=True)), self._keys, key)
 
     def _from_whole(self, key: str, local: tuple[Block, ...]) -> list[Part]:
-        data = self._keys.get(key)
+        data = self._keys.get(key, self._most)
         if data is None:
             return [None] * (len(local[0]) if local else 1)
         return _cut(memoryview(data), self._index.find(data)[local].reshape(-1, 2))

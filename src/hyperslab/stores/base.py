@@ -24,10 +24,11 @@ class Get(Protocol):
 
 @runtime_checkable
 class GetInto(Protocol):
-    def get_into(self, key: str, scratch: bytearray) -> memoryview | None:
+    def get_into(self, key: str, scratch: bytearray, most: int | None = None) -> memoryview | None:
         """The whole value read into ``scratch``, which is enlarged when too small; None when missing.
 
-        The view is valid until ``scratch`` is used again; release it before.
+        The view is valid until ``scratch`` is used again; release it before. ``CorruptChunk`` instead of enlarging
+        beyond ``most`` bytes.
         """
         ...
 

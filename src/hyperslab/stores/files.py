@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from hyperslab.errors import HyperslabError, Invalid, ReadOnly, StorageError
+from hyperslab.errors import CorruptChunk, HyperslabError, Invalid, ReadOnly, StorageError
 from hyperslab.stores.base import Buffer
 
 _ALWAYS: int = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
@@ -49,6 +49,12 @@ def write_error(error: OSError, url: str, key: str) -> HyperslabError:
     if error.errno == errno.ENAMETOOLONG:
         return Invalid("the key is too long for this file system", url=url, key=key, remedy="use shorter names")
     return StorageError(f"cannot write: {reason}", url=url, key=key, remedy=_REMEDIES.get(error.errno or 0))
+
+
+def too_long(url: str, key: str, most: int, found: int) -> CorruptChunk:
+    """The error for a stored chunk of more bytes than its cells can take."""
+    expected, size = f"at most {most} bytes", f"{found} bytes"
+    return CorruptChunk("the chunk is too long for its cells", expected=expected, found=size, url=url, key=key)
 
 
 def _read_into(descriptor: int, buffers: tuple[memoryview]) -> int:

@@ -11,7 +11,7 @@ from weakref import WeakSet
 
 from hyperslab.errors import AlreadyExists, Conflict, Invalid, NotFound, ReadOnly
 from hyperslab.stores.base import Buffer, Stamp
-from hyperslab.stores.files import enlarged
+from hyperslab.stores.files import enlarged, too_long
 from hyperslab.stores.keys import check_key, check_prefix
 from hyperslab.stores.ranges import span
 
@@ -91,12 +91,14 @@ class MemoryStore:
         found = self._shelf.values.get(check_key(key))
         return None if found is None else found[0]
 
-    def get_into(self, key: str, scratch: bytearray) -> memoryview | None:
+    def get_into(self, key: str, scratch: bytearray, most: int | None = None) -> memoryview | None:
         """The whole value copied into ``scratch``, enlarged where too small; valid until that is used again."""
         value = self.get(key)
         if value is None:
             return None
         if len(value) > len(scratch):
+            if most is not None and len(value) > most:
+                raise too_long(self.url, key, most, len(value))
             scratch = enlarged(scratch, len(value))
         view = memoryview(scratch)[: len(value)]
         view[:] = value

@@ -9,7 +9,17 @@ from collections.abc import Iterator, Sequence
 
 from hyperslab.errors import HyperslabError, Invalid, MemoryLimit, NotFound
 from hyperslab.stores.base import Stamp
-from hyperslab.stores.files import MISSING, READ, READ_REGULAR, enlarged, read_error, read_rest, read_whole, readv
+from hyperslab.stores.files import (
+    MISSING,
+    READ,
+    READ_REGULAR,
+    enlarged,
+    read_error,
+    read_rest,
+    read_whole,
+    readv,
+    too_long,
+)
 from hyperslab.stores.folders import Folders
 from hyperslab.stores.keys import check_key, check_prefix, is_key
 from hyperslab.stores.listing import names_in, walk
@@ -65,8 +75,11 @@ class FolderReader:
         finally:
             os.close(descriptor)
 
-    def get_into(self, key: str, scratch: bytearray) -> memoryview | None:
-        """The whole value read into ``scratch``, enlarged where too small; valid until that is used again."""
+    def get_into(self, key: str, scratch: bytearray, most: int | None = None) -> memoryview | None:
+        """The whole value read into ``scratch``, enlarged where too small; valid until that is used again.
+
+        ``CorruptChunk`` for one of more than ``most`` bytes, before anything is allocated.
+        """
         descriptor = self._open(key)
         if descriptor is None:
             return None
@@ -74,6 +87,8 @@ class FolderReader:
             status = os.fstat(descriptor)
             size = status.st_size
             if size > len(scratch):
+                if most is not None and size > most:
+                    raise too_long(self._url, key, most, size)
                 scratch = enlarged(scratch, size)
             view = memoryview(scratch)[:size]
             done = readv(descriptor, (view,)) if size else 0
