@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+_SAFE = 60000.0
 SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -135,8 +136,11 @@ def _int(value: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _float(value: Any, dtype: np.dtype[Any]) -> Any:
+    number = float_from_json(value)
+    if dtype.itemsize == 8 or abs(number) < _SAFE:
+        return dtype.type(number)
     with np.errstate(over="ignore"):
-        return dtype.type(float_from_json(value))
+        return dtype.type(number)
 
 
 def _complex(value: Any, dtype: np.dtype[Any]) -> Any:

@@ -6,6 +6,7 @@ That is Zarr v2's spelling (its ``dtype``) and ours in ``_hyperslab``. Only plai
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -43,6 +44,7 @@ def dtype_from_json(name: Any) -> np.dtype[Any]:
     raise TypeError(f"{name!r} is no data type")
 
 
+@lru_cache(maxsize=256)
 def _simple(name: str) -> np.dtype[Any]:
     sized = _SIZED.fullmatch(name)
     if sized is None and _PLAIN.fullmatch(name) is None:

@@ -9,6 +9,7 @@ from hyperslab.errors import FormatError, Problem
 LONGEST = 2**63 - 1
 """The largest length of a dimension or chunk."""
 MOST_DIMENSIONS = 64
+_INT = frozenset({int})
 
 
 class Faults:
@@ -56,13 +57,13 @@ class Faults:
 
     def lengths(self, kind: str, value: Any, least: int, ndim: int | None = None) -> tuple[int, ...] | None:
         """A list of whole numbers from ``least`` to 2^63-1, as many as there are dimensions; None when it is not."""
-        if not isinstance(value, list) or not all(type(n) is int for n in value):
+        if not isinstance(value, list) or not _INT.issuperset(map(type, value)):
             self.refuse(kind, f"{kind} is {brief(value)}, not a list of whole numbers")
         elif ndim is not None and len(value) != ndim:
             self.refuse(kind, f"{kind} has {len(value)} lengths for {ndim} dimensions")
         elif len(value) > MOST_DIMENSIONS:
             self.refuse(kind, f"{kind} has {len(value)} dimensions, at most {MOST_DIMENSIONS} are possible")
-        elif any(not least <= n <= LONGEST for n in value):
+        elif value and not (min(value) >= least and max(value) <= LONGEST):
             self.refuse(kind, f"{kind} {value} has lengths below {least} or beyond 2^63-1")
         else:
             return tuple(value)

@@ -50,7 +50,9 @@ class Marks:
 
 def read_attributes(stored: Mapping[str, Any]) -> tuple[dict[str, Any], Marks]:
     """The typed attributes of a node as users see them, and the marks."""
-    mark = stored.get(MARK)
+    if MARK not in stored:
+        return dict(stored), Marks()
+    mark = stored[MARK]
     if not isinstance(mark, dict) or mark.get("version") != VERSION:
         return {name: value for name, value in stored.items() if name != MARK}, Marks()
     plain = {name: value for name, value in stored.items() if name != MARK}

@@ -44,6 +44,7 @@ _KEYS = {
         ]
     ),
 }
+_NO_LAYOUT: Mapping[str, Any] = {}
 _DEFAULT_KEYS = {"name": "default", "configuration": {"separator": "/"}}
 
 
@@ -73,7 +74,7 @@ def _read(doc: Mapping[str, Any], faults: Faults) -> GroupSpec | ArraySpec:
     stored = faults.mapping("attributes", doc.get("attributes", {})) or {}
     layout = {"zarr3": {key: value for key, value in doc.items() if key not in ("attributes", COPY)}}
     if kind == "array":
-        return _read_array(doc, stored, faults).evolve(layout=layout, problem=faults.problem)
+        return _read_array(doc, stored, faults, layout)
     attrs, marks = read_attributes(stored)
     return GroupSpec(attrs=attrs, dims=marks.dims, types=marks.types, layout=layout)
 
@@ -90,7 +91,9 @@ def _check_extensions(doc: Mapping[str, Any], kind: str, faults: Faults) -> None
             faults.refuse("must_understand", message)
 
 
-def _read_array(doc: Mapping[str, Any], stored: Mapping[str, Any], faults: Faults) -> ArraySpec:
+def _read_array(
+    doc: Mapping[str, Any], stored: Mapping[str, Any], faults: Faults, layout: Mapping[str, Any] = _NO_LAYOUT
+) -> ArraySpec:
     shape = faults.lengths("shape", doc.get("shape"), 0)
     if shape is None:
         return ArraySpec(shape=(), dtype=Opaque(1), chunks=())
@@ -105,7 +108,17 @@ def _read_array(doc: Mapping[str, Any], stored: Mapping[str, Any], faults: Fault
     if isinstance(dtype, VlenArray):
         codecs = _renamed(codecs, "vlen-bytes", Codec("vlen-array", {"dtype": dtype.base.newbyteorder("<").str}))
     dims = _dims(doc.get("dimension_names"), len(shape), faults)
-    return ArraySpec(shape=shape, dtype=dtype, chunks=chunks, dims=dims, codecs=codecs, fill_value=fill, attrs=attrs)
+    return ArraySpec(
+        shape=shape,
+        dtype=dtype,
+        chunks=chunks,
+        dims=dims,
+        codecs=codecs,
+        fill_value=fill,
+        attrs=attrs,
+        problem=faults.problem,
+        layout=layout,
+    )
 
 
 def _read_type(doc: Mapping[str, Any], faults: Faults) -> DataType | None:

@@ -49,6 +49,7 @@ SMALL = [
     "uint2",
     "uint4",
 ]
+_CORE_TYPES = {name: np.dtype(name) for name in CORE}
 _UNITS = ("generic", "Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as")
 _RAW = re.compile(r"r([1-9]\d{0,9})")
 _SIZED = {"null_terminated_bytes": ("S", 1), "raw_bytes": ("V", 1), "fixed_length_utf32": ("U", 4)}
@@ -62,8 +63,8 @@ def read_dtype(said: Any, depth: int = 0) -> DataType:
     wrong with it, or which extra it needs.
     """
     name, config = (said, {}) if isinstance(said, str) else _parts(said)
-    if name in CORE:
-        return np.dtype(name)
+    if name in _CORE_TYPES:
+        return _CORE_TYPES[name]
     if name == "string":
         return VlenString()
     if name in ("variable_length_bytes", "bytes"):
@@ -181,7 +182,7 @@ def _name_of(dtype: np.dtype[Any]) -> Any:
 
 def is_small(dtype: np.dtype[Any]) -> bool:
     """Whether it is one of the types of ml_dtypes."""
-    return dtype.name in SMALL and dtype.type.__module__.startswith("ml_dtypes")
+    return dtype.type.__module__.startswith("ml_dtypes") and dtype.name in SMALL
 
 
 def has_order(dtype: DataType) -> bool:
