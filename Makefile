@@ -51,8 +51,8 @@ test-oldest: .venvs/oldest/.made ## the whole suite at the lowest version of eve
 interop: .venv/.made ## cross-reads with the real peers, each in an environment of its own
 	@$(BIN)/python .ci/peers.py
 
-soak: .venv/.with-test ## long campaigns
-	@HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -m soak
+soak: .venv/.with-test ## long campaigns: new examples, thousands for each property
+	@HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -m "not interop"
 
 bench: .venv/.with-bench ## every row of docs/benchmarks.md, measured anew
 	@$(BIN)/python -m benchmarks

@@ -9,5 +9,5 @@ from hypothesis import HealthCheck, settings
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 settings.register_profile("ci", deadline=None, derandomize=True, database=None, suppress_health_check=_SLOW)
-settings.register_profile("soak", deadline=None, max_examples=10_000, suppress_health_check=_SLOW)
+settings.register_profile("soak", deadline=None, max_examples=5_000, suppress_health_check=_SLOW)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
