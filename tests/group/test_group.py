@@ -72,6 +72,45 @@ def test_move_copy_and_remove(root):
         root.copy("d", "d/f")
 
 
+class CountingStore(MemoryStore):
+    """Remembers the keys of the chunks that were written, in order."""
+
+    def __init__(self):
+        super().__init__()
+        self.written = []
+
+    def put_many(self, pairs, *, durable=False):
+        pairs = list(pairs)
+        self.written += [key for key, _ in pairs if "/c/" in key]
+        super().put_many(pairs, durable=durable)
+
+
+def test_a_copied_shard_is_written_once():
+    store = CountingStore()
+    root = hs.create(store, "zarr3")
+    cells = np.arange(1.0, 65).reshape(8, 8)
+    root.create_array("v", data=cells, chunks=(2, 2), shards=(4, 8))
+    store.written.clear()
+    root.copy("v", "w")
+    assert np.array_equal(root["w"][...], cells)
+    assert store.written == ["w/c/0/0", "w/c/1/0"]
+
+
+def test_labels_of_a_damaged_coordinate_are_no_positions(name):
+    store = MemoryStore()
+    root = hs.create(store, name)
+    root.create_array("x", data=np.array([1, 2, 0]), dims=("x",))
+    root.create_array("v", data=np.array([10, 20, 30]), dims=("x",))
+    assert root["v"].sel(x=1) == 10
+    store.put({"zarr2": "x/.zarray", "zarr3": "x/zarr.json"}[name], b"{")
+    store.delete(".zmetadata")
+    values = hs.open(store)["v"]
+    assert values[1] == values.isel(x=1) == 20
+    with pytest.raises(FormatError, match="x"):
+        values.sel(x=1)
+    assert list(hs.open(store).dims) == ["x"]
+
+
 def test_the_tree_as_text(root):
     text = root.tree()
     assert "├── a/" in text

@@ -18,7 +18,8 @@ from hyperslab.array.plan import ReadPlan
 from hyperslab.array.session import Session
 from hyperslab.array.view import Indexer, Lazy
 from hyperslab.chunks.grid import Grid
-from hyperslab.errors import Invalid, NodeNotFound
+from hyperslab.chunks.source import Sized
+from hyperslab.errors import Invalid
 from hyperslab.model.dims import Index
 from hyperslab.model.dtypes import DataType
 from hyperslab.model.spec import ArraySpec, Chunks, Codec
@@ -130,8 +131,8 @@ class Array:
     @property
     def nbytes_stored(self) -> int | None:
         """Bytes that the chunks take where they are stored; None where the format cannot tell."""
-        sized = getattr(self._cells.source, "nbytes_stored", None)
-        return sized() if sized else None
+        source = self._cells.source
+        return source.nbytes_stored() if isinstance(source, Sized) else None
 
     @property
     def _cells(self) -> Cells:
@@ -184,9 +185,8 @@ class Array:
 
     def isel_key(self, positions: Mapping[str, Any]) -> tuple[Any, ...]:
         """The key that ``isel`` means: one entry per dimension."""
-        unknown = [name for name in positions if name not in self._spec.dims]
-        if unknown:
-            raise Invalid(f"no dimension {unknown[0]!r}", node=self._path, remedy=f"there are {self._spec.dims}")
+        for name in positions:
+            self._axis(name)
         return tuple(slice(None) if dim is None else positions.get(dim, slice(None)) for dim in self._spec.dims)
 
     def sel_key(self, labels: Mapping[str, Any], method: Literal["nearest"] | None = None) -> tuple[Any, ...]:
@@ -275,10 +275,7 @@ class Array:
     def refresh(self) -> None:
         """Read shape, attributes and labels again: another writer may have changed them."""
         self._session.refresh(self._path)
-        spec = self._session.reader.node(self._path)
-        if not isinstance(spec, ArraySpec):
-            raise NodeNotFound("the array is gone", url=self._session.url, node=self._path)
-        self._spec = spec
+        self._spec = self._session.array(self._path)
         self._opened = None
         self._indexes.clear()
 

@@ -14,7 +14,7 @@ from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.memory import require
 from hyperslab.chunks.plan import Plan, make_plan
 from hyperslab.chunks.settings import Settings
-from hyperslab.chunks.source import ChunkSource
+from hyperslab.chunks.source import ChunkSource, Sized
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.model.dtypes import VlenArray, VlenBytes
 from hyperslab.model.spec import ArraySpec
@@ -86,13 +86,12 @@ class Cells:
         """What reading the selection would touch."""
         plan = self._plan(selection.region)
         coords = [piece.coords for piece in plan]
-        sizes = getattr(self.source, "stored_sizes", None)
         return ReadPlan(
             shape=selection.shape,
             nbytes=plan.size * self.dtype.itemsize,
             chunks=len(coords),
             chunk_nbytes=execute.chunk_bytes(plan, self.dtype) * len(coords),
-            stored_nbytes=sizes(coords) if sizes else None,
+            stored_nbytes=self.source.stored_sizes(coords) if isinstance(self.source, Sized) else None,
             requests=_requests(plan),
         )
 

@@ -12,8 +12,9 @@ import numpy as np
 from hyperslab.array.cells import Cells
 from hyperslab.array.session import Session
 from hyperslab.chunks.grid import Coords, Grid
-from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import Invalid, NodeNotFound
+from hyperslab.chunks.source import ChunkSource, Lists
+from hyperslab.errors import Invalid
+from hyperslab.formats.base import WritesAhead
 from hyperslab.model.spec import ArraySpec
 from hyperslab.selection.positional import select
 
@@ -23,7 +24,7 @@ def append(session: Session, path: str, data: Any, axis: int) -> None:
     writer = session.writer()
     with session.locked(path):
         session.refresh(path)
-        spec = _array(session, path)
+        spec = session.array(path)
         values = np.asarray(data)
         shape = spec.shape
         if not -len(shape) <= axis < len(shape):
@@ -51,7 +52,7 @@ def resize(session: Session, path: str, shape: tuple[int, ...]) -> None:
     writer = session.writer()
     with session.locked(path):
         session.refresh(path)
-        spec = _array(session, path)
+        spec = session.array(path)
         if len(shape) != len(spec.shape) or any(length < 0 for length in shape):
             raise Invalid(f"{spec.shape} cannot become {shape}", node=path, remedy="keep the number of dimensions")
         kept = tuple(map(min, shape, spec.shape))
@@ -73,30 +74,20 @@ def grow(spec: ArraySpec, shape: tuple[int, ...]) -> ArraySpec:
     return spec.evolve(shape=shape, chunks=chunks)
 
 
-def _array(session: Session, path: str) -> ArraySpec:
-    spec = session.reader.node(path)
-    if not isinstance(spec, ArraySpec):
-        raise NodeNotFound("the array is gone", url=session.url, node=path)
-    return spec
-
-
 def _future_chunks(session: Session, path: str, spec: ArraySpec) -> ChunkSource:
     """The chunks as they will be under ``spec``; a format that cannot write ahead of its documents gets those first."""
-    ahead = getattr(session.reader, "chunks_as", None)
-    if ahead is None:
-        session.writer().put(path, spec)
-        return session.reader.chunks(path)
-    source: ChunkSource = ahead(path, spec)
-    return source
+    if isinstance(session.reader, WritesAhead):
+        return session.reader.chunks_as(path, spec)
+    session.writer().put(path, spec)
+    return session.reader.chunks(path)
 
 
 def _blank_outside(session: Session, path: str, spec: ArraySpec, axes: list[int]) -> None:
     """Make the cells outside ``spec.shape`` along ``axes`` read as the fill value, should the array grow again."""
     source = _future_chunks(session, path, spec)
-    stored = getattr(source, "stored", None)
-    if stored is None:
+    if not isinstance(source, Lists):
         return
-    for coords in stored():
+    for coords in source.stored():
         if any(coords[i] >= source.grid.axes[i].count for i in axes):
             source.erase(coords)
         elif edges := [i for i in axes if _crosses(source.grid, coords, i)]:

@@ -6,9 +6,9 @@ import numpy as np
 
 from hyperslab.array.cells import Cells
 from hyperslab.array.session import Session
-from hyperslab.errors import HyperslabError, NodeNotFound
+from hyperslab.errors import NodeNotFound
 from hyperslab.model.dims import Coordinate, Index
-from hyperslab.model.paths import split
+from hyperslab.model.paths import child, split
 from hyperslab.model.spec import ArraySpec
 from hyperslab.selection.labels import cf_time
 from hyperslab.selection.positional import select
@@ -24,7 +24,7 @@ def find_index(session: Session, path: str, spec: ArraySpec, dim: str) -> Index 
     size = spec.shape[spec.dims.index(dim)]
     folder = split(path)[0]
     while True:
-        place = f"{folder}/{dim}" if folder else dim
+        place = child(folder, dim)
         coordinate = spec if place == path else _coordinate(session, place)
         if coordinate is not None and coordinate.shape == (size,) and coordinate.dims == (dim,):
             return _index(session, place, coordinate)
@@ -34,11 +34,10 @@ def find_index(session: Session, path: str, spec: ArraySpec, dim: str) -> Index 
 
 
 def _coordinate(session: Session, place: str) -> ArraySpec | None:
+    """The array at ``place``; None for anything else. One that is damaged is an error: its labels are no positions."""
     try:
         spec = session.reader.node(place)
     except NodeNotFound:
-        return None
-    except HyperslabError:  # damage in one array never keeps the others from being read by position
         return None
     return spec if isinstance(spec, ArraySpec) else None
 

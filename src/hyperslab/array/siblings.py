@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from hyperslab.array import times
 from hyperslab.array.session import Session
-from hyperslab.errors import HyperslabError
 from hyperslab.model.attrs import Attrs
 from hyperslab.model.paths import split
 from hyperslab.model.spec import ArraySpec
@@ -22,7 +19,7 @@ def is_text(session: Session, path: str, spec: ArraySpec) -> bool:
     if spec.numpy_dtype != np.dtype("S1") or not spec.shape or spec.dims[-1] is None:
         return False
     last = spec.dims[-1]
-    for name, other in _siblings(session, path):
+    for name, other in session.arrays(split(path)[0]):
         if name == last:
             return False
         if last in other.dims and (other.numpy_dtype.kind != "S" or other.dims[-1] != last):
@@ -36,20 +33,8 @@ def with_clock(session: Session, path: str, spec: ArraySpec) -> Attrs:
     if "units" in attrs or len(spec.shape) < 2 or spec.shape[-1] != 2:
         return attrs
     name = split(path)[1]
-    for _, other in _siblings(session, path):
+    for _, other in session.arrays(split(path)[0]):
         if other.attrs.get("bounds") == name and times.clock(other.attrs) is not None:
             clock = {key: other.attrs[key] for key in ("units", "calendar") if key in other.attrs}
             return {**clock, **attrs}
     return attrs
-
-
-def _siblings(session: Session, path: str) -> Iterator[tuple[str, ArraySpec]]:
-    """The readable arrays right below the same group, with their names."""
-    folder = split(path)[0]
-    for name in session.reader.children(folder):
-        try:
-            spec = session.reader.node(f"{folder}/{name}" if folder else name)
-        except HyperslabError:  # damage in one array never keeps the others from being read
-            continue
-        if isinstance(spec, ArraySpec):
-            yield name, spec

@@ -5,7 +5,7 @@ A ``Block`` is an ndarray of the chunk's whole stored shape. Cells past the arra
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, runtime_checkable
 
@@ -98,5 +98,16 @@ class Swaps(Protocol):
 @runtime_checkable
 class Sized(Protocol):
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
-        """Bytes that these chunks take where they are stored."""
+        """Bytes that these chunks take where they are stored (their whole outer chunks, where there are such)."""
+        ...
+
+    def nbytes_stored(self) -> int:
+        """Bytes that all chunks take where they are stored."""
+        ...
+
+
+@runtime_checkable
+class Lists(Protocol):
+    def stored(self) -> Iterator[Coords]:
+        """The coordinates of every chunk that was written; those of one outer chunk follow each other."""
         ...

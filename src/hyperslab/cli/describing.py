@@ -9,6 +9,7 @@ from hyperslab.array import Array
 from hyperslab.errors import HyperslabError
 from hyperslab.group import Group
 from hyperslab.model.dtypes import describe
+from hyperslab.model.paths import child
 from hyperslab.model.spec import Chunks, Codec
 
 
@@ -63,13 +64,13 @@ def nodes_of(node: Group | Array, path: str = "") -> Iterator[dict[str, Any]]:
         return
     yield {"path": path, "kind": "group"}
     for name in node:
-        place = f"{path}/{name}" if path else name
+        place = child(path, name)
         try:
-            child = node[name]
+            below = node[name]
         except HyperslabError as error:
             yield {"path": place, "kind": "problem", "message": str(error)}
             continue
-        if child.path != place:
-            yield {"path": place, "kind": "link", "target": child.path}
+        if below.path != place:
+            yield {"path": place, "kind": "link", "target": below.path}
         else:
-            yield from nodes_of(child, place)
+            yield from nodes_of(below, place)

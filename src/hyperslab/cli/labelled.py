@@ -16,7 +16,7 @@ from hyperslab.array import Array
 from hyperslab.cli.output import columns, plain
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.group import Group
-from hyperslab.model.paths import split
+from hyperslab.model.paths import child, split
 
 Values = np.ndarray[Any, Any]
 
@@ -89,7 +89,7 @@ def _coordinate(root: Group | Array, array: Array, dim: str) -> Array | None:
         return None
     folder = split(array.path)[0]
     while True:
-        name = f"{folder}/{dim}" if folder else dim
+        name = child(folder, dim)
         found = root.get(name)
         if isinstance(found, Array) and found.dims == (dim,):
             return found

@@ -16,7 +16,7 @@ from hyperslab.conversion.report import ConversionReport, Verification
 from hyperslab.conversion.verifying import compare_cells, compare_documents
 from hyperslab.conversion.walking import Planned
 from hyperslab.errors import FormatError, HyperslabError
-from hyperslab.formats.base import Feature, Format
+from hyperslab.formats.base import Batches, Discards, Feature, Format
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -48,8 +48,8 @@ class Job:
         return now
 
     def _put_documents(self, target: Session) -> None:
-        writer: Any = target.writer()
-        with getattr(writer, "batch", nullcontext)():
+        writer = target.writer()
+        with writer.batch() if isinstance(writer, Batches) else nullcontext():
             for plan in self.planned:
                 try:
                     writer.put(plan.item.path, plan.node)
@@ -117,6 +117,9 @@ def opened(url: api.Target, **options: Any) -> Iterator[Session]:
     try:
         yield session
     except BaseException:
-        getattr(session.reader, "discard", session.reader.close)()
+        if isinstance(session.reader, Discards):
+            session.reader.discard()
+        else:
+            session.reader.close()
         raise
     session.reader.close()

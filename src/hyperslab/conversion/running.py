@@ -22,7 +22,7 @@ from hyperslab.conversion.translate import Cutting
 from hyperslab.conversion.walking import find_losses, plan_nodes, walk
 from hyperslab.errors import AlreadyExists, Unsupported
 from hyperslab.formats import format_for_new, get_format
-from hyperslab.formats.base import Feature
+from hyperslab.formats.base import Feature, Plans
 from hyperslab.stores.location import Location
 
 MEMORY = 256 << 20
@@ -70,7 +70,8 @@ def convert(
         same = source.format.name == chosen.name
         planned = list(plan_nodes(items, cutting, chosen.features, same_format=same))
         with reporting(progress, "converting") as report, opened(built, mode="x", format=chosen.name) as target:
-            planned, more = settle(planned, getattr(target.writer(), "new_array", None))
+            writer = target.writer()
+            planned, more = settle(planned, writer.new_array if isinstance(writer, Plans) else None)
             losses += more
             if losses and not allow_loss:
                 raise refuse(losses, chosen.name)

@@ -10,7 +10,7 @@ from hyperslab.conversion.losses import Features, Loss, Node, left_out, losses_o
 from hyperslab.conversion.selecting import Picked, Select, check_dimensions, pick
 from hyperslab.conversion.translate import Cutting, new_array, new_group
 from hyperslab.errors import FormatError, Unsupported
-from hyperslab.model.paths import split
+from hyperslab.model.paths import child, split
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 
@@ -51,7 +51,7 @@ def _nodes(session: Session, path: str) -> Iterator[tuple[str, Node]]:
     yield path, node
     if isinstance(node, GroupSpec):
         for name in session.reader.children(path):
-            yield from _nodes(session, f"{path}/{name}" if path else name)
+            yield from _nodes(session, child(path, name))
 
 
 def find_losses(items: list[Item], features: Features) -> tuple[Loss, ...]:

@@ -69,6 +69,7 @@ class Reader(Protocol):
         ...
 
 
+@runtime_checkable
 class Writer(Reader, Protocol):
     """A dataset that takes writes; absent in a read-only format."""
 

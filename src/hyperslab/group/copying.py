@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import islice
-from typing import Any
+from collections.abc import Iterable, Iterator
+from itertools import groupby, islice
+from operator import floordiv
 
 from hyperslab.array.session import Session
+from hyperslab.chunks import execute
+from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.chunks.source import ChunkSource, Lists, WritesMany
+from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec
 
 _BATCH = 16
@@ -20,16 +25,27 @@ def copy_node(session: Session, source: str, target: str) -> None:
         _copy_chunks(session, writer.chunks(source), writer.chunks(target))
         return
     for name in list(writer.children(source)):
-        copy_node(session, f"{source}/{name}" if source else name, f"{target}/{name}")
+        copy_node(session, child(source, name), child(target, name))
 
 
-def _copy_chunks(session: Session, source: Any, target: Any) -> None:
-    coords = iter(source.stored() if hasattr(source, "stored") else source.grid)
-    while batch := list(islice(coords, _BATCH)):
+def _copy_chunks(session: Session, source: ChunkSource, target: ChunkSource) -> None:
+    coords = source.stored() if isinstance(source, Lists) else iter(source.grid)
+    for batch in _batches(coords, target.grid):
         blocks = ((place, source.read(place)) for place in batch)
         pairs = [(place, block) for place, block in blocks if block is not None]
-        if hasattr(target, "write_many") and target.grid.outer is None:
+        if isinstance(target, WritesMany):
             target.write_many(pairs, durable=session.settings.durable)
         else:
             for place, block in pairs:
                 target.write(place, block)
+
+
+def _batches(coords: Iterator[Coords], grid: Grid) -> Iterator[Iterable[Coords]]:
+    """A few chunks at a time; those of an outer chunk (shard) together, so that each is written once."""
+    if grid.outer is None:
+        while batch := list(islice(coords, _BATCH)):
+            yield batch
+        return
+    members = execute.members_per_outer(grid)
+    for _, group in groupby(coords, lambda place: tuple(map(floordiv, place, members))):
+        yield group

@@ -12,6 +12,7 @@ from hyperslab.array.session import Session
 from hyperslab.chunks.auto import auto_chunks, auto_shards
 from hyperslab.codecs.default import parse_codec
 from hyperslab.errors import Invalid
+from hyperslab.formats.base import Plans
 from hyperslab.model.dtypes import as_data_type, numpy_dtype
 from hyperslab.model.spec import ArraySpec, Chunks
 
@@ -56,9 +57,8 @@ def array_spec(wish: Wish, session: Session) -> ArraySpec:
         attrs=attrs,
         layout={} if shards is None else {"shards": shards},
     )
-    writer: Any = session.writer()
-    adapted: ArraySpec = writer.new_array(spec) if hasattr(writer, "new_array") else spec
-    return adapted
+    writer = session.writer()
+    return writer.new_array(spec) if isinstance(writer, Plans) else spec
 
 
 def _dtype(asked: Any, data: np.ndarray[Any, Any] | None) -> Any:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from hyperslab.array.session import Session
-from hyperslab.errors import FormatError
 from hyperslab.model.dims import Dimension
-from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.model.spec import GroupSpec
 
 
 def dimensions_of(session: Session, path: str) -> dict[str, Dimension]:
@@ -13,15 +12,10 @@ def dimensions_of(session: Session, path: str) -> dict[str, Dimension]:
     spec = session.reader.node(path)
     found = {dim.name: dim for dim in spec.dims} if isinstance(spec, GroupSpec) else {}
     sizes: dict[str, int] = {}
-    for name in session.reader.children(path):
-        try:
-            child = session.reader.node(f"{path}/{name}" if path else name)
-        except FormatError:  # damage in one array never keeps the others from being described
-            continue
-        if isinstance(child, ArraySpec):
-            for dim, size in zip(child.dims, child.shape, strict=True):
-                if dim:
-                    sizes[dim] = max(size, sizes.get(dim, 0))
+    for _, array in session.arrays(path):
+        for dim, size in zip(array.dims, array.shape, strict=True):
+            if dim:
+                sizes[dim] = max(size, sizes.get(dim, 0))
     for dim, size in sizes.items():
         found[dim] = Dimension(dim, size, dim in found and found[dim].unlimited)
     return found

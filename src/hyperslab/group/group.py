@@ -11,7 +11,7 @@ from hyperslab.array import Array
 from hyperslab.array.attributes import Attributes
 from hyperslab.array.session import Session
 from hyperslab.errors import AlreadyExists, FormatError, Invalid, NodeNotFound
-from hyperslab.formats.base import Feature
+from hyperslab.formats.base import Batches, Discards, Feature, Moves
 from hyperslab.group.copying import copy_node
 from hyperslab.group.creation import Wish, array_spec
 from hyperslab.group.dimensions import dimensions_of
@@ -157,12 +157,12 @@ class Group(MutableMapping[str, "Group | Array"]):
 
     def move(self, source: str, target: str) -> None:
         """Rename a node with all below it."""
-        writer: Any = self._session.writer()
+        writer = self._session.writer()
         old, new = join(self._path, source), self._free(target)
         writer.node(old)
         if f"{new}/".startswith(f"{old}/"):
             raise Invalid(f"/{old} cannot be moved into itself", node=new)
-        if hasattr(writer, "move"):
+        if isinstance(writer, Moves):
             writer.move(old, new)
         else:
             copy_node(self._session, old, new)
@@ -186,9 +186,8 @@ class Group(MutableMapping[str, "Group | Array"]):
 
     def batch(self) -> AbstractContextManager[None]:
         """Within the block each document is written once, and consolidated metadata at the end."""
-        batch = getattr(self._session.writer(), "batch", None)
-        guard: AbstractContextManager[None] = batch() if batch else nullcontext()
-        return guard
+        writer = self._session.writer()
+        return writer.batch() if isinstance(writer, Batches) else nullcontext()
 
     # -- looking ----------------------------------------------------------------------------------------------------
 
@@ -220,8 +219,8 @@ class Group(MutableMapping[str, "Group | Array"]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        discard = getattr(self._session.reader, "discard", None)
-        if kind is not None and discard is not None:
-            discard()
+        reader = self._session.reader
+        if kind is not None and isinstance(reader, Discards):
+            reader.discard()
         else:
             self.close()

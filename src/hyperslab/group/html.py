@@ -10,6 +10,7 @@ from hyperslab.array.markup import attributes, definitions, dims_text, page, sec
 from hyperslab.array.session import Session
 from hyperslab.errors import HyperslabError
 from hyperslab.model.dtypes import describe
+from hyperslab.model.paths import child
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -90,7 +91,7 @@ class _Reading:
         self._left -= len(shown)
         for name in shown:
             try:
-                spec = self._session.reader.node(_place(path, name))
+                spec = self._session.reader.node(child(path, name))
             except HyperslabError as error:
                 found.others.append(_row(name, _bad(error)))
                 continue
@@ -107,12 +108,8 @@ class _Reading:
         return found
 
     def _folded(self, path: str, name: str) -> str:
-        body = self.contents(_place(path, name))
+        body = self.contents(child(path, name))
         return f'<details><summary class="hs-name">{text(name)}/</summary><div>{body}</div></details>'
-
-
-def _place(path: str, name: str) -> str:
-    return f"{path}/{name}" if path else name
 
 
 def _rows(title: str, rows: list[str]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from hyperslab.array.session import Session
 from hyperslab.errors import HyperslabError
 from hyperslab.model.dtypes import describe
+from hyperslab.model.paths import child
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec
 
@@ -20,7 +21,7 @@ def _lines(session: Session, path: str, indent: str) -> Iterator[str]:
     names = list(session.reader.children(path))
     for i, name in enumerate(names):
         last = i == len(names) - 1
-        place = f"{path}/{name}" if path else name
+        place = child(path, name)
         text, below = _describe(session, place)
         yield f"{indent}{'└── ' if last else '├── '}{name}{text}"
         if below:

@@ -30,6 +30,11 @@ def join(base: str, path: str) -> str:
     return f"{base}/{tail}" if tail else base
 
 
+def child(group: str, name: str) -> str:
+    """The path of ``name`` right below ``group``, both known to be sound: nothing is checked."""
+    return f"{group}/{name}" if group else name
+
+
 def split(path: str) -> tuple[str, str]:
     """``"a/b/c"`` -> ``("a/b", "c")``."""
     parent, _, name = path.rpartition("/")
