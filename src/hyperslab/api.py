@@ -11,7 +11,7 @@ from hyperslab.array.session import Session
 from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import AlreadyExists, FormatError, HyperslabError, Invalid, NotFound
-from hyperslab.formats import format_for_new, get_format, names
+from hyperslab.formats import detect, format_for_new, get_format, names
 from hyperslab.formats.appearance import appearance
 from hyperslab.formats.base import Format, FormatInfo, Mode
 from hyperslab.group import Group
@@ -50,7 +50,9 @@ def open(
         raise Invalid(f"mode {mode!r}", remedy=f"a mode is one of {', '.join(_MODES)}")
     where = Location.of(url, storage_options)
     settings = Settings(workers, cache_bytes, durable, lock_timeout, memory_limit)
-    chosen, mode = _choose(where, mode, format)
+    chosen, mode, remembered = _choose(where, mode, format)
+    if remembered:
+        options["remembered"] = remembered
     try:
         reader = chosen.open(where, mode, settings=settings, **options)
     except HyperslabError as error:
@@ -61,18 +63,19 @@ def open(
     return Array(session, place, spec) if isinstance(spec, ArraySpec) else Group(session, place)
 
 
-def _choose(where: Location, mode: Mode, name: str | None) -> tuple[Format, Mode]:
-    """The format to open with, and the mode with ``a`` decided."""
-    exists = _is_taken(where)
-    if mode in ("r", "r+") or (mode == "a" and exists):
-        if not exists and not where.exists():
+def _choose(where: Location, mode: Mode, name: str | None) -> tuple[Format, Mode, Mapping[str, bytes | None]]:
+    """The format to open with, the mode with ``a`` decided, and what was read by key to find out."""
+    if mode in ("r", "r+") or (mode == "a" and _is_taken(where)):
+        if not where.exists():
             raise NotFound("there is nothing", url=where.url, remedy="check the spelling, or make it with mode='x'")
-        return (get_format(name) if name else _detect(where)), ("r" if mode == "r" else "r+")
-    if mode == "x" and exists:
+        found, seen = (get_format(name), {}) if name else _detect(where)
+        return found, ("r" if mode == "r" else "r+"), (seen if mode == "r" else {})
+    taken = _is_taken(where)
+    if mode == "x" and taken:
         raise AlreadyExists("the target exists", url=where.url, remedy="choose another, or mode='w' to replace it")
-    if exists:
+    if taken:
         _detect(where)  # what is no dataset is never replaced
-    return get_format(name or format_for_new(where.url)), ("w" if exists else "x")
+    return get_format(name or format_for_new(where.url)), ("w" if taken else "x"), {}
 
 
 def _is_taken(where: Location) -> bool:
@@ -82,17 +85,17 @@ def _is_taken(where: Location) -> bool:
     return any(map(len, where.store(read_only=True).list_dir("")))
 
 
-def _detect(where: Location) -> Format:
+def _detect(where: Location) -> tuple[Format, Mapping[str, bytes | None]]:
+    """The format that lies there, and what was read to find out."""
     probe = Probe(where)
-    for name in names():
-        candidate = get_format(name)
-        if candidate.sniff(probe):
-            return candidate
-    raise FormatError(
-        f"this is no dataset that hyperslab knows: {appearance(probe)}",
-        url=where.url,
-        remedy=f"give format=; there are {', '.join(names())}",
-    )
+    found = detect(probe)
+    if found is None:
+        raise FormatError(
+            f"this is no dataset that hyperslab knows: {appearance(probe)}",
+            url=where.url,
+            remedy=f"give format=; there are {', '.join(names())}",
+        )
+    return found, probe.remember()
 
 
 def open_group(url: Target, mode: Mode = "r", **options: Any) -> Group:

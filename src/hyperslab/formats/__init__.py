@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 
 from hyperslab.errors import Unsupported
 from hyperslab.formats.base import Format
+from hyperslab.stores.location import Probe
 
 # in the order of detection
 FORMATS = {
@@ -19,21 +21,36 @@ FORMATS = {
 SUFFIXES = {".zarr": "zarr3", ".nc": "netcdf", ".nc4": "netcdf", ".cdf": "netcdf"}
 
 
+@cache
+def _foreign() -> dict[str, EntryPoint]:
+    """The formats of third parties; looked up once, for it reads every installed package's metadata."""
+    return {entry.name: entry for entry in entry_points(group="hyperslab.formats") if entry.name not in FORMATS}
+
+
 def get_format(name: str) -> Format:
     """The format of this name, ours or a third party's; Unsupported when there is none."""
     if name in FORMATS:
         found: Format = import_module(FORMATS[name]).FORMAT
         return found
-    for entry in entry_points(group="hyperslab.formats", name=name):
-        foreign: Format = entry.load()
+    if name in _foreign():
+        foreign: Format = _foreign()[name].load()
         return foreign
     raise Unsupported(f"no format {name!r}", remedy=f"there are {', '.join(names())}")
 
 
 def names() -> list[str]:
     """The names of all formats, in the order of detection."""
-    foreign = [entry.name for entry in entry_points(group="hyperslab.formats") if entry.name not in FORMATS]
-    return [*FORMATS, *foreign]
+    return [*FORMATS, *_foreign()]
+
+
+def detect(probe: Probe) -> Format | None:
+    """The first format that recognises the place; third parties are asked only when none of ours does."""
+    for known in (FORMATS, _foreign):
+        for name in known if isinstance(known, dict) else known():
+            candidate = get_format(name)
+            if candidate.sniff(probe):
+                return candidate
+    return None
 
 
 def format_for_new(url: str) -> str:

@@ -158,5 +158,8 @@ class Format(Protocol):
         ...
 
     def open(self, where: Location, mode: Mode, **options: Any) -> Reader:
-        """Open or make (modes ``w``, ``x``, ``a``) a dataset."""
+        """Open or make (modes ``w``, ``x``, ``a``) a dataset.
+
+        Options: ``settings``; ``remembered``, what a probe has read by key (only where it read any); the format's own.
+        """
         ...
