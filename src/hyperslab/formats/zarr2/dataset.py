@@ -9,6 +9,7 @@ from hyperslab.formats.keys import KeyOf
 from hyperslab.formats.spelling import Copy, Docs
 from hyperslab.formats.zarr2 import document
 from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.stores.keys import is_key
 
 COPY = ".zmetadata"
 _NAMES = (document.ARRAY, document.GROUP, document.ATTRIBUTES)
@@ -43,15 +44,18 @@ class Zarr2:
         return document.new_array(wish)
 
     def read_copy(self, doc: Mapping[str, Any]) -> Copy | None:
-        """``{"metadata": {key: document}}``; entries that are none of a node's documents are passed over."""
+        """``{"metadata": {key: document}}``; None when damaged. Keys that are none of a node's are passed over."""
         entries = doc.get("metadata")
         if not isinstance(entries, dict):
             return None
         copy: Copy = {}
         for place, said in entries.items():
             path, _, name = place.rpartition("/")
-            if name in _NAMES and isinstance(said, dict):
-                copy.setdefault(path, {})[name] = said
+            if name not in _NAMES or not is_key(place):
+                continue
+            if not isinstance(said, dict):
+                return None
+            copy.setdefault(path, {})[name] = said
         return {path: docs for path, docs in copy.items() if not docs.keys().isdisjoint(self.nodes)}
 
     def write_copy(self, holder: Docs, copy: Copy) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from hyperslab.formats.spelling import Copy, Docs
 from hyperslab.formats.zarr3 import document
 from hyperslab.formats.zarr3.creation import new_array
 from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.stores.keys import is_key
 
 _EMPTY = {"kind": "inline", "must_understand": False, "metadata": {}}
 
@@ -43,12 +44,13 @@ class Zarr3:
         return new_array(wish)
 
     def read_copy(self, doc: Mapping[str, Any]) -> Copy | None:
-        """The inline ``consolidated_metadata`` of a group."""
+        """The inline ``consolidated_metadata`` of a group; None when damaged. Paths of no node are passed over."""
         said = doc.get(document.COPY)
         entries = said.get("metadata") if isinstance(said, dict) and said.get("kind", "inline") == "inline" else None
-        if not isinstance(entries, dict):
+        if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
             return None
-        return {path.strip("/"): {document.NAME: entry} for path, entry in entries.items() if isinstance(entry, dict)}
+        found = {path.strip("/"): {document.NAME: entry} for path, entry in entries.items()}
+        return {path: docs for path, docs in found.items() if is_key(path)}
 
     def write_copy(self, holder: Docs, copy: Copy) -> dict[str, Any]:
         """The holder's document with its copy. Groups in it get an empty one, or zarr-python lists the store."""
