@@ -236,3 +236,54 @@ def test_a_reader_that_goes_away_is_no_error(air: Path) -> None:
     assert done.stdout == "netcdf air {\n"
     assert done.stderr == ""
     assert done.returncode in (0, 141)
+
+
+def test_an_array_by_itself_is_described_in_full(air: Path) -> None:
+    facts = document("info", air / "t2m")
+    assert (facts["url"], facts["format"]) == (str(air / "t2m"), "zarr3")
+    assert run("info", air / "t2m").stdout.startswith(f"{air / 't2m'}: zarr3, ")
+    header = run("dump", air / "t2m", "-h").stdout.splitlines()
+    assert header[:5] == ["netcdf t2m {", "dimensions:", "\ttime = 6 ;", "\tlat = 3 ;", "variables:"]
+
+
+@pytest.mark.parametrize("chosen", ["time=2013", "time=2013..2015", "time=6", "time=-7"])
+def test_a_year_typed_as_a_position_is_told_how_to_be_a_label(air: Path, chosen: str) -> None:
+    result = run("get", air, "t2m", "-s", chosen)
+    assert result.exit_code == 2
+    assert "time has 6 positions" in result.stderr and "write @" in result.stderr
+
+
+@pytest.mark.parametrize("chosen", ["@2013", "@2013..@2014"])
+def test_a_forced_year_is_a_label_of_times(air: Path, chosen: str) -> None:
+    assert document("get", air, "t2m", "-s", f"time={chosen}", "-s", "lat=0")["shape"] == [DAYS]
+
+
+@pytest.mark.parametrize("chosen", ["time=0..100", "time=-100..2", "time=5..0..-1", "time=..2"])
+def test_ranges_of_positions_are_clipped_as_slices_are(air: Path, chosen: str) -> None:
+    assert run("get", air, "t2m", "-s", chosen).exit_code == 0
+
+
+def test_nearest_says_what_it_took_and_errors_name_the_option(air: Path) -> None:
+    wrong = run("get", air, "t2m", "-s", "lat=44.0", "-s", "time=0")
+    assert wrong.exit_code == 2 and "--nearest takes the closest cell" in wrong.stderr
+    right = run("get", air, "t2m", "-s", "lat=44.0", "-s", "time=0", "--nearest")
+    assert right.stdout == "1.0\n"
+    assert "lat=45.0" in right.stderr
+
+
+def test_get_never_speaks_of_an_option_that_it_lacks(air: Path, tmp_path: Path) -> None:
+    (tmp_path / "out.npy").write_bytes(b"mine")
+    result = run("get", air, "t2m", "-o", tmp_path / "out.npy")
+    assert result.exit_code == 4 and "--overwrite" not in result.stderr
+    assert (tmp_path / "out.npy").read_bytes() == b"mine"
+
+
+def test_one_is_no_plural(air: Path) -> None:
+    assert "1 chunk in 1 request:" in run("plan", air, "t2m", "-s", "time=0").stdout
+
+
+def test_a_folder_with_links_in_a_circle_is_no_dataset(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "X11").symlink_to(".")
+    result = run("info", tmp_path)
+    assert result.exit_code == 5 and "no dataset" in result.stderr

@@ -29,6 +29,10 @@ class ReadPlan:
     def __str__(self) -> str:
         stored = "?" if self.stored_nbytes is None else f"{self.stored_nbytes:,}"
         return (
-            f"{self.chunks:,} chunks in {self.requests:,} requests: {stored} bytes stored, "
+            f"{_count(self.chunks, 'chunk')} in {_count(self.requests, 'request')}: {stored} bytes stored, "
             f"{self.chunk_nbytes:,} decoded, {self.nbytes:,} in the result of shape {self.shape}"
         )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

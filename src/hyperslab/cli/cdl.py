@@ -21,6 +21,7 @@ def dump(root: Group | Array, name: str, *, header: bool, only: frozenset[str] |
     """The lines of the dataset; ``header`` leaves the cells out, ``only`` names the arrays whose cells are wanted."""
     yield f"netcdf {name_text(name)} {{"
     if isinstance(root, Array):
+        yield from _own_dimensions(root)
         yield from _variables([(name, root)], "")
         yield from _data([(name, root)], "", None) if not header else ()
     else:
@@ -92,6 +93,14 @@ def _dimensions(group: Group, indent: str) -> Iterator[str]:
     for dim in dims:
         size = f"UNLIMITED ; // ({dim.size} currently)" if dim.unlimited else f"{dim.size} ;"
         yield f"{indent}{_TAB}{name_text(dim.name)} = {size}"
+
+
+def _own_dimensions(array: Array) -> Iterator[str]:
+    """The dimensions of an array that is dumped by itself."""
+    sizes = {dim or f"dim_{axis}": size for axis, (dim, size) in enumerate(zip(array.dims, array.shape, strict=True))}
+    if sizes:
+        yield "dimensions:"
+    yield from (f"{_TAB}{name_text(dim)} = {size} ;" for dim, size in sizes.items())
 
 
 def _dims_above(group: Group) -> Iterator[str]:

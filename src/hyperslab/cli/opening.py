@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Literal
 
 import click
 
 from hyperslab import api
 from hyperslab.array import Array
 from hyperslab.cli.selection import Selection
-from hyperslab.errors import HyperslabError, Invalid, NodeNotFound
+from hyperslab.errors import HyperslabError, Invalid, LabelError, NodeNotFound, SelectionError
 from hyperslab.group import Group
 
 url_argument = click.argument("url")
@@ -82,8 +82,48 @@ def selection_key(array: Array, selection: Selection, nearest: bool = False) -> 
             near = get_close_matches(dim, dims, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(dims) or 'none'}"
             raise Invalid(f"no dimension {dim!r}", node=array.path, remedy=hint)
-    key = list(array.sel_key(selection.sel, method="nearest" if nearest else None)) if selection.sel else []
+    for dim, item in selection.isel.items():
+        _refuse_beyond(dim, item, array.shape[array.dims.index(dim)])
+    key = _label_key(array, selection.sel, nearest) if selection.sel else []
     key += [slice(None)] * (array.ndim - len(key))
     return tuple(
         selection.isel.get(dim, item) if dim is not None else item for dim, item in zip(array.dims, key, strict=True)
     )
+
+
+def _refuse_beyond(dim: str, item: Any, size: int) -> None:
+    """A position that no cell has is mostly a label that was typed as a whole number, such as a year."""
+    first = item.start if isinstance(item, slice) else item
+    forwards = not isinstance(item, slice) or item.step is None or item.step > 0
+    if first is not None and forwards and not -size <= first < size and (first > 0 or not isinstance(item, slice)):
+        raise SelectionError(
+            f"{dim} has {size} positions, {first} is none of them",
+            remedy=f"whole numbers are positions; write @{first} for the label {first}",
+        )
+
+
+def _label_key(array: Array, labels: dict[str, Any], nearest: bool) -> list[Any]:
+    """The key of the labels; whole numbers (``@1900``) are years or words where the dimension has no numbers."""
+    method: Literal["nearest"] | None = "nearest" if nearest else None
+    try:
+        return list(array.sel_key(labels, method=method))
+    except LabelError as error:
+        error.remedy = _typed(error.remedy)
+        words = {dim: _as_words(label) for dim, label in labels.items()}
+        if words == labels:
+            raise
+        try:
+            return list(array.sel_key(words, method=method))
+        except LabelError:
+            raise error from None
+
+
+def _as_words(label: Any) -> Any:
+    if isinstance(label, slice):
+        return slice(_as_words(label.start), _as_words(label.stop), label.step)
+    return str(label) if isinstance(label, int) else label
+
+
+def _typed(remedy: str | None) -> str | None:
+    """The remedy as it is typed here."""
+    return remedy.replace('sel(..., method="nearest")', "--nearest") if remedy else remedy

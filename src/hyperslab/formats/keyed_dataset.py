@@ -12,7 +12,7 @@ from typing import Any
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import FormatError, HyperslabError, NodeNotFound
+from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, StorageError
 from hyperslab.formats.documents import read_document
 from hyperslab.formats.keyed_commit import is_within, key, relative
 from hyperslab.formats.sources import open_chunks
@@ -218,7 +218,12 @@ def holds_nodes(store: List, path: str, documents: Iterable[str]) -> bool:
         if not folders:
             return False
         folder = folders.pop()
-        names, inner = store.list_dir(folder)
+        try:
+            names, inner = store.list_dir(folder)
+        except StorageError:  # below a place that is no dataset of ours: links in a circle, folders of others
+            if folder == path:
+                raise
+            continue
         if folder != path and not wanted.isdisjoint(names):
             return True
         folders += [key(folder, name) for name in reversed(inner)]

@@ -14,7 +14,7 @@ from hyperslab.cli.opening import find_array, open_dataset, path_argument, selec
 from hyperslab.cli.output import json_option, json_text, print_json, say
 from hyperslab.cli.selection import parse_selections
 from hyperslab.conversion.place import building
-from hyperslab.errors import Invalid
+from hyperslab.errors import AlreadyExists, Invalid
 
 _SCREEN = 1000
 _FILES = (".npy", ".csv", ".json", ".nc", ".zarr")
@@ -44,6 +44,8 @@ def command(
     array = find_array(root, path)
     key = selection_key(array, parse_selections(selections), nearest)
     part = labelled.take(root, array, key, decoded=decoded)
+    if nearest and (taken := labels_taken(part)):
+        say(f"taken: {taken}")
     if output:
         write(part, output, url)
         say(f"{part.values.size} cells of /{array.path} in {output}")
@@ -51,6 +53,12 @@ def command(
         print_json("get", url=url, **part.as_json())
     elif not output:
         show(part)
+
+
+def labels_taken(part: labelled.Part) -> str:
+    """The one label of each dimension that the part no longer has."""
+    single = {dim: found.labels[()] for dim, found in part.coordinates.items() if dim not in part.dims}
+    return ", ".join(f"{dim}={labelled.cell_text(label)}" for dim, label in single.items())
 
 
 def show(part: labelled.Part) -> None:
@@ -63,11 +71,15 @@ def show(part: labelled.Part) -> None:
 
 def write(part: labelled.Part, output: str, url: str) -> None:
     """The part in a file of the kind that its name says; complete or not there."""
-    with building(output) as temporary:
-        if output.endswith((".nc", ".zarr")):
-            labelled.save_dataset(part, temporary)
-        else:
-            Path(temporary).write_bytes(render(part, output, url))
+    try:
+        with building(output) as temporary:
+            if output.endswith((".nc", ".zarr")):
+                labelled.save_dataset(part, temporary)
+            else:
+                Path(temporary).write_bytes(render(part, output, url))
+    except AlreadyExists as error:
+        error.remedy = "choose another name, or remove it first"
+        raise
 
 
 def render(part: labelled.Part, output: str, url: str) -> bytes:

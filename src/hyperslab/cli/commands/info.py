@@ -31,8 +31,8 @@ def gather(root: Group | Array) -> dict[str, Any]:
     arrays = [array_facts(path, array) for path, array in arrays_of(root)]
     stored = [array["nbytes_stored"] for array in arrays]
     return {
-        "url": root.url if isinstance(root, Group) else None,
-        "format": root.format if isinstance(root, Group) else None,
+        "url": root._session.url,
+        "format": root._session.format.name,
         "nbytes": sum(array["nbytes"] for array in arrays),
         "nbytes_stored": None if None in stored else sum(stored),
         "dimensions": _dimensions(root),
@@ -50,7 +50,7 @@ def _dimensions(root: Group | Array) -> dict[str, Any]:
 def as_text(facts: dict[str, Any]) -> str:
     """The same for people."""
     sizes = f"{size_text(facts['nbytes'])} of cells, {size_text(facts['nbytes_stored'])} stored"
-    head = [f"{facts['url']}: {facts['format']}, {sizes}"] if facts["url"] else [sizes]
+    head = f"{facts['url']}: {facts['format']}, {sizes}"
     dims = [
         f"{name}: {dim['size']}{' (unlimited)' if dim['unlimited'] else ''}"
         for name, dim in facts["dimensions"].items()
@@ -58,7 +58,7 @@ def as_text(facts: dict[str, Any]) -> str:
     rows: list[tuple[str, ...]] = [("array", "type", "dimensions", "chunks", "codec", "cells", "stored")]
     rows += [_row(array) for array in facts["arrays"]]
     attrs = [f"  {name}: {str(value).splitlines()[0] if str(value) else ''}" for name, value in facts["attrs"].items()]
-    parts = [*head, f"dimensions: {', '.join(dims) or 'none'}", columns(rows)]
+    parts = [head, f"dimensions: {', '.join(dims) or 'none'}", columns(rows)]
     return "\n".join(parts + (["attributes:", *attrs] if attrs else []))
 
 
