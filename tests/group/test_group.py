@@ -96,6 +96,19 @@ def test_a_copied_shard_is_written_once():
     assert store.written == ["w/c/0/0", "w/c/1/0"]
 
 
+def test_a_shrunk_shard_is_written_once_for_what_goes_and_once_for_the_edge():
+    store = CountingStore()
+    root = hs.create(store, "zarr3")
+    cells = np.arange(1.0, 65).reshape(8, 8)
+    array = root.create_array("v", data=cells, chunks=(2, 2), shards=(8, 8), fill_value=-1.0)
+    store.written.clear()
+    array.resize((3, 8))
+    assert store.written == ["v/c/0/0"] * 2
+    array.resize((8, 8))
+    assert np.array_equal(array[:3], cells[:3])
+    assert (array[3:] == -1).all()
+
+
 def test_labels_of_a_damaged_coordinate_are_no_positions(name):
     store = MemoryStore()
     root = hs.create(store, name)

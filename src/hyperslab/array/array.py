@@ -173,24 +173,28 @@ class Array:
         tolerance: Any = None,
         **labels: Any,
     ) -> Any:
-        """Cells by label, with xarray's meaning: slices include their stop, ``method="nearest"`` takes a neighbour."""
+        """Cells by label, with xarray's meaning: slices include their stop, ``method="nearest"`` takes a neighbour.
+
+        ``tolerance``: how far a neighbour may be, in units of the coordinate (for times a timedelta). A single label
+        drops its dimension, a list keeps it. LabelError names the neighbours of a label that is not there; a dimension
+        without a coordinate is selected by position.
+        """
         wanted = {**(indexers or {}), **labels}
         key = resolve_sel(wanted, self._spec.dims, self._index_of, method=method, tolerance=tolerance)
         return self._cells.read(outer(key, self._spec.shape))
 
     def isel(self, indexers: Mapping[str, Any] | None = None, **positions: Any) -> Any:
-        """Cells by position along named dimensions; integer arrays run along their own dimension, as in xarray."""
-        wanted = {**(indexers or {}), **positions}
-        return self.oindex[self.isel_key(wanted)]
+        """Cells by position along named dimensions; integer arrays run along their own dimension, as in xarray.
 
-    def isel_key(self, positions: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The key that ``isel`` means: one entry per dimension."""
-        for name in positions:
+        Invalid when there is no such dimension, SelectionError beyond its end.
+        """
+        wanted = {**(indexers or {}), **positions}
+        for name in wanted:
             self._axis(name)
-        return tuple(slice(None) if dim is None else positions.get(dim, slice(None)) for dim in self._spec.dims)
+        return self.oindex[tuple(slice(None) if dim is None else wanted.get(dim, slice(None)) for dim in self.dims)]
 
     def sel_key(self, labels: Mapping[str, Any], method: Literal["nearest"] | None = None) -> tuple[Any, ...]:
-        """The positional key that ``sel`` means."""
+        """The positional key that ``sel`` means: one entry per dimension, each to be taken for itself (``oindex``)."""
         key: tuple[Any, ...] = resolve_sel(labels, self._spec.dims, self._index_of, method=method, tolerance=None)
         return key
 
@@ -251,16 +255,24 @@ class Array:
         self._cells.write(select(key, self._spec.shape), value, fields)
 
     def fill(self, value: Any) -> None:
-        """Set every cell."""
+        """Set every cell to ``value``, broadcast to the array's shape; ReadOnly unless open for writing."""
         self[...] = value
 
     def resize(self, shape: int | tuple[int, ...]) -> None:
-        """Grow (new cells read as the fill value) or shrink (cells outside are gone, also when it grows again)."""
+        """Grow (new cells read as the fill value) or shrink (cells outside are gone, also when it grows again).
+
+        ``shape``: cells along each dimension, as many as before. Invalid for another number of dimensions, ReadOnly
+        unless open for writing, Conflict when another writer holds the array for longer than ``lock_timeout``.
+        """
         growth.resize(self._session, self._path, (shape,) if isinstance(shape, int) else tuple(shape))
         self.refresh()
 
     def append(self, data: Any, dim: str | int = 0) -> None:
-        """Add ``data`` at the end of a dimension (a name or an axis), safe against other appenders."""
+        """Add ``data`` at the end of a dimension (a name or an axis), safe against other appenders.
+
+        ``data`` has the array's shape but for its length along ``dim``; Invalid when not. ReadOnly unless open for
+        writing, Conflict when another writer holds the array for longer than ``lock_timeout``.
+        """
         axis = dim if isinstance(dim, int) else self._axis(dim)
         try:
             growth.append(self._session, self._path, data, axis)

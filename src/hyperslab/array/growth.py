@@ -5,14 +5,17 @@ Grow: chunks, then shape. Shrink: shape, then chunks. All under the node's lock,
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 
 from hyperslab.array.cells import Cells
 from hyperslab.array.session import Session
+from hyperslab.chunks import execute
 from hyperslab.chunks.grid import Coords, Grid
-from hyperslab.chunks.source import ChunkSource, Lists
+from hyperslab.chunks.settings import Settings
+from hyperslab.chunks.source import Block, ChunkSource, ErasesMany, Lists, Locking, WritesMany
 from hyperslab.errors import Invalid
 from hyperslab.formats.base import WritesAhead
 from hyperslab.model.spec import ArraySpec
@@ -87,11 +90,15 @@ def _blank_outside(session: Session, path: str, spec: ArraySpec, axes: list[int]
     source = _future_chunks(session, path, spec)
     if not isinstance(source, Lists):
         return
-    for coords in source.stored():
-        if any(coords[i] >= source.grid.axes[i].count for i in axes):
-            source.erase(coords)
-        elif edges := [i for i in axes if _crosses(source.grid, coords, i)]:
-            _blank_edge(session, source, coords, spec, edges)
+    grid = source.grid
+    for batch in execute.grouped(source.stored(), grid):
+        beyond = [coords for coords in batch if any(coords[i] >= grid.axes[i].count for i in axes)]
+        inside = [coords for coords in batch if all(coords[i] < grid.axes[i].count for i in axes)]
+        edges = [coords for coords in inside if any(_crosses(grid, coords, i) for i in axes)]
+        if beyond or edges:
+            with _locked(source, [*beyond, *edges], session.settings):
+                _erase(source, beyond)
+                _blank_edges(source, edges, spec, axes, durable=session.settings.durable)
 
 
 def _crosses(grid: Grid, coords: Coords, axis: int) -> bool:
@@ -99,14 +106,37 @@ def _crosses(grid: Grid, coords: Coords, axis: int) -> bool:
     return cut.start(coords[axis]) + cut.size_of(coords[axis]) > cut.length
 
 
-def _blank_edge(session: Session, source: Any, coords: Coords, spec: ArraySpec, axes: list[int]) -> None:
-    with source.lock([coords], session.settings.lock_timeout):
-        block = source.read(coords)
-        if block is None:
-            return
-        for axis in axes:
-            cut = source.grid.axes[axis]
-            outside = [slice(None)] * block.ndim
-            outside[axis] = slice(cut.length - cut.start(coords[axis]), None)
-            block[tuple(outside)] = spec.fill_cell()
+def _locked(source: ChunkSource, coords: list[Coords], settings: Settings) -> AbstractContextManager[None]:
+    return source.lock(coords, settings.lock_timeout) if isinstance(source, Locking) else nullcontext()
+
+
+def _erase(source: ChunkSource, beyond: list[Coords]) -> None:
+    if isinstance(source, ErasesMany) and beyond:
+        source.erase_many(beyond)
+        return
+    for coords in beyond:
+        source.erase(coords)
+
+
+def _blank_edges(source: ChunkSource, edges: list[Coords], spec: ArraySpec, axes: list[int], *, durable: bool) -> None:
+    blocks = ((coords, source.read(coords)) for coords in edges)
+    pairs = [
+        (coords, _blanked(block, coords, source.grid, spec, axes)) for coords, block in blocks if block is not None
+    ]
+    if isinstance(source, WritesMany):
+        source.write_many(pairs, durable=durable)
+        return
+    for coords, block in pairs:
         source.write(coords, block)
+
+
+def _blanked(block: Block, coords: Coords, grid: Grid, spec: ArraySpec, axes: list[int]) -> Block:
+    """The chunk with the fill value in its cells beyond the edge."""
+    if not block.flags.writeable:
+        block = block.copy()
+    for axis in axes:
+        cut = grid.axes[axis]
+        outside = [slice(None)] * block.ndim
+        outside[axis] = slice(cut.length - cut.start(coords[axis]), None)
+        block[tuple(outside)] = spec.fill_cell()
+    return block

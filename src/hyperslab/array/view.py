@@ -80,7 +80,7 @@ class View:
         return View(self._cells, compose(self._selection, key, dialect))
 
     def read(self, out: np.ndarray[Any, Any] | None = None) -> Any:
-        """The cells, as a new array or in ``out``."""
+        """The cells, as a new array or in ``out`` (of the view's shape); CorruptChunk, MemoryLimit as for the array."""
         return self._cells.read(self._selection, out)
 
     def write(self, value: Any) -> None:
@@ -92,6 +92,8 @@ class View:
         return self._cells.cost(self._selection)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        if copy is False:
+            raise ValueError("a view of a dataset's array cannot become an array without a copy")
         return np.asarray(self.read(), dtype)
 
     def __len__(self) -> int:

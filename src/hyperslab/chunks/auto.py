@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
-MEBIBYTE = 2**20
+from hyperslab.chunks.settings import MEBIBYTE
+
 CHUNK_BYTES = 4 * MEBIBYTE
 SHARD_BYTES = 32 * MEBIBYTE
 _GROWTH = 1024

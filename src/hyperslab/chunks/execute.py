@@ -7,9 +7,9 @@ its batch's chunks, so that no other writer's cells are lost.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from itertools import islice
+from itertools import groupby, islice
 from math import prod
 from operator import floordiv
 from typing import Any
@@ -207,6 +207,18 @@ def batches(plan: Plan, grid: Grid, size: int, most: int) -> Iterator[Sequence[P
     for group in groups.values():
         for start in range(0, len(group), most):
             yield group[start : start + most]
+
+
+def grouped(coords: Iterable[Coords], grid: Grid, most: int = _MOST) -> Iterator[list[Coords]]:
+    """Chunks by up to ``most``; those of one outer chunk, which follow each other, together: it is written once."""
+    places = iter(coords)
+    if grid.outer is None:
+        while batch := list(islice(places, most)):
+            yield batch
+        return
+    members = members_per_outer(grid)
+    for _, group in groupby(places, lambda place: tuple(map(floordiv, place, members))):
+        yield list(group)
 
 
 def members_per_outer(grid: Grid) -> tuple[int, ...]:

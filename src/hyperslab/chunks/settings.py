@@ -23,7 +23,9 @@ class Settings:
     @property
     def threads(self) -> int:
         """The number of threads meant by ``workers``."""
-        return self.workers or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        if self.workers:
+            return self.workers
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 DEFAULTS = Settings()

@@ -71,6 +71,13 @@ class WritesMany(Protocol):
 
 
 @runtime_checkable
+class ErasesMany(Protocol):
+    def erase_many(self, coords: Sequence[Coords]) -> None:
+        """Forget chunks that all lie in one outer chunk, by one write."""
+        ...
+
+
+@runtime_checkable
 class Stamped(Protocol):
     def stamp(self, coords: Coords) -> Stamp | None:
         """What identifies the chunk's present version, asked before a cached copy is served; None when missing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import NoReturn
 
 from hyperslab.codecs.base import Buffer, Cells
@@ -23,10 +24,7 @@ def room(cells: Cells) -> int:
     known = cells.nbytes
     if known is not None:
         return 2 * known + _MIB
-    count = 1
-    for length in cells.shape:
-        count *= length
-    return 64 * _MIB + _PER_CELL * count
+    return 64 * _MIB + _PER_CELL * prod(cells.shape)
 
 
 def most_stored(cells: Cells) -> int | None:

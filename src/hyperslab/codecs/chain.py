@@ -14,9 +14,10 @@ from hyperslab.codecs.sharding import Sharding
 from hyperslab.errors import Invalid
 from hyperslab.model.spec import Codec
 
-__all__ = ["MAKERS", "Chain", "as_codecs", "build_chain"]
+__all__ = ["INDEX_CODECS", "MAKERS", "Chain", "as_codecs", "build_chain"]
 
-_INDEX_CODECS = (Codec("bytes", {"endian": "little"}), Codec("crc32c"))
+INDEX_CODECS = (Codec("bytes", {"endian": "little"}), Codec("crc32c"))
+"""How the index of a shard is stored unless its document says otherwise."""
 _NESTED = 8
 
 
@@ -49,7 +50,7 @@ def make_sharding(config: Config, cells: Cells) -> Sharding:
         raise Invalid("codec 'sharding_indexed': shards within shards", remedy=f"at most {_NESTED} deep")
     inner = build_chain(codecs, Cells(cells.dtype, tuple(shape), cells.fill_value))
     counts = tuple(whole // part for whole, part in zip(cells.shape, shape, strict=True))
-    index_codecs = as_codecs(config.get("index_codecs", _INDEX_CODECS))
+    index_codecs = as_codecs(config.get("index_codecs", INDEX_CODECS))
     index = ShardIndex.of(counts, index_codecs, config.get("index_location", "end"))
     return Sharding(cells, inner, index)
 

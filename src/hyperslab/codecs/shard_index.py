@@ -37,9 +37,7 @@ class ShardIndex:
     most: int | None = None
 
     @classmethod
-    def of(
-        cls, counts: tuple[int, ...], codecs: Sequence[Codec], location: str, most: int | None = None
-    ) -> ShardIndex:
+    def of(cls, counts: tuple[int, ...], codecs: Sequence[Codec], location: str, most: int | None = None) -> ShardIndex:
         """A checked index; FormatError when its codecs give no fixed size or the location is unknown."""
         if location not in ("start", "end"):
             raise FormatError(f"index_location {location!r}", remedy="it is 'start' or 'end'")

@@ -55,9 +55,8 @@ def convert(
     ``memory``: bytes for cells in flight. ``progress``: True for a bar on a terminal, or a function of ``Progress``.
 
     Raises Unsupported with all losses before any cell is copied, unless ``allow_loss`` (then they are logged before);
-    AlreadyExists unless
-    ``overwrite``, which replaces the target once the new one is complete. An interrupted conversion leaves the target
-    as it was (one in memory is emptied).
+    AlreadyExists unless ``overwrite``, which replaces the target once the new one is complete. An interrupted
+    conversion leaves the target as it was (one in memory is emptied).
     """
     started = time.perf_counter()
     cutting = Cutting(chunks, shards, codec)

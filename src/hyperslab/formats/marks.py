@@ -53,9 +53,9 @@ def read_attributes(stored: Mapping[str, Any]) -> tuple[dict[str, Any], Marks]:
     if MARK not in stored:
         return dict(stored), Marks()
     mark = stored[MARK]
-    if not isinstance(mark, dict) or mark.get("version") != VERSION:
-        return {name: value for name, value in stored.items() if name != MARK}, Marks()
     plain = {name: value for name, value in stored.items() if name != MARK}
+    if not isinstance(mark, dict) or mark.get("version") != VERSION:
+        return plain, Marks()
     attrs = decode_attrs(plain, _mapping(mark, "attrs"))
     attrs = _with_hidden(attrs, _mapping(mark, "hidden"))
     types = {name: read_type(said) for name, said in _mapping(mark, "types").items()}

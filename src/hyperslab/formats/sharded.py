@@ -176,7 +176,11 @@ class ShardedChunks:
 
     def erase(self, coords: Coords) -> None:
         """Forget one inner chunk."""
-        self._replace([coords], [None], self._keys.settings.durable)
+        self.erase_many([coords])
+
+    def erase_many(self, coords: Sequence[Coords]) -> None:
+        """Forget inner chunks of one shard by one write."""
+        self._replace(coords, [None] * len(coords), self._keys.settings.durable)
 
     def _replace(self, coords: Sequence[Coords], values: Sequence[Any], durable: bool) -> None:
         key, local = self._locate(coords)

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import groupby, islice
-from operator import floordiv
-
 from hyperslab.array.session import Session
 from hyperslab.chunks import execute
-from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import ChunkSource, Lists, WritesMany
 from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec
@@ -30,7 +25,7 @@ def copy_node(session: Session, source: str, target: str) -> None:
 
 def _copy_chunks(session: Session, source: ChunkSource, target: ChunkSource) -> None:
     coords = source.stored() if isinstance(source, Lists) else iter(source.grid)
-    for batch in _batches(coords, target.grid):
+    for batch in execute.grouped(coords, target.grid, _BATCH):
         blocks = ((place, source.read(place)) for place in batch)
         pairs = [(place, block) for place, block in blocks if block is not None]
         if isinstance(target, WritesMany):
@@ -38,14 +33,3 @@ def _copy_chunks(session: Session, source: ChunkSource, target: ChunkSource) -> 
         else:
             for place, block in pairs:
                 target.write(place, block)
-
-
-def _batches(coords: Iterator[Coords], grid: Grid) -> Iterator[Iterable[Coords]]:
-    """A few chunks at a time; those of an outer chunk (shard) together, so that each is written once."""
-    if grid.outer is None:
-        while batch := list(islice(coords, _BATCH)):
-            yield batch
-        return
-    members = execute.members_per_outer(grid)
-    for _, group in groupby(coords, lambda place: tuple(map(floordiv, place, members))):
-        yield group

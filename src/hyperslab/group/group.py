@@ -127,7 +127,7 @@ class Group(MutableMapping[str, "Group | Array"]):
     # -- making -----------------------------------------------------------------------------------------------------
 
     def create_group(self, name: str, attrs: Mapping[str, Any] | None = None) -> Group:
-        """A new empty group; missing ones between are made too."""
+        """A new empty group; missing ones between are made too. AlreadyExists when the name is taken, ReadOnly."""
         path = self._free(name)
         self._session.writer().put(path, GroupSpec(attrs=dict(attrs or {})))
         return Group(self._session, path)
@@ -138,6 +138,8 @@ class Group(MutableMapping[str, "Group | Array"]):
         ``dims``: a name (or None) per dimension. ``chunks``: ``"auto"``, lengths per dimension, or a mapping of
         dimension names; ``shards`` likewise, or None. ``codec``: ``"default"``, ``"none"``, ``"zstd:5"``, a list …
         ``fill_value``, ``units``, ``attrs``. ``data``: cells to write (then shape and dtype may be left out).
+        AlreadyExists when the name is taken, Invalid when the parts contradict each other, Unsupported when the format
+        has no such cells, chunks or codec.
         """
         path = self._free(name)
         writer = self._session.writer()
@@ -151,12 +153,15 @@ class Group(MutableMapping[str, "Group | Array"]):
         return array
 
     def create_link(self, name: str, target: str, source: str = ".") -> None:
-        """A name that stands for the node ``target`` of the dataset ``source`` (this one)."""
+        """A name that stands for the node ``target`` of ``source`` (this dataset); Unsupported without links."""
         self._session.require(Feature.LINKS, f"no link {name!r} to {target!r}")
         self._session.writer().put(self._free(name), Link(target, source))
 
     def move(self, source: str, target: str) -> None:
-        """Rename a node with all below it."""
+        """Rename a node with all below it.
+
+        NodeNotFound without a ``source``, AlreadyExists when ``target`` is taken, Invalid when it lies in ``source``.
+        """
         writer = self._session.writer()
         old, new = join(self._path, source), self._free(target)
         writer.node(old)
@@ -169,7 +174,7 @@ class Group(MutableMapping[str, "Group | Array"]):
             writer.drop(old)
 
     def copy(self, source: str, target: str) -> None:
-        """Copy a node with all below it."""
+        """Copy a node with all below it; errors as for :meth:`move`."""
         old, new = join(self._path, source), self._free(target)
         self._session.writer()
         if f"{new}/".startswith(f"{old}/"):

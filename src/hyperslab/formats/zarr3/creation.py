@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from hyperslab.codecs.base import Cells
-from hyperslab.codecs.chain import build_chain
+from hyperslab.codecs.chain import INDEX_CODECS, build_chain
 from hyperslab.errors import Invalid
-from hyperslab.formats.codec_kinds import serial_codec, with_serial
+from hyperslab.formats.codec_kinds import ARRAY, serial_codec, with_serial
 from hyperslab.formats.fill_values import as_fill
-from hyperslab.formats.zarr3.codecs import INDEX_CODECS
+from hyperslab.formats.zarr3.codecs import cells_after
 from hyperslab.formats.zarr3.document import parse, render
 from hyperslab.formats.zarr3.dtypes import has_order
 from hyperslab.model.dtypes import Compound, DataType, Enum, VlenArray, VlenBytes, VlenString
@@ -25,7 +25,7 @@ def new_array(wish: ArraySpec) -> ArraySpec:
     Chunks in shards are checksummed one by one, as is the index. A type that Zarr v3 lacks is Unsupported.
     """
     dtype, order = _native(wish.dtype)
-    serial = Codec("bytes", {"endian": order}) if _ordered(dtype) else serial_codec(dtype)
+    serial = Codec("bytes", {"endian": order}) if _ordered(_filtered(dtype, wish.codecs)) else serial_codec(dtype)
     codecs = with_serial(wish.codecs, serial)
     if wish.layout.get("checksum", True) and codecs[-1].name != "crc32c":
         codecs = (*codecs, Codec("crc32c"))
@@ -53,6 +53,13 @@ def _native(dtype: DataType) -> tuple[DataType, str]:
             return Compound(base.newbyteorder("="), dtype.name), "big" if _is_big(base) else "little"
         case _:
             return dtype, "little"
+
+
+def _filtered(dtype: DataType, codecs: Sequence[Codec]) -> DataType:
+    """The type that the codecs on cells leave for ``bytes``."""
+    for codec in codecs:
+        dtype = (codec.name in ARRAY and cells_after(codec, dtype)) or dtype
+    return dtype
 
 
 def _is_big(dtype: np.dtype[Any]) -> bool:
