@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from hyperslab.codecs.chain import INDEX_CODECS
 from hyperslab.codecs.registry import VIEWING, canonical
 from hyperslab.errors import Unsupported
 from hyperslab.formats.codec_kinds import ARRAY, BYTES, SERIAL
@@ -26,7 +27,6 @@ _UNSAID = frozenset(["json2", "categorize", "vlen-array"])
 _SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
 _INDEX = np.dtype("u8")
 _DEPTH = 8
-INDEX_CODECS = (Codec("bytes", {"endian": "little"}), Codec("crc32c"))
 
 
 def read_codecs(said: Any, dtype: DataType | None, chunks: Chunks, faults: Faults, depth: int = 0) -> tuple[Codec, ...]:
@@ -48,7 +48,7 @@ def read_codecs(said: Any, dtype: DataType | None, chunks: Chunks, faults: Fault
             codec = _sharding(codec, cells, chunks, faults, depth)
         elif codec.name == "bytes":
             codec = _bytes(codec, cells, faults)
-        cells = _cells_after(codec, cells)
+        cells = cells_after(codec, cells)
         chain.append(codec)
     _check_order(chain, faults)
     return tuple(chain)
@@ -90,7 +90,7 @@ def _bytes(codec: Codec, cells: DataType | None, faults: Faults) -> Codec:
     return codec
 
 
-def _cells_after(codec: Codec, cells: DataType | None) -> DataType | None:
+def cells_after(codec: Codec, cells: DataType | None) -> DataType | None:
     """The type that a codec on cells gives."""
     name, config = codec.name, codec.config
     said: Any = None
@@ -168,7 +168,8 @@ def _write_codec(codec: Codec) -> dict[str, Any]:
         return _said(name, config)
     if name in _UNSAID or name not in ARRAY | SERIAL | BYTES:
         raise Unsupported(f"format zarr3 has no codec {name!r}", remedy="choose another codec, or format zarr2")
-    return _said(name if name.startswith("numcodecs.") else f"numcodecs.{name}", config)
+    spelled = name if name.startswith("numcodecs.") else f"numcodecs.{name}"
+    return {"name": spelled, "configuration": dict(config)}  # zarr-python insists on a configuration, even if empty
 
 
 def _blosc(config: Mapping[str, Any]) -> dict[str, Any]:
