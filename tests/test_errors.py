@@ -6,9 +6,11 @@ import builtins
 import copy
 import pickle
 import re
+from pathlib import Path
 
 import pytest
 
+import hyperslab as hs
 from hyperslab import errors
 from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, Problem
 
@@ -124,3 +126,10 @@ def test_corrupt_chunk_shows_both_sides() -> None:
 def test_problem_names_its_node() -> None:
     assert str(Problem("a/b", "shape", "no shape")) == "/a/b: no shape"
     assert str(Problem("", "shape", "no shape")) == "no shape"
+
+
+def test_an_unknown_option_is_named_with_the_format(tmp_path: Path) -> None:
+    with pytest.raises(errors.Invalid, match="format zarr3 has no option 'chunk_cache'"):
+        hs.create(tmp_path / "a.zarr", chunk_cache=1)
+    with pytest.raises(errors.Invalid, match="format netcdf has no option 'frmat'"):
+        hs.create(tmp_path / "a.nc", frmat="netcdf")

@@ -57,6 +57,11 @@ def open(
         reader = chosen.open(where, mode, settings=settings, **options)
     except HyperslabError as error:
         raise error.locate(url=where.url) from error.__cause__
+    except TypeError as error:
+        unknown = [name for name in options if f"unexpected keyword argument {name!r}" in str(error)]
+        if not unknown:
+            raise
+        raise Invalid(f"format {chosen.name} has no option {unknown[0]!r}", url=where.url) from None
     cache = BlockCache(cache_bytes) if cache_bytes else None
     session = Session(reader, chosen, where.url, mode != "r", settings, cache)
     place, spec = follow(session, normalize(path))

@@ -287,3 +287,18 @@ def test_a_folder_with_links_in_a_circle_is_no_dataset(tmp_path: Path) -> None:
     (tmp_path / "bin" / "X11").symlink_to(".")
     result = run("info", tmp_path)
     assert result.exit_code == 5 and "no dataset" in result.stderr
+
+
+def test_a_name_that_promises_another_format_is_not_made_a_folder(air: Path, tmp_path: Path) -> None:
+    for name in ("air.h5", "air.csv", "air.nczarr"):
+        result = run("convert", air, tmp_path / name)
+        assert result.exit_code == 8 and "--format" in result.stderr
+        assert not (tmp_path / name).exists()
+    assert run("convert", air, tmp_path / "air.h5", "--format", "netcdf").exit_code == 0
+    assert run("info", tmp_path / "air.h5").stdout.split(": ")[1].startswith("netcdf")
+
+
+def test_an_array_by_itself_is_no_netcdf_file(air: Path, tmp_path: Path) -> None:
+    result = run("convert", air / "t2m", tmp_path / "t2m.nc")
+    assert result.exit_code == 8 and "get -o" in result.stderr
+    assert not list(tmp_path.glob("*t2m.nc*"))

@@ -27,6 +27,10 @@ def _foreign() -> dict[str, EntryPoint]:
     return {entry.name: entry for entry in entry_points(group="hyperslab.formats") if entry.name not in FORMATS}
 
 
+# names that promise something else than a folder of Zarr: refused where nothing but the name says what is wanted
+OTHERS = (".nczarr", ".blp", ".blaze", ".b2nd", ".h5", ".hdf5", ".csv", ".json", ".npy", ".npz", ".txt", ".grib")
+
+
 def get_format(name: str) -> Format:
     """The format of this name, ours or a third party's; Unsupported when there is none."""
     if name in FORMATS:
@@ -54,6 +58,15 @@ def detect(probe: Probe) -> Format | None:
 
 
 def format_for_new(url: str) -> str:
-    """The format that a new dataset at ``url`` gets by its name; zarr3 when the name says nothing."""
+    """The format that a new dataset at ``url`` gets by its name; zarr3 when the name says nothing.
+
+    Unsupported when the name says something that is not made here.
+    """
     path = url.partition("?")[0].rstrip("/").removesuffix(".zip")
+    if path.endswith(OTHERS):
+        raise Unsupported(
+            f"no new dataset is made under a name that ends in .{path.rpartition('.')[2]}",
+            url=url,
+            remedy=f"end it with one of {', '.join(SUFFIXES)}, or give format= (--format)",
+        )
     return next((SUFFIXES[end] for end in sorted(SUFFIXES, key=len, reverse=True) if path.endswith(end)), "zarr3")

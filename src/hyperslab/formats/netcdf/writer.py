@@ -121,6 +121,11 @@ class NetcdfWriter:
         """
         if isinstance(spec, Link):
             raise Unsupported("format netcdf has no links", url=self._url, node=path)
+        if not path and isinstance(spec, ArraySpec):
+            raise Unsupported(
+                "a netCDF file is a group, no array can stand in its place",
+                remedy="convert the dataset that holds the array, or write the array with get -o",
+            )
         self._refuse(spec, path)
         with self._changing(path):
             known = self._contents.specs.get(path)
