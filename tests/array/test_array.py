@@ -238,3 +238,15 @@ def test_attributes_keep_their_types(root):
 
 def test_lists_of_labels_run_along_their_own_dimension(air):
     np.testing.assert_array_equal(air.sel(lat=[45.0, 50.0], lon=[0.0, 2.5, 7.5]), air[...][np.ix_([2, 0], [0, 1, 3])])
+
+
+def test_labels_in_every_dialect(air):
+    cells = air[...]
+    np.testing.assert_array_equal(air.lazy[50.0:45.0, 2.5].read(), cells[0:2, 1])
+    np.testing.assert_array_equal(air.oindex[[0, 2], [0.0, 7.5]], cells[np.ix_([0, 2], [0, 3])])
+    np.testing.assert_array_equal(air.vindex[[50.0, 45.0], [1, 2]], cells[[0, 2], [1, 2]])
+
+
+def test_isel_takes_no_labels(air):
+    with pytest.raises(IndexError):
+        air.isel(lat=47.5)

@@ -149,6 +149,9 @@ class Array:
             self._indexes[dim] = find_index(self._session, self._path, self._spec, dim)
         return self._indexes[dim]
 
+    def _positions(self, key: Any) -> Any:
+        return resolve_key(key, self._spec.dims, self._index_of)
+
     def __getitem__(self, key: Any) -> Any:
         fields, key = self._split_fields(key) if self._structured else (None, key)
         cells = self._opened or self._cells
@@ -191,7 +194,8 @@ class Array:
         wanted = {**(indexers or {}), **positions}
         for name in wanted:
             self._axis(name)
-        return self.oindex[tuple(slice(None) if dim is None else wanted.get(dim, slice(None)) for dim in self.dims)]
+        key = tuple(slice(None) if dim is None else wanted.get(dim, slice(None)) for dim in self.dims)
+        return self._cells.read(outer(key, self._spec.shape))
 
     def sel_key(self, labels: Mapping[str, Any], method: Literal["nearest"] | None = None) -> tuple[Any, ...]:
         """The positional key that ``sel`` means: one entry per dimension, each to be taken for itself (``oindex``)."""
@@ -201,17 +205,17 @@ class Array:
     @property
     def oindex(self) -> Indexer:
         """Orthogonal indexing: each key along its own axis."""
-        return Indexer(self._cells, outer)
+        return Indexer(self._cells, outer, self._positions)
 
     @property
     def vindex(self) -> Indexer:
         """Vectorised indexing: integer arrays run together."""
-        return Indexer(self._cells, vectorised)
+        return Indexer(self._cells, vectorised, self._positions)
 
     @property
     def lazy(self) -> Lazy:
         """``a.lazy[key]`` is a view that composes; ``.read()`` reads it."""
-        return Lazy(self._cells)
+        return Lazy(self._cells, self._positions)
 
     async def read_async(self, key: Any = ()) -> Any:
         """``a[key]`` in a thread, for asynchronous callers."""
@@ -219,7 +223,7 @@ class Array:
 
     def plan(self, key: Any = ()) -> ReadPlan:
         """Chunks, bytes and requests that ``a[key]`` costs; no cell is read."""
-        return self._cells.cost(select(resolve_key(key, self._spec.dims, self._index_of), self._spec.shape))
+        return self._cells.cost(select(self._positions(key), self._spec.shape))
 
     def decoded(self) -> Decoded:
         """The array with CF scale, offset, missing values and time applied when it is read."""
@@ -251,8 +255,7 @@ class Array:
     def __setitem__(self, key: Any, value: Any) -> None:
         self._session.writer()
         fields, key = self._split_fields(key) if self._structured else (None, key)
-        key = resolve_key(key, self._spec.dims, self._index_of)
-        self._cells.write(select(key, self._spec.shape), value, fields)
+        self._cells.write(select(self._positions(key), self._spec.shape), value, fields)
 
     def fill(self, value: Any) -> None:
         """Set every cell to ``value``, broadcast to the array's shape; ReadOnly unless open for writing."""

@@ -14,34 +14,40 @@ from hyperslab.selection.positional import outer, select, vectorised
 from hyperslab.selection.region import Selection
 
 Dialect = Callable[[Any, tuple[int, ...]], Selection]
+Positions = Callable[[Any], Any]  # a key with its labels replaced by positions
 
 
 class Indexer:
     """``array.oindex`` and ``array.vindex``: the same cells under another meaning of the key."""
 
-    def __init__(self, cells: Cells, dialect: Dialect) -> None:
+    def __init__(self, cells: Cells, dialect: Dialect, positions: Positions) -> None:
         self._cells = cells
-        self._select = dialect
+        self._dialect = dialect
+        self._positions = positions
 
     def __getitem__(self, key: Any) -> Any:
-        return self._cells.read(self._select(key, self._cells.spec.shape))
+        return self._cells.read(self._select(key))
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self._cells.write(self._select(key, self._cells.spec.shape), value)
+        self._cells.write(self._select(key), value)
+
+    def _select(self, key: Any) -> Selection:
+        return self._dialect(self._positions(key), self._cells.spec.shape)
 
 
 class Lazy:
     """``array.lazy``: ``array.lazy[key]`` is a :class:`View`; nothing is read."""
 
-    def __init__(self, cells: Cells) -> None:
+    def __init__(self, cells: Cells, positions: Positions) -> None:
         self._cells = cells
+        self._positions = positions
 
     def __getitem__(self, key: Any) -> View:
-        return View(self._cells, select(key, self._cells.spec.shape))
+        return View(self._cells, select(self._positions(key), self._cells.spec.shape))
 
 
 class View:
-    """A part of an array that is not yet read; a view of a view is still one plan."""
+    """A part of an array that is not yet read; a view of a view is still one plan. Its keys are positions."""
 
     def __init__(self, cells: Cells, selection: Selection) -> None:
         self._cells = cells
