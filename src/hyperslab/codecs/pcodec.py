@@ -34,9 +34,8 @@ class PCodec:
         )
         self._library, self._standalone, self._wrapped = _load()
         self._dtype = cells.numpy_dtype
-        self._native = self._dtype.newbyteorder("=")
-        if self._dtype.name not in _TYPES:
-            raise Invalid(f"codec 'pcodec' works on numbers of 16 to 64 bits, not on {self._dtype}")
+        if self._dtype.name not in _TYPES or not self._dtype.isnative:  # numcodecs' readers take the machine's order
+            raise Invalid(f"codec 'pcodec' works on native numbers of 16 to 64 bits, not on {self._dtype}")
         self._shape = cells.shape
         self._level = integer("pcodec", config, "level", 8, 0, 12)
         self._page = integer("pcodec", config, "equal_pages_up_to", _PAGE, 1, 2**31 - 1)
@@ -53,13 +52,13 @@ class PCodec:
 
     def encode(self, array: Values) -> Buffer:
         """One standalone pco stream."""
-        native = contiguous(array).astype(self._native, copy=False).reshape(-1)
+        native = contiguous(array).astype(self._dtype, copy=False).reshape(-1)
         compressed: bytes = self._standalone.simple_compress(native, self._settings())
         return compressed
 
     def decode(self, data: Buffer) -> Values:
         """The cells; CorruptChunk when the stream holds another number or type of cells."""
-        out = np.empty(self._shape, self._native)
+        out = np.empty(self._shape, self._dtype)
         try:
             self._decode(bytes(data), out.reshape(-1))
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
@@ -76,7 +75,7 @@ class PCodec:
         library, used = self._wrapped.FileDecompressor.new(stream[at:])
         at += used
         open_chunk = _either(library, "chunk_decompressor", "read_chunk_meta")
-        name = f"{self._native.kind}{8 * self._native.itemsize}"
+        name = f"{self._dtype.kind}{8 * self._dtype.itemsize}"
         done = 0
         while stream[at]:
             count = int.from_bytes(stream[at + 1 : at + 4], "little") + 1

@@ -28,10 +28,10 @@ class Zfpy:
         only("zfpy", config, "mode", "tolerance", "rate", "precision", "compression_kwargs")
         self._library = _load()
         self._dtype = cells.numpy_dtype
-        self._native = self._dtype.newbyteorder("=")
-        if self._dtype.name not in ("int32", "int64", "float32", "float64") or not 1 <= len(cells.shape) <= 4:
+        known = self._dtype.name in ("int32", "int64", "float32", "float64") and self._dtype.isnative
+        if not known or not 1 <= len(cells.shape) <= 4:
             raise Invalid(
-                f"codec 'zfpy' works on 32 and 64 bits in 1 to 4 dimensions, not on {self._dtype} {cells.shape}"
+                f"codec 'zfpy' works on native 32 and 64 bits in 1 to 4 dimensions, not on {self._dtype} {cells.shape}"
             )
         self._shape = cells.shape
         mode = integer("zfpy", config, "mode", _ACCURACY, _RATE, _REVERSIBLE)
@@ -45,7 +45,7 @@ class Zfpy:
 
     def encode(self, array: Values) -> Buffer:
         """One zfp stream with a full header."""
-        native = contiguous(array).astype(self._native, copy=False)
+        native = contiguous(array).astype(self._dtype, copy=False)
         if native.size == 0:
             return b""
         compressed: bytes = self._library.compress_numpy(native, write_header=True, **self._settings)
@@ -64,8 +64,8 @@ class Zfpy:
             out = self._library.decompress_numpy(stream.ljust(room, b"\0"))
         except (ValueError, RuntimeError) as error:
             raise damaged("zfpy", error) from error
-        if out.shape != self._shape or out.dtype != self._native:
-            raise CorruptChunk("zfpy: other cells", expected=(self._native, self._shape), found=(out.dtype, out.shape))
+        if out.shape != self._shape or out.dtype != self._dtype:
+            raise CorruptChunk("zfpy: other cells", expected=(self._dtype, self._shape), found=(out.dtype, out.shape))
         return np.asarray(out.astype(self._dtype, copy=False))
 
     def _check_header(self, stream: bytes) -> None:
@@ -76,16 +76,16 @@ class Zfpy:
         except (ValueError, RuntimeError) as error:
             raise damaged("zfpy", error) from error
         shape = tuple(header[axis] for axis in ("nw", "nz", "ny", "nx") if header[axis])
-        if shape != self._shape or np.dtype(header["type"]) != self._native:
+        if shape != self._shape or np.dtype(header["type"]) != self._dtype:
             found = (np.dtype(header["type"]), shape)
-            raise CorruptChunk("zfpy: other cells", expected=(self._native, self._shape), found=found)
+            raise CorruptChunk("zfpy: other cells", expected=(self._dtype, self._shape), found=found)
         limits = header["config"]["expert"]
         if limits["minbits"] > self._block_bits():
             raise CorruptChunk("zfpy: blocks are too long", expected=self._block_bits(), found=limits["minbits"])
 
     def _block_bits(self) -> int:
         """The most bits that one block of 4 ** ndim cells takes: exponent, flags, bit planes and group tests."""
-        return 64 + (1 << 2 * len(self._shape)) * (8 * self._native.itemsize + 2)
+        return 64 + (1 << 2 * len(self._shape)) * (8 * self._dtype.itemsize + 2)
 
     def _room(self) -> int:
         blocks = prod(-(-length // 4) for length in self._shape)

@@ -82,7 +82,7 @@ def cells(dtype: DataType, count: int) -> np.ndarray[Any, Any]:
             return np.array([bytes([97 + i % 26]) for i in range(count)], memory)
         case _:
             rng = np.random.default_rng(1)
-            if memory.kind in "?U":
+            if memory.kind in "bU":
                 return rng.integers(0, 2, count).astype(memory)
             if memory.kind == "S":
                 return np.array([f"{i}".encode() for i in range(count)], memory)

@@ -87,4 +87,6 @@ def _write_codec(codec: Codec) -> dict[str, Any]:
         config.pop("typesize", None)
         config["shuffle"] = _SHUFFLES.get(config.get("shuffle", 1), config.get("shuffle", 1))
         config = {"cname": "lz4", "clevel": 5, "blocksize": 0} | config
+    if name == "zstd" and config.get("checksum") is False:
+        del config["checksum"]  # what absence means, and tensorstore knows no such key
     return {"id": _IDS.get(name, name), **config}

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from hyperslab.chunks.grid import Coords
+from hyperslab.codecs.base import Cells
+from hyperslab.codecs.chain import build_chain
 from hyperslab.errors import Problem, Unsupported
 from hyperslab.formats.codec_kinds import serial_codec, with_serial
 from hyperslab.formats.faults import Faults, brief
@@ -142,7 +144,10 @@ def _render_array(spec: ArraySpec, old: Mapping[str, Any], was: ArraySpec | None
 
 
 def new_array(wish: ArraySpec) -> ArraySpec:
-    """A user's wish in this format's spelling. No fill value is null, so that xarray masks no zeros; no checksum."""
+    """A user's wish in this format's spelling. No fill value is null, so that xarray masks no zeros; no checksum.
+
+    What the codecs cannot do to such cells is Invalid now, not when the first chunk is written.
+    """
     if wish.layout.get("shards") is not None:
         raise Unsupported("format zarr2 has no shards", remedy="use format zarr3")
     fill = wish.fill_value
@@ -151,7 +156,10 @@ def new_array(wish: ArraySpec) -> ArraySpec:
     codecs = with_serial(wish.codecs, serial_codec(wish.dtype))
     layout = {"zarr2": wish.layout["zarr2"]} if "zarr2" in wish.layout else {}
     spec = wish.evolve(codecs=codecs, fill_value=as_fill(fill, wish.dtype), indexes={}, layout=layout, problem=None)
-    return _parsed(render(spec))
+    found = _parsed(render(spec))
+    shape = tuple(cut if isinstance(cut, int) else max(cut) for cut in found.chunks)
+    build_chain(found.codecs, Cells(found.dtype, shape, found.fill_value))
+    return found
 
 
 def _parsed(docs: Docs) -> ArraySpec:

@@ -129,7 +129,7 @@ def write_fill(value: Any, dtype: DataType) -> Any:
         case "U":
             return str(value)
         case "S":
-            return bytes_to_base64(bytes(value))
+            return bytes_to_base64(bytes(value).ljust(stored.itemsize, b"\0"))  # tensorstore insists on every byte
         case "V":
             return bytes_to_base64(np.asarray(value).astype(stored, copy=False).tobytes())
         case _:
