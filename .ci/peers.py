@@ -1,4 +1,5 @@
-"""Run the tests marked ``interop`` once per peer, each in an environment of its own under ``.venvs/``.
+"""Run the tests marked ``interop`` once per peer, each in an environment of its own under ``.venvs/``; then the matrix,
+which is written once, by this Python, and read by every peer in its environment.
 
 An interpreter counts when it has run and named its version; what could not be run is printed with the reason. Exits
 with 1 when a peer's run failed. ``python .ci/peers.py NAME ...`` runs only the named ones.
@@ -6,6 +7,7 @@ with 1 when a peer's run failed. ``python .ci/peers.py NAME ...`` runs only the 
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -103,10 +105,21 @@ def run(peer: Peer, available: list[Interpreter]) -> str:
     return "passed" if tests.returncode == 0 else f"FAILED (pytest exit {tests.returncode})"
 
 
+def matrix() -> str:
+    """Write every layout, have all peers read it, hold the table in docs/formats/zarr.md to what they read."""
+    pythons = {peer.name: str(ROOT / ".venvs" / peer.name / "bin" / "python") for peer in PEERS}
+    made = {name: python for name, python in pythons.items() if Path(python).parents[1].joinpath(".made").exists()}
+    command = [sys.executable, "-m", "pytest", "-m", "interop", "-q", "tests/interop/test_matrix.py"]
+    print(f"\n=== matrix: read by {', '.join(made)} and the peers beside hyperslab", flush=True)
+    tests = subprocess.run(command, cwd=ROOT, env=os.environ | {"HYPERSLAB_PEERS": json.dumps(made)}, timeout=1200)
+    return "passed" if tests.returncode == 0 else f"FAILED (pytest exit {tests.returncode})"
+
+
 def main(names: list[str]) -> int:
     """Run all peers, or the named ones, and print one line for each."""
     available = interpreters()
     results = {peer.name: run(peer, available) for peer in PEERS if not names or peer.name in names}
+    results["matrix"] = matrix()
     print("\ninterop:")
     for name, result in results.items():
         print(f"  {name:14} {result}")
