@@ -173,7 +173,7 @@ class KeyedReader:
             self.node(path)
         except NodeNotFound:
             return False
-        except FormatError:
+        except HyperslabError:
             return True
         return True
 

@@ -49,6 +49,8 @@ class KeyedWriter(KeyedReader):
         docs = self._spelling.render(spec)
         for name, doc in docs.items():
             _check(doc, name, path)
+        if isinstance(spec, ArraySpec):
+            self._clear(path)
         with self._mutex:
             changes = {above: self._spelling.render(GroupSpec()) for above in self._missing_above(path)} | {path: docs}
             if self._batches:
@@ -59,6 +61,12 @@ class KeyedWriter(KeyedReader):
             self._specs[place] = self._parse(place, written)
             self._copied.discard(place)
             self._direct.add(place)
+
+    def _clear(self, path: str) -> None:
+        """Remove the chunks that a writer left who died before it wrote the documents of a new array."""
+        known = path in self._specs or path in self._pending
+        if path and not known and any(self._target.list_dir(path)) and self._stored_docs(path) is None:
+            self._target.delete_prefix(path)
 
     def _missing_above(self, path: str) -> list[str]:
         """The groups above that have no document yet, from the root on."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from types import TracebackType
 from typing import Any, Self
 
 from hyperslab.array import Array
 from hyperslab.array.attributes import Attributes
 from hyperslab.array.session import Session
-from hyperslab.errors import AlreadyExists, FormatError, Invalid, NodeNotFound
+from hyperslab.errors import AlreadyExists, HyperslabError, Invalid, NodeNotFound
 from hyperslab.formats.base import Batches, Discards, Feature, Moves
 from hyperslab.group.copying import copy_node
 from hyperslab.group.creation import Wish, array_spec
@@ -100,7 +100,7 @@ class Group(MutableMapping[str, "Group | Array"]):
             return isinstance(name, str) and self._session.reader.node(join(self._path, name)) is not None
         except (NodeNotFound, Invalid):
             return False
-        except FormatError:
+        except HyperslabError:
             return True
 
     def __setitem__(self, name: str, value: Any) -> None:
@@ -149,7 +149,12 @@ class Group(MutableMapping[str, "Group | Array"]):
         array = Array(self._session, path, spec)
         array.refresh()
         if wish.data is not None:
-            array[...] = wish.data
+            try:
+                array[...] = wish.data
+            except BaseException:
+                with suppress(HyperslabError):
+                    writer.drop(path)
+                raise
         return array
 
     def create_link(self, name: str, target: str, source: str = ".") -> None:

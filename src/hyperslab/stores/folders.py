@@ -37,6 +37,10 @@ class Folders:
         """Whether a path without symbolic links lies in the root."""
         return os.path.join(real, "").startswith(self._real)
 
+    def is_linked(self, folder: str) -> bool:
+        """Whether a symbolic link stands on the way from the root to the folder."""
+        return os.path.join(os.path.realpath(self.path(folder)), "") != os.path.join(self._real, folder, "")
+
     def find(self, folder: str) -> str | None:
         """The folder's path, None when there is none; a link that leads out of the root is a ``StorageError``."""
         known = self.known.get(folder)
@@ -46,7 +50,7 @@ class Folders:
         try:
             mode = os.stat(path).st_mode
         except OSError as error:
-            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG):
+            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP):
                 return None
             raise
         if not self._is_plain(folder, path) and not self.inside(os.path.realpath(path)):

@@ -22,17 +22,24 @@ def names_in(folders: Folders, folder: str) -> Names:
         with os.scandir(path) as entries:
             for entry in entries:
                 if is_key(entry.name):
-                    _sort_in(folders, entry, files, inner)
+                    _sort_in(folders, folder, entry, files, inner)
     except (FileNotFoundError, NotADirectoryError):
         pass
     return sorted(files), sorted(inner)
 
 
-def _sort_in(folders: Folders, entry: os.DirEntry[str], files: list[str], inner: list[str]) -> None:
-    if entry.is_symlink() and not folders.inside(os.path.realpath(entry.path)):
+def _sort_in(folders: Folders, folder: str, entry: os.DirEntry[str], files: list[str], inner: list[str]) -> None:
+    """One entry. Behind a link to a folder no further one is shown, else a few of them would make an endless tree."""
+    is_link = entry.is_symlink()
+    if is_link and not folders.inside(os.path.realpath(entry.path)):
         return
-    if entry.is_dir():
-        inner.append(entry.name)
+    try:
+        is_folder = entry.is_dir()
+    except OSError:  # links in a circle
+        return
+    if is_folder:
+        if not (is_link and folders.is_linked(folder)):
+            inner.append(entry.name)
     elif entry.is_file():
         files.append(entry.name)
 

@@ -7,7 +7,7 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 
-from hyperslab.errors import HyperslabError, Invalid, MemoryLimit, NotFound
+from hyperslab.errors import HyperslabError, Invalid, MemoryLimit, NotFound, StorageError
 from hyperslab.stores.base import Stamp
 from hyperslab.stores.files import (
     MISSING,
@@ -164,6 +164,8 @@ class FolderReader:
         try:
             path = self._resolve(key, folder)
             return None if path is None else os.open(path, READ_REGULAR)
+        except StorageError:
+            raise
         except OSError as error:
             if error.errno in MISSING:
                 return None
@@ -181,6 +183,8 @@ class FolderReader:
 
     def _unread(self, error: OSError | MemoryError, key: str) -> None:
         """Raise what a failed read means, unless it means that there is no such value."""
+        if isinstance(error, HyperslabError):
+            raise error
         if isinstance(error, MemoryError):
             raise MemoryLimit("the value does not fit into memory", url=self._url, key=key) from error
         if error.errno not in MISSING:
