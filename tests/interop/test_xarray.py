@@ -24,7 +24,7 @@ FILLS: list[tuple[str, Any]] = [
     ("string", "missing"),
     ("S3", b"mis"),
     ("U3", "mis"),
-    ("M8[ns]", np.datetime64("NaT")),
+    ("M8[ns]", np.datetime64("NaT", "ns")),
 ]
 
 
