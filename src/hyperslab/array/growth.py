@@ -17,13 +17,13 @@ from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkSource, ErasesMany, Lists, Locking, WritesMany
 from hyperslab.errors import Invalid
-from hyperslab.formats.base import WritesAhead
+from hyperslab.formats.base import RemembersRows, WritesAhead
 from hyperslab.model.spec import ArraySpec
 from hyperslab.selection.positional import select
 
 
 def append(session: Session, path: str, data: Any, axis: int) -> None:
-    """Write ``data`` behind the last cell of ``axis``, then publish the new shape."""
+    """Write ``data`` behind the last cell of ``axis`` that the array was given, then publish the new shape."""
     writer = session.writer()
     with session.locked(path):
         session.refresh(path)
@@ -41,13 +41,17 @@ def append(session: Session, path: str, data: Any, axis: int) -> None:
                 node=path,
                 remedy="every other dimension must have the array's length",
             )
-        start, stop = shape[axis], shape[axis] + values.shape[axis]
-        grown = grow(spec, (*shape[:axis], stop, *shape[axis + 1 :]))
+        reader = session.reader
+        start = reader.written_length(path, axis) if isinstance(reader, RemembersRows) else shape[axis]
+        stop = start + values.shape[axis]
+        grown = grow(spec, (*shape[:axis], max(stop, shape[axis]), *shape[axis + 1 :]))
         source = _future_chunks(session, path, grown)
         key = (slice(None),) * axis + (slice(start, stop),)
         cells = Cells(grown, source, session.settings, None, path, session.url)
         cells.write(select(key, grown.shape), values)
         writer.put(path, grown)
+        if isinstance(reader, RemembersRows):
+            reader.appended(path, axis, stop)
 
 
 def resize(session: Session, path: str, shape: tuple[int, ...]) -> None:

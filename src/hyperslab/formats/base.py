@@ -114,6 +114,19 @@ class WritesAhead(Protocol):
 
 
 @runtime_checkable
+class RemembersRows(Protocol):
+    """A format whose arrays grow with one another: each is as long as its dimension, though it was given less."""
+
+    def written_length(self, path: str, axis: int) -> int:
+        """How far the array was given cells along ``axis``; what lies behind reads as its fill value."""
+        ...
+
+    def appended(self, path: str, axis: int, stop: int) -> None:
+        """The array was given cells up to ``stop``, and none behind."""
+        ...
+
+
+@runtime_checkable
 class Discards(Protocol):
     def discard(self) -> None:
         """Close without publishing what is pending: a block ended with an error."""

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from netcdf_files import raw, read_all, write_all
 
+import hyperslab
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import AlreadyExists, Conflict, Invalid, NodeNotFound, ReadOnly, StorageError, Unsupported
 from hyperslab.formats.netcdf import FORMAT
@@ -469,3 +470,62 @@ def test_options_and_places_are_checked(path: Path) -> None:
     again = FORMAT.open(Location.of(path), "a")
     assert again.node("").attrs["title"] == "old"
     again.close()
+
+
+# -- appending to variables that share a dimension -------------------------------------------------------------------
+
+
+@pytest.fixture
+def winds(tmp_path: Path) -> Path:
+    """Two variables on an unlimited dimension of three days."""
+    target = tmp_path / "winds.nc"
+    with hyperslab.create(target) as root:
+        root.create_array("time", shape=(0,), dtype="i4", dims=["time"], fill_value=-1).append([0, 1, 2])
+        root.create_array("x", data=np.arange(2), dims=["x"])
+        root.create_array("wind", shape=(0, 2), dtype="f4", dims=["time", "x"], fill_value=-9)
+        root["wind"].append(np.ones((3, 2)), dim="time")
+    return target
+
+
+def test_variables_of_one_dimension_are_appended_to_in_turn(winds: Path) -> None:
+    with hyperslab.open(winds, "r+") as root:
+        assert root["wind"].shape == (3, 2)
+        for day in (3, 5):
+            root["time"].append([day, day + 1])
+            root["wind"].append(np.full((2, 2), day), dim="time")
+    with hyperslab.open(winds) as root:
+        assert root["time"][:].tolist() == [0, 1, 2, 3, 4, 5, 6]
+        assert root["wind"][:, 0].tolist() == [1, 1, 1, 3, 3, 5, 5]
+
+
+def test_an_append_may_reach_less_or_further_than_the_dimension(winds: Path) -> None:
+    with hyperslab.open(winds, "r+") as root:
+        root["time"].append([3, 4, 5])
+        root["wind"].append(np.full((1, 2), 3), dim="time")
+        assert root["wind"][:, 0].tolist() == [1, 1, 1, 3, -9, -9]
+        root["wind"].append(np.full((3, 2), 4), dim="time")
+        root["time"].append([6])
+    with hyperslab.open(winds) as root:
+        assert root["wind"][:, 0].tolist() == [1, 1, 1, 3, 4, 4, 4]
+        assert root["time"][:].tolist() == list(range(7))
+
+
+def test_an_append_never_covers_what_was_written_by_keys(winds: Path) -> None:
+    with hyperslab.open(winds, "r+") as root:
+        root["time"].append([3, 4])
+        root["wind"][3:5] = 7
+        root["time"].resize((6,))
+        root["time"].append([6])
+        root["wind"].append(np.full((1, 2), 8), dim="time")
+        assert root["time"][:].tolist() == [0, 1, 2, 3, 4, -1, 6]
+        assert root["wind"][:, 0].tolist() == [1, 1, 1, 7, 7, 8, -9]
+
+
+def test_what_was_given_is_known_after_a_node_was_removed(winds: Path) -> None:
+    with hyperslab.open(winds, "r+") as root:
+        root["time"].append([3])
+        del root["x"]
+        root.create_array("late", shape=(0,), dtype="i4", dims=["time"]).append(np.arange(4))
+        root["wind"].append(np.full((1, 2), 3), dim="time")
+        assert root["wind"].shape == (4, 2) and root["wind"][3, 0] == 3
+        assert root["late"][:].tolist() == [0, 1, 2, 3]

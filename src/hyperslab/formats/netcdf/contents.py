@@ -14,13 +14,17 @@ Spec = GroupSpec | ArraySpec
 
 @dataclass
 class Contents:
-    """Specs by path; arrays are as long as their dimensions, which belong to the file."""
+    """Specs by path; arrays are as long as their dimensions, which belong to the file.
+
+    ``given``: how far an array was given cells, where that may be less than its dimensions are long.
+    """
 
     specs: dict[str, Spec] = field(default_factory=lambda: {"": GroupSpec()})
     below: dict[str, list[str]] = field(default_factory=lambda: {"": []})
     dims: Dimensions = field(default_factory=Dimensions)
     types: Types = field(default_factory=Types)
     places: dict[str, tuple[Place, ...]] = field(default_factory=dict)
+    given: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, reader: NetcdfReader) -> Contents:
@@ -79,6 +83,7 @@ class Contents:
                 self.dims.forget(other)
                 self.types.forget(other)
             self.places.pop(other, None)
+            self.given.pop(other, None)
         if path:
             parent, _, name = path.rpartition("/")
             self.below[parent].remove(name)

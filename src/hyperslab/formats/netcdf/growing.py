@@ -29,6 +29,7 @@ def grow(work: WorkingCopy, contents: Contents, path: str, shape: Shape, *, new:
     known = contents.array(path)
     places = contents.places[path]
     if new:
+        contents.given[path] = shape
         shape = tuple(size or old for size, old in zip(shape, known.shape, strict=True))
         _fill(work, path, known, (0,) * len(shape), known.shape, contents)
     if known.shape == shape:
@@ -36,6 +37,7 @@ def grow(work: WorkingCopy, contents: Contents, path: str, shape: Shape, *, new:
     for place, old, size in zip(places, known.shape, shape, strict=True):
         if size != old:
             _check(contents.dims.items[place].unlimited, place[1], old, size)
+    _remember(contents, path, known.shape, shape)
     before = {other: contents.array(other).shape for other in contents.places}
     for place, size in zip(places, shape, strict=True):
         contents.dims.items[place] = replace(contents.dims.items[place], size=size)
@@ -43,7 +45,16 @@ def grow(work: WorkingCopy, contents: Contents, path: str, shape: Shape, *, new:
     for other, old_shape in before.items():
         now = contents.array(other)
         if now.shape != old_shape:
+            contents.given.setdefault(other, old_shape)
             _fill(work, other, now, old_shape, now.shape, contents)
+
+
+def _remember(contents: Contents, path: str, old: Shape, new: Shape) -> None:
+    """An array that is made longer itself counts as given up to there."""
+    given = contents.given.get(path, old)
+    contents.given[path] = tuple(
+        size if size != before else known for known, before, size in zip(given, old, new, strict=True)
+    )
 
 
 def _check(unlimited: bool, name: str, old: int, new: int) -> None:

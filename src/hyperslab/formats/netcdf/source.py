@@ -19,18 +19,29 @@ Find = Callable[[], Any]
 """Gives the library's variable (h5py's dataset for opaque cells) of the file that is open at that moment."""
 Changing = Callable[[], AbstractContextManager[None]]
 """Guards a change of the working copy: holds the lock, and remembers a failure."""
+Wrote = Callable[[tuple[int, ...]], None]
+"""Is told where a chunk ends that was written."""
 
 
 class LibraryChunks:
     """Chunks as slices of the variable that ``find`` gives; without ``changing`` writes are refused."""
 
-    def __init__(self, find: Find, spec: ArraySpec, url: str, node: str, changing: Changing | None = None) -> None:
+    def __init__(
+        self,
+        find: Find,
+        spec: ArraySpec,
+        url: str,
+        node: str,
+        changing: Changing | None = None,
+        wrote: Wrote | None = None,
+    ) -> None:
         self._find = find
         self._spec = spec
         self._grid = Grid.of(spec.shape, spec.chunks)
         self._url = url
         self._node = node
         self._changing = changing
+        self._wrote = wrote
 
     @property
     def grid(self) -> Grid:
@@ -62,6 +73,8 @@ class LibraryChunks:
         inside: tuple[Any, ...] = tuple(slice(0, part.stop - part.start) for part in extent)
         with self._changing():
             write_cells(self._find(), extent, block[(*inside, ...)], self._spec)
+            if self._wrote is not None:
+                self._wrote(tuple(part.stop for part in extent))
 
     def erase(self, coords: Coords) -> None:
         """Write the fill value: netCDF has no way to forget a chunk."""

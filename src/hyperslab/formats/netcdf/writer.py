@@ -74,7 +74,22 @@ class NetcdfWriter:
         spec = self.node(path)
         if not isinstance(spec, ArraySpec):
             raise Invalid("this is a group", url=self._url, node=path)
-        return LibraryChunks(lambda: self._find(path), spec, self._url, path, lambda: self._changing(path))
+        changing, wrote = lambda: self._changing(path), lambda stops: self._wrote(path, stops)
+        return LibraryChunks(lambda: self._find(path), spec, self._url, path, changing, wrote)
+
+    def written_length(self, path: str, axis: int) -> int:
+        """How far the array was given cells along ``axis``, itself: others may have made its dimension longer."""
+        return self._contents.given.get(path, self._contents.array(path).shape)[axis]
+
+    def appended(self, path: str, axis: int, stop: int) -> None:
+        """The array was given cells up to ``stop``, though the chunk that holds them may reach further."""
+        given = self._contents.given.get(path, self._contents.array(path).shape)
+        self._contents.given[path] = (*given[:axis], stop, *given[axis + 1 :])
+
+    def _wrote(self, path: str, stops: tuple[int, ...]) -> None:
+        given = self._contents.given.get(path)
+        if given is not None:
+            self._contents.given[path] = tuple(map(max, given, stops))
 
     def _find(self, path: str) -> Any:
         self._check_open()
@@ -245,6 +260,7 @@ class NetcdfWriter:
                     self.put(path, spec)
                 if isinstance(spec, ArraySpec):
                     self._copy_cells(work, path, spec)
+            self._contents.given = contents.given
         except BaseException:
             self._failed = True
             raise
