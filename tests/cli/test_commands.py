@@ -302,3 +302,14 @@ def test_an_array_by_itself_is_no_netcdf_file(air: Path, tmp_path: Path) -> None
     result = run("convert", air / "t2m", tmp_path / "t2m.nc")
     assert result.exit_code == 8 and "get -o" in result.stderr
     assert not list(tmp_path.glob("*t2m.nc*"))
+
+
+@pytest.mark.parametrize("chosen", ["time=1900..1910", "time=2013", "time=6"])
+def test_convert_refuses_positions_that_no_cell_has(air: Path, tmp_path: Path, chosen: str) -> None:
+    result = run("convert", air, tmp_path / "out.zarr", "-s", chosen)
+    assert result.exit_code == 2
+    assert "time has 6 positions" in result.stderr and "write @" in result.stderr
+    assert not (tmp_path / "out.zarr").exists()
+    assert run("convert", air, tmp_path / "out.zarr", "-s", "time=4..100").exit_code == 0
+    with hs.open(tmp_path / "out.zarr") as root:
+        assert root["t2m"].shape == (2, 3)

@@ -91,6 +91,15 @@ def selection_key(array: Array, selection: Selection, nearest: bool = False) -> 
     )
 
 
+def refuse_positions_beyond(root: Group | Array, selection: Selection) -> None:
+    """Refuse a position that no cell has in any array with that dimension."""
+    if selection.isel:
+        for _, array in arrays_of(root):
+            for dim, size in zip(array.dims, array.shape, strict=True):
+                if dim in selection.isel:
+                    _refuse_beyond(dim, selection.isel[dim], size)
+
+
 def _refuse_beyond(dim: str, item: Any, size: int) -> None:
     """A position that no cell has is mostly a label that was typed as a whole number, such as a year."""
     first = item.start if isinstance(item, slice) else item

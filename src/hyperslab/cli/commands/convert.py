@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from hyperslab.cli.opening import selection_option
+from hyperslab.cli.opening import open_dataset, refuse_positions_beyond, selection_option
 from hyperslab.cli.output import json_option, print_json, say
 from hyperslab.cli.selection import parse_selections
 from hyperslab.conversion import Select, convert
@@ -38,6 +38,8 @@ def command(
 ) -> None:
     """Copy the dataset SRC to DST; what DST cannot hold is said first. The format follows from DST's name."""
     chosen = parse_selections(selections)
+    if chosen.isel:
+        refuse_positions_beyond(open_dataset(src), chosen)
     quiet = getattr(click.get_current_context().obj, "quiet", False)
     memory = options.pop("memory") * 2**20
     report = convert(
