@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 
 import hyperslab as hs
-from hyperslab.errors import AlreadyExists, FormatError, Invalid, NodeNotFound, NotFound, ReadOnly, Unsupported
+from hyperslab.errors import (
+    AlreadyExists,
+    FormatError,
+    Invalid,
+    NodeNotFound,
+    NotFound,
+    ReadOnly,
+    Unsupported,
+    WrongType,
+)
 from hyperslab.stores import MemoryStore
 
 
@@ -224,3 +233,11 @@ def test_list_formats():
     formats = hs.list_formats()
     assert {"zarr2", "zarr3", "netcdf"} <= set(formats)
     assert formats["zarr3"].writable
+
+
+@pytest.mark.parametrize("dtype", ["nope", "i4,,", 7, {"names": 1}])
+def test_what_is_no_dtype_is_refused_by_name(root, dtype):
+    with pytest.raises(WrongType, match="is no dtype") as caught:
+        root.create_array("new", shape=(2,), dtype=dtype)
+    assert repr(dtype) in str(caught.value)
+    assert "new" not in root

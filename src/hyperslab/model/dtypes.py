@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from hyperslab.errors import WrongType
+
 
 @dataclass(frozen=True, slots=True)
 class VlenString:
@@ -121,7 +123,7 @@ def describe(dtype: DataType) -> str:
 def as_data_type(value: Any) -> DataType:
     """What users pass as ``dtype=``: our types, anything NumPy takes, ``str`` (variable-length text), ``bytes``.
 
-    An aligned structured dtype is packed, for no format stores padding.
+    An aligned structured dtype is packed, for no format stores padding. WrongType for anything else.
     """
     if isinstance(value, Extension):
         return value
@@ -129,7 +131,11 @@ def as_data_type(value: Any) -> DataType:
         return VlenString()
     if value is bytes or (isinstance(value, str) and value == "bytes"):
         return VlenBytes()
-    dtype = np.dtype(value)
+    try:
+        dtype = np.dtype(value)
+    except (TypeError, ValueError, SyntaxError) as error:
+        remedy = "give a NumPy dtype such as 'f4' or 'datetime64[s]', or str or bytes for text and bytes of any length"
+        raise WrongType(f"{value!r} is no dtype", remedy=remedy) from error
     return VlenString() if dtype.kind in "T" else packed(dtype)
 
 
