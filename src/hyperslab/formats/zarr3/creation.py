@@ -25,6 +25,8 @@ def new_array(wish: ArraySpec) -> ArraySpec:
     Chunks in shards are checksummed one by one, as is the index. A type that Zarr v3 lacks is Unsupported.
     """
     dtype, order = _native(wish.dtype)
+    if any(codec.name in ARRAY - {"transpose"} for codec in wish.codecs):
+        order = "little"  # zarr-python's filters take the cells that bytes gives them for little-endian ones
     serial = Codec("bytes", {"endian": order}) if _ordered(_filtered(dtype, wish.codecs)) else serial_codec(dtype)
     codecs = with_serial(wish.codecs, serial)
     if wish.layout.get("checksum", True) and codecs[-1].name != "crc32c":
