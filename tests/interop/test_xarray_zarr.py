@@ -38,7 +38,7 @@ VALUES: list[Any] = [
 
 @pytest.fixture
 def xarray() -> ModuleType:
-    pytest.importorskip("zarr")
+    pytest.importorskip("zarr", minversion="3")
     return pytest.importorskip("xarray")
 
 
