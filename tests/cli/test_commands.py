@@ -313,3 +313,11 @@ def test_convert_refuses_positions_that_no_cell_has(air: Path, tmp_path: Path, c
     assert run("convert", air, tmp_path / "out.zarr", "-s", "time=4..100").exit_code == 0
     with hs.open(tmp_path / "out.zarr") as root:
         assert root["t2m"].shape == (2, 3)
+
+
+def test_convert_takes_a_forced_year_as_a_label_of_times(air: Path, tmp_path: Path) -> None:
+    assert run("convert", air, tmp_path / "out.zarr", "-s", "time=@2013..@2014").exit_code == 0
+    with hs.open(tmp_path / "out.zarr") as root:
+        assert root["t2m"].shape == (DAYS, 3)
+    wrong = run("convert", air, tmp_path / "none.zarr", "-s", "time=@1900")
+    assert wrong.exit_code == 2 and not (tmp_path / "none.zarr").exists()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, Literal
 
@@ -118,13 +118,18 @@ def _label_key(array: Array, labels: dict[str, Any], nearest: bool) -> list[Any]
         return list(array.sel_key(labels, method=method))
     except LabelError as error:
         error.remedy = _typed(error.remedy)
-        words = {dim: _as_words(label) for dim, label in labels.items()}
+        words = as_words(labels)
         if words == labels:
             raise
         try:
             return list(array.sel_key(words, method=method))
         except LabelError:
             raise error from None
+
+
+def as_words(labels: Mapping[str, Any]) -> dict[str, Any]:
+    """The labels with whole numbers as words, as years are."""
+    return {dim: _as_words(label) for dim, label in labels.items()}
 
 
 def _as_words(label: Any) -> Any:

@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from hyperslab.cli.opening import open_dataset, refuse_positions_beyond, selection_option
+from hyperslab.cli.opening import as_words, open_dataset, refuse_positions_beyond, selection_option
 from hyperslab.cli.output import json_option, print_json, say
-from hyperslab.cli.selection import parse_selections
-from hyperslab.conversion import Select, convert
-from hyperslab.errors import Invalid
+from hyperslab.cli.selection import Selection, parse_selections
+from hyperslab.conversion import ConversionReport, Select, convert
+from hyperslab.errors import Invalid, LabelError
 
 
 @click.command("convert", epilog="Example: hyperslab convert air.nc air.zarr --chunks time=100,lat=50 --verify")
@@ -42,12 +42,12 @@ def command(
         refuse_positions_beyond(open_dataset(src), chosen)
     quiet = getattr(click.get_current_context().obj, "quiet", False)
     memory = options.pop("memory") * 2**20
-    report = convert(
+    report = _convert(
         src,
         dst,
+        chosen,
         chunks=lengths(chunks, "--chunks"),
         shards=lengths(shards, "--shards"),
-        select=Select(chosen.isel, chosen.sel),
         progress=not quiet and not as_json,
         memory=memory,
         **options,
@@ -56,6 +56,20 @@ def command(
         print_json("convert", **asdict(report))
     else:
         say(str(replace(report, losses=())))
+
+
+def _convert(src: str, dst: str, chosen: Selection, **options: Any) -> ConversionReport:
+    """Whole numbers as labels (``@1900``) are years or words where the dimension has no numbers."""
+    try:
+        return convert(src, dst, select=Select(chosen.isel, chosen.sel), **options)
+    except LabelError as error:
+        words = as_words(chosen.sel)
+        if words == chosen.sel:
+            raise
+        try:
+            return convert(src, dst, select=Select(chosen.isel, words), **options)
+        except LabelError:
+            raise error from None
 
 
 def lengths(text: str | None, option: str) -> dict[str, int] | str | None:
