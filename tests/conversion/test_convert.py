@@ -203,6 +203,15 @@ def test_shards_where_there_are_none_are_refused(tmp_path: Path) -> None:
         convert(tmp_path / "source.zarr", tmp_path / "target.zarr", "zarr2", shards="auto")
 
 
+def test_shards_that_would_cut_a_chunk_are_refused(tmp_path: Path) -> None:
+    _sample(tmp_path / "source.zarr")
+    with pytest.raises(Invalid, match=r"shards of lat=10 hold no whole number of chunks of lat=7"):
+        convert(tmp_path / "source.zarr", tmp_path / "target.zarr", "zarr3", chunks={"lat": 7}, shards={"lat": 10})
+    assert not (tmp_path / "target.zarr").exists()
+    convert(tmp_path / "source.zarr", tmp_path / "target.zarr", "zarr3", chunks={"lat": 2}, shards={"lat": -1})
+    convert(tmp_path / "source.zarr", tmp_path / "rounded.zarr", "zarr3", shards={"lat": 10}, verify=True)
+
+
 def test_dimensions_that_grow_and_fill_values_are_kept(tmp_path: Path) -> None:
     _sample(tmp_path / "source.zarr")
     with hs.open(tmp_path / "source.zarr", "r+") as root:

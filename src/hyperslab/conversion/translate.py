@@ -113,9 +113,23 @@ def _cut(spec: ArraySpec, picked: Picked, cutting: Cutting, *, varying: bool) ->
         return kept, None
     inner = _plain(kept)
     if isinstance(cutting.shards, Mapping):
+        _refuse_cut_chunks(cutting, dims, inner)
         wanted = _asked(cutting.shards, dims, shape, inner)
         return inner, tuple(-(-size // cut) * cut for size, cut in zip(wanted, inner, strict=True))
     return inner, auto_shards(shape, inner, itemsize)
+
+
+def _refuse_cut_chunks(cutting: Cutting, dims: tuple[str | None, ...], inner: tuple[int, ...]) -> None:
+    """Both lengths were asked for, so neither is rounded; where the chunks were not, a shard takes in whole ones."""
+    if not (isinstance(cutting.chunks, Mapping) and isinstance(cutting.shards, Mapping)):
+        return
+    for dim, cut in zip(dims, inner, strict=True):
+        shard = cutting.shards.get(dim, -1) if dim is not None and dim in cutting.chunks else -1
+        if shard > 0 and shard % cut:
+            raise Invalid(
+                f"shards of {dim}={shard} hold no whole number of chunks of {dim}={cut}",
+                remedy="make every shard length a multiple of the chunk length",
+            )
 
 
 def _suits(chunks: Chunks, shape: tuple[int, ...], itemsize: int, *, fixed: bool, bare: bool) -> bool:
