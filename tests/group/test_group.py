@@ -241,3 +241,14 @@ def test_what_is_no_dtype_is_refused_by_name(root, dtype):
         root.create_array("new", shape=(2,), dtype=dtype)
     assert repr(dtype) in str(caught.value)
     assert "new" not in root
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"),
+    [("air_temprature", "air_temperature"), ("a/bb/x", "b"), ("a/b/xx", "x"), ("entirely/else", None)],
+)
+def test_a_typo_is_answered_with_the_name_that_was_meant(root, asked, meant):
+    root.create_array("air_temperature", shape=(2,))
+    with pytest.raises(NodeNotFound) as caught:
+        root[asked]
+    assert caught.value.remedy == (f"did you mean {meant!r}?" if meant else NodeNotFound.advice)

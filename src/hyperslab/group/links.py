@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 from hyperslab.array.session import Session
-from hyperslab.errors import FormatError, NodeNotFound, Unsupported
+from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, Unsupported
 from hyperslab.model.paths import join, split
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -17,9 +19,10 @@ def follow(session: Session, path: str) -> tuple[str, GroupSpec | ArraySpec]:
     for _ in range(HOPS):
         try:
             spec = session.reader.node(path)
-        except NodeNotFound:
+        except NodeNotFound as error:
             above = _link_above(session, path)
             if above is None:
+                error.remedy = _near(session, path) or error.remedy
                 raise
             path = above
         else:
@@ -30,6 +33,28 @@ def follow(session: Session, path: str) -> tuple[str, GroupSpec | ArraySpec]:
             raise FormatError("links form a circle", url=session.url, node=path, remedy="remove one of the links")
         seen.add(path)
     raise FormatError(f"more than {HOPS} links in a row", url=session.url, node=path)
+
+
+def _near(session: Session, path: str) -> str | None:
+    """What was probably meant: a name like the first one that is missing, in the nearest group that is there."""
+    group, name = split(path)
+    while group and not _is_there(session, group):
+        group, name = split(group)
+    try:
+        near = get_close_matches(name, list(session.reader.children(group)), 1)
+    except HyperslabError:
+        return None
+    return f"did you mean {near[0]!r}?" if near else None
+
+
+def _is_there(session: Session, path: str) -> bool:
+    try:
+        session.reader.node(path)
+    except NodeNotFound:
+        return False
+    except HyperslabError:
+        return True
+    return True
 
 
 def _link_above(session: Session, path: str) -> str | None:
