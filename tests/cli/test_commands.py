@@ -321,3 +321,26 @@ def test_convert_takes_a_forced_year_as_a_label_of_times(air: Path, tmp_path: Pa
         assert root["t2m"].shape == (DAYS, 3)
     wrong = run("convert", air, tmp_path / "none.zarr", "-s", "time=@1900")
     assert wrong.exit_code == 2 and not (tmp_path / "none.zarr").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        ({}, "blosc:lz4:5 + crc32c"),
+        ({"codec": "shuffle+gzip:4"}, "shuffle + gzip:4 + crc32c"),
+        ({"codec": "zstd:7", "shards": (4,), "chunks": (2,)}, "zstd:7 + crc32c"),
+        ({"codec": "none"}, "crc32c"),
+    ],
+)
+def test_info_tells_codecs_in_a_word(tmp_path: Path, options: dict[str, Any], word: str) -> None:
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("a", data=np.arange(8.0), **options)
+    row = run("info", tmp_path / "a.zarr").stdout.splitlines()[-1]
+    assert f"  {word}  " in row
+    assert "bytes" in document("info", tmp_path / "a.zarr")["arrays"][0]["codec"]
+
+
+def test_info_says_none_where_cells_lie_as_they_are(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.zarr", "zarr2") as root:
+        root.create_array("a", data=np.arange(8.0), codec="none")
+    assert "  none  " in run("info", tmp_path / "a.zarr").stdout

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from hyperslab.array import Array
@@ -11,6 +11,11 @@ from hyperslab.group import Group
 from hyperslab.model.dtypes import describe
 from hyperslab.model.paths import child
 from hyperslab.model.spec import Chunks, Codec
+
+_PLAIN = ("bytes", "vlen-utf8", "vlen-bytes", "vlen-array")
+"""What only makes bytes of cells goes without saying."""
+_TOLD = {"blosc": ("cname", "clevel"), "lzma": ("preset",), "lz4": ("acceleration",), "bitround": ("keepbits",)}
+_TOLD |= dict.fromkeys(("zstd", "gzip", "zlib", "bz2", "pcodec"), ("level",))
 
 
 def codec_text(codecs: tuple[Codec, ...]) -> str:
@@ -23,6 +28,20 @@ def _one_codec(codec: Codec) -> str:
         return f"sharding[{codec_text(tuple(codec.config['codecs']))}]"
     simple = {name: value for name, value in codec.config.items() if isinstance(value, str | int | float)}
     return codec.name + (f"({', '.join(f'{name}={value}' for name, value in simple.items())})" if simple else "")
+
+
+def codec_word(codecs: Iterable[Codec]) -> str:
+    """The chain as ``--codec`` would take it: ``blosc:lz4:5 + crc32c``; of shards, the chain of their chunks."""
+    return " + ".join(filter(None, map(_one_word, codecs))) or "none"
+
+
+def _one_word(codec: Codec) -> str:
+    if codec.name in _PLAIN:
+        return ""
+    if codec.name == "sharding_indexed":
+        return codec_word(codec.config["codecs"])
+    given = [codec.config.get(name) for name in _TOLD.get(codec.name, ())]
+    return ":".join([codec.name, *(str(value) for value in given if value is not None)])
 
 
 def cut_text(chunks: Chunks | None) -> str:

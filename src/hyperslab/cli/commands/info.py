@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from hyperslab.array import Array
-from hyperslab.cli.describing import array_facts, cut_text
+from hyperslab.cli.describing import array_facts, codec_word, cut_text
 from hyperslab.cli.opening import arrays_of, open_dataset, url_argument
 from hyperslab.cli.output import columns, json_option, print_json, size_text
 from hyperslab.group import Group
@@ -19,11 +19,12 @@ from hyperslab.group import Group
 @json_option
 def command(url: str, format: str | None, as_json: bool) -> None:
     """Format, sizes, dimensions and arrays of the dataset at URL."""
-    facts = gather(open_dataset(url, format))
+    root = open_dataset(url, format)
+    facts = gather(root)
     if as_json:
         print_json("info", **facts)
     else:
-        click.echo(as_text(facts))
+        click.echo(as_text(facts, [codec_word(array.codec) for _, array in arrays_of(root)]))
 
 
 def gather(root: Group | Array) -> dict[str, Any]:
@@ -47,8 +48,8 @@ def _dimensions(root: Group | Array) -> dict[str, Any]:
     return {name: {"size": dim.size, "unlimited": dim.unlimited} for name, dim in root.dims.items()}
 
 
-def as_text(facts: dict[str, Any]) -> str:
-    """The same for people."""
+def as_text(facts: dict[str, Any], codecs: list[str]) -> str:
+    """The same for people, with a word for the codecs of each array."""
     sizes = f"{size_text(facts['nbytes'])} of cells, {size_text(facts['nbytes_stored'])} stored"
     head = f"{facts['url']}: {facts['format']}, {sizes}"
     dims = [
@@ -56,16 +57,16 @@ def as_text(facts: dict[str, Any]) -> str:
         for name, dim in facts["dimensions"].items()
     ]
     rows: list[tuple[str, ...]] = [("array", "type", "dimensions", "chunks", "codec", "cells", "stored")]
-    rows += [_row(array) for array in facts["arrays"]]
+    rows += [_row(array, codec) for array, codec in zip(facts["arrays"], codecs, strict=True)]
     attrs = [f"  {name}: {str(value).splitlines()[0] if str(value) else ''}" for name, value in facts["attrs"].items()]
     parts = [head, f"dimensions: {', '.join(dims) or 'none'}", columns(rows)]
     return "\n".join(parts + (["attributes:", *attrs] if attrs else []))
 
 
-def _row(array: dict[str, Any]) -> tuple[str, ...]:
+def _row(array: dict[str, Any], codec: str) -> tuple[str, ...]:
     pairs = zip(array["dims"], array["shape"], strict=True)
     cells = ", ".join(f"{dim}: {size}" if dim else str(size) for dim, size in pairs) or "(one cell)"
     cut = cut_text(array["chunks"]) + (f" in {cut_text(array['shards'])}" if array["shards"] else "")
-    note = array["problem"] or array["codec"]
+    note = array["problem"] or codec
     sizes = (size_text(array["nbytes"]), size_text(array["nbytes_stored"]))
     return (f"/{array['path']}", array["dtype"], cells, cut, note, *sizes)
