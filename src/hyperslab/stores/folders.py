@@ -10,6 +10,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import cached_property
 
 from hyperslab.errors import StorageError
 from hyperslab.stores.files import open_folder, sync_folder
@@ -25,9 +26,13 @@ class Folders:
         self.url = root
         self.root = os.path.join(root, "")
         self.known: dict[str, str] = {}
-        self._real = os.path.join(os.path.realpath(root), "")
         self._durable: set[str] = set()
         self._above: list[str] = [os.path.dirname(root)]
+
+    @cached_property
+    def _real(self) -> str:
+        """The root without symbolic links; asked for only when one is met."""
+        return os.path.join(os.path.realpath(self.url), "")
 
     def path(self, folder: str) -> str:
         """Where the folder is or would be."""
@@ -64,7 +69,7 @@ class Folders:
 
     def _is_plain(self, folder: str, path: str) -> bool:
         """Whether the folder is no link and lies in one that is known, so that its real place needs no look-up."""
-        return bool(folder) and folder.rpartition("/")[0] in self.known and not os.path.islink(path[:-1])
+        return not folder or (folder.rpartition("/")[0] in self.known and not os.path.islink(path[:-1]))
 
     def escape(self, key: str) -> StorageError:
         """The refusal of a symbolic link that leads out of the root."""

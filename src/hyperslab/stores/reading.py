@@ -151,7 +151,7 @@ class FolderReader:
         try:
             return os.open(self._known[folder] + name, READ)
         except KeyError:
-            return self._open_slowly(key, folder)
+            return None if self._safe_folder(folder) is None else self._open(key)
         except OSError as error:
             if error.errno in MISSING:
                 return None
@@ -159,8 +159,15 @@ class FolderReader:
                 return self._open_slowly(key, folder)
             raise read_error(error, self._url, key) from error
 
+    def _safe_folder(self, folder: str) -> str | None:
+        """The folder's path, found safe and known from now on; None when there is none."""
+        try:
+            return self._folders.find(folder)
+        except OSError as error:
+            raise self._unlisted(error, folder) from error
+
     def _open_slowly(self, key: str, folder: str) -> int | None:
-        """The first value of a folder, one behind a symbolic link, or one that another program holds a lease on."""
+        """A value behind a symbolic link, or one that another program holds a lease on."""
         try:
             path = self._resolve(key, folder)
             return None if path is None else os.open(path, READ_REGULAR)
@@ -200,7 +207,7 @@ class FolderReader:
                 return status
             path = self._resolve(key, folder) if stat.S_ISLNK(status.st_mode) else None
         except KeyError:
-            path = self._resolve(key, folder)
+            return None if self._safe_folder(folder) is None else self._status(key)
         except OSError as error:
             self._unread(error, key)
             return None
