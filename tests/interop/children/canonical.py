@@ -28,17 +28,26 @@ def _cell(cell: Any) -> str:
     return f"array {canonical(cell)['cells']}" if isinstance(cell, np.ndarray) else f"text {cell}"
 
 
-def answer(act: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """Do ``act`` for every line of the manifest and write what it gave, its warnings or its error as JSON."""
+def _as_is(task: dict[str, Any], values: Any) -> Any:
+    return values
+
+
+def answer(read: Callable[[dict[str, Any]], tuple[Any, dict[str, Any]]], tidy: Callable[..., Any] = _as_is) -> None:
+    """``read`` every array of the manifest; write cells and more, warnings, or the peer's error as JSON.
+
+    Only what ``read`` raises is the peer's error; ``tidy`` and all else that fails here ends the child.
+    """
     manifest, report = map(Path, sys.argv[1:3])
     found = {}
     for task in json.loads(manifest.read_text()):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
-                result = act(task)
+                values, result = read(task)
             except Exception as error:  # the peer's own words are what is asked for
-                result = {"error": f"{type(error).__name__}: {error}"}
+                values, result = None, {"error": f"{type(error).__name__}: {error}"}
+        if "error" not in result:
+            result |= canonical(tidy(task, values))
         said = sorted({f"{warning.category.__name__}: {warning.message}" for warning in caught})
         found[task["name"]] = {**result, "warnings": said}
     report.write_text(json.dumps(found))

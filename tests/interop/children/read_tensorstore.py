@@ -8,40 +8,48 @@ from typing import Any
 
 import numpy as np
 import tensorstore
-from canonical import answer, canonical
+from canonical import answer
 
 DRIVERS = {"zarr2": "zarr", "zarr3": "zarr3"}
 
 
-def read(task: dict[str, Any]) -> dict[str, Any]:
-    """The cells of one array: structured ones field by field, a last axis of bytes put together again."""
+def read(task: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The cells of one array as tensorstore gives them: structured ones field by field."""
     spec = {"driver": DRIVERS[task["format"]], "kvstore": {"driver": "file", "path": task["path"]}}
-    document = Path(task["path"], ".zarray" if task["format"] == "zarr2" else "zarr.json")
-    said = json.loads(document.read_text())
-    names = _fields(said)
-    if names:
-        parts = {name: _cells({**spec, "field": name}) for name in names}
-        cells = np.empty(said["shape"], [(name, part.dtype) for name, part in parts.items()])
-        for name, part in parts.items():
+    fields = _fields(_document(task))
+    return ({name: _cells({**spec, "field": name}) for name in fields} if fields else _cells(spec)), {}
+
+
+def tidy(task: dict[str, Any], values: Any) -> Any:
+    """Fields in one array, and a last axis of bytes put together again."""
+    shape = _document(task)["shape"]
+    if isinstance(values, dict):
+        cells = np.empty(shape, [(name, part.dtype) for name, part in values.items()])
+        for name, part in values.items():
             cells[name] = part
-        return canonical(cells)
-    cells = _cells(spec)
-    if cells.ndim == len(said["shape"]) + 1 and cells.dtype.kind in "SV":
-        cells = np.ascontiguousarray(cells).view(f"{cells.dtype.kind}{cells.shape[-1]}").reshape(said["shape"])
-    return canonical(cells)
+        return cells
+    if values.dtype.itemsize == 0:
+        values = np.asarray(_Bytes(values))
+    if values.ndim == len(shape) + 1:
+        return np.ascontiguousarray(values).view(f"{values.dtype.kind}{values.shape[-1]}").reshape(shape)
+    return values
+
+
+def _document(task: dict[str, Any]) -> Any:
+    return json.loads(Path(task["path"], ".zarray" if task["format"] == "zarr2" else "zarr.json").read_text())
 
 
 def _cells(spec: dict[str, Any]) -> Any:
-    cells = tensorstore.open(spec, open=True, read=True).result().read().result()
-    return np.asarray(_Characters(cells)) if cells.dtype == "S0" else cells
+    return tensorstore.open(spec, open=True, read=True).result().read().result()
 
 
-class _Characters:
-    """tensorstore's ``char`` is NumPy's ``S1``, of which NumPy 2 makes ``S0``."""
+class _Bytes:
+    """tensorstore's ``char`` and ``byte`` are NumPy's ``S1`` and ``V1``, of which NumPy 2 makes ``S0`` and ``V0``."""
 
     def __init__(self, cells: Any) -> None:
         self.cells = cells
-        self.__array_interface__ = {**cells.__array_interface__, "typestr": "|S1", "descr": [("", "|S1")]}
+        one = f"|{cells.dtype.kind}1"
+        self.__array_interface__ = {**cells.__array_interface__, "typestr": one, "descr": [("", one)]}
 
 
 def _fields(said: dict[str, Any]) -> list[str]:
@@ -55,4 +63,4 @@ def _fields(said: dict[str, Any]) -> list[str]:
 
 
 if __name__ == "__main__":
-    answer(read)
+    answer(read, tidy)
