@@ -16,6 +16,17 @@ import numpy as np
 from hyperslab.model.dtypes import DataType, is_fixed, numpy_dtype
 
 Buffer = bytes | bytearray | memoryview
+_FITS: dict[tuple[type, type], bool] = {}
+
+
+def fits(codec: object, protocol: type) -> bool:
+    """``isinstance`` of a Protocol, remembered by type: asking anew costs dozens of calls for every array opened."""
+    key = (type(codec), protocol)
+    if key not in _FITS:
+        _FITS[key] = isinstance(codec, protocol)
+    return _FITS[key]
+
+
 Values = np.ndarray[Any, Any]
 
 

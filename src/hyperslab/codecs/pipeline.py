@@ -11,7 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.codecs.base import ArrayCodec, Buffer, BytesCodec, Cells, DecodesInto, FillsArray, SerialCodec, Values
+from hyperslab.codecs.base import (
+    ArrayCodec,
+    Buffer,
+    BytesCodec,
+    Cells,
+    DecodesInto,
+    FillsArray,
+    SerialCodec,
+    Values,
+    fits,
+)
 from hyperslab.codecs.bounds import most_stored
 from hyperslab.codecs.bytes import Bytes
 from hyperslab.codecs.registry import REFUSED, VIEWING, Maker, canonical
@@ -47,9 +57,9 @@ class Chain:
         plain = serial if isinstance(serial, Bytes) and not arrays and cells.nbytes else None
         self.direct = plain is not None and plain.as_in_memory and not tail
         first = tail[0] if tail else None
-        self._straight = first if plain is not None and isinstance(first, DecodesInto) else None
+        self._straight: Any = first if plain is not None and fits(first, DecodesInto) else None
         self._settle = plain.settle if plain is not None and not plain.as_in_memory else None
-        self._fills = serial if isinstance(serial, FillsArray) and not arrays else None
+        self._fills: Any = serial if fits(serial, FillsArray) and not arrays else None
 
     def encode(self, block: Values) -> Buffer:
         """The stored bytes of a block of the chunk's shape; a view of ``block`` where nothing has to change."""
@@ -118,13 +128,13 @@ def assemble(codecs: Sequence[Codec], cells: Cells, makers: Mapping[str, Maker])
             tail.append(ViewedBytes(_maker(codec.name, makers), codec.config, VIEWING.get(name)))
             continue
         made = _make(codec, stage, makers)
-        if isinstance(made, BytesCodec):
+        if fits(made, BytesCodec):
             tail.append(made)
         elif tail or serial is not None:
             raise Invalid(
                 f"codec {codec.name!r} works on cells, but the codecs before it made bytes", remedy="put it before them"
             )
-        elif isinstance(made, SerialCodec):
+        elif fits(made, SerialCodec):
             serial = made
         else:
             arrays.append(made)
