@@ -6,6 +6,7 @@ from difflib import get_close_matches
 
 from hyperslab.array.session import Session
 from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, Unsupported
+from hyperslab.formats.base import Feature
 from hyperslab.model.paths import join, split
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -58,7 +59,9 @@ def _is_there(session: Session, path: str) -> bool:
 
 
 def _link_above(session: Session, path: str) -> str | None:
-    """The path with its nearest linked ancestor replaced by the link's target."""
+    """The path with its nearest linked ancestor replaced by the link's target; None where a format has no links."""
+    if Feature.LINKS not in session.format.features:
+        return None
     folder, tail = split(path)
     while folder:
         try:

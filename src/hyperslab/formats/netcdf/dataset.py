@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import Invalid, NodeNotFound
+from hyperslab.errors import Invalid, NodeNotFound, Unsupported
 from hyperslab.formats import hdf5
 from hyperslab.formats.netcdf import library, parsing
 from hyperslab.formats.netcdf.opened import OpenedFile
@@ -71,6 +71,8 @@ class NetcdfReader:
         spec = self.node(path)
         if not isinstance(spec, ArraySpec):
             raise Invalid("this is a group", url=self._url, node=path)
+        if spec.problem is not None:
+            raise Unsupported(spec.problem, url=self._url, node=path)
         fast = self._fast_chunks(path, spec) if self._fast and is_fixed(spec.dtype) else None
         if fast is not None:
             return fast

@@ -10,6 +10,7 @@ from typing import Any
 
 from hyperslab.errors import Conflict, FormatError, HyperslabError, NotFound
 from hyperslab.formats.netcdf import classic, library
+from hyperslab.formats.netcdf.confined import check_links
 from hyperslab.stores.files import read_error
 
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
@@ -58,12 +59,26 @@ class OpenedFile:
                 raise FormatError(message, url=self.url, remedy="give the format that it has")
             if kind == "classic":
                 self.header = _checked_header(self.descriptor, self.url)
+            else:
+                self.hdf5 = self._confined(path)
             self.dataset, self.incomplete = library.open_dataset(path, "r", self.url)
-            if kind == "hdf5":
-                self.hdf5 = _open_hdf5(path)
             if _is_still(self.descriptor, path):
                 return
         raise Conflict("the file was replaced again and again while it was opened", url=self.url)
+
+    def _confined(self, path: str) -> Any:
+        """The file through h5py, when no link leads out of it; None when h5py is missing or cannot read it."""
+        with library.LOCK:
+            file = _open_hdf5(path)
+            try:
+                if file is not None:
+                    check_links(file, self.url)
+            except BaseException as error:
+                file.close()
+                if isinstance(error, HyperslabError) or not isinstance(error, Exception):
+                    raise
+                raise library.open_error(error, self.url) from error
+        return file
 
     @property
     def model(self) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 from hyperslab.formats.hdf5 import filters_of
 from hyperslab.formats.netcdf import document
+from hyperslab.formats.netcdf.confined import lies_elsewhere
 from hyperslab.formats.netcdf.opened import NON_COORDINATE, OpenedFile
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import (
@@ -114,6 +115,7 @@ def array_spec(opened: OpenedFile, path: str) -> ArraySpec:
         codecs=_codecs(variable, stored) if chunked else (),
         fill_value=_fill_value(variable, stored, dtype),
         attrs=attributes(variable, stored),
+        problem=None if stored is None else lies_elsewhere(stored),
         layout={} if chunked else {"contiguous": True},
     )
 
@@ -180,6 +182,7 @@ def _opaque_spec(opened: OpenedFile, path: str, stored: Any) -> ArraySpec:
         chunks=chunks,
         codecs=filters_of(stored) if stored.chunks else (),
         attrs=attributes(None, stored),
+        problem=lies_elsewhere(stored),
         layout={} if stored.chunks else {"contiguous": True},
     )
 

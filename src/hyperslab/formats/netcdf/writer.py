@@ -74,6 +74,8 @@ class NetcdfWriter:
         spec = self.node(path)
         if not isinstance(spec, ArraySpec):
             raise Invalid("this is a group", url=self._url, node=path)
+        if spec.problem is not None:
+            raise Unsupported(spec.problem, url=self._url, node=path)
         changing, wrote = lambda: self._changing(path), lambda stops: self._wrote(path, stops)
         return LibraryChunks(lambda: self._find(path), spec, self._url, path, changing, wrote)
 

@@ -1,0 +1,76 @@
+"""What an HDF5 file may lead to: nothing outside itself, and no group within itself.
+
+The netCDF library follows every link when it opens a file: out of the dataset, and round a circle until the memory is
+used up. So the links are looked at first, without following them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hyperslab.errors import FormatError, Unsupported
+
+_MOST_GROUPS = 100_000
+
+
+def check_links(file: Any, url: str) -> None:
+    """Unsupported for a link out of this h5py file; FormatError for a group that lies below itself."""
+    from h5py import h5o
+
+    root = h5o.get_info(file.id)
+    stack = [("", file.id, _groups_in(file.id, "", url))]
+    way = [root.addr]
+    seen = 1
+    while stack:
+        path, group, names = stack[-1]
+        if not names:
+            stack.pop()
+            way.pop()
+            continue
+        name, address = names.pop()
+        inner = f"{path}/{name.decode(errors='replace')}".lstrip("/")
+        seen += 1
+        if address in way or seen > _MOST_GROUPS:
+            message = "this group lies below itself" if address in way else f"more than {_MOST_GROUPS} groups"
+            raise FormatError(message, url=url, node=inner, remedy="remove the link that leads to it")
+        opened = h5o.open(group, name)
+        stack.append((inner, opened, _groups_in(opened, inner, url)))
+        way.append(address)
+
+
+def _groups_in(group: Any, path: str, url: str) -> list[tuple[bytes, int]]:
+    """Name and address of each group right below a group."""
+    from h5py import h5l, h5o
+
+    links: list[tuple[bytes, int]] = []
+
+    def note(name: bytes, info: Any) -> None:
+        links.append((name, info.type))
+
+    group.links.iterate(note, info=True)
+    found = []
+    for name, kind in links:
+        if kind not in (h5l.TYPE_HARD, h5l.TYPE_SOFT):
+            inner = f"{path}/{name.decode(errors='replace')}".lstrip("/")
+            remedy = "put what it leads to in its place: a dataset is confined to its own file"
+            raise Unsupported("a link leads to another file", url=url, node=inner, remedy=remedy)
+        try:
+            told = h5o.get_info(group, name)
+        except KeyError:  # a link to nowhere, which the library will name
+            continue
+        if told.type == h5o.TYPE_GROUP:
+            found.append((name, told.addr))
+    return found
+
+
+def lies_elsewhere(dataset: Any) -> str | None:
+    """Why the cells of an h5py dataset cannot be given: they lie in other files."""
+    from h5py import h5d
+
+    plist = dataset.id.get_create_plist()
+    if plist.get_external_count():
+        return "the cells lie in another file (HDF5 external storage)"
+    if plist.get_layout() != h5d.VIRTUAL:
+        return None
+    sources = {plist.get_virtual_filename(i) for i in range(plist.get_virtual_count())}
+    return "the cells lie in other files (an HDF5 virtual dataset)" if sources - {"."} else None
