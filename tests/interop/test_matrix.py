@@ -121,7 +121,7 @@ def test_the_whole_matrix_and_its_table(tmp_path: Path) -> None:
 
 
 def refused_for_its_layout(wanted: dict[matrix.Case, dict[str, Any] | None], said: Answers) -> list[str]:
-    """Arrays that a peer refuses for their order, keys, shards or fill value alone; but for the void cells it hashes."""
+    """Arrays that a peer refuses for their order, keys, shards or fill value alone; void cells apart."""
     found = []
     for case, expected in wanted.items():
         plain = matrix.Case(case.format, case.dtype, case.codec)
