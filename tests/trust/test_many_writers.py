@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -33,7 +34,7 @@ ROUNDS = 60
 
 
 @pytest.mark.parametrize(("name", "shards"), [("zarr2", None), ("zarr3", None), ("zarr3", (32,))])
-def test_nothing_acknowledged_is_lost(tmp_path, name, shards):
+def test_nothing_acknowledged_is_lost(tmp_path: Path, name: str, shards: tuple[int] | None) -> None:
     url = str(tmp_path / "shared.zarr")
     root = hs.create(url, name, durable=False)
     root.create_array("cells", (4 * ROUNDS,), "i4", chunks=(16,), shards=shards, fill_value=-1)
@@ -55,6 +56,10 @@ def test_nothing_acknowledged_is_lost(tmp_path, name, shards):
     root = hs.open(url)
     expected = np.array([1000 * (i % 4 + 1) + i // 4 for i in range(4 * ROUNDS)])
     np.testing.assert_array_equal(root["cells"][...], expected)
+    blocks = root["blocks"][...].reshape(8, 8)
+    for number, block in enumerate(blocks):
+        assert len(set(block[[1, 3, 4, 5, 6, 7]])) == 1, "only whole blocks were written here"
+        assert all(value % 8 == number and 0 <= value < ROUNDS for value in block.tolist())
     assert len(root.attrs) == 4 * ROUNDS
     assert all(root.attrs[f"w{worker}_{i}"] == i for worker in range(4) for i in range(ROUNDS))
     events = sorted(map(tuple, root["log"][...].tolist()))
