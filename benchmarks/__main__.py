@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import tempfile
 from pathlib import Path
+from statistics import mean
 
 from benchmarks import reading, sharded, small, trees, writing
 from benchmarks.harness import OURS, Outcome, measure
@@ -15,13 +17,14 @@ FAMILIES = {"reading": reading, "writing": writing, "small": small, "trees": tre
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 
 
-def _family(name: str, side: int) -> list[Outcome]:
+def _family(name: str, side: int, loads: list[float]) -> list[Outcome]:
     folder = Path(tempfile.mkdtemp(prefix="hyperslab-bench-"))
     outcomes = []
     try:
         for row in FAMILIES[name].rows(folder, side):
             outcomes.append(measure(row))
             _show(outcomes[-1])
+            loads.append(os.getloadavg()[0])
     finally:
         shutil.rmtree(folder)
     return outcomes
@@ -50,10 +53,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         ratio = reading.ratio(Path(folder), 2048)
     print(f"the data's ratio under blosc-lz4: {ratio:.2f}")
-    families = {FAMILIES[name].TITLE: _family(name, chosen.side) for name in names}
+    loads: list[float] = []
+    families = {FAMILIES[name].TITLE: _family(name, chosen.side, loads) for name in names}
     out = chosen.out or (PAGE if not chosen.families else None)
     if out:
-        out.write_text(page(families, ratio), encoding="utf-8")
+        out.write_text(page(families, ratio, mean(loads)), encoding="utf-8")
 
 
 if __name__ == "__main__":

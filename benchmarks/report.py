@@ -17,21 +17,23 @@ _INTRO = """\
 Made by `make bench` on {day}: {cores} cores ({machine}), Python {python}. One interleaved run; each figure is a
 median of at least five timings, each of which opens the dataset anew; results are compared outside the clock. The page
 cache is warm, hyperslab's cache of decoded chunks is off except where a row says "cached". Data: a smooth field plus
-noise, which Blosc-lz4 compresses {ratio:.2f} times. Only ratios carry over to other machines.
+noise, which Blosc-lz4 compresses {ratio:.2f} times. Only ratios carry over to other machines, and those of a busy
+machine scatter: the load average during this run was {load:.1f}, where the run alone makes about 2.
 
 | library | version | setting |
 |---|---|---|
 """
 
 
-def page(families: Mapping[str, Sequence[Outcome]], ratio: float) -> str:
-    """The whole page."""
+def page(families: Mapping[str, Sequence[Outcome]], ratio: float, load: float) -> str:
+    """The whole page; ``ratio`` of the data under Blosc-lz4, mean ``load`` of the machine during the run."""
     intro = _INTRO.format(
         day=date.today(),
         cores=os.cpu_count(),
         machine=platform.machine(),
         python=platform.python_version(),
         ratio=ratio,
+        load=load,
     )
     settings = "".join(f"| {name} | {version(package)} | {text} |\n" for name, (package, text) in SETTINGS.items())
     verdicts = [verdict for outcomes in families.values() for outcome in outcomes for verdict in outcome.verdicts]
