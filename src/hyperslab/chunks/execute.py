@@ -68,10 +68,12 @@ class _BatchReader:
 
     def read_batch(self, pieces: Any) -> None:
         """Read every piece, in the calling thread."""
-        into = self.into
+        into, stamp_of = self.into, self.stamp
         if self.fetch is not None:
             pieces = list(pieces)
-            into = self.fetch([piece.coords for piece in pieces])
+            if stamp_of is not None:
+                stamp_of, pieces = self._from_cache(stamp_of, pieces)
+            into = self.fetch([piece.coords for piece in pieces]) if pieces else into
         out, grid, fill = self.out, self.plan.grid, self.fill
         fixed, basic, order = grid.fixed, self.plan.basic, self.plan.order
         scratch: Block | None = None
@@ -80,8 +82,8 @@ class _BatchReader:
             if whole and basic:
                 if self._read_straight(into, coords, out[target], shape):
                     continue
-            elif self.stamp is not None:
-                block = self._through_cache(self.stamp, into, coords, shape)
+            elif stamp_of is not None:
+                block = self._through_cache(stamp_of, into, coords, shape)
                 out[target] = (block if order is None else block.transpose(order))[within]
                 continue
             if self.part is not None:
@@ -101,6 +103,29 @@ class _BatchReader:
             return False
         if not into.read_into(coords, view):
             view[...] = self.fill
+        return True
+
+    def _from_cache(
+        self, stamp_of: Callable[[Coords], Any], pieces: Sequence[Piece]
+    ) -> tuple[Callable[[Coords], Any], Sequence[Piece]]:
+        """Serve what the cache has; the other pieces, and stamps from before anything is fetched: it is no older."""
+        if self.plan.grid.outer is not None:
+            stamp = stamp_of(pieces[0].coords)  # all of them lie in one outer chunk
+            stamps = {piece.coords: stamp for piece in pieces}
+        else:
+            stamps = {piece.coords: stamp_of(piece.coords) for piece in pieces}
+        return stamps.__getitem__, [piece for piece in pieces if not self._served(piece, stamps[piece.coords])]
+
+    def _served(self, piece: Piece, stamp: Any) -> bool:
+        """Copy a chunk that is wanted in part from the cache, if it has this version."""
+        if stamp is None or (piece.whole and self.plan.basic):
+            return False
+        cache: Any = self.cache
+        block = cache.get((self.source, piece.coords), stamp)
+        if block is None:
+            return False
+        order = self.plan.order
+        self.out[piece.out] = (block if order is None else block.transpose(order))[piece.within]
         return True
 
     def _through_cache(

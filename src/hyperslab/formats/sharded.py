@@ -22,7 +22,7 @@ from hyperslab.codecs.base import Cells
 from hyperslab.codecs.bounds import most_stored
 from hyperslab.codecs.chain import Chain, as_codecs, build_chain
 from hyperslab.codecs.shard_index import MISSING, Entries, ShardIndex
-from hyperslab.errors import Conflict, FormatError, HyperslabError
+from hyperslab.errors import Conflict, CorruptChunk, FormatError, HyperslabError
 from hyperslab.formats.coalesce import fetch_coalesced
 from hyperslab.formats.keys import ChunkKeys, fill_bytes, is_all
 from hyperslab.model.spec import ArraySpec
@@ -114,8 +114,7 @@ class ShardedChunks:
     def _from_ranges(self, key: str, local: tuple[Block, ...]) -> list[Part]:
         """Index and ranges of one version of the shard: its stamp is the same before and after."""
         for _ in range(_TRIES):
-            stamp = self._stamp_of(key)
-            entries = self._read_index(key, stamp)
+            stamp, entries = self._index_now(key)
             if entries is None:
                 return [None] * (len(local[0]) if local else 1)
             wanted = entries[local].reshape(-1, 2).tolist()
@@ -125,7 +124,18 @@ class ShardedChunks:
             if found is not None and (stamp is None or self._stamp_of(key) == stamp):
                 rest = iter(found)
                 return [None if start == MISSING else next(rest) for start, _ in wanted]
-        raise Conflict("the shard is being replaced all the time", remedy="try again")
+        raise _replaced()
+
+    def _index_now(self, key: str) -> tuple[Any, Entries | None]:
+        """The shard's stamp and its index. A shard's length and the index behind it may be of two versions: again."""
+        for _ in range(_TRIES):
+            stamp = self._stamp_of(key)
+            try:
+                return stamp, self._read_index(key, stamp)
+            except CorruptChunk:
+                if stamp is None or self._stamp_of(key) == stamp:
+                    raise
+        raise _replaced()
 
     def _read_index(self, key: str, stamp: Any) -> Entries | None:
         known = self._entries.get(key)
@@ -223,7 +233,7 @@ class ShardedChunks:
     def stored(self) -> Iterator[Coords]:
         """The coordinates of every inner chunk that is written."""
         for place in self._keys.stored(len(self._grid.axes)):
-            entries = self._read_index(self._key(place), None)
+            _, entries = self._index_now(self._key(place))
             if entries is None:
                 continue
             for local in product(*(range(count) for count in self._index.counts)):
@@ -240,6 +250,10 @@ class ShardedChunks:
 
 
 _INDEX_BYTES = 64 << 20  # decoded indexes that one array remembers
+
+
+def _replaced() -> Conflict:
+    return Conflict("the shard is being replaced all the time", remedy="try again")
 
 
 def _cut(shard: memoryview, entries: Entries) -> list[Part]:
