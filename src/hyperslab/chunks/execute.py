@@ -70,10 +70,7 @@ class _BatchReader:
         """Read every piece, in the calling thread."""
         into, stamp_of = self.into, self.stamp
         if self.fetch is not None:
-            pieces = list(pieces)
-            if stamp_of is not None:
-                stamp_of, pieces = self._from_cache(stamp_of, pieces)
-            into = self.fetch([piece.coords for piece in pieces]) if pieces else into
+            into, stamp_of, pieces = self._fetched(list(pieces))
         out, grid, fill = self.out, self.plan.grid, self.fill
         fixed, basic, order = grid.fixed, self.plan.basic, self.plan.order
         scratch: Block | None = None
@@ -104,6 +101,14 @@ class _BatchReader:
         if not into.read_into(coords, view):
             view[...] = self.fill
         return True
+
+    def _fetched(self, pieces: Sequence[Piece]) -> tuple[ReadsInto, Any, Sequence[Piece]]:
+        """What is stored of the pieces, by few requests; with a cache their stamps, and without those that it has."""
+        stamp_of = self.stamp
+        if stamp_of is not None:
+            stamp_of, pieces = self._from_cache(stamp_of, pieces)
+        fetch: Any = self.fetch
+        return fetch([piece.coords for piece in pieces]) if pieces else self.into, stamp_of, pieces
 
     def _from_cache(
         self, stamp_of: Callable[[Coords], Any], pieces: Sequence[Piece]
