@@ -84,8 +84,7 @@ class _BatchReader:
                 out[target] = (block if order is None else block.transpose(order))[within]
                 continue
             if self.part is not None:
-                if not self.part(coords, within, out[target]):
-                    out[target] = fill
+                self._read_part(coords, within, out[target])
                 continue
             if scratch is None or scratch.shape != shape:
                 scratch = np.empty(shape, out.dtype)
@@ -93,6 +92,12 @@ class _BatchReader:
                 out[target] = (scratch if order is None else scratch.transpose(order))[within]
             else:
                 out[target] = fill
+
+    def _read_part(self, coords: Coords, within: Any, view: Block) -> None:
+        """Read only the bytes of a part of the chunk."""
+        part: Any = self.part
+        if not part(coords, within, view):
+            view[...] = self.fill
 
     def _read_straight(self, into: ReadsInto, coords: Coords, view: Block, shape: tuple[int, ...]) -> bool:
         """Decode into the result itself, when the chunk lies contiguous there."""
