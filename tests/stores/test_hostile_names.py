@@ -13,6 +13,7 @@ from hyperslab.errors import HyperslabError, Invalid, StorageError
 from hyperslab.stores import DirectoryStore, KeyValueMap, MemoryStore, ZipStore
 from hyperslab.stores.keys import check_key, is_key, is_temporary, temporary_name
 from hyperslab.stores.location import Location, Probe
+from hyperslab.stores.scratch import Scratch
 from hyperslab.testing.keys import BAD_KEYS, KEPT_KEYS, ODD_KEYS, calls_of
 
 CANARY = b"the canary"
@@ -160,7 +161,7 @@ def test_links(place: Path) -> None:
     os.symlink("nowhere", place / "x/dangling")
     os.symlink(place / "xx", place / "x/absolute")
     for key in ("link/canary", "a/filelink", "a/b/uplink/canary", "absolute/canary"):
-        for call in (store.get, store.size, store.stamp, lambda key: store.get_into(key, bytearray())):
+        for call in (store.get, store.size, store.stamp, lambda key: store.get_into(key, Scratch())):
             with pytest.raises(StorageError, match="out of the dataset") as caught:
                 call(key)
             assert caught.value.key in (key, key.rpartition("/")[0])
@@ -206,7 +207,7 @@ def test_what_is_no_plain_file_is_missing(tmp_path: Path) -> None:
     store = DirectoryStore(tmp_path)
     for key in ("pipe", "folder"):
         assert store.get(key) is None
-        assert store.get_into(key, bytearray()) is None
+        assert store.get_into(key, Scratch()) is None
         assert store.read_exactly(key, memoryview(bytearray())) is None
         assert store.size(key) is None
     assert list(store.list()) == []

@@ -26,6 +26,8 @@ from hyperslab.model.spec import ArraySpec, Chunks, Codec
 from hyperslab.selection.labels import resolve_key, resolve_sel
 from hyperslab.selection.positional import outer, select, vectorised
 
+_INTS = {int}
+
 
 class Array:
     """An N-dimensional array of a dataset, on disk as in memory.
@@ -155,6 +157,8 @@ class Array:
     def __getitem__(self, key: Any) -> Any:
         fields, key = self._split_fields(key) if self._structured else (None, key)
         cells = self._opened or self._cells
+        if type(key) is tuple and set(map(type, key)) == _INTS and (cell := cells.cached(key)) is not None:
+            return cell
         key = resolve_key(key, self._spec.dims, self._index_of)
         result = cells.read(select(key, self._spec.shape))
         return result if fields is None else result[fields]

@@ -41,6 +41,8 @@ class Cells:
         self.url = url
         self.dtype = spec.numpy_dtype
         self.fill = spec.fill_cell()
+        plain = source.grid.fixed is not None and self.dtype.kind != "V"  # a void scalar would be a view of the cache
+        self._stamp = getattr(source, "stamp", None) if plain and cache is not None and cache.limit else None
 
     def read(self, selection: Selection, out: Values | None = None) -> Any:
         """The selected cells: a new array (or scalar), or ``out`` filled."""
@@ -56,6 +58,23 @@ class Cells:
             return result[()] if selection.scalar else result
         out[...] = result
         return out
+
+    def cached(self, place: tuple[int, ...]) -> Any:
+        """One cell from the cache, without a plan, for loops over elements; None when it is not there, or nowhere."""
+        grid, shape = self.grid.fixed, self.spec.shape
+        if self._stamp is None or grid is None or len(place) != len(shape):
+            return None
+        coords, within = [], []
+        for i, length, size in zip(place, shape, grid, strict=True):
+            if not -length <= i < length:
+                return None
+            i %= length
+            coords.append(i // size)
+            within.append(i % size)
+        at = tuple(coords)
+        stamp = self._stamp(at)
+        block = None if stamp is None else self.cache.get((self.source, at), stamp)  # type: ignore[union-attr]
+        return None if block is None else block[tuple(within)]
 
     def write(self, selection: Selection, value: Any, fields: Any = None) -> None:
         """Broadcast ``value`` to the selection, as NumPy assigns, and store it; ``fields`` keeps the other fields."""

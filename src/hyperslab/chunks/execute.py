@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
+from functools import partial
 from itertools import groupby, islice
 from math import prod
 from operator import floordiv
@@ -25,7 +26,12 @@ from hyperslab.chunks.settings import DEFAULTS, MEBIBYTE, Settings
 from hyperslab.chunks.source import Block, ChunkSource, ReadsInto
 
 _SERIAL = MEBIBYTE // 2  # decoded bytes below which starting threads costs more than it saves
+_SERIAL_SMALL = 16 * MEBIBYTE  # the same for small chunks: the threads wait for each other between them
+_LARGE = MEBIBYTE // 4  # decoded bytes from which a chunk is not small
 _BATCH = 16 * MEBIBYTE  # decoded bytes that one thread takes at a time when writing
+_STRIP = MEBIBYTE  # decoded bytes of neighbouring chunks that are copied into the result together
+_NEIGHBOURS = 8  # more of them would not make the copy cheaper
+_FEW = 2 * _NEIGHBOURS  # pieces of a batch for which it is not worth the preparation
 _MOST = 64  # chunks that one thread takes at a time
 
 
@@ -41,11 +47,12 @@ def read(
     pieces = len(plan)
     if not pieces:
         return
-    require(chunk_bytes(plan, out.dtype), settings.memory_limit)
+    nbytes = chunk_bytes(plan, out.dtype)
+    require(nbytes, settings.memory_limit)
     reader = _BatchReader(source, plan, out, fill, cache)
-    workers = min(settings.threads, pieces) if out.nbytes * 4 > _SERIAL or pieces > _MOST else 1
-    if pieces == 1 or (workers == 1 and plan.grid.outer is None):
-        reader.read_batch(plan)
+    workers = min(settings.threads, pieces) if pieces * nbytes > (_SERIAL if nbytes >= _LARGE else _SERIAL_SMALL) else 1
+    if pieces == 1 or (workers == 1 and plan.grid.outer is None and pieces <= _MOST):
+        reader.read_batch(list(plan))
         return
     size = max(1, min(_MOST, -(-pieces // (4 * workers))))
     each_batch(reader.read_batch, batches(plan, plan.grid, size, _MOST), workers)
@@ -61,6 +68,7 @@ class _BatchReader:
         self.into: ReadsInto = into
         self.part = getattr(source, "read_part", None) if plan.basic and plan.groups else None
         self.plan = plan
+        self.straight = plan.basic and (plan.grid.fixed is None or _lies_contiguous(plan.grid.fixed, out))
         self.out = out
         self.fill = fill
         self.stamp = getattr(source, "stamp", None) if cache is not None and cache.limit else None
@@ -70,16 +78,18 @@ class _BatchReader:
         """Read every piece, in the calling thread."""
         into, stamp_of = self.into, self.stamp
         if self.fetch is not None:
-            into, stamp_of, pieces = self._fetched(list(pieces))
+            into, stamp_of, pieces = self._fetched(pieces)
         out, grid, fill = self.out, self.plan.grid, self.fill
-        fixed, basic, order = grid.fixed, self.plan.basic, self.plan.order
+        fixed, order, straight = grid.fixed, self.plan.order, self.straight
+        if len(pieces) > _FEW and self.plan.basic and not straight:
+            pieces = self._read_strips(into, pieces)
         scratch: Block | None = None
+        read: Any = None
         for coords, within, target, whole in pieces:
             shape = fixed or grid.chunk_shape(coords)
-            if whole and basic:
-                if self._read_straight(into, coords, out[target], shape):
-                    continue
-            elif stamp_of is not None:
+            if whole and straight and self._read_straight(into, coords, out[target], shape):
+                continue
+            if stamp_of is not None and not (whole and self.plan.basic):
                 block = self._through_cache(stamp_of, into, coords, shape)
                 out[target] = (block if order is None else block.transpose(order))[within]
                 continue
@@ -88,10 +98,37 @@ class _BatchReader:
                 continue
             if scratch is None or scratch.shape != shape:
                 scratch = np.empty(shape, out.dtype)
-            if into.read_into(coords, scratch):
+                read = _reader(into, scratch)
+            if read(coords):
                 out[target] = (scratch if order is None else scratch.transpose(order))[within]
             else:
                 out[target] = fill
+
+    def _read_strips(self, into: Any, pieces: Sequence[Piece]) -> Sequence[Piece]:
+        """Read neighbours along the last axis side by side and copy them at once; the pieces that have none are left."""
+        shape, ndim = self.plan.grid.fixed, self.out.ndim
+        most = 0 if shape is None else min(_NEIGHBOURS, _STRIP // max(1, prod(shape) * self.out.itemsize))
+        if shape is None or most < 2 or len(self.plan.groups[-1]) == 1:
+            return pieces
+        left: list[Piece] = []
+        blocks = np.empty((most, *shape), self.out.dtype)
+        readers = [_reader(into, block) for block in blocks]
+        axes = (*range(1, ndim), 0, ndim)
+        for strip in strips(pieces, most):
+            inner = full(strip, shape[-1])
+            left += strip[: inner.start]
+            left += strip[inner.stop :]
+            strip = strip[inner]
+            if not strip:
+                continue
+            for read, block, piece in zip(readers, blocks, strip, strict=False):
+                if not read(piece[0]):
+                    block[...] = self.fill
+            _, within, target, _ = strip[0]
+            view = self.out[(*target[:-1], slice(target[-1].start, strip[-1][2][-1].stop))]
+            cells = blocks[(slice(0, len(strip)), *within)]
+            view.reshape(*view.shape[:-1], len(strip), shape[-1])[...] = cells.transpose(axes)
+        return left
 
     def _read_part(self, coords: Coords, within: Any, view: Block) -> None:
         """Read only the bytes of a part of the chunk."""
@@ -151,6 +188,43 @@ class _BatchReader:
             elif stamp is not None and not block.dtype.hasobject:
                 cache.put((self.source, coords), stamp, block)
         return block
+
+
+def strips(pieces: Sequence[Piece], most: int) -> Iterator[Sequence[Piece]]:
+    """Cut pieces, which are in the order of a plan, into runs of up to ``most`` neighbours along the last axis."""
+    lasts = [piece[0][-1] for piece in pieces]
+    start = 0
+    for i in range(1, len(pieces)):
+        if lasts[i] != lasts[i - 1] + 1 or i - start == most:
+            yield pieces[start:i]
+            start = i
+    yield pieces[start:]
+
+
+def full(strip: Sequence[Piece], width: int) -> slice:
+    """Which pieces of a strip are whole chunks, ``width`` cells wide and taken forwards; only its ends can be others."""
+    first, last = strip[0], strip[-1]
+    if not strip[len(strip) // 2].whole or first.out[-1].step is not None:
+        return slice(0, 0)
+    span = last.out[-1]
+    short = not last.whole or span.stop - span.start != width
+    return slice(0 if first.whole else 1, len(strip) - short)
+
+
+def _lies_contiguous(shape: tuple[int, ...], out: Block) -> bool:
+    """Whether a block of this shape within ``out`` is C-contiguous there."""
+    step = out.itemsize
+    for size, stride in zip(reversed(shape), reversed(out.strides), strict=True):
+        if size > 1 and stride != step:
+            return False
+        step *= size
+    return True
+
+
+def _reader(into: Any, block: Block) -> Callable[[Coords], bool]:
+    """What reads chunks into ``block``, one after the other."""
+    reader = getattr(into, "reader", None)
+    return partial(into.read_into, out=block) if reader is None else reader(block)
 
 
 class _Copying:

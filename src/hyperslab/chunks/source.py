@@ -5,7 +5,7 @@ A ``Block`` is an ndarray of the chunk's whole stored shape. Cells past the arra
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, runtime_checkable
 
@@ -40,6 +40,13 @@ class ChunkSource(Protocol):
 class ReadsInto(Protocol):
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Decode the whole chunk into ``out`` (C-contiguous, the chunk's whole shape); False when never written."""
+        ...
+
+
+@runtime_checkable
+class ReadsAgain(ReadsInto, Protocol):
+    def reader(self, out: Block) -> Callable[[Coords], bool]:
+        """``read_into`` of one block, for many chunks of its shape: what depends on the block alone is done once."""
         ...
 
 

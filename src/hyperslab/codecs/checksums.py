@@ -12,7 +12,7 @@ from google_crc32c import value as crc32c
 from isal import isal_zlib
 
 from hyperslab.codecs.base import Buffer, Cells
-from hyperslab.codecs.bounds import check_size
+from hyperslab.codecs.bounds import wrong_size
 from hyperslab.codecs.config import Config, choice, integer, only
 from hyperslab.codecs.hashes import fletcher32, lookup3
 from hyperslab.errors import CorruptChunk, Invalid
@@ -49,7 +49,8 @@ class Checksum:
             raise CorruptChunk(f"{self._name}: no room for the checksum", expected="4 bytes or more", found=len(data))
         view = memoryview(data)
         payload, stored = (view[:-4], view[-4:]) if self._at_end else (view[4:], view[:4])
-        check_size(self._name, payload, size)
+        if size is not None and len(payload) != size:
+            wrong_size(self._name, size, len(payload))
         expected, found = int.from_bytes(stored, "little"), self._of(np.frombuffer(payload, np.uint8))
         if expected != found:
             raise CorruptChunk(f"{self._name}: wrong checksum", expected=f"{expected:#010x}", found=f"{found:#010x}")

@@ -6,7 +6,7 @@ directly, a chunk decodes into memory that is already there, with the GIL releas
 
 from __future__ import annotations
 
-from ctypes import CDLL, c_int
+from ctypes import CDLL, addressof, c_char, c_int
 from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import find_spec
@@ -35,6 +35,11 @@ def function(library: str, name: str, *types: Any, result: Any = c_int) -> Any:
 
 def address(data: Buffer) -> int:
     """Where the bytes lie; valid while ``data`` lives."""
+    if not isinstance(data, bytes):
+        try:
+            return addressof(c_char.from_buffer(data))  # an eighth of what asking NumPy takes
+        except (TypeError, ValueError):  # read-only, or empty
+            pass
     pointer: int = np.frombuffer(data, np.uint8).__array_interface__["data"][0]
     return pointer
 

@@ -6,7 +6,8 @@ Writing goes through the chain from the cells to the bytes, reading back. Where 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -85,24 +86,38 @@ class Chain:
 
     def decode_into(self, data: Buffer, out: Values) -> None:
         """Decode into ``out``: C-contiguous, of the cells' shape and dtype; CorruptChunk if damaged."""
+        self.decoder(out)(data if isinstance(data, bytes) else memoryview(data).cast("B"))
+
+    def decoder(self, out: Values) -> Callable[[Buffer], None]:
+        """What decodes flat bytes into ``out``, again and again; what depends on ``out`` alone is done here."""
         if out.shape != self._shape or out.dtype != self._dtype or not out.flags.c_contiguous:
             raise Invalid(
                 f"decoding {self._dtype} {self._shape} into {out.dtype} {out.shape}",
                 remedy="give a C-contiguous array of the chunk's dtype and shape",
             )
-        data = data if isinstance(data, bytes) else memoryview(data).cast("B")
-        if self._straight is not None:
-            for codec, size in self._decoders[:-1]:
-                data = codec.decode(data, size)
-            self._straight.decode_into(data, out.reshape(-1).view(np.uint8).data)
-            if self._settle is not None:
-                self._settle(out)
-        elif self._fills is not None:
-            for codec, size in self._decoders:
-                data = codec.decode(data, size)
-            self._fills.decode_to(data, out)
-        else:
+        if self._straight is None:
+            return partial(self._decode_elsewhere, out=out)
+        flat = out.reshape(-1).view(np.uint8).data
+        if len(self._decoders) == 1 and self._settle is None:
+            return partial(self._straight.decode_into, out=flat)
+        return partial(self._decode_straight, out=out, flat=flat)
+
+    def _decode_straight(self, data: Buffer, out: Values, flat: memoryview) -> None:
+        """The codec next to the cells decodes into their memory."""
+        for codec, size in self._decoders[:-1]:
+            data = codec.decode(data, size)
+        self._straight.decode_into(data, flat)
+        if self._settle is not None:
+            self._settle(out)
+
+    def _decode_elsewhere(self, data: Buffer, out: Values) -> None:
+        """Into memory of its own, then copied; or by the array -> bytes codec, if that can fill ``out``."""
+        if self._fills is None:
             out[...] = self.decode(data)
+            return
+        for codec, size in self._decoders:
+            data = codec.decode(data, size)
+        self._fills.decode_to(data, out)
 
     def _cast(self, block: Values) -> Values:
         try:

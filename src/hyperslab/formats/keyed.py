@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ class KeyedChunks:
         self._zero = fill_bytes(self._fill)
         self._chains: dict[tuple[int, ...], Chain] = {}
         self._chain = self._chain_for(grid.fixed) if grid.fixed is not None else None
+        self._most = self._chain.most_stored if self._chain else None
 
     @property
     def grid(self) -> Grid:
@@ -50,15 +52,22 @@ class KeyedChunks:
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Decode the chunk into ``out``; False when it was never written."""
+        return self._read(coords, partial(self._chain_at(coords).decode_into, out=out))
+
+    def reader(self, out: Block) -> Callable[[Coords], bool]:
+        """:meth:`read_into` of one block, for many chunks of its shape."""
+        chain = self._chain or self._chain_for(out.shape)
+        return partial(self._read, decode=chain.decoder(out))
+
+    def _read(self, coords: Coords, decode: Callable[[Any], None]) -> bool:
         keys = self._keys
         key = keys.prefix + keys.key_of(coords)
-        chain = self._chain or self._chain_at(coords)
-        local = keys.local
+        scratch = keys.scratch
         try:
-            data = keys.get(key) if local is None else keys.store.get_into(key, local.buffer, chain.most_stored)
+            data = keys.store.get(key) if scratch is None else keys.store.get_into(key, scratch, self._most)
             if data is None:
                 return False
-            chain.decode_into(data, out)
+            decode(data)
         except HyperslabError as error:
             raise error.locate(url=keys.store.url, key=key) from error.__cause__
         return True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -16,17 +15,11 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block
 from hyperslab.errors import ReadOnly
 from hyperslab.stores.base import Store
+from hyperslab.stores.scratch import Scratch
 
 KeyOf = Callable[[Coords], str]
 
 _NUMBERS = re.compile(r"(?:0|[1-9][0-9]{0,18})(?![0-9])")
-
-
-class Scratch(threading.local):
-    """Each thread's buffer for stored bytes, reused from chunk to chunk."""
-
-    def __init__(self) -> None:
-        self.buffer = bytearray()
 
 
 class ChunkKeys:
@@ -38,7 +31,7 @@ class ChunkKeys:
         self.prefix = f"{folder}/" if folder else ""
         self.key_of = key_of
         self.settings = settings
-        self.local = Scratch() if hasattr(store, "get_into") else None
+        self.scratch = Scratch() if hasattr(store, "get_into") else None
 
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
         """Hold the chunks' byte ranges; a range follows from the key alone, so it stays when the array grows."""
@@ -53,7 +46,7 @@ class ChunkKeys:
 
         One of more than ``most`` bytes is not read into a buffer: ``CorruptChunk``.
         """
-        return self.store.get(key) if self.local is None else self.store.get_into(key, self.local.buffer, most)
+        return self.store.get(key) if self.scratch is None else self.store.get_into(key, self.scratch, most)
 
     def stamp(self, key: str) -> Any:
         """What identifies the stored version; None when missing or when the store cannot tell."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from functools import partial
 from itertools import product
 from math import prod
 from typing import Any
@@ -22,12 +24,19 @@ class RawChunks(KeyedChunks):
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Read the chunk straight into ``out``; False when it was never written."""
+        return self._read_flat(coords, out.reshape(-1).view(np.uint8).data)
+
+    def reader(self, out: Block) -> Callable[[Coords], bool]:
+        """:meth:`read_into` of one block, for many chunks of its shape."""
+        return partial(self._read_flat, flat=out.reshape(-1).view(np.uint8).data)
+
+    def _read_flat(self, coords: Coords, flat: memoryview) -> bool:
         keys = self._keys
         key = keys.prefix + keys.key_of(coords)
         try:
-            size = keys.store.read_exactly(key, out.reshape(-1).view(np.uint8).data)
-            if size is not None and size != out.nbytes:
-                raise _wrong_size(out.nbytes, size)
+            size = keys.store.read_exactly(key, flat)
+            if size is not None and size != flat.nbytes:
+                raise _wrong_size(flat.nbytes, size)
         except HyperslabError as error:
             raise error.locate(url=keys.store.url, key=key) from error.__cause__
         return size is not None

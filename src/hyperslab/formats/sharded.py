@@ -6,7 +6,7 @@ the touched inner chunks and copies the others as they are stored, without decod
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from itertools import product
@@ -44,11 +44,18 @@ class Fetched:
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Decode the chunk into ``out``; False when it was never written."""
+        return self._read(coords, self._chain.decoder(out))
+
+    def reader(self, out: Block) -> Callable[[Coords], bool]:
+        """:meth:`read_into` of one block, for many chunks."""
+        return partial(self._read, decode=self._chain.decoder(out))
+
+    def _read(self, coords: Coords, decode: Callable[[Any], None]) -> bool:
         part = self._parts[coords]
         if part is None:
             return False
         try:
-            self._chain.decode_into(part, out)
+            decode(part)
         except HyperslabError as error:
             raise error.locate(url=self._keys.store.url, key=f"{self._key} inner chunk {coords}") from error.__cause__
         return True

@@ -11,6 +11,8 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, runtime_checkable
 
+from hyperslab.stores.scratch import Scratch
+
 Buffer = bytes | bytearray | memoryview
 Stamp = Hashable
 
@@ -24,11 +26,10 @@ class Get(Protocol):
 
 @runtime_checkable
 class GetInto(Protocol):
-    def get_into(self, key: str, scratch: bytearray, most: int | None = None) -> memoryview | None:
-        """The whole value read into ``scratch``, which is enlarged when too small; None when missing.
+    def get_into(self, key: str, scratch: Scratch, most: int | None = None) -> memoryview | None:
+        """The whole value read into ``scratch``, which grows when too small; None when missing.
 
-        The view is valid until ``scratch`` is used again; release it before. ``CorruptChunk`` instead of enlarging
-        beyond ``most`` bytes.
+        The view is valid until ``scratch`` is used again. ``CorruptChunk`` instead of growing beyond ``most`` bytes.
         """
         ...
 

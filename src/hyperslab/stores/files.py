@@ -157,12 +157,3 @@ def sync_folder(descriptor: int) -> None:
     except OSError as error:
         if error.errno not in (errno.EINVAL, errno.ENOTSUP):
             raise
-
-
-def enlarged(scratch: bytearray, size: int) -> bytearray:
-    """``scratch`` at its new size; a new one when an error that somebody keeps still holds a view of it."""
-    try:
-        scratch.extend(bytes(size - len(scratch)))
-    except BufferError:
-        return bytearray(size)
-    return scratch

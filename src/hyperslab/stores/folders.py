@@ -17,6 +17,7 @@ from hyperslab.stores.files import open_folder, sync_folder
 
 _MOST = 1 << 16
 _MOST_OPEN = 64
+_SHALLOW = 64  # folders above one that are looked at one by one
 
 
 class Folders:
@@ -53,23 +54,29 @@ class Folders:
             return known
         path = self.path(folder)
         try:
-            mode = os.stat(path).st_mode
+            if not self._is_plain(folder, path):
+                mode = os.stat(path).st_mode
+                if not self.inside(os.path.realpath(path)):
+                    raise self.escape(folder)
+                if not stat.S_ISDIR(mode):
+                    return None
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP):
                 return None
             raise
-        if not self._is_plain(folder, path) and not self.inside(os.path.realpath(path)):
-            raise self.escape(folder)
-        if not stat.S_ISDIR(mode):
-            return None
         if len(self.known) >= _MOST:
             self.known.clear()
         self.known[folder] = path
         return path
 
     def _is_plain(self, folder: str, path: str) -> bool:
-        """Whether the folder is no link and lies in one that is known, so that its real place needs no look-up."""
-        return not folder or (folder.rpartition("/")[0] in self.known and not os.path.islink(path[:-1]))
+        """Whether this is a folder and no link, in one that is known: its real place needs no look-up then."""
+        if not folder:
+            return stat.S_ISDIR(os.stat(path).st_mode)
+        above = folder.rpartition("/")[0]
+        if above not in self.known and folder.count("/") < _SHALLOW:
+            self.find(above)
+        return above in self.known and stat.S_ISDIR(os.lstat(path[:-1]).st_mode)
 
     def escape(self, key: str) -> StorageError:
         """The refusal of a symbolic link that leads out of the root."""

@@ -11,7 +11,6 @@ from weakref import WeakSet
 
 from hyperslab.errors import AlreadyExists, Conflict, Invalid, NotFound, ReadOnly
 from hyperslab.stores.base import Buffer, Stamp
-from hyperslab.stores.files import enlarged, too_long
 from hyperslab.stores.keys import check_key, check_prefix
 from hyperslab.stores.ranges import span
 
@@ -90,19 +89,6 @@ class MemoryStore:
         """The whole value, or None."""
         found = self._shelf.values.get(check_key(key))
         return None if found is None else found[0]
-
-    def get_into(self, key: str, scratch: bytearray, most: int | None = None) -> memoryview | None:
-        """The whole value copied into ``scratch``, enlarged where too small; valid until that is used again."""
-        value = self.get(key)
-        if value is None:
-            return None
-        if len(value) > len(scratch):
-            if most is not None and len(value) > most:
-                raise too_long(self.url, key, most, len(value))
-            scratch = enlarged(scratch, len(value))
-        view = memoryview(scratch)[: len(value)]
-        view[:] = value
-        return view
 
     def read_exactly(self, key: str, out: memoryview) -> int | None:
         """Copy into ``out`` if the value has its length; the value's true length, or None when missing."""

@@ -13,7 +13,6 @@ from hyperslab.stores.files import (
     MISSING,
     READ,
     READ_REGULAR,
-    enlarged,
     read_error,
     read_rest,
     read_whole,
@@ -24,6 +23,7 @@ from hyperslab.stores.folders import Folders
 from hyperslab.stores.keys import check_key, check_prefix, is_key
 from hyperslab.stores.listing import names_in, walk
 from hyperslab.stores.ranges import span
+from hyperslab.stores.scratch import Scratch
 
 
 class FolderReader:
@@ -75,8 +75,8 @@ class FolderReader:
         finally:
             os.close(descriptor)
 
-    def get_into(self, key: str, scratch: bytearray, most: int | None = None) -> memoryview | None:
-        """The whole value read into ``scratch``, enlarged where too small; valid until that is used again.
+    def get_into(self, key: str, scratch: Scratch, most: int | None = None) -> memoryview | None:
+        """The whole value read into ``scratch``, grown where too small; valid until that is used again.
 
         ``CorruptChunk`` for one of more than ``most`` bytes, before anything is allocated.
         """
@@ -84,22 +84,30 @@ class FolderReader:
         if descriptor is None:
             return None
         try:
-            status = os.fstat(descriptor)
-            size = status.st_size
-            if size > len(scratch):
-                if most is not None and size > most:
-                    raise too_long(self._url, key, most, size)
-                scratch = enlarged(scratch, size)
-            view = memoryview(scratch)[:size]
-            done = readv(descriptor, (view,)) if size else 0
-            if done == size and (size or stat.S_ISREG(status.st_mode)):
-                return view
-            return view[: read_rest(descriptor, view, done)] if size else None
+            buffer = scratch.buffer
+            room = len(buffer)
+            done = readv(descriptor, (buffer,)) if room else 0
+            # less than there is room for is all there is; a system that stops early does so at the edge of a page
+            if 0 < done < room and done & 4095:
+                return buffer[:done]
+            return self._get_sized(descriptor, key, scratch, most)
         except (OSError, MemoryError) as error:
             self._unread(error, key)
             return None
         finally:
             os.close(descriptor)
+
+    def _get_sized(self, descriptor: int, key: str, scratch: Scratch, most: int | None) -> memoryview | None:
+        """The value of a file that is asked for its size first, from its start."""
+        status = os.fstat(descriptor)
+        size = status.st_size
+        if not size:
+            return scratch.buffer[:0] if stat.S_ISREG(status.st_mode) else None
+        if most is not None and size > max(most, len(scratch.buffer)):
+            raise too_long(self._url, key, most, size)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        view = scratch.reserve(size + size // 8 + 1)[:size]  # the next value may be somewhat longer
+        return view[: read_rest(descriptor, view, 0)]
 
     def read_exactly(self, key: str, out: memoryview) -> int | None:
         """Read into ``out`` if the value has its length; the value's true length, or None when missing."""

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from hyperslab.stores import base
+from hyperslab.stores.scratch import Scratch
 
 BAD_KEYS = ["", "/", "/a", "a/", "a//b", ".", "..", "a/..", "../a", "a/./b", "a\\b", "a\0b", "C:/a", "c:", "\ud800"]
 """Strings that no store takes for a key, nor (but for the empty one) for a prefix."""
@@ -21,7 +22,7 @@ def calls_of(store: Any, key: str) -> list[Callable[[], object]]:
     buffer = bytearray(8)
     calls: dict[type, list[Callable[[], object]]] = {
         base.Get: [lambda: store.get(key)],
-        base.GetInto: [lambda: store.get_into(key, buffer)],
+        base.GetInto: [lambda: store.get_into(key, Scratch())],
         base.ReadInto: [lambda: store.read_exactly(key, memoryview(buffer))],
         base.GetRanges: [lambda: store.get_ranges(key, [(0, 1)])],
         base.Put: [lambda: store.put(key, b"1"), lambda: store.put(key, b"1", durable=True)],

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from hyperslab.errors import AlreadyExists, Conflict, NotFound
 from hyperslab.stores import base
 from hyperslab.stores.base import WritableStore
+from hyperslab.stores.scratch import Scratch
 
 FOLDERS = st.sampled_from(["a", "a/b", "a/b/c", "d", "a-b"])
 FILES = st.builds("{}/{}".format, FOLDERS, st.sampled_from(["x", "y.z", "0"])) | st.sampled_from(["x", "y"])
@@ -96,7 +97,7 @@ class _Machine(RuleBasedStateMachine):
         if isinstance(self.store, base.Size):
             assert self.store.size(key) == (None if value is None else len(value))
         if isinstance(self.store, base.GetInto):
-            view = self.store.get_into(key, bytearray(7))
+            view = self.store.get_into(key, Scratch(7))
             assert (None if view is None else bytes(view)) == value
 
     @rule(prefix=FOLDERS | st.just(""))

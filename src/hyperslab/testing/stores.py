@@ -25,6 +25,7 @@ import pytest
 from hyperslab.errors import AlreadyExists, Conflict, Invalid, NotFound
 from hyperslab.stores import base
 from hyperslab.stores.base import WritableStore
+from hyperslab.stores.scratch import Scratch
 from hyperslab.testing.keys import BAD_KEYS, KEPT_KEYS, ODD_KEYS, calls_of
 
 Ability = TypeVar("Ability")
@@ -150,9 +151,9 @@ class StoreTests:
 
     @pytest.mark.parametrize("size", [0, 1, 10, 100_000])
     def test_get_into(self, store: WritableStore, size: int) -> None:
-        """The scratch grows when it must and keeps its size else; the view is as long as the value."""
+        """The scratch grows when it must and is used again else; the view is as long as the value."""
         reader = need(store, base.GetInto)
-        scratch = bytearray(10)
+        scratch = Scratch(10)
         assert reader.get_into("a/b", scratch) is None
         value = bytes(i % 251 for i in range(size))
         store.put("a/b", value)
@@ -160,9 +161,8 @@ class StoreTests:
             view = reader.get_into("a/b", scratch)
             assert view is not None
             assert view == value
-            assert view.obj is scratch
-            view.release()
-        assert len(scratch) >= max(size, 10)
+            assert view.obj is scratch.buffer.obj
+        assert len(scratch.buffer) >= max(size, 10)
         assert reader.get_into("a", scratch) is None
 
     def test_read_exactly(self, store: WritableStore) -> None:
