@@ -53,6 +53,7 @@ def _ours_write(path: Path, layout: Layout, values: Values, durable: bool) -> No
             shards=layout.shards,
             codec=layout.codec.ours,
             fill_value=0.0,
+            **({"checksum": False} if layout.zarr_format == 3 else {}),
         )
         array[...] = values
 

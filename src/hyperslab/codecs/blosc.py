@@ -8,9 +8,9 @@ All of it is checked before the C library sees the chunk.
 from __future__ import annotations
 
 from ctypes import addressof, c_char, c_char_p, c_int, c_size_t, c_void_p
-from functools import cache
+from functools import cache, cached_property
 from struct import Struct
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -35,6 +35,7 @@ class Blosc:
     def __init__(self, config: Config, cells: Cells) -> None:
         only("blosc", config, "cname", "clevel", "shuffle", "typesize", "blocksize")
         self._cname = choice("blosc", config, "cname", "lz4", CNAMES)
+        self._word = self._cname.encode()
         self._clevel = integer("blosc", config, "clevel", 5, 0, 9)
         itemsize = cells.numpy_dtype.itemsize if cells.nbytes is not None else 1
         self._typesize = integer("blosc", config, "typesize", max(itemsize, 1), 1, 2**31 - 1)
@@ -45,6 +46,10 @@ class Blosc:
         self._shuffle = shuffle if shuffle >= 0 else (2 if self._typesize == 1 else 1)
         self._room = room(cells)
         self._decompress = function("blosc", "blosc_decompress_ctx", c_void_p, c_void_p, c_size_t, c_int)
+
+    @cached_property
+    def _compress(self) -> Any:
+        return function("blosc", "blosc_compress_ctx", *_COMPRESS)
 
     def encoded_size(self, size: int) -> int | None:
         """Unknown."""
@@ -60,9 +65,9 @@ class Blosc:
         if self._cname not in _available():
             raise Unsupported(f"blosc: this build of numcodecs cannot write {self._cname}", remedy="lz4 or zstd")
         out = np.empty(size + 16, np.uint8)
-        compress = function("blosc", "blosc_compress_ctx", *_COMPRESS)
         shape = (self._clevel, self._shuffle, self._typesize, size)
-        written = compress(*shape, address(data), address(out.data), len(out), self._cname.encode(), self._blocksize, 1)
+        room = (addressof(c_char.from_buffer(out)), size + 16)
+        written = self._compress(*shape, address(data), *room, self._word, self._blocksize, 1)
         if written <= 0:
             raise Invalid(f"blosc: error {written} of the Blosc library", remedy="another blocksize or typesize")
         return out[:written].data
@@ -141,6 +146,7 @@ def _readable() -> frozenset[int]:
     return frozenset(code for code, name in enumerate(FORMATS) if name in _available())
 
 
+@cache
 def _available() -> tuple[str, ...]:
     names: bytes = function("blosc", "blosc_list_compressors", result=c_char_p)()
     return tuple(names.decode().split(","))

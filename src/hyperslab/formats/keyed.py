@@ -83,13 +83,15 @@ class KeyedChunks:
 
     def write_many(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
         """Encode and store; a chunk of nothing but fill values is left out where none was stored before."""
+        self._keys.put_many(self._encoded(pairs), durable)
+
+    def _encoded(self, pairs: Iterable[tuple[Coords, Block]]) -> Iterator[tuple[str, Any]]:
+        """Keys and stored bytes, one at a time: the memory of one chunk serves the next."""
         keys = self._keys
-        encoded = []
         for coords, block in pairs:
             key = keys.prefix + keys.key_of(coords)
-            if not (is_all(block, self._zero) and not keys.exists(key)):
-                encoded.append((key, self._chain_at(coords).encode(block)))
-        keys.put_many(encoded, durable)
+            if not is_all(block, self._zero) or keys.exists(key):
+                yield key, self._chain_at(coords).encode(block)
 
     def erase(self, coords: Coords) -> None:
         """Forget the chunk."""

@@ -60,7 +60,7 @@ class ChunkKeys:
         value = self.store.get(key)
         return None if value is None else len(value)
 
-    def put_many(self, pairs: Sequence[tuple[str, Any]], durable: bool) -> None:
+    def put_many(self, pairs: Iterable[tuple[str, Any]], durable: bool) -> None:
         """Store encoded chunks by one group commit where the store has it."""
         if self.store.read_only:
             raise ReadOnly("the store is read-only", url=self.store.url, remedy="open it with mode='r+'")
@@ -88,16 +88,18 @@ class ChunkKeys:
         return self.size(key) is not None
 
 
-def fill_bytes(cell: Block) -> np.ndarray[Any, Any] | None:
+def fill_bytes(cell: Block) -> bytes | None:
     """The bytes of one fill cell (0-d); None for cells that are no plain bytes."""
     if cell.dtype.hasobject or cell.dtype.kind == "T" or not cell.dtype.itemsize:
         return None
-    return cell.reshape(1).view(np.uint8)
+    return cell.tobytes()
 
 
-def is_all(block: Block, cell: np.ndarray[Any, Any] | None) -> bool:
+def is_all(block: Block, cell: bytes | None) -> bool:
     """Whether every cell of a contiguous ``block`` has the bytes ``cell`` (so that -0.0 is not 0.0, and NaN is NaN)."""
     if cell is None or not block.size:
         return False
-    raw = block.reshape(-1).view(np.uint8).reshape(-1, cell.size)
-    return bool((raw[0] == cell).all() and (raw[-1] == cell).all() and (raw == cell).all())
+    raw = block.reshape(-1).view(np.uint8)
+    if raw[: len(cell)].tobytes() != cell or raw[-len(cell) :].tobytes() != cell:
+        return False
+    return bool((raw.reshape(-1, len(cell)) == np.frombuffer(cell, np.uint8)).all())

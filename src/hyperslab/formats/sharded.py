@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from itertools import product
+from itertools import chain, islice, product
 from operator import floordiv
 from typing import Any
 
@@ -26,6 +26,7 @@ from hyperslab.errors import Conflict, CorruptChunk, FormatError, HyperslabError
 from hyperslab.formats.coalesce import fetch_coalesced
 from hyperslab.formats.keys import ChunkKeys, fill_bytes, is_all
 from hyperslab.model.spec import ArraySpec
+from hyperslab.stores.scratch import Scratch
 
 _TRIES = 20  # a shard replaced this often while its parts are fetched has a writer that never rests
 _PARALLEL = 8  # inner chunks in one write from which threads encode them
@@ -81,6 +82,7 @@ class ShardedChunks:
         self._counts = np.array(counts, np.int64)
         self._size = self._index.size
         self._stamp_of = getattr(keys.store, "stamp", _unknown)
+        self._joined = Scratch()
         self._entries: dict[str, tuple[Any, Entries]] = {}
 
     @property
@@ -179,17 +181,18 @@ class ShardedChunks:
 
     def write_many(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
         """Replace inner chunks of one shard by one write; those of nothing but fill values are left out."""
-        blocks = list(pairs)
+        rest = iter(pairs)
+        first = list(islice(rest, _PARALLEL))
         encoded: dict[Coords, Any] = {}
 
         def encode(pair: tuple[Coords, Block]) -> None:
             coords, block = pair
-            encoded[coords] = None if is_all(block, self._zero) else self._chain.encode(block)
+            # a copy of its own length: the memory that it was encoded in serves the next chunk
+            encoded[coords] = None if is_all(block, self._zero) else bytes(self._chain.encode(block))
 
-        workers = self._keys.settings.threads if len(blocks) >= _PARALLEL else 1
-        each_batch(encode, blocks, workers)
-        if blocks:
-            self._replace([coords for coords, _ in blocks], [encoded[coords] for coords, _ in blocks], durable)
+        each_batch(encode, chain(first, rest), self._keys.settings.threads if len(first) == _PARALLEL else 1)
+        if encoded:
+            self._replace(list(encoded), list(encoded.values()), durable)
 
     def erase(self, coords: Coords) -> None:
         """Forget one inner chunk."""
@@ -203,7 +206,7 @@ class ShardedChunks:
         key, local = self._locate(coords)
         size = self._size
         old = None if len(coords) == size else self._keys.store.get(key)
-        parts: list[Any] = [None] * size
+        parts: list[Part] = [None] * size
         if old is not None:
             parts = _cut(memoryview(old), self._index.find(old).reshape(-1, 2))
         places = np.ravel_multi_index(local, self._index.counts).tolist() if local else [0]
@@ -213,19 +216,22 @@ class ShardedChunks:
             return
         self._keys.put_many([(key, self._join(parts))], durable)
 
-    def _join(self, parts: Sequence[Any]) -> bytes:
-        """A shard of these inner chunks, one after another, with its index."""
+    def _join(self, parts: Sequence[Part]) -> memoryview:
+        """A shard of these inner chunks, one after another, with its index; valid until this thread joins again."""
         entries = self._index.empty()
         flat = entries.reshape(-1, 2)
-        offset = self._index.nbytes if self._index.location == "start" else 0
-        written = [(i, part) for i, part in enumerate(parts) if part is not None]
-        for i, part in written:
-            size = memoryview(part).nbytes
-            flat[i] = offset, size
-            offset += size
+        at_start = self._index.location == "start"
+        total = self._index.nbytes + sum(len(part) for part in parts if part is not None)
+        shard = self._joined.reserve(total)[:total]
+        offset = self._index.nbytes if at_start else 0
+        for i, part in enumerate(parts):
+            if part is not None:
+                flat[i] = offset, len(part)
+                shard[offset : offset + len(part)] = part
+                offset += len(part)
         index = self._index.render(entries)
-        chunks = [part for _, part in written]
-        return b"".join([index, *chunks] if self._index.location == "start" else [*chunks, index])
+        shard[0 if at_start else offset :][: len(index)] = index
+        return shard
 
     # -- what is there ----------------------------------------------------------------------------------------------
 

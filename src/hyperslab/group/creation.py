@@ -10,11 +10,12 @@ import numpy as np
 
 from hyperslab.array.session import Session
 from hyperslab.chunks.auto import auto_chunks, auto_shards
+from hyperslab.codecs.checksums import WORDS as CHECKSUMS
 from hyperslab.codecs.default import parse_codec
 from hyperslab.errors import Invalid
 from hyperslab.formats.base import Plans
 from hyperslab.model.dtypes import as_data_type, numpy_dtype
-from hyperslab.model.spec import ArraySpec, Chunks
+from hyperslab.model.spec import ArraySpec, Chunks, Codec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +28,7 @@ class Wish:
     chunks: Any = "auto"
     shards: Any = None
     codec: Any = "default"
+    checksum: bool | None = None
     fill_value: Any = None
     units: str | None = None
     attrs: Mapping[str, Any] | None = None
@@ -46,16 +48,20 @@ def array_spec(wish: Wish, session: Session) -> ArraySpec:
     shards = None
     if wish.shards is not None:
         shards = _cut(wish.shards, shape, dims, auto_shards(shape, _plain(chunks), itemsize))
+    codecs = parse_codec(wish.codec, numpy_dtype(dtype))
+    if wish.checksum and (not codecs or codecs[-1].name not in CHECKSUMS):
+        codecs = (*codecs, Codec("crc32c"))
+    layout: dict[str, Any] = {} if shards is None else {"shards": shards}
     attrs = dict(wish.attrs or {}) | ({"units": wish.units} if wish.units is not None else {})
     spec = ArraySpec(
         shape=shape,
         dtype=dtype,
         dims=dims,
         chunks=chunks,
-        codecs=parse_codec(wish.codec, numpy_dtype(dtype)),
+        codecs=codecs,
         fill_value=wish.fill_value,
         attrs=attrs,
-        layout={} if shards is None else {"shards": shards},
+        layout=layout if wish.checksum is None else layout | {"checksum": wish.checksum},
     )
     writer = session.writer()
     return writer.new_array(spec) if isinstance(writer, Plans) else spec

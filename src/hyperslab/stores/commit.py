@@ -9,17 +9,31 @@ from __future__ import annotations
 import os
 import time
 from contextlib import nullcontext, suppress
+from functools import cache
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from hyperslab.stores.base import Buffer
 from hyperslab.stores.files import create, discard, sync_and_close
 from hyperslab.stores.folders import Folders
 from hyperslab.stores.keys import temporary_name
 
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
 _ATTEMPTS = 8
 _MOST_OPEN = 128
 _THREADS = 16
+
+
+@cache
+def _flushers() -> ThreadPoolExecutor:
+    """Threads that wait for the medium while the next values are written; a forked child makes its own."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_flushers.cache_clear)
+    return ThreadPoolExecutor(_THREADS, thread_name_prefix="hyperslab-flush")
 
 
 class Commit:
@@ -33,7 +47,8 @@ class Commit:
         self._folders = folders
         self._durable = durable
         self._written: list[tuple[str, str, str]] = []
-        self._open: list[tuple[str, int]] = []
+        self._last: tuple[str, int] | None = None
+        self._flushing: list[tuple[str, Future[None]]] = []
 
     def add(self, key: str, value: Buffer) -> None:
         """Write one value under a temporary name."""
@@ -41,15 +56,17 @@ class Commit:
         folder, _, name = key.rpartition("/")
         temporary, descriptor = self._create(folder, temporary_name(name), value)
         self._written.append((key, temporary, folder))
-        self._open.append((key, descriptor))
+        if self._last is not None:
+            self._flushing.append((self._last[0], _flushers().submit(sync_and_close, self._last[1])))
+        self._last = key, descriptor
         # the clock of a file system may tick only every few ms: two versions must never share size, time and inode
         now = time.time_ns()
         os.utime(temporary, ns=(now, now))
         if not self._durable:
-            self._open.pop()
+            self._last = None
             os.close(descriptor)
-        elif len(self._open) >= _MOST_OPEN:
-            self._flush()
+        elif len(self._flushing) >= _MOST_OPEN:
+            self._wait()
 
     def _create(self, folder: str, name: str, value: Buffer) -> tuple[str, int]:
         for _ in range(_ATTEMPTS):
@@ -62,20 +79,16 @@ class Commit:
         return temporary, create(temporary, value)
 
     def _flush(self) -> None:
-        if len(self._open) > 1:
-            self._flush_in_threads()
-        while self._open:
-            self.key, descriptor = self._open.pop()
+        """The last value in this thread, while the others are under way."""
+        if self._last is not None:
+            (self.key, descriptor), self._last = self._last, None
             sync_and_close(descriptor)
+        self._wait()
 
-    def _flush_in_threads(self) -> None:
-        from concurrent.futures import ThreadPoolExecutor
-
-        batch, self._open = self._open, []  # from here on each descriptor is closed by its thread alone
-        with ThreadPoolExecutor(min(_THREADS, len(batch))) as pool:
-            running = [(key, pool.submit(sync_and_close, descriptor)) for key, descriptor in batch]
-        for self.key, done in running:
-            done.result()
+    def _wait(self) -> None:
+        while self._flushing:
+            self.key, running = self._flushing.pop(0)
+            running.result()
 
     def _show(self) -> None:
         while self._written:
@@ -99,8 +112,10 @@ class Commit:
             self._abandon()
 
     def _abandon(self) -> None:
-        for _, descriptor in self._open:
+        if self._last is not None:
             with suppress(OSError):
-                os.close(descriptor)
+                os.close(self._last[1])
+        for _, running in self._flushing:
+            running.exception()
         for _, temporary, _ in self._written:
             discard(temporary)

@@ -73,10 +73,12 @@ class Folders:
         """Whether this is a folder and no link, in one that is known: its real place needs no look-up then."""
         if not folder:
             return stat.S_ISDIR(os.stat(path).st_mode)
+        if not stat.S_ISDIR(os.lstat(path[:-1]).st_mode):
+            return False
         above = folder.rpartition("/")[0]
         if above not in self.known and folder.count("/") < _SHALLOW:
             self.find(above)
-        return above in self.known and stat.S_ISDIR(os.lstat(path[:-1]).st_mode)
+        return above in self.known
 
     def escape(self, key: str) -> StorageError:
         """The refusal of a symbolic link that leads out of the root."""
