@@ -24,11 +24,13 @@ from hyperslab.chunks.plan import Piece, Plan
 from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import DEFAULTS, MEBIBYTE, Settings
 from hyperslab.chunks.source import Block, ChunkSource, ReadsInto
+from hyperslab.chunks.strips import full, lies_contiguous, strips
 
 _SERIAL = MEBIBYTE // 2  # decoded bytes below which starting threads costs more than it saves
 _SERIAL_SMALL = 16 * MEBIBYTE  # the same for small chunks: the threads wait for each other between them
 _LARGE = MEBIBYTE // 4  # decoded bytes from which a chunk is not small
 _BATCH = 16 * MEBIBYTE  # decoded bytes that one thread takes at a time when writing
+_DURABLE = 64 * MEBIBYTE  # the same where it waits for the medium after each batch
 _STRIP = MEBIBYTE  # decoded bytes of neighbouring chunks that are copied into the result together
 _NEIGHBOURS = 8  # more of them would not make the copy cheaper
 _FEW = 2 * _NEIGHBOURS  # pieces of a batch for which it is not worth the preparation
@@ -68,7 +70,7 @@ class _BatchReader:
         self.into: ReadsInto = into
         self.part = getattr(source, "read_part", None) if plan.basic and plan.groups else None
         self.plan = plan
-        self.straight = plan.basic and (plan.grid.fixed is None or _lies_contiguous(plan.grid.fixed, out))
+        self.straight = plan.basic and (plan.grid.fixed is None or lies_contiguous(plan.grid.fixed, out))
         self.out = out
         self.fill = fill
         self.stamp = getattr(source, "stamp", None) if cache is not None and cache.limit else None
@@ -105,7 +107,7 @@ class _BatchReader:
                 out[target] = fill
 
     def _read_strips(self, into: Any, pieces: Sequence[Piece]) -> Sequence[Piece]:
-        """Read neighbours along the last axis side by side and copy them at once; the pieces that have none are left."""
+        """Read neighbours along the last axis side by side and copy them at once; pieces that have none are left."""
         shape, ndim = self.plan.grid.fixed, self.out.ndim
         most = 0 if shape is None else min(_NEIGHBOURS, _STRIP // max(1, prod(shape) * self.out.itemsize))
         if shape is None or most < 2 or len(self.plan.groups[-1]) == 1:
@@ -190,37 +192,6 @@ class _BatchReader:
         return block
 
 
-def strips(pieces: Sequence[Piece], most: int) -> Iterator[Sequence[Piece]]:
-    """Cut pieces, which are in the order of a plan, into runs of up to ``most`` neighbours along the last axis."""
-    lasts = [piece[0][-1] for piece in pieces]
-    start = 0
-    for i in range(1, len(pieces)):
-        if lasts[i] != lasts[i - 1] + 1 or i - start == most:
-            yield pieces[start:i]
-            start = i
-    yield pieces[start:]
-
-
-def full(strip: Sequence[Piece], width: int) -> slice:
-    """Which pieces of a strip are whole chunks, ``width`` cells wide and taken forwards; only its ends can be others."""
-    first, last = strip[0], strip[-1]
-    if not strip[len(strip) // 2].whole or first.out[-1].step is not None:
-        return slice(0, 0)
-    span = last.out[-1]
-    short = not last.whole or span.stop - span.start != width
-    return slice(0 if first.whole else 1, len(strip) - short)
-
-
-def _lies_contiguous(shape: tuple[int, ...], out: Block) -> bool:
-    """Whether a block of this shape within ``out`` is C-contiguous there."""
-    step = out.itemsize
-    for size, stride in zip(reversed(shape), reversed(out.strides), strict=True):
-        if size > 1 and stride != step:
-            return False
-        step *= size
-    return True
-
-
 def _reader(into: Any, block: Block) -> Callable[[Coords], bool]:
     """What reads chunks into ``block``, one after the other."""
     reader = getattr(into, "reader", None)
@@ -257,7 +228,7 @@ def write(
         return
     nbytes = chunk_bytes(plan, fill.dtype)
     require(nbytes, settings.memory_limit)
-    size = max(1, min(_MOST, _BATCH // nbytes))
+    size = max(1, min(_MOST, (_DURABLE if settings.durable else _BATCH) // nbytes))
     work = _writer(source, plan, values, fill, settings, fields)
     workers = min(settings.threads, -(-pieces // size)) if nbytes * pieces > _SERIAL else 1
     each_batch(work, batches(plan, plan.grid, size, pieces), workers)

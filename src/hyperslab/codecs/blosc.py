@@ -66,7 +66,7 @@ class Blosc:
             raise Unsupported(f"blosc: this build of numcodecs cannot write {self._cname}", remedy="lz4 or zstd")
         out = np.empty(size + 16, np.uint8)
         shape = (self._clevel, self._shuffle, self._typesize, size)
-        room = (addressof(c_char.from_buffer(out)), size + 16)
+        room = (addressof(c_char.from_buffer(out.data)), size + 16)
         written = self._compress(*shape, address(data), *room, self._word, self._blocksize, 1)
         if written <= 0:
             raise Invalid(f"blosc: error {written} of the Blosc library", remedy="another blocksize or typesize")
@@ -115,8 +115,8 @@ def check_header(data: Buffer, size: int | None, limit: int) -> int:
             _refuse(flags >> 5, first, stored)
         offsets = _OFFSETS[blocks].unpack_from(data, 16) if blocks <= _FEW else _extremes(data, blocks)
         if min(offsets) < first or max(offsets) > last:
-            found = min(offsets) if min(offsets) < first else max(offsets)
-            raise CorruptChunk("blosc: a block lies outside the chunk", expected=f"{first} to {last}", found=found)
+            extremes = f"{min(offsets)} to {max(offsets)}"
+            raise CorruptChunk("blosc: a block lies outside the chunk", expected=f"{first} to {last}", found=extremes)
     return int(nbytes)
 
 

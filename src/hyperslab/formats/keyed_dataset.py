@@ -13,10 +13,11 @@ from typing import Any
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, StorageError
+from hyperslab.formats.copied import Copied
 from hyperslab.formats.documents import read_document
 from hyperslab.formats.keyed_commit import is_within, key, relative
 from hyperslab.formats.sources import open_chunks
-from hyperslab.formats.spelling import Copy, Docs, Spelling
+from hyperslab.formats.spelling import Docs, Spelling
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import List, Store
 
@@ -38,7 +39,7 @@ class KeyedReader:
         self._settings = settings
         self._remembered = dict(remembered or {})
         self._specs: dict[str, GroupSpec | ArraySpec] = {}
-        self._copies: dict[str, Copy] = {}
+        self._copies: dict[str, Copied] = {}
         self._ahead: dict[str, Docs | None] = {}
         self._looked_for_copy = False
         self._direct: set[str] = set()
@@ -136,26 +137,23 @@ class KeyedReader:
     def _remember_copy(self, holder: str, doc: Mapping[str, Any]) -> None:
         copy = self._spelling.read_copy(doc)
         if copy is not None:
-            self._copies[holder] = copy
+            self._copies[holder] = Copied(copy)
 
-    def _copies_over(self, path: str) -> Iterator[tuple[str, Copy]]:
+    def _copies_over(self, path: str) -> Iterator[tuple[str, Copied]]:
         """The copies that may speak of a node, the nearest first, each with the node's path relative to it."""
         for holder in sorted(self._copies, key=len, reverse=True):
             if is_within(path, holder):
                 yield relative(path, holder), self._copies[holder]
 
     def _from_copy(self, path: str) -> Docs | None:
-        return next((copy[inner] for inner, copy in self._copies_over(path) if inner in copy), None)
+        return next((copy.docs[inner] for inner, copy in self._copies_over(path) if inner in copy.docs), None)
 
     def _names_in_copy(self, path: str) -> list[str] | None:
-        """Names below ``path``, relative to it, as the nearest copy that knows the group has them; None without one."""
+        """Names right below ``path``, as the nearest copy that knows the group has them; None without one."""
         if path in self._direct:
             return None
-        for inner, copy in self._copies_over(path):
-            below = [relative(name, inner) for name in copy if name != inner and is_within(name, inner)]
-            if below or not inner or inner in copy:
-                return below
-        return None
+        known = (copy.names(inner) for inner, copy in self._copies_over(path))
+        return next((names for names in known if names is not None), None)
 
     # -- the tree ---------------------------------------------------------------------------------------------------
 
@@ -165,7 +163,7 @@ class KeyedReader:
             return []
         copied = self._names_in_copy(path)
         if copied is not None:
-            return list(dict.fromkeys(name.partition("/")[0] for name in copied))
+            return copied
         return [name for name in self._store.list_dir(path)[1] if self._is_node(key(path, name))]
 
     def _is_node(self, path: str) -> bool:
