@@ -250,3 +250,43 @@ def test_labels_in_every_dialect(air):
 def test_isel_takes_no_labels(air):
     with pytest.raises(IndexError):
         air.isel(lat=47.5)
+
+
+def test_cells_of_a_cached_chunk_one_by_one(tmp_path):
+    """The shortcut for single cells gives what any other key gives, also after another writer's change."""
+    cells = np.arange(35, dtype="i2").reshape(5, 7)
+    root = hs.create(tmp_path / "a.zarr", "zarr3")
+    root.create_array("a", data=cells, chunks=(2, 3))
+    array = hs.open(tmp_path / "a.zarr")["a"]
+    for _ in range(2):  # once from the store, once from the cache
+        for place in np.ndindex(5, 7):
+            assert array[place] == cells[place]
+            assert array[place[0] - 5, place[1] - 7] == cells[place]
+            assert type(array[place]) is np.int16
+    for wrong in [(5, 0), (0, -8)]:
+        with pytest.raises(IndexError):
+            array[wrong]
+    assert array[(1,)].shape == (7,)
+    root["a"][1, 1] = -1
+    assert array[1, 1] == -1
+
+
+def test_a_checksum_may_be_asked_for_or_left_out(tmp_path):
+    for name in ("zarr2", "zarr3"):
+        root = hs.create(tmp_path / name, name)
+        chains = {
+            asked: [codec.name for codec in root.create_array(f"a{asked}", shape=4, codec="zstd", checksum=asked).codec]
+            for asked in (None, True, False)
+        }
+        assert chains[True][-1] == "crc32c"
+        assert "crc32c" not in chains[False]
+        assert chains[None] == chains[name == "zarr3"]
+
+
+def test_a_shard_without_chunks_goes(tmp_path):
+    root = hs.create(tmp_path / "a.zarr", "zarr3")
+    array = root.create_array("a", data=np.arange(1, 9), chunks=2, shards=4, fill_value=0)
+    assert len(list((tmp_path / "a.zarr/a/c").iterdir())) == 2
+    array[:4] = 0
+    assert len(list((tmp_path / "a.zarr/a/c").iterdir())) == 1
+    np.testing.assert_array_equal(array[...], [0, 0, 0, 0, 5, 6, 7, 8])

@@ -89,3 +89,9 @@ def test_the_version_imports_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "hyperslab" in done.stdout
+
+
+def test_a_misspelt_command_is_answered_with_the_nearest() -> None:
+    done = CliRunner().invoke(main, ["inof", "x.zarr"])
+    assert done.exit_code == 2
+    assert "did you mean 'info'?" in done.output

@@ -245,6 +245,23 @@ for title, (change, state) in CHANGES.items():
             break
         number += 1
     report[title] = number - 1
+
+
+def replace(root):
+    hs.create(URL, name, overwrite=True, **OPTIONS)
+
+
+number, died = 0, True
+while died:
+    number += 1
+    fresh()
+    died = killed_at(replace, number)
+    left = sorted(hs.open(URL))
+    assert left == [] or (died and left == ["g", "good"]), f"replace, killed at call {number}: {left}"
+    if left:
+        rows(hs.open(URL)["g/a"], 8)
+        rows(hs.open(URL)["good"], 12)
+report["replace"] = number - 1
 print(json.dumps(report))
 '''
 
@@ -262,5 +279,5 @@ def test_each_call_may_be_the_last(tmp_path: Path, name: str, sharded: str) -> N
     assert done.returncode == 0, done.stderr[-3000:]
     points = json.loads(done.stdout)
     print(points)
-    assert len(points) == 8
+    assert len(points) == 9
     assert all(count >= 3 for count in points.values()), points

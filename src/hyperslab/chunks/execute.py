@@ -29,8 +29,8 @@ from hyperslab.chunks.strips import full, lies_contiguous, strips
 _SERIAL = MEBIBYTE // 2  # decoded bytes below which starting threads costs more than it saves
 _SERIAL_SMALL = 16 * MEBIBYTE  # the same for small chunks: the threads wait for each other between them
 _LARGE = MEBIBYTE // 4  # decoded bytes from which a chunk is not small
-_BATCH = 16 * MEBIBYTE  # decoded bytes that one thread takes at a time when writing
-_DURABLE = 64 * MEBIBYTE  # the same where it waits for the medium after each batch
+_BATCH = 4 * MEBIBYTE  # decoded bytes that one thread takes at a time, so that all come to an end together
+_DURABLE = 64 * MEBIBYTE  # the same where a writer waits for the medium after each batch
 _STRIP = MEBIBYTE  # decoded bytes of neighbouring chunks that are copied into the result together
 _NEIGHBOURS = 8  # more of them would not make the copy cheaper
 _FEW = 2 * _NEIGHBOURS  # pieces of a batch for which it is not worth the preparation
@@ -56,7 +56,7 @@ def read(
     if pieces == 1 or (workers == 1 and plan.grid.outer is None and pieces <= _MOST):
         reader.read_batch(list(plan))
         return
-    size = max(1, min(_MOST, -(-pieces // (4 * workers))))
+    size = max(1, min(_MOST, _BATCH // nbytes, -(-pieces // (4 * workers))))
     each_batch(reader.read_batch, batches(plan, plan.grid, size, _MOST), workers)
 
 

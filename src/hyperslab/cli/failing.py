@@ -28,6 +28,7 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, NoReturn
 
 import click
@@ -112,6 +113,15 @@ class Commands(click.Group):
         if not any(option.name == "debug" for option in command.params):
             command.params.extend(manners())
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is named first; one that is not there is answered with the nearest that is."""
+        if args and args[0] not in self.summaries and not args[0].startswith("-"):
+            near = get_close_matches(args[0], self.summaries, 1)
+            ctx.fail(f"no command {args[0]!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The table of commands, without importing them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from ctypes import c_char_p, c_int, c_size_t, c_ulonglong, c_void_p
 
 import numpy as np
@@ -17,6 +18,9 @@ _NO_FRAME = 2**64 - 2
 _TOO_SMALL = -70
 _START = 1 << 16
 _LEVEL, _CHECKSUM = 100, 201
+_MODEST = 12
+"""Above this level a context takes too much memory to be kept."""
+_BUFFERS = (c_void_p, c_size_t, c_void_p, c_size_t)
 
 
 class Zstd:
@@ -28,8 +32,7 @@ class Zstd:
         self._checksum = flag("zstd", config, "checksum", False)
         self._room = room(cells)
         self._declared = function("zstd", "ZSTD_getFrameContentSize", c_void_p, c_size_t, result=c_ulonglong)
-        types = (c_void_p, c_size_t, c_void_p, c_size_t)
-        self._decompress = function("zstd", "ZSTD_decompress", *types, result=c_size_t)
+        self._into = function("zstd", "ZSTD_decompressDCtx", c_void_p, *_BUFFERS, result=c_size_t)
 
     def encoded_size(self, size: int) -> int | None:
         """Unknown."""
@@ -40,17 +43,19 @@ class Zstd:
         bound = function("zstd", "ZSTD_compressBound", c_size_t, result=c_size_t)(len(data))
         out = np.empty(bound, np.uint8)
         set_parameter = function("zstd", "ZSTD_CCtx_setParameter", c_void_p, c_int, c_int, result=c_size_t)
-        context = function("zstd", "ZSTD_createCCtx", result=c_void_p)()
-        if not context:
-            raise MemoryError("zstd: no memory for a compression context")
-        try:
-            set_parameter(context, _LEVEL, self._level)
-            set_parameter(context, _CHECKSUM, int(self._checksum))
-            compress = function("zstd", "ZSTD_compress2", c_void_p, *_BUFFERS, result=c_size_t)
-            written = compress(context, address(out.data), bound, address(data), len(data))
-        finally:
-            function("zstd", "ZSTD_freeCCtx", c_void_p, result=c_size_t)(context)
+        own = _Context("CCtx") if self._level > _MODEST else None
+        context = _contexts.get("CCtx") if own is None else own.pointer
+        set_parameter(context, _LEVEL, self._level)
+        set_parameter(context, _CHECKSUM, int(self._checksum))
+        compress = function("zstd", "ZSTD_compress2", c_void_p, *_BUFFERS, result=c_size_t)
+        written = compress(context, address(out.data), bound, address(data), len(data))
+        if written > bound:
+            raise MemoryError(f"zstd: {_reason(written)}")
         return out[:written].data
+
+    def _decompress(self, out: int, room: int, data: int, size: int) -> int:
+        got: int = self._into(_contexts.get("DCtx"), out, room, data, size)
+        return got
 
     def decode(self, data: Buffer, size: int | None) -> Buffer:
         """The content of all frames; CorruptChunk when it is not ``size`` bytes."""
@@ -96,7 +101,34 @@ class Zstd:
             wrong_size("zstd", limit, declared)
 
 
-_BUFFERS = (c_void_p, c_size_t, c_void_p, c_size_t)
+class _Context:
+    """The library's work space, ``CCtx`` or ``DCtx``: as large as a small chunk, so it is not made anew for each."""
+
+    def __init__(self, kind: str) -> None:
+        self.pointer = function("zstd", f"ZSTD_create{kind}", result=c_void_p)()
+        if not self.pointer:
+            raise MemoryError("zstd: no memory for a context")
+        self._free = function("zstd", f"ZSTD_free{kind}", c_void_p, result=c_size_t)
+
+    def __del__(self) -> None:
+        if getattr(self, "_free", None) is not None:
+            self._free(self.pointer)
+
+
+class _Contexts(threading.local):
+    """Each thread's contexts; they go with the thread."""
+
+    def __init__(self) -> None:
+        self.made: dict[str, _Context] = {}
+
+    def get(self, kind: str) -> int:
+        if kind not in self.made:
+            self.made[kind] = _Context(kind)
+        pointer: int = self.made[kind].pointer
+        return pointer
+
+
+_contexts = _Contexts()
 
 
 def _reason(result: int) -> str:

@@ -13,7 +13,6 @@ from typing import Any
 from hyperslab import api
 from hyperslab.conversion.job import Job, opened
 from hyperslab.conversion.losses import refuse
-from hyperslab.conversion.place import building, local_path
 from hyperslab.conversion.progress import Report, reporting
 from hyperslab.conversion.report import ConversionReport
 from hyperslab.conversion.selecting import Select
@@ -23,6 +22,7 @@ from hyperslab.conversion.walking import find_losses, plan_nodes, walk
 from hyperslab.errors import AlreadyExists, Unsupported
 from hyperslab.formats import format_for_new, get_format
 from hyperslab.formats.base import Feature, Plans
+from hyperslab.stores.building import building, local_path
 from hyperslab.stores.location import Location
 
 MEMORY = 256 << 20

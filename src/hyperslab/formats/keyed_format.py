@@ -11,6 +11,7 @@ from hyperslab.formats.keyed_dataset import KeyedReader
 from hyperslab.formats.keyed_writer import KeyedWriter
 from hyperslab.formats.spelling import Spelling
 from hyperslab.model.spec import GroupSpec
+from hyperslab.stores.building import building, can_build
 from hyperslab.stores.location import Location
 
 
@@ -31,6 +32,10 @@ def open_keyed(
         return _opened(KeyedReader(where.store(read_only=True), spelling, settings, remembered), spelling)
     if mode not in ("r+", "a", "w", "x"):
         raise Invalid(f"mode {mode!r}", remedy="a mode is one of r, r+, a, w, x")
+    if mode == "w" and where.scheme == "file" and where.exists() and can_build(where.target):
+        with building(where.target, overwrite=True) as temporary:
+            open_keyed(spelling, Location.of(temporary), "x", settings=settings, consolidated=consolidated)
+        mode = "r+"
     store = where.store(read_only=False, create=mode != "r+")
     writer = KeyedWriter(store, spelling, settings, remembered if mode == "r+" else None, consolidated=consolidated)
     taken = mode in ("a", "x") and any(map(len, store.list_dir("")))

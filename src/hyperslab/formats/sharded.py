@@ -212,7 +212,9 @@ class ShardedChunks:
         places = np.ravel_multi_index(local, self._index.counts).tolist() if local else [0]
         for place, value in zip(places, values, strict=True):
             parts[place] = value
-        if old is None and not any(part is not None for part in parts) and not self._keys.exists(key):
+        if all(part is None for part in parts):
+            if self._keys.exists(key):
+                self._keys.store.delete(key)
             return
         self._keys.put_many([(key, self._join(parts))], durable)
 

@@ -13,8 +13,8 @@ from hyperslab.cli import labelled
 from hyperslab.cli.opening import find_array, open_dataset, path_argument, selection_key, selection_option, url_argument
 from hyperslab.cli.output import json_option, json_text, print_json, say
 from hyperslab.cli.selection import parse_selections
-from hyperslab.conversion.place import building
 from hyperslab.errors import AlreadyExists, Invalid
+from hyperslab.stores.building import building
 
 _SCREEN = 1000
 _FILES = (".npy", ".csv", ".json", ".nc", ".zarr")

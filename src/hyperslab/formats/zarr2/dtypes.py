@@ -118,7 +118,11 @@ def _raw(value: Any, dtype: np.dtype[Any]) -> Any:
 
 def write_fill(value: Any, dtype: DataType) -> Any:
     """The JSON of a fill value; structured ones are base64 of the cell's bytes in the array's own byte order."""
-    if value is None or isinstance(dtype, VlenArray):
+    if value is None:
+        return None
+    if isinstance(dtype, VlenArray):
+        if len(value):
+            raise Unsupported("format zarr2 has no fill value for arrays of variable length", remedy="leave it out")
         return None
     if isinstance(dtype, VlenString):
         return str(value)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hyperslab.conversion.place import building, local_path
 from hyperslab.errors import AlreadyExists
+from hyperslab.stores import building as building_module
+from hyperslab.stores.building import building, local_path
 
 
 def _names(folder: Path) -> list[str]:
@@ -78,3 +79,23 @@ def _text(path: Path, kind: str) -> str | None:
     if kind == "none":
         return None if not path.exists() else path.name
     return (path / "c").read_text() if kind == "folder" else path.read_text()
+
+
+def test_a_link_stays_and_what_it_names_is_replaced(tmp_path: Path) -> None:
+    _make(tmp_path / "real", "folder", "old")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with building(str(tmp_path / "link"), overwrite=True) as temporary:
+        _make(Path(temporary), "folder", "new")
+    assert (tmp_path / "link").is_symlink()
+    assert _text(tmp_path / "real", "folder") == "new"
+    assert _names(tmp_path) == ["link", "real"]
+
+
+def test_without_an_exchange_two_renames_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(building_module, "_exchange", lambda a, b: False)
+    target = tmp_path / "a.zarr"
+    _make(target, "folder", "old")
+    with building(str(target), overwrite=True) as temporary:
+        _make(Path(temporary), "folder", "new")
+    assert _text(target, "folder") == "new"
+    assert _names(tmp_path) == ["a.zarr"]

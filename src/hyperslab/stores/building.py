@@ -7,9 +7,10 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from ctypes import CDLL
 from urllib.parse import unquote, urlsplit
 
-from hyperslab.errors import AlreadyExists, StorageError
+from hyperslab.errors import AlreadyExists, HyperslabError, StorageError
 
 _FEW = 200
 
@@ -18,10 +19,10 @@ _FEW = 200
 def building(target: str, *, overwrite: bool = False) -> Iterator[str]:
     """A path beside ``target`` (a file or a folder to be): renamed to it when the block ends, removed when it fails.
 
-    Whatever interrupts the block, ``target`` is afterwards what it was before, or complete. AlreadyExists unless
-    ``overwrite``.
+    Whatever interrupts the block, ``target`` is afterwards what it was before, or complete. A symbolic link stays and
+    what it names is replaced. AlreadyExists unless ``overwrite``.
     """
-    target = os.path.abspath(target)
+    target = os.path.realpath(target)
     _refuse_taken(target, overwrite)
     temporary = sibling(target)
     try:
@@ -31,7 +32,7 @@ def building(target: str, *, overwrite: bool = False) -> Iterator[str]:
         _refuse_taken(target, overwrite)
         _put_in_place(temporary, target)
     except OSError as error:
-        if isinstance(error, StorageError | AlreadyExists):
+        if isinstance(error, HyperslabError):
             raise
         raise StorageError(f"the target could not be put in place: {error}", url=target) from error
     finally:
@@ -88,11 +89,20 @@ def _refuse_taken(target: str, overwrite: bool) -> None:
         )
 
 
+def can_build(target: str) -> bool:
+    """Whether something can be made beside ``target`` and take its place."""
+    target = os.path.realpath(target)
+    return not os.path.ismount(target) and os.access(os.path.dirname(target), os.W_OK)
+
+
 def _put_in_place(temporary: str, target: str) -> None:
-    """One rename; two where a folder is in the way, with the old one put back should the second fail."""
+    """One rename. Where a folder is in the way they change places; on systems that cannot, two renames, the first one
+    undone should the second fail."""
     if not os.path.lexists(target) or not (os.path.isdir(target) or os.path.isdir(temporary)):
         os.replace(temporary, target)
         return
+    if _exchange(temporary, target):
+        return  # what is now under the temporary name is removed with it
     aside = sibling(target)
     os.rename(target, aside)
     try:
@@ -101,3 +111,16 @@ def _put_in_place(temporary: str, target: str) -> None:
         os.rename(aside, target)
         raise
     remove(aside)
+
+
+_HERE, _EXCHANGE = -100, 2
+"""AT_FDCWD and RENAME_EXCHANGE of Linux."""
+
+
+def _exchange(a: str, b: str) -> bool:
+    """Let two files or folders change their names at one stroke; False where the system cannot."""
+    try:
+        rename = CDLL(None).renameat2
+    except (AttributeError, OSError, TypeError):
+        return False
+    return bool(rename(_HERE, os.fsencode(a), _HERE, os.fsencode(b), _EXCHANGE) == 0)
