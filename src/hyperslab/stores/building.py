@@ -31,9 +31,11 @@ def building(target: str, *, overwrite: bool = False) -> Iterator[str]:
         make_durable(temporary)
         _refuse_taken(target, overwrite)
         _put_in_place(temporary, target)
+    except HyperslabError as error:
+        if error.url == temporary:  # nobody knows that name
+            error.url = target
+        raise
     except OSError as error:
-        if isinstance(error, HyperslabError):
-            raise
         raise StorageError(f"the target could not be put in place: {error}", url=target) from error
     finally:
         remove(temporary)
