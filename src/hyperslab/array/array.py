@@ -56,6 +56,11 @@ class Array:
         return self._path
 
     @property
+    def url(self) -> str:
+        """Where the dataset is, without secrets."""
+        return self._session.url
+
+    @property
     def spec(self) -> ArraySpec:
         """All that the documents say of the array."""
         return self._spec
