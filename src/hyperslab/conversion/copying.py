@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 
 from hyperslab.chunks import execute
+from hyperslab.chunks.boxes import Box, Cut, box_counts, boxes, source_edges
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.memory import require
 from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkSource
-from hyperslab.conversion.boxes import Box, Cut, box_counts, boxes, source_edges
-from hyperslab.conversion.cells import as_type
 from hyperslab.conversion.selecting import Picked
+from hyperslab.model.cells import as_type
 from hyperslab.model.spec import ArraySpec
 from hyperslab.selection.region import Range, Region
 

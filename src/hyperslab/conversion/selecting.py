@@ -11,7 +11,7 @@ import numpy as np
 
 from hyperslab.array import Array
 from hyperslab.array.session import Session
-from hyperslab.conversion.boxes import Box
+from hyperslab.chunks.boxes import Box
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.model.spec import ArraySpec
 from hyperslab.selection.positional import outer

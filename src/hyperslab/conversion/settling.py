@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.conversion.cells import same_type
 from hyperslab.conversion.losses import Loss, Node
 from hyperslab.conversion.walking import Planned
 from hyperslab.errors import HyperslabError, Unsupported
 from hyperslab.formats.base import Feature
+from hyperslab.model.cells import same_type
 from hyperslab.model.dtypes import describe
 from hyperslab.model.spec import ArraySpec, GroupSpec
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hyperslab.conversion.cells import as_type, same_cells, same_type
+from hyperslab.model.cells import as_type, same_cells, same_type
 from hyperslab.model.dtypes import Char, Compound, Enum, Opaque, VlenString
 
 FIELDS = np.dtype([("name", "S3"), ("at", [("x", ">i2"), ("y", "f8", (2,))])])

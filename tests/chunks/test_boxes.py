@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hyperslab.chunks.boxes import Cut, box_counts, boxes, source_edges
 from hyperslab.chunks.grid import Grid
-from hyperslab.conversion.boxes import Cut, box_counts, boxes, source_edges
 from hyperslab.selection.region import Points, Range
 
 

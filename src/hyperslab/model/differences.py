@@ -1,0 +1,61 @@
+"""What differs between two nodes, as problems of the second one: kind, shape, type, dimensions, attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from hyperslab.errors import Problem
+from hyperslab.model.attrs import Attrs, equal
+from hyperslab.model.cells import same_type
+from hyperslab.model.dtypes import describe
+from hyperslab.model.spec import ArraySpec, GroupSpec
+
+
+def differences(path: str, expected: object, found: object, *, dims: bool = True) -> list[Problem]:
+    """How ``found`` differs from ``expected``; ``dims``: whether dimensions have names in both."""
+    if not isinstance(found, type(expected)):
+        return [Problem(path, "kind", f"{type(found).__name__} in place of {type(expected).__name__}")]
+    problems: list[Problem] = []
+    if isinstance(expected, ArraySpec) and isinstance(found, ArraySpec):
+        problems += attribute_differences(path, expected.attrs, found.attrs)
+        problems += _array_differences(path, expected, found, dims)
+    elif isinstance(expected, GroupSpec) and isinstance(found, GroupSpec):
+        problems += attribute_differences(path, expected.attrs, found.attrs)
+        unlimited = {dim.name for dim in expected.dims if dim.unlimited} - {
+            dim.name for dim in found.dims if dim.unlimited
+        }
+        if dims:
+            problems += [Problem(path, "dimensions", f"{name!r} is no longer unlimited") for name in sorted(unlimited)]
+    return problems
+
+
+def _array_differences(path: str, expected: ArraySpec, found: ArraySpec, dims: bool) -> Iterator[Problem]:
+    if expected.shape != found.shape:
+        yield Problem(path, "shape", f"shape {found.shape}, not {expected.shape}")
+    if not same_type(expected.dtype, found.dtype):
+        yield Problem(path, "type", f"cells of type {describe(found.dtype)}, not {describe(expected.dtype)}")
+    if dims and any(name not in (None, new) for name, new in zip(expected.dims, found.dims, strict=False)):
+        yield Problem(path, "dimensions", f"dimensions {found.dims}, not {expected.dims}")
+
+
+def attribute_differences(path: str, expected: Attrs, found: Attrs) -> list[Problem]:
+    """Attributes that are gone, new, or of another type or value."""
+    problems = [Problem(path, "attribute", f"no attribute {name!r}") for name in expected if name not in found]
+    problems += [Problem(path, "attribute", f"new attribute {name!r}") for name in found if name not in expected]
+    changed = (name for name in expected if name in found and not _same_attribute(expected[name], found[name]))
+    return problems + [
+        Problem(path, "attribute", f"attribute {name!r} is {found[name]!r}, not {expected[name]!r}") for name in changed
+    ]
+
+
+def _same_attribute(expected: Any, found: Any) -> bool:
+    """Equal in type and value; a value without a type (a number of JSON) may have got one."""
+    if equal(expected, found):
+        return True
+    if isinstance(expected, np.ndarray | np.generic | str) or not isinstance(found, np.ndarray | np.generic):
+        return False
+    values = list(expected) if isinstance(expected, list | tuple) else [expected]
+    return bool(values == np.asarray(found).reshape(-1).tolist())
