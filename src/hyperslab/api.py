@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hyperslab.array import Array
+from hyperslab.array.origin import Origin
 from hyperslab.array.session import Session
 from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.settings import DEFAULTS, Settings
@@ -51,6 +52,7 @@ def open(
     where = Location.of(url, storage_options)
     settings = Settings(workers, cache_bytes, durable, lock_timeout, memory_limit)
     chosen, mode, remembered = _choose(where, mode, format)
+    origin = Origin(where, chosen.name, "r" if mode == "r" else "r+", settings, dict(options))
     if remembered:
         options["remembered"] = remembered
     try:
@@ -63,7 +65,7 @@ def open(
             raise
         raise Invalid(f"format {chosen.name} has no option {unknown[0]!r}", url=where.url) from None
     cache = BlockCache(cache_bytes) if cache_bytes else None
-    session = Session(reader, chosen, where.url, mode != "r", settings, cache)
+    session = Session(reader, chosen, where.url, mode != "r", settings, cache, origin)
     place, spec = follow(session, normalize(path))
     return Array(session, place, spec) if isinstance(spec, ArraySpec) else Group(session, place)
 

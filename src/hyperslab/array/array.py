@@ -11,7 +11,7 @@ import numpy as np
 
 from hyperslab.array import growth
 from hyperslab.array.attributes import Attributes
-from hyperslab.array.cells import Cells
+from hyperslab.array.cells import Cells, open_cells
 from hyperslab.array.decoded import Decoded
 from hyperslab.array.indexes import find_index
 from hyperslab.array.plan import ReadPlan
@@ -144,9 +144,7 @@ class Array:
     @property
     def _cells(self) -> Cells:
         if self._opened is None:
-            session = self._session
-            source = session.reader.chunks(self._path)
-            self._opened = Cells(self._spec, source, session.settings, session.cache, self._path, session.url)
+            self._opened = open_cells(self._session, self._path, self._spec)
         return self._opened
 
     # -- reading ----------------------------------------------------------------------------------------------------
@@ -303,6 +301,9 @@ class Array:
         self._opened = None
         self._indexes.clear()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (self._session, self._path)
+
     def __repr__(self) -> str:
         dims = ", ".join(
             f"{dim}: {size}" if dim else str(size) for dim, size in zip(self.dims, self.shape, strict=True)
@@ -313,3 +314,8 @@ class Array:
         from hyperslab.array.html import array_html
 
         return array_html(self)
+
+
+def _again(session: Session, path: str) -> Array:
+    """An array that was copied or pickled."""
+    return Array(session, path, session.array(path))

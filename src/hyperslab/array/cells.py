@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from hyperslab.array.plan import ReadPlan
+from hyperslab.array.session import Session
 from hyperslab.chunks import execute
 from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.memory import require
 from hyperslab.chunks.plan import Plan, make_plan
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource, Sized
-from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.model.dtypes import VlenArray, VlenBytes
 from hyperslab.model.spec import ArraySpec
 from hyperslab.selection.region import Region, Selection
@@ -27,7 +28,9 @@ _ENTRY = 400  # bytes that a plan takes for one chunk of one axis
 
 
 class Cells:
-    """One array's cells, read and written by :class:`Selection`."""
+    """One array's cells, read and written by :class:`Selection`. Those of a ``session`` may be pickled."""
+
+    session: Session | None = None
 
     def __init__(
         self, spec: ArraySpec, source: ChunkSource, settings: Settings, cache: BlockCache | None, node: str, url: str
@@ -113,6 +116,27 @@ class Cells:
             stored_nbytes=self.source.stored_sizes(coords) if isinstance(self.source, Sized) else None,
             requests=_requests(plan),
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.session is None:
+            raise Unsupported("cells of no open dataset cannot be pickled", node=self.node, url=self.url)
+        return _again, (self.session, self.node, self.spec.shape)
+
+
+def open_cells(session: Session, path: str, spec: ArraySpec) -> Cells:
+    """The cells of the array at ``path`` of an open dataset."""
+    cells = Cells(spec, session.reader.chunks(path), session.settings, session.cache, path, session.url)
+    cells.session = session
+    return cells
+
+
+def _again(session: Session, path: str, shape: tuple[int, ...]) -> Cells:
+    """Cells that were pickled when the array had ``shape``; it may have grown since, not shrunk."""
+    spec = session.array(path)
+    if len(spec.shape) != len(shape) or any(now < then for now, then in zip(spec.shape, shape, strict=True)):
+        message = f"the array has shrunk from {shape} to {spec.shape} since this view of it was pickled"
+        raise Invalid(message, node=path, url=session.url, remedy="make the view anew")
+    return open_cells(session, path, spec)
 
 
 def _requests(plan: Plan) -> int:

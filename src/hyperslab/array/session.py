@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+from weakref import finalize
 
+from hyperslab.array.origin import Origin, Register, Version, this_process
 from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, ReadOnly, Unsupported
-from hyperslab.formats.base import Feature, Format, LocksNodes, Reader, Refreshes, Writer
+from hyperslab.formats import get_format
+from hyperslab.formats.base import Discards, Feature, Format, LocksNodes, Reader, Refreshes, Writer
 from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Session:
-    """A reader with the settings that its arrays are read and written by."""
+    """A reader with the settings that its arrays are read and written by.
+
+    ``origin``: how it was opened, which is what is pickled. ``shared``: it was opened for whatever is unpickled here.
+    """
 
     reader: Reader
     format: Format
@@ -24,6 +31,9 @@ class Session:
     writable: bool
     settings: Settings
     cache: BlockCache | None
+    origin: Origin | None = None
+    version: Version = field(default_factory=Version)
+    shared: bool = False
 
     def writer(self) -> Writer:
         """The reader as a writer; ReadOnly before anything is touched."""
@@ -31,6 +41,7 @@ class Session:
             raise ReadOnly("the dataset is open read-only", url=self.url, remedy="open it with mode='r+'")
         if not isinstance(self.reader, Writer):
             raise Unsupported(f"format {self.format.name} cannot be written", url=self.url)
+        self.version.renew()
         return self.reader
 
     def array(self, path: str) -> ArraySpec:
@@ -56,6 +67,7 @@ class Session:
 
     def refresh(self, path: str) -> None:
         """Forget what is remembered of a node's documents, where the format remembers."""
+        self.version.renew()
         if isinstance(self.reader, Refreshes):
             self.reader.refresh(path)
 
@@ -67,3 +79,59 @@ class Session:
     def locate(self, error: HyperslabError, node: str) -> HyperslabError:
         """The error with this dataset's place."""
         return error.locate(url=self.url, node=node)
+
+    def alone(self) -> Self:
+        """The same open dataset, read and written by the calling thread alone: a task is one of many."""
+        return replace(self, settings=replace(self.settings, workers=1))
+
+    def close(self) -> None:
+        """Write what is pending and let go of handles. What is shared is closed when nobody holds it any more."""
+        if not self.shared:
+            self.reader.close()
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.origin is None:
+            raise Unsupported("a dataset that was not opened by its place cannot be pickled", url=self.url)
+        if self.writable and (self.origin.where.scheme == "zip" or isinstance(self.reader, Discards)):
+            message = "what is written whole when it is closed cannot be written by several processes"
+            raise Unsupported(
+                message, url=self.url, remedy="close it and open it with mode='r', or write a .zarr folder"
+            )
+        return _again, (self.origin, self.version.now)
+
+
+_REGISTER: Register[Session] = Register()
+
+
+def _again(origin: Origin, moment: tuple[str, int]) -> Session:
+    """The dataset that was pickled, opened once per process."""
+
+    def make(version: Version) -> Session:
+        return _open_again(origin, moment, version)
+
+    return _REGISTER.get(origin, moment, make)
+
+
+def _close(reader: Reader, process: str) -> None:
+    """Let go of what nobody holds any more; in a forked child it is the parent's."""
+    if process == this_process():
+        reader.close()
+
+
+def _open_again(origin: Origin, moment: tuple[str, int], version: Version) -> Session:
+    where, settings = origin.where, origin.settings
+    chosen = get_format(origin.format)
+    try:
+        reader = chosen.open(where, origin.mode, settings=settings, **origin.options)
+    except HyperslabError as error:
+        raise error.locate(url=where.url) from error.__cause__
+    cache = BlockCache(settings.cache_bytes) if settings.cache_bytes else None
+    version.now = moment
+    finalize(version, _close, reader, this_process())
+    return Session(reader, chosen, where.url, origin.mode != "r", settings, cache, origin, version, shared=True)

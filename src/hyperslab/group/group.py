@@ -222,7 +222,7 @@ class Group(MutableMapping[str, "Group | Array"]):
 
     def close(self) -> None:
         """Write what is pending and let go of handles; closing twice is fine."""
-        self._session.reader.close()
+        self._session.close()
 
     def __enter__(self) -> Self:
         return self

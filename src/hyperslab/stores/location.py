@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from hyperslab.errors import FormatError, Invalid, NotFound, Unsupported
 from hyperslab.stores.base import Get, GetRanges, List, Store, WritableStore
+from hyperslab.stores.credentials import named, resolve
 from hyperslab.stores.files import read_error
 from hyperslab.stores.places import PLACES
 from hyperslab.stores.redaction import HIDDEN, plain_options, redact
@@ -109,7 +110,7 @@ class Location:
         """Its store. ``NotFound`` when nothing is there, unless ``create`` (which makes it when first written to)."""
         try:
             return PLACES[self.scheme].open(
-                self.target, self.options, read_only=read_only, create=create and not read_only
+                self.target, resolve(self.options), read_only=read_only, create=create and not read_only
             )
         except (Unsupported, NotFound) as error:
             raise error.locate(url=self.url) from None
@@ -119,7 +120,7 @@ class Location:
             raise Unsupported(
                 "a store object cannot be pickled", url=self.url, remedy="name its place by a path or URL"
             )
-        return Location.of, (self.url.replace(f"{HIDDEN}@", ""), plain_options(self.options))
+        return Location.of, (self.url.replace(f"{HIDDEN}@", ""), plain_options(self.options) | named(self.options))
 
 
 def _path_of_url(rest: str, text: str) -> str:

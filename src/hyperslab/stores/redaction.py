@@ -33,5 +33,9 @@ def _hide(match: re.Match[str]) -> str:
 
 
 def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options whose names do not speak of secrets."""
-    return {name: value for name, value in options.items() if not _SECRET.search(name)}
+    """The options, and what is in those that are mappings, whose names do not speak of secrets."""
+    return {
+        name: plain_options(value) if isinstance(value, Mapping) else value
+        for name, value in options.items()
+        if not _SECRET.search(name)
+    }

@@ -1,0 +1,144 @@
+"""What is pickled in place of an open dataset (its place and options), and the register of what was opened from that.
+
+A process opens a dataset once for all that it unpickles of it, as long as the one that it has is no older than what was
+pickled. Of those that nobody holds any more the last few stay open: a task comes, goes, the next one wants the same.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Generic, Literal, Protocol, TypeVar
+from uuid import uuid4
+from weakref import WeakValueDictionary
+
+from hyperslab.chunks.settings import Settings
+from hyperslab.errors import Invalid, Unsupported
+from hyperslab.stores.credentials import named
+from hyperslab.stores.location import Location
+from hyperslab.stores.redaction import HIDDEN, plain_options
+
+_KEPT = 4
+"""Datasets that stay open though nobody holds them."""
+
+
+class _Process:
+    """This process among all others, and the order of what happens in it. A forked child is another one."""
+
+    def __init__(self) -> None:
+        self.name = uuid4().hex
+        self.moments = count()
+
+
+_process = _Process()
+
+
+def this_process() -> str:
+    """A name that no other process has."""
+    return _process.name
+
+
+class Version:
+    """Which state of a dataset an open one knows at least: ``now``, and by process what it has ``seen`` of others."""
+
+    def __init__(self, seen: Mapping[str, int] | None = None) -> None:
+        self.seen = dict(seen or {})
+        self.now = (_process.name, next(_process.moments))
+
+    def renew(self) -> None:
+        """The dataset was changed or read again: what is pickled from now on is newer."""
+        self.now = (_process.name, next(_process.moments))
+
+    def knows(self, moment: tuple[str, int]) -> bool:
+        """Whether that state, or a later one, is known."""
+        process, number = moment
+        return self.seen.get(process, -1) >= number
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """How a dataset was opened: enough to open it again, in this process or another one. Secrets are not pickled."""
+
+    where: Location
+    format: str
+    mode: Literal["r", "r+"]
+    settings: Settings
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    @property
+    def lives_here(self) -> bool:
+        """Whether it is in the memory of this process."""
+        return self.where.scheme in ("memory", "store")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        where = self.where
+        given = {name: value for name, value in where.options.items() if name not in named(where.options)}
+        secret = sorted(name for name in given if plain_options({name: given[name]}) != {name: given[name]})
+        if (secret or HIDDEN in where.url) and not named(where.options):
+            raise Invalid(
+                f"secrets ({', '.join(secret) or 'in the URL'}) are not sent to other processes",
+                url=where.url,
+                remedy="leave them out and set them in the environment of every process, or give "
+                "storage_options={'credentials': 'module:function'}, which each process calls for itself",
+            )
+        process = _process.name if where.scheme == "memory" else None
+        return _arrived, (where, self.format, self.mode, self.settings, dict(self.options), process)
+
+
+def _arrived(where: Location, format: str, mode: Any, settings: Settings, options: Any, process: str | None) -> Origin:
+    if process not in (None, _process.name):
+        remedy = "save it under a path or URL that every process reaches"
+        raise Unsupported("a dataset in memory is in that of another process", url=where.url, remedy=remedy)
+    return Origin(where, format, mode, settings, options)
+
+
+class Openable(Protocol):
+    """What the register keeps."""
+
+    @property
+    def version(self) -> Version: ...
+
+
+Opened = TypeVar("Opened", bound=Openable)
+
+
+class Register(Generic[Opened]):
+    """One open dataset per origin; several threads may ask. A forked child starts with an empty one."""
+
+    def __init__(self) -> None:
+        self._begin()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._begin)
+
+    def _begin(self) -> None:
+        self._mutex = threading.Lock()
+        self._gates: WeakValueDictionary[Origin, Any] = WeakValueDictionary()
+        self._open: WeakValueDictionary[Origin, Opened] = WeakValueDictionary()
+        self._kept: OrderedDict[Origin, Opened] = OrderedDict()
+
+    def get(self, origin: Origin, moment: tuple[str, int], make: Callable[[Version], Opened]) -> Opened:
+        """What is open of this origin, if it knows the state of ``moment``; else what ``make`` opens anew."""
+        with self._mutex:
+            gate = self._gates.setdefault(origin, threading.Lock())
+        with gate:
+            found = self._open.get(origin)
+            if found is None or not found.version.knows(moment):
+                version = Version(found.version.seen if found is not None else None)
+                version.seen[moment[0]] = moment[1]
+                found = make(version)
+                self._open[origin] = found
+        dropped = []
+        with self._mutex:
+            self._kept[origin] = found
+            self._kept.move_to_end(origin)
+            while len(self._kept) > _KEPT:
+                dropped.append(self._kept.popitem(last=False))
+        return found
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_process.__init__)  # type: ignore[misc]
