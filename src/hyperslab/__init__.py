@@ -7,11 +7,13 @@ they are first used, so that importing hyperslab costs next to nothing.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from hyperslab.bridges.awaiting import await_xarray
+
 if TYPE_CHECKING:
     from hyperslab import errors, stores
     from hyperslab.api import create, list_formats, open, open_array, open_group
     from hyperslab.array import Array
-    from hyperslab.conversion import ConversionReport, Loss, Progress, convert
+    from hyperslab.conversion import ConversionReport, Loss, Progress, convert, save
     from hyperslab.errors import HyperslabError, Problem
     from hyperslab.group import Group
     from hyperslab.model.dims import Dimension
@@ -34,6 +36,7 @@ __all__ = [
     "open",
     "open_array",
     "open_group",
+    "save",
     "stores",
 ]
 
@@ -52,6 +55,7 @@ _HOMES = {
     "open": "api",
     "open_array": "api",
     "open_group": "api",
+    "save": "conversion",
 }
 
 
@@ -63,6 +67,9 @@ def __getattr__(name: str) -> Any:
     if name in ("errors", "stores"):
         return import_module(f"hyperslab.{name}")
     raise AttributeError(f"module 'hyperslab' has no attribute {name!r}")
+
+
+await_xarray()
 
 
 def __dir__() -> list[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from hyperslab.array import Array
@@ -20,6 +21,7 @@ from hyperslab.group.links import follow
 from hyperslab.model.paths import normalize
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Store
+from hyperslab.stores.building import building, can_build, local_path
 from hyperslab.stores.location import Location, Probe
 
 Target = str | os.PathLike[str] | Store
@@ -129,9 +131,33 @@ def create(url: Target, format: str | None = None, *, overwrite: bool = False, *
     return root
 
 
+@contextmanager
+def created(url: Target, format: str | None = None, *, overwrite: bool = False, **options: Any) -> Iterator[Group]:
+    """A new dataset that stands at ``url`` once the block ends, whole, in place of the old one if ``overwrite``.
+
+    In a file system it is built beside its place, and nothing is left of it when the block fails; elsewhere it is built
+    where it belongs. Errors as for :func:`create`.
+    """
+    path = local_path(url)
+    if path is None or not can_build(path):
+        with create(url, format, overwrite=overwrite, **options) as root:
+            yield root
+        return
+    where = Location.of(path)
+    if _is_taken(where):
+        if not overwrite:
+            raise AlreadyExists("the target exists", url=where.url, remedy="choose another, or mode='w' to replace it")
+        _detect(where)  # what is no dataset is never replaced
+    with (
+        building(path, overwrite=overwrite or os.path.lexists(path)) as temporary,
+        create(temporary, format or format_for_new(where.url), **options) as root,
+    ):
+        yield root
+
+
 def list_formats() -> dict[str, FormatInfo]:
     """Every format by name: what it holds, how it is recognised, whether it can be written."""
     return {name: get_format(name).info for name in names()}
 
 
-__all__ = ["create", "list_formats", "open", "open_array", "open_group"]
+__all__ = ["create", "created", "list_formats", "open", "open_array", "open_group"]

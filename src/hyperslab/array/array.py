@@ -236,6 +236,12 @@ class Array:
         """The array with CF scale, offset, missing values and time applied when it is read."""
         return Decoded(self)
 
+    def to_xarray(self, **decoders: Any) -> Any:
+        """A lazy ``xarray.DataArray`` with the coordinates beside it; ``decoders`` as in ``xarray.open_dataset``."""
+        from hyperslab.bridges.xarray import open_array
+
+        return open_array(self, **decoders)
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         if copy is False:
             raise ValueError("an array in a dataset cannot be viewed without a copy")

@@ -4,6 +4,7 @@ from hyperslab.conversion.losses import Loss
 from hyperslab.conversion.progress import Progress
 from hyperslab.conversion.report import ConversionReport, Verification
 from hyperslab.conversion.running import convert
+from hyperslab.conversion.saving import save
 from hyperslab.conversion.selecting import Select
 
-__all__ = ["ConversionReport", "Loss", "Progress", "Select", "Verification", "convert"]
+__all__ = ["ConversionReport", "Loss", "Progress", "Select", "Verification", "convert", "save"]

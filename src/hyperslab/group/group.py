@@ -200,6 +200,20 @@ class Group(MutableMapping[str, "Group | Array"]):
         writer = self._session.writer()
         return writer.batch() if isinstance(writer, Batches) else nullcontext()
 
+    # -- for others ------------------------------------------------------------------------------------------------
+
+    def to_xarray(self, **decoders: Any) -> Any:
+        """The arrays right below as a lazy ``xarray.Dataset``; ``decoders`` as in ``xarray.open_dataset``."""
+        from hyperslab.bridges.xarray import open_group
+
+        return open_group(self, **decoders)
+
+    def to_datatree(self, **decoders: Any) -> Any:
+        """The group with all below it as a lazy ``xarray.DataTree``."""
+        from hyperslab.bridges.xarray import open_tree
+
+        return open_tree(self, **decoders)
+
     # -- looking ----------------------------------------------------------------------------------------------------
 
     def tree(self) -> str:

@@ -1,0 +1,42 @@
+"""Labels that a format keeps with its arrays, and no coordinate array holds, as coordinates of a Dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import xarray as xr
+
+from hyperslab.array import Array
+from hyperslab.model.dims import Index, Labels, Scale, TimeScale
+
+
+def computed_coordinates(arrays: Iterable[Array], dataset: xr.Dataset) -> xr.Coordinates | None:
+    """A ``RangeIndex`` for each regular scale and a ``PandasIndex`` for labels; None where there are none."""
+    found: xr.Coordinates | None = None
+    taken = set(dataset.variables)
+    for array in arrays:
+        for dim, index in array.spec.indexes.items():
+            if dim in taken:
+                continue
+            taken.add(dim)
+            coordinates = _coordinates(dim, index)
+            found = coordinates if found is None else found.assign(coordinates)
+    return found
+
+
+def _coordinates(dim: str, index: Index) -> xr.Coordinates:
+    match index:
+        case Scale(start=start, step=step, size=size) if size > 1:
+            last = start + (size - 1) * step
+            made = xr.indexes.RangeIndex.linspace(start, last, size, endpoint=True, dim=dim)
+            return xr.Coordinates.from_xindex(made)
+        case Scale(start=start):
+            values = np.array([start][: index.size])
+        case TimeScale(start=first, step=pace, size=size):
+            values = first + np.arange(size) * pace
+        case Labels(names=names):
+            values = np.array(names, dtype=object)
+        case _:
+            values = index.values
+    return xr.Coordinates({dim: (dim, values)})

@@ -1,0 +1,100 @@
+"""xarray's engine ``hyperslab``: ``xr.open_dataset(url, engine="hyperslab")`` and ``xr.open_datatree``."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import xarray as xr
+from xarray.backends import BackendEntrypoint
+
+from hyperslab import api
+from hyperslab.array import Array
+from hyperslab.bridges.xarray import accessors
+from hyperslab.bridges.xarray.reading import open_group, open_groups, open_tree
+from hyperslab.errors import Invalid
+from hyperslab.group import Group
+
+assert accessors  # imported for its registration: who uses the engine may write `ds.hyperslab`
+_OURS = (".nczarr", ".blp", ".blaze", ".b2nd")
+_DECODERS = (
+    "mask_and_scale",
+    "decode_times",
+    "concat_characters",
+    "decode_coords",
+    "use_cftime",
+    "decode_timedelta",
+)
+
+
+class HyperslabBackendEntrypoint(BackendEntrypoint):
+    """Opens every dataset that hyperslab knows, lazily. ``group``: the path of a group; ``format``, ``workers``,
+    ``cache_bytes``, ``memory_limit`` and ``storage_options`` as in ``hyperslab.open``.
+    """
+
+    description = "Open datasets of every format that hyperslab speaks (Zarr, netCDF, …)"
+    url = "https://pypi.org/project/hyperslab/"
+    supports_groups = True
+    open_dataset_parameters = (
+        "filename_or_obj",
+        *_DECODERS,
+        "drop_variables",
+        "group",
+        "format",
+        "storage_options",
+        "workers",
+        "cache_bytes",
+        "memory_limit",
+    )
+
+    def guess_can_open(self, filename_or_obj: Any) -> bool:
+        """Only what no other engine opens; ``.zarr`` and ``.nc`` need ``engine="hyperslab"``."""
+        if not isinstance(filename_or_obj, str | os.PathLike):
+            return False
+        name = os.fspath(filename_or_obj).rstrip("/")
+        return name.lower().endswith(_OURS) or re.match(r"mongodb(\+srv)?://", name) is not None
+
+    def open_dataset(self, filename_or_obj: Any, *, group: str | None = None, **options: Any) -> xr.Dataset:
+        """One group as a Dataset."""
+        decoders, rest = _split(options)
+        return open_group(_node(filename_or_obj, group, rest), **decoders)
+
+    def open_datatree(self, filename_or_obj: Any, *, group: str | None = None, **options: Any) -> xr.DataTree:
+        """A group and all groups below it."""
+        decoders, rest = _split(options)
+        return open_tree(_group(filename_or_obj, group, rest), **decoders)
+
+    def open_groups_as_dict(
+        self, filename_or_obj: Any, *, group: str | None = None, **options: Any
+    ) -> dict[str, xr.Dataset]:
+        """A group and all groups below it, by path."""
+        decoders, rest = _split(options)
+        return open_groups(_group(filename_or_obj, group, rest), **decoders)
+
+
+def _split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What decoding takes, and what opening takes."""
+    decoders = {name: options[name] for name in (*_DECODERS, "drop_variables") if options.get(name) is not None}
+    return decoders, {name: value for name, value in options.items() if name not in (*_DECODERS, "drop_variables")}
+
+
+def _group(target: Any, group: str | None, options: Mapping[str, Any]) -> Group:
+    node = _node(target, group, options)
+    if isinstance(node, Array):
+        raise Invalid("this is an array, not a tree of groups", url=node.url, remedy="use open_dataset")
+    return node
+
+
+def _node(target: Any, group: str | None, options: Mapping[str, Any]) -> Group | Array:
+    given = {name: value for name, value in options.items() if value is not None}
+    if isinstance(target, Group | Array):
+        node: Group | Array = target
+        return node[group] if group and isinstance(node, Group) else node
+    if isinstance(target, str) and target.startswith("~"):
+        target = os.path.expanduser(target)
+    return api.open(target, path=(group or "").strip("/"), **given)
+
+
+__all__ = ["HyperslabBackendEntrypoint"]

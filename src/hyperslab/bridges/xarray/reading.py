@@ -1,0 +1,153 @@
+"""A group as an xarray Dataset: variables over lazy cells, attributes and encoding; decoding is xarray's own."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import xarray as xr
+from xarray.backends import AbstractDataStore, StoreBackendEntrypoint
+from xarray.core import indexing
+
+from hyperslab.array import Array
+from hyperslab.bridges.xarray.coordinates import computed_coordinates
+from hyperslab.bridges.xarray.dtypes import xarray_dtype
+from hyperslab.bridges.xarray.lazy import LazyCells
+from hyperslab.errors import HyperslabError
+from hyperslab.group import Group
+from hyperslab.model.paths import split
+
+_log = logging.getLogger("hyperslab")
+
+
+class GroupStore(AbstractDataStore):
+    """What xarray loads a dataset from: one group, or one array that is a dataset of its own."""
+
+    def __init__(self, node: Group | Array, drop: Iterable[str] = ()) -> None:
+        self._node = node
+        self._drop = frozenset(drop)
+        self._found: dict[str, Array] | None = None
+
+    @property
+    def arrays(self) -> Mapping[str, Array]:
+        """The arrays by name; one whose document is damaged is left out with a warning in the log."""
+        if self._found is None:
+            self._found = {name: array for name, array in self._look() if name not in self._drop}
+        return self._found
+
+    def _look(self) -> Iterator[tuple[str, Array]]:
+        if isinstance(self._node, Array):
+            yield self._node.name or "data", self._node
+            return
+        for name in self._node:
+            try:
+                node = self._node[name]
+            except HyperslabError as error:
+                _log.warning("%s is left out: %s", name, error)
+                continue
+            if isinstance(node, Array):
+                yield name, node
+
+    def get_variables(self) -> Mapping[str, xr.Variable]:
+        """Every array as a variable of stored (encoded) values."""
+        names = _Anonymous()
+        return {name: _variable(array, names.of(array)) for name, array in self.arrays.items()}
+
+    def get_attrs(self) -> Mapping[str, Any]:
+        """The group's attributes."""
+        return dict(self._node.attrs) if isinstance(self._node, Group) else {}
+
+    def get_dimensions(self) -> Mapping[str, int]:
+        """Sizes by name."""
+        names = _Anonymous()
+        return {
+            dim: size for array in self.arrays.values() for dim, size in zip(names.of(array), array.shape, strict=True)
+        }
+
+    def get_encoding(self) -> Mapping[str, Any]:
+        """Where it comes from, and which dimensions are unlimited."""
+        dims = self._node.dims if isinstance(self._node, Group) else {}
+        return {
+            "source": self._node.url,
+            "unlimited_dims": {name for name, dim in dims.items() if dim.unlimited},
+        }
+
+    def close(self) -> None:
+        """Let go of the dataset."""
+        if isinstance(self._node, Group):
+            self._node.close()
+
+
+class _Anonymous:
+    """Names for dimensions that have none: ``phony_dim_0`` and so on, one for each length, as h5netcdf gives them."""
+
+    def __init__(self) -> None:
+        self._names: dict[tuple[int, int], str] = {}
+
+    def of(self, array: Array) -> tuple[str, ...]:
+        seen: dict[int, int] = {}
+        names = []
+        for dim, size in zip(array.dims, array.shape, strict=True):
+            if dim is not None:
+                names.append(dim)
+                continue
+            seen[size] = seen.get(size, 0) + 1
+            names.append(self._names.setdefault((size, seen[size]), f"phony_dim_{len(self._names)}"))
+        return tuple(names)
+
+
+def _variable(array: Array, dims: tuple[str, ...]) -> xr.Variable:
+    cells = indexing.LazilyIndexedArray(LazyCells(array))
+    return xr.Variable(dims, cells, dict(array.attrs), _encoding(array, dims))
+
+
+def _encoding(array: Array, dims: tuple[str, ...]) -> dict[str, Any]:
+    """How the cells are stored, for whoever writes them again; ``preferred_chunks`` are what ``chunks={}`` means."""
+    stored = array.shards or array.chunks
+    encoding: dict[str, Any] = {
+        "chunks": array.chunks,
+        "shards": array.shards,
+        "codec": array.codec,
+        "dtype": xarray_dtype(array.data_type),
+        "source": array.url,
+        "original_shape": array.shape,
+    }
+    if array.ndim and 0 not in array.shape:
+        encoding["preferred_chunks"] = dict(zip(dims, stored, strict=True))
+    return encoding
+
+
+def open_group(
+    node: Group | Array, *, drop_variables: str | Iterable[str] | None = None, **decoders: Any
+) -> xr.Dataset:
+    """The group as a Dataset, decoded as ``decoders`` (those of ``xarray.open_dataset``) say; nothing is read."""
+    drop = [drop_variables] if isinstance(drop_variables, str) else list(drop_variables or ())
+    store = GroupStore(node, drop)
+    dataset = StoreBackendEntrypoint().open_dataset(store, **decoders)
+    computed = computed_coordinates(store.arrays.values(), dataset)
+    return dataset if computed is None else dataset.assign_coords(computed)
+
+
+def open_groups(root: Group, **decoders: Any) -> dict[str, xr.Dataset]:
+    """The group and all groups below it, by path as ``DataTree.from_dict`` takes them."""
+    found = {"/": open_group(root, **decoders)}
+    for name, group in root.groups():
+        for path, dataset in open_groups(group, **decoders).items():
+            found[f"/{name}{path.rstrip('/')}"] = dataset
+    return found
+
+
+def open_tree(root: Group, **decoders: Any) -> xr.DataTree:
+    """The group and all groups below it."""
+    tree = xr.DataTree.from_dict(open_groups(root, **decoders))
+    tree.set_close(root.close)
+    return tree
+
+
+def open_array(array: Array, **decoders: Any) -> xr.DataArray:
+    """One array with the coordinates that stand in its group."""
+    if not array.path:
+        return open_group(array, **decoders)["data"]
+    above, name = split(array.path)
+    return open_group(Group(array._session, above), **decoders)[name]

@@ -1,0 +1,296 @@
+"""A Dataset into a group: new variables, rows behind those that are there, or cells within a region of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import xarray as xr
+from xarray.namedarray.pycompat import is_chunked_array
+
+from hyperslab.array import Array
+from hyperslab.bridges.xarray.dtypes import hyperslab_dtype
+from hyperslab.bridges.xarray.encoding import CF, Encoding, encoded, plain_attrs
+from hyperslab.bridges.xarray.reading import open_group
+from hyperslab.errors import Invalid
+from hyperslab.group import Group
+from hyperslab.model.dims import Dimension
+from hyperslab.model.spec import GroupSpec
+
+Region = Mapping[str, slice]
+_BLOCK = 64 << 20  # bytes of a lazy variable that are in memory at a time
+_APPENDING = (1 << 62) - 1  # the lock range of a group into which rows are put, apart from those of chunks and keys
+
+
+@dataclass(frozen=True, kw_only=True)
+class Storing:
+    """How new arrays are stored: for all (``chunks`` by dimension, ``codec``) and by variable (``encoding``);
+    ``compute=False`` leaves dask arrays to be written later.
+    """
+
+    chunks: Any = None
+    codec: Any = None
+    encoding: Encoding | None = None
+    compute: bool = True
+
+
+def write_new(group: Group, dataset: xr.Dataset, how: Storing) -> list[Any]:
+    """Every variable as a new array of a new or empty group; gives what is left to compute."""
+    variables, attrs = encoded(dataset, how.encoding)
+    unlimited = dataset.encoding.get("unlimited_dims") or ()
+    dims = tuple(
+        Dimension(str(name), size, name in unlimited) for name, size in dataset.sizes.items() if name in unlimited
+    )
+    writer = group._session.writer()
+    with group.batch():
+        writer.put(group.path, GroupSpec(attrs=plain_attrs(attrs), dims=dims))
+        arrays = {name: _create(group, name, variable, how) for name, variable in variables.items()}
+    return _write_all(((arrays[name], variable, ...) for name, variable in variables.items()), how.compute)
+
+
+def write_over(group: Group, dataset: xr.Dataset, how: Storing) -> list[Any]:
+    """Variables added to a group, in place of those of the same name; attributes are added to the group's."""
+    variables, attrs = encoded(dataset, how.encoding)
+    with group.batch():
+        group.attrs.update(plain_attrs(attrs))
+        for name in variables:
+            if name in group:
+                del group[name]
+        arrays = {name: _create(group, name, variable, how) for name, variable in variables.items()}
+    return _write_all(((arrays[name], variable, ...) for name, variable in variables.items()), how.compute)
+
+
+def append(group: Group, dataset: xr.Dataset, dim: str, how: Storing) -> list[Any]:
+    """Rows behind the last of ``dim`` in every variable that has it; the new shapes are published together.
+
+    New variables without ``dim`` are made, those that exist are written again where they are of the same shape.
+    """
+    with _appending(group):
+        existing = _existing(group)
+        rest = [name for name in dataset.variables if dim not in dataset[name].dims]
+        rows = dataset.drop_vars(rest)
+        if dim not in rows.dims:
+            raise Invalid(f"nothing to append along {dim!r}", remedy=f"there are {tuple(dataset.dims)}")
+        _check_lengths(group, existing, rows, dim)
+        variables, _ = encoded(_as_stored(rows, existing, how))
+        for name, variable in variables.items():
+            _fits(name, variable, group[name], dim)
+        with group.batch():
+            for name, variable in variables.items():
+                group[name].append(_cells(variable), dim)  # type: ignore[union-attr]
+        others = dataset.drop_vars([name for name in dataset.variables if dim in dataset[name].dims])
+        fresh = [name for name in others.variables if name not in existing.variables]
+        return write_over(group, others[fresh] if fresh else xr.Dataset(), how) if fresh else []
+
+
+def write_region(
+    group: Group, dataset: xr.Dataset, region: Mapping[str, Any] | Literal["auto"], how: Storing
+) -> list[Any]:
+    """Cells within ``region`` of what is there; ``auto``: where the coordinates are the same."""
+    existing = _existing(group)
+    key = _resolve(region, dataset, existing)
+    outside = [name for name in dataset.variables if not set(dataset[name].dims) & set(key)]
+    if outside:
+        raise Invalid(
+            f"variables without any dimension of the region: {outside}", remedy="drop_vars() them before writing"
+        )
+    missing = [name for name in dataset.variables if name not in existing.variables]
+    if missing:
+        raise Invalid(f"variables that are not there: {missing}", remedy="write them with mode='a' first")
+    variables, _ = encoded(_as_stored(dataset, existing, how))
+    writes = []
+    for name, variable in variables.items():
+        array = group[name]
+        where = tuple(key.get(str(dim), slice(None)) for dim in variable.dims)
+        _fits_region(name, variable, array, where)
+        writes.append((array, variable, where))
+    return _write_all(writes, how.compute)
+
+
+# -- new arrays ---------------------------------------------------------------------------------------------------
+
+
+def _create(group: Group, name: str, variable: xr.Variable, how: Storing) -> Array:
+    layout = variable.encoding
+    dtype = hyperslab_dtype(variable.dtype)
+    fill = layout.get("fill_value", variable.attrs.get("_FillValue"))
+    return group.create_array(
+        name,
+        shape=variable.shape,
+        dtype=dtype,
+        dims=variable.dims,
+        chunks=_chunks(variable, how.chunks),
+        shards=layout.get("shards"),
+        codec=layout.get("codec", "default") if how.codec is None else how.codec,
+        checksum=layout.get("checksum"),
+        fill_value=None if isinstance(fill, str | bytes) else fill,
+        attrs=plain_attrs(variable.attrs),
+    )
+
+
+def _chunks(variable: xr.Variable, asked: Any) -> Any:
+    """As asked for the dimension or the variable, else as it was stored, else the dask chunks if they are regular."""
+    own = variable.encoding.get("chunks") or variable.encoding.get("chunksizes")
+    if own is None and variable.chunks and all(_is_regular(cuts) for cuts in variable.chunks):
+        own = tuple(max(cuts[0], 1) for cuts in variable.chunks)
+    if own is not None and not isinstance(own, int) and len(own) != variable.ndim:
+        own = None
+    if isinstance(asked, Mapping):
+        stored = (own,) * variable.ndim if isinstance(own, int) else own
+        given = {dim: asked[dim] for dim in variable.dims if dim in asked}
+        if stored is None:
+            return given or "auto"
+        return tuple(given.get(dim, cut) for dim, cut in zip(variable.dims, stored, strict=True))
+    if asked is not None:
+        return asked
+    return "auto" if own is None else own
+
+
+def _is_regular(cuts: tuple[int, ...]) -> bool:
+    return len(set(cuts[:-1])) <= 1 and cuts[-1] <= cuts[0]
+
+
+# -- cells --------------------------------------------------------------------------------------------------------
+
+
+def _write_all(writes: Iterable[tuple[Any, xr.Variable, Any]], compute: bool) -> list[Any]:
+    """Arrays, variables and the regions that they are for; gives what is left to compute."""
+    pending = []
+    for array, variable, where in writes:
+        if is_chunked_array(variable._data):
+            from hyperslab.bridges import dask
+
+            later = dask.write(array, variable.data, region=None if where is ... else where, compute=compute)
+            pending += [] if later is None else [later]
+        else:
+            _write_plain(array, variable, where)
+    return pending
+
+
+def _write_plain(array: Array, variable: xr.Variable, where: Any) -> None:
+    """In one piece what is in memory, else by rows of chunks."""
+    if variable._in_memory or not variable.ndim or variable.nbytes <= _BLOCK:
+        array[where] = _cells(variable)
+        return
+    key = (slice(None),) * variable.ndim if where is ... else where
+    first = key[0].indices(array.shape[0])[0]
+    cut = array.grid.axes[0]
+    row = max(variable.nbytes // max(variable.shape[0], 1), 1)
+    step = max(cut.size_of(0), _BLOCK // row // cut.size_of(0) * cut.size_of(0))
+    for start in range(0, variable.shape[0], step):
+        stop = min(start + step, variable.shape[0])
+        array[(slice(first + start, first + stop), *key[1:])] = _cells(variable[start:stop])
+
+
+def _cells(variable: xr.Variable) -> np.ndarray[Any, Any]:
+    return np.asarray(variable.values)
+
+
+# -- what is there ------------------------------------------------------------------------------------------------
+
+
+def _existing(group: Group) -> xr.Dataset:
+    group._session.refresh(group.path)
+    for _, array in group.arrays():
+        array.refresh()
+    return open_group(group)
+
+
+def _as_stored(dataset: xr.Dataset, existing: xr.Dataset, how: Storing) -> xr.Dataset:
+    """The dataset with the encoding of what is there, which the new cells must share (units, scale, dtype)."""
+    if how.encoding:
+        taken = [name for name in how.encoding if name in existing.variables]
+        if taken:
+            raise Invalid(f"variable {taken[0]!r} exists, so its encoding cannot be chosen", remedy="leave it out")
+    result = dataset.copy()
+    for name in result.variables:
+        if name in existing.variables:
+            known = existing.variables[name].encoding
+            result[name].encoding = {key: known[key] for key in known if key in CF}
+            stored = existing.variables[name].attrs
+            result[name].attrs = {key: value for key, value in result[name].attrs.items() if key in stored}
+    return result
+
+
+def _check_lengths(group: Group, existing: xr.Dataset, rows: xr.Dataset, dim: str) -> None:
+    """Every variable along ``dim`` is appended to, and all are of one length before."""
+    missing = [name for name in rows.variables if name not in existing.variables]
+    if missing:
+        raise Invalid(f"variables that are not there: {missing}", remedy="write them with mode='a' first")
+    left = [name for name in existing.variables if dim in existing[name].dims and name not in rows.variables]
+    if left:
+        raise Invalid(f"variables with {dim!r} that are not appended to: {left}", remedy="append to all of them")
+    lengths = {str(name): existing[name].sizes[dim] for name in rows.variables}
+    if len(set(lengths.values())) != 1:
+        raise Invalid(f"the arrays have different lengths along {dim!r}: {lengths}", url=group.url)
+
+
+def _fits(name: str, variable: xr.Variable, array: Any, dim: str) -> None:
+    if variable.dims != array.dims:
+        raise Invalid(f"{name!r} has dimensions {variable.dims}, stored are {array.dims}", remedy="transpose it")
+    if not _same_kind(variable, array):
+        raise Invalid(f"{name!r} is {variable.dtype} when encoded, stored is {array.dtype}", remedy="astype it")
+    for axis, (size, stored) in enumerate(zip(variable.shape, array.shape, strict=True)):
+        if size != stored and variable.dims[axis] != dim:
+            raise Invalid(f"{name!r} has {size} cells along {variable.dims[axis]!r}, stored are {stored}")
+
+
+def _fits_region(name: str, variable: xr.Variable, array: Any, where: tuple[slice, ...]) -> None:
+    if variable.dims != array.dims:
+        raise Invalid(f"{name!r} has dimensions {variable.dims}, stored are {array.dims}", remedy="transpose it")
+    if not _same_kind(variable, array):
+        raise Invalid(f"{name!r} is {variable.dtype} when encoded, stored is {array.dtype}", remedy="astype it")
+    sizes = tuple(len(range(*part.indices(length))) for part, length in zip(where, array.shape, strict=True))
+    if sizes != variable.shape:
+        raise Invalid(f"{name!r} is of shape {variable.shape}, the region of shape {sizes}")
+
+
+def _same_kind(variable: xr.Variable, array: Any) -> bool:
+    """Whether cells keep their values: text is text of any length, numbers must be of the same dtype."""
+    if variable.dtype.kind in "UTO":
+        return bool(array.dtype.kind in "UTO")
+    return bool(variable.dtype.newbyteorder("=") == array.dtype.newbyteorder("="))
+
+
+def _resolve(
+    region: Mapping[str, Any] | Literal["auto"], dataset: xr.Dataset, existing: xr.Dataset
+) -> dict[str, slice]:
+    """Slices by dimension; ``auto`` finds where the coordinates of ``dataset`` stand in what is there."""
+    wanted: Mapping[str, Any] = {str(dim): "auto" for dim in dataset.dims} if region == "auto" else region
+    found = {}
+    for dim, part in wanted.items():
+        if dim not in dataset.dims or dim not in existing.dims:
+            raise Invalid(f"no dimension {dim!r} in both", remedy=f"there are {tuple(existing.dims)}")
+        found[dim] = _place(dim, dataset, existing) if part == "auto" else _checked_slice(dim, part)
+    return found
+
+
+def _checked_slice(dim: str, part: Any) -> slice:
+    if not isinstance(part, slice) or part.step not in (None, 1):
+        raise Invalid(f"the region of {dim!r} is {part!r}", remedy="a slice without step, or 'auto'")
+    return part
+
+
+def _place(dim: str, dataset: xr.Dataset, existing: xr.Dataset) -> slice:
+    if dim not in dataset.indexes or dim not in existing.indexes:
+        raise Invalid(f"{dim!r} has no coordinate to find the region by", remedy="name the region by slices")
+    places = existing.indexes[dim].get_indexer(dataset.indexes[dim])
+    if (places < 0).any():
+        raise Invalid(f"some labels of {dim!r} are not there", remedy="append them first")
+    if (np.diff(places) != 1).any():
+        raise Invalid(f"the labels of {dim!r} do not stand side by side", remedy="sort them as they are stored")
+    return slice(int(places[0]), int(places[-1]) + 1) if len(places) else slice(0, 0)
+
+
+def _appending(group: Group) -> AbstractContextManager[None]:
+    """Hold the group against other appenders, where its store can."""
+    store = group.store
+    if not hasattr(store, "lock_chunks"):
+        return nullcontext()
+    lock: AbstractContextManager[None] = store.lock_chunks(
+        group.path, [_APPENDING], group._session.settings.lock_timeout
+    )
+    return lock

@@ -1,0 +1,48 @@
+"""``save``: an object in memory, or lazy, as a dataset."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from hyperslab import api
+from hyperslab.errors import Invalid
+
+Mode = Literal["x", "w", "a", "r+"]
+
+
+def save(
+    url: api.Target,
+    obj: Any,
+    *,
+    format: str | None = None,
+    chunks: Any = None,
+    codec: Any = None,
+    mode: Mode | None = None,
+    **options: Any,
+) -> Any:
+    """Store ``obj``: an xarray Dataset, DataArray or DataTree, a NumPy or a dask array.
+
+    ``mode``: ``x`` a new dataset, AlreadyExists when there is one; ``w`` one in place of the old, once it is complete;
+    ``a`` add variables; ``r+`` change cells of those that are there. Without it: ``a`` with ``append_dim``, ``r+`` with
+    ``region``, else ``x``. ``chunks`` (by dimension) and ``codec`` for all arrays. For xarray objects, as in xarray's
+    ``to_zarr``: ``group``, ``encoding`` (by variable; also ``chunks``, ``shards``, ``codec``, ``checksum``),
+    ``append_dim``, ``region`` (slices by dimension, or ``"auto"``; it need not align with chunks), ``compute=False``
+    (gives a Delayed that writes the dask arrays). Other options as in ``open``. A plain array becomes the array
+    ``data``. Invalid for what cannot be stored.
+    """
+    if type(obj).__module__.partition(".")[0] == "xarray":
+        return _save_xarray(url, obj, format=format, chunks=chunks, codec=codec, mode=mode, **options)
+    if not hasattr(obj, "__array__") or not hasattr(obj, "shape"):
+        raise Invalid(f"{type(obj).__name__} cannot be saved", remedy="give an xarray object or an array")
+    if mode not in (None, "x", "w"):
+        raise Invalid(f"mode {mode!r} for a plain array", remedy="open the dataset and assign to the array")
+    layout = {name: value for name, value in (("chunks", chunks), ("codec", codec)) if value is not None}
+    with api.created(url, format, overwrite=mode == "w", **options) as root:
+        root.create_array("data", data=obj, **layout)
+    return None
+
+
+def _save_xarray(url: api.Target, obj: Any, **options: Any) -> Any:
+    from hyperslab.bridges.xarray.saving import save_xarray
+
+    return save_xarray(url, obj, **options)
