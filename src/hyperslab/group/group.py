@@ -144,7 +144,7 @@ class Group(MutableMapping[str, "Group | Array"]):
         """
         path = self._free(name)
         writer = self._session.writer()
-        wish = Wish(shape=shape, dtype=dtype, **options)
+        wish = Wish(shape=shape, dtype=dtype, **options).known()
         spec = array_spec(wish, self._session)
         writer.put(path, spec)
         array = Array(self._session, path, spec)
@@ -204,15 +204,18 @@ class Group(MutableMapping[str, "Group | Array"]):
 
     def to_xarray(self, **decoders: Any) -> Any:
         """The arrays right below as a lazy ``xarray.Dataset``; ``decoders`` as in ``xarray.open_dataset``."""
-        from hyperslab.bridges.xarray import open_group
+        from hyperslab.bridges.xarray import indexed, open_group
 
-        return open_group(self, **decoders)
+        return indexed(open_group(self, **decoders))
 
     def to_datatree(self, **decoders: Any) -> Any:
         """The group with all below it as a lazy ``xarray.DataTree``."""
-        from hyperslab.bridges.xarray import open_tree
+        from xarray import DataTree
 
-        return open_tree(self, **decoders)
+        from hyperslab.bridges.xarray import indexed, open_groups
+
+        found = open_groups(self, **decoders)
+        return DataTree.from_dict({path: indexed(dataset) for path, dataset in found.items()})
 
     # -- looking ----------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from xarray.backends import BackendEntrypoint
 from hyperslab import api
 from hyperslab.array import Array
 from hyperslab.bridges.xarray import accessors
-from hyperslab.bridges.xarray.reading import open_group, open_groups, open_tree
+from hyperslab.bridges.xarray.reading import open_group, open_groups
 from hyperslab.errors import Invalid
 from hyperslab.group import Group
 
@@ -64,7 +64,10 @@ class HyperslabBackendEntrypoint(BackendEntrypoint):
     def open_datatree(self, filename_or_obj: Any, *, group: str | None = None, **options: Any) -> xr.DataTree:
         """A group and all groups below it."""
         decoders, rest = _split(options)
-        return open_tree(_group(filename_or_obj, group, rest), **decoders)
+        root = _group(filename_or_obj, group, rest)
+        tree = xr.DataTree.from_dict(open_groups(root, **decoders))
+        tree.set_close(root.close)
+        return tree
 
     def open_groups_as_dict(
         self, filename_or_obj: Any, *, group: str | None = None, **options: Any

@@ -129,6 +129,16 @@ def open_group(
     return dataset if computed is None else dataset.assign_coords(computed)
 
 
+def indexed(dataset: xr.Dataset) -> xr.Dataset:
+    """With an index for every dimension coordinate, as ``xarray.open_dataset`` adds them to what an engine gives."""
+    wanted = {
+        name: coordinate.variable
+        for name, coordinate in dataset.coords.items()
+        if coordinate.dims == (name,) and name not in dataset.xindexes
+    }
+    return dataset.assign_coords(xr.Coordinates(wanted))
+
+
 def open_groups(root: Group, **decoders: Any) -> dict[str, xr.Dataset]:
     """The group and all groups below it, by path as ``DataTree.from_dict`` takes them."""
     found = {"/": open_group(root, **decoders)}
@@ -138,16 +148,9 @@ def open_groups(root: Group, **decoders: Any) -> dict[str, xr.Dataset]:
     return found
 
 
-def open_tree(root: Group, **decoders: Any) -> xr.DataTree:
-    """The group and all groups below it."""
-    tree = xr.DataTree.from_dict(open_groups(root, **decoders))
-    tree.set_close(root.close)
-    return tree
-
-
 def open_array(array: Array, **decoders: Any) -> xr.DataArray:
     """One array with the coordinates that stand in its group."""
     if not array.path:
-        return open_group(array, **decoders)["data"]
+        return indexed(open_group(array, **decoders))["data"]
     above, name = split(array.path)
-    return open_group(Group(array._session, above), **decoders)[name]
+    return indexed(open_group(Group(array._session, above), **decoders))[name]

@@ -129,7 +129,7 @@ def _write_tree(root: Group, datasets: Mapping[str, xr.Dataset], how: Storing) -
 def _datasets(obj: Any) -> dict[str, xr.Dataset]:
     """By path: one for each node of a tree, with the coordinates that it inherits left to its parents."""
     if isinstance(obj, xr.DataTree):
-        return {node.relative_to(obj): node.to_dataset(inherit=False) for node in obj.subtree}
+        return {path if path != "." else "": node.to_dataset(inherit=False) for path, node in obj.subtree_with_keys}
     return {"": _as_dataset(obj)}
 
 

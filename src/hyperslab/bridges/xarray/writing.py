@@ -14,7 +14,7 @@ from xarray.namedarray.pycompat import is_chunked_array
 from hyperslab.array import Array
 from hyperslab.bridges.xarray.dtypes import hyperslab_dtype
 from hyperslab.bridges.xarray.encoding import CF, Encoding, encoded, plain_attrs
-from hyperslab.bridges.xarray.reading import open_group
+from hyperslab.bridges.xarray.reading import indexed, open_group
 from hyperslab.errors import Invalid
 from hyperslab.group import Group
 from hyperslab.model.dims import Dimension
@@ -91,8 +91,8 @@ def write_region(
 ) -> list[Any]:
     """Cells within ``region`` of what is there; ``auto``: where the coordinates are the same."""
     existing = _existing(group)
-    key = _resolve(region, dataset, existing)
-    outside = [name for name in dataset.variables if not set(dataset[name].dims) & set(key)]
+    dims = set(dataset.dims if region == "auto" else region)
+    outside = [name for name in dataset.variables if not set(dataset[name].dims) & dims]
     if outside:
         raise Invalid(
             f"variables without any dimension of the region: {outside}", remedy="drop_vars() them before writing"
@@ -100,6 +100,7 @@ def write_region(
     missing = [name for name in dataset.variables if name not in existing.variables]
     if missing:
         raise Invalid(f"variables that are not there: {missing}", remedy="write them with mode='a' first")
+    key = _resolve(region, dataset, existing)
     variables, _ = encoded(_as_stored(dataset, existing, how))
     writes = []
     for name, variable in variables.items():
@@ -196,7 +197,7 @@ def _existing(group: Group) -> xr.Dataset:
     group._session.refresh(group.path)
     for _, array in group.arrays():
         array.refresh()
-    return open_group(group)
+    return indexed(open_group(group))
 
 
 def _as_stored(dataset: xr.Dataset, existing: xr.Dataset, how: Storing) -> xr.Dataset:
@@ -275,6 +276,8 @@ def _checked_slice(dim: str, part: Any) -> slice:
 
 
 def _place(dim: str, dataset: xr.Dataset, existing: xr.Dataset) -> slice:
+    if dim not in dataset.indexes and dataset.sizes[dim] == existing.sizes[dim]:
+        return slice(0, existing.sizes[dim])
     if dim not in dataset.indexes or dim not in existing.indexes:
         raise Invalid(f"{dim!r} has no coordinate to find the region by", remedy="name the region by slices")
     places = existing.indexes[dim].get_indexer(dataset.indexes[dim])

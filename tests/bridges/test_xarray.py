@@ -1,0 +1,278 @@
+"""xarray over hyperslab: the engine, ``save``, the accessors; xarray's own comparison is the oracle."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import iris_sample_data
+import numpy as np
+import pytest
+import xarray as xr
+from xarray.testing import assert_identical
+
+import hyperslab as hs
+from hyperslab.errors import AlreadyExists, Invalid, NotFound
+
+FILES = sorted(Path(iris_sample_data.path).rglob("*.nc"))
+DECODING = {"decoded": {}, "stored": {"decode_cf": False}}
+
+
+@pytest.fixture
+def weather() -> xr.Dataset:
+    """Temperatures of 6 days at 4 x 5 points, packed, with a gap; names and a mask beside them."""
+    rng = np.random.default_rng(3)
+    cells = rng.normal(280, 5, (6, 4, 5)).round(1)
+    cells[2, 1] = np.nan
+    dataset = xr.Dataset(
+        {
+            "t": (("time", "y", "x"), cells, {"units": "K", "levels": np.array([1.0, 2.0], "f4")}),
+            "place": (("y",), np.array(["Ulm", "Ås", "", "Brno"], dtype=object)),
+            "sea": (("y", "x"), rng.random((4, 5)) > 0.5),
+            "height": ((), 2.0),
+        },
+        coords={
+            "time": np.arange("2013-01-01", "2013-01-07", dtype="datetime64[D]").astype("datetime64[ns]"),
+            "y": [50.0, 47.5, 45.0, 42.5],
+            "x": np.arange(5, dtype="f4"),
+            "area": (("y", "x"), np.ones((4, 5))),
+        },
+        attrs={"title": "weather", "year": np.int16(2013)},
+    )
+    dataset["t"].encoding = {"dtype": "i2", "scale_factor": 0.1, "add_offset": 280.0, "_FillValue": np.int16(-999)}
+    dataset["time"].encoding = {"units": "hours since 2013-01-01", "calendar": "proleptic_gregorian", "dtype": "i4"}
+    return dataset
+
+
+def opened(url: object, **options: object) -> xr.Dataset:
+    return xr.open_dataset(str(url), engine="hyperslab", **options)
+
+
+@pytest.mark.parametrize("decoding", DECODING)
+@pytest.mark.parametrize("file", FILES, ids=lambda path: path.stem)
+def test_real_files_are_identical_through_every_place(tmp_path: Path, file: Path, decoding: str) -> None:
+    options = DECODING[decoding]
+    with xr.open_dataset(file, **options) as source:
+        assert_identical(opened(file, **options), source)
+        for name, format in (("a.zarr", None), ("b.zip", "zarr3"), ("c.zarr", "zarr2")):
+            source.hyperslab.save(tmp_path / name, format=format)
+            assert_identical(opened(tmp_path / name, **options), source)
+            assert_identical(opened(tmp_path / name, chunks={}, **options).compute(scheduler="threads"), source)
+
+
+@pytest.mark.parametrize("name", ["a.zarr", "a.nc"])
+def test_encoding_is_kept(tmp_path: Path, weather: xr.Dataset, name: str) -> None:
+    weather.hyperslab.save(tmp_path / name, chunks={"time": 2})
+    stored = hs.open(tmp_path / name)
+    assert stored["t"].dtype == np.int16
+    assert stored["t"].chunks[0] == 2
+    assert stored["time"].attrs["units"] == "hours since 2013-01-01"
+    got = opened(tmp_path / name)
+    assert_identical(got, weather)
+    assert got["t"].encoding["preferred_chunks"]["time"] == 2
+    assert got.attrs["year"].dtype == np.int16
+    again = tmp_path / f"again-{name}"
+    got.hyperslab.save(again)
+    assert hs.open(again)["t"].chunks == stored["t"].chunks
+    assert_identical(opened(again), weather)
+
+
+def test_other_engines_read_it(tmp_path: Path, weather: xr.Dataset) -> None:
+    """Engine ``zarr`` stays the one for ``.zarr``, and warns of nothing."""
+    weather.hyperslab.save(tmp_path / "a.zarr", format="zarr2")
+    seen = xr.open_dataset(tmp_path / "a.zarr")
+    assert seen.encoding["source"]
+    xr.testing.assert_equal(seen, weather)
+    assert xr.backends.plugins.guess_engine(str(tmp_path / "a.zarr")) == "zarr"
+    weather.hyperslab.save(tmp_path / "a.nc")
+    xr.testing.assert_equal(xr.open_dataset(tmp_path / "a.nc", engine="netcdf4"), weather)
+
+
+def test_lazy_pickled_and_asynchronous(tmp_path: Path, weather: xr.Dataset) -> None:
+    weather.hyperslab.save(tmp_path / "a.zarr")
+    lazy = opened(tmp_path / "a.zarr")
+    assert not lazy["t"].variable._in_memory
+    assert_identical(pickle.loads(pickle.dumps(lazy)).load(), weather)
+    assert_identical(
+        lazy.isel(time=[4, 1], x=slice(None, None, -2)), weather.isel(time=[4, 1], x=slice(None, None, -2))
+    )
+    points = {"y": xr.DataArray([0, 3, 3], dims="p"), "x": xr.DataArray([4, 0, 0], dims="p")}
+    assert_identical(opened(tmp_path / "a.zarr").isel(points), weather.isel(points))
+    assert_identical(asyncio.run(opened(tmp_path / "a.zarr")[["t"]].load_async()), weather[["t"]])
+    assert_identical(opened(tmp_path / "a.zarr", drop_variables=["place", "sea"]), weather.drop_vars(["place", "sea"]))
+    assert_identical(hs.open(tmp_path / "a.zarr").to_xarray(), weather)
+    assert_identical(hs.open(tmp_path / "a.zarr")["t"].to_xarray(), weather["t"])
+
+
+def test_trees(tmp_path: Path, weather: xr.Dataset) -> None:
+    tree = xr.DataTree.from_dict({"/": weather, "/model/low": weather.isel(time=0, drop=True), "/model": xr.Dataset()})
+    tree.hyperslab.save(tmp_path / "a.zarr")
+    assert_identical(xr.open_datatree(tmp_path / "a.zarr", engine="hyperslab"), tree)
+    assert_identical(hs.open(tmp_path / "a.zarr").to_datatree(), tree)
+    assert_identical(opened(tmp_path / "a.zarr", group="model/low"), tree["model/low"].to_dataset(inherit=False))
+    groups = xr.open_groups(tmp_path / "a.zarr", engine="hyperslab")
+    assert set(groups) == {"/", "/model", "/model/low"}
+
+
+def test_modes(tmp_path: Path, weather: xr.Dataset) -> None:
+    url = tmp_path / "a.zarr"
+    weather.hyperslab.save(url)
+    with pytest.raises(AlreadyExists):
+        weather.hyperslab.save(url)
+    weather[["t"]].hyperslab.save(url, mode="w")
+    assert_identical(opened(url), weather[["t"]])
+    weather[["sea"]].hyperslab.save(url, mode="a")
+    assert set(opened(url).data_vars) == {"t", "sea"}
+    weather["t"].hyperslab.save(url, group="more/deep")
+    assert_identical(opened(url, group="more/deep")["t"], weather["t"])
+    with pytest.raises(AlreadyExists):
+        weather.hyperslab.save(url, group="more/deep")
+    weather[["place"]].hyperslab.save(url, group="more/deep", mode="w")
+    assert set(opened(url, group="more/deep").data_vars) == {"place"}
+    (weather[["sea"]] | True).hyperslab.save(url, mode="r+")
+    assert bool(opened(url)["sea"].all())
+    with pytest.raises(NotFound):
+        weather.hyperslab.save(url, group="nowhere", mode="r+")
+
+
+@pytest.mark.parametrize("name", ["a.zarr", "a.nc"])
+def test_append(tmp_path: Path, weather: xr.Dataset, name: str) -> None:
+    url = tmp_path / name
+    first, second = weather.isel(time=slice(0, 4)), weather.isel(time=slice(4, None))
+    first.encoding["unlimited_dims"] = {"time"}
+    first.hyperslab.save(url, chunks={"time": 3})
+    second["time"].encoding = {"units": "days since 1900-01-01"}  # what is stored counts
+    second.hyperslab.save(url, append_dim="time")
+    assert_identical(opened(url), weather)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda ds: ds.assign(t=ds["t"].astype("f4").drop_encoding()), None),
+        (lambda ds: ds.transpose("x", "y", "time"), "dimensions"),
+        (lambda ds: ds.isel(x=slice(0, 3)), "cells along 'x'"),
+        (lambda ds: ds.drop_vars("t"), "not appended to"),
+        (lambda ds: ds.assign(new=ds["t"] * 2), "not there"),
+        (lambda ds: ds.assign(t=ds["t"].astype(str)), "stored is int16|subtract"),
+    ],
+)
+def test_what_does_not_fit_is_not_appended(tmp_path: Path, weather: xr.Dataset, change: object, words: str) -> None:
+    url = tmp_path / "a.zarr"
+    weather.hyperslab.save(url)
+    more = change(weather.assign_coords(time=weather["time"] + np.timedelta64(6, "D")))
+    if words is None:  # floats are packed as what is there
+        more.hyperslab.save(url, append_dim="time")
+        assert opened(url).sizes["time"] == 12
+        return
+    with pytest.raises((Invalid, ValueError, TypeError), match=words):
+        more.hyperslab.save(url, append_dim="time")
+    assert_identical(opened(url), weather)
+
+
+def test_regions(tmp_path: Path, weather: xr.Dataset) -> None:
+    url = tmp_path / "a.zarr"
+    weather.hyperslab.save(url, chunks={"time": 4, "x": 3})
+    part = (weather[["t"]] + 1).isel(time=slice(1, 5), x=slice(2, 4)).drop_vars(["y", "area"])
+    part.hyperslab.save(url, region="auto")
+    expected = weather.copy(deep=True)
+    expected["t"][1:5, :, 2:4] += 1
+    xr.testing.assert_allclose(opened(url)["t"], expected["t"])
+    bare = part.drop_vars(["time", "x"]) * 0 + 270
+    bare.hyperslab.save(url, region={"time": slice(1, 5), "x": slice(2, 4)})
+    assert (opened(url)["t"][1:5, :, 2:4].isnull() | (opened(url)["t"][1:5, :, 2:4] == 270)).all()
+    with pytest.raises(Invalid, match="not there"):
+        part.assign_coords(x=part["x"] + 100).hyperslab.save(url, region="auto")
+    with pytest.raises(Invalid, match="shape"):
+        bare.hyperslab.save(url, region={"time": slice(4, 8), "x": slice(2, 4)})
+    with pytest.raises(Invalid, match="dimension of the region"):
+        weather[["height"]].hyperslab.save(url, region={"time": slice(0, 1)})
+
+
+WRITER = """
+import sys
+import numpy as np, xarray as xr
+import hyperslab as hs
+url, number = sys.argv[1], int(sys.argv[2])
+for start in range(number, 40, 4):
+    part = xr.Dataset({"a": (("x",), np.full(5, start + 1.0))})
+    part.hyperslab.save(url, region={"x": slice(start * 5, start * 5 + 5)})
+"""
+
+
+def test_unaligned_regions_by_four_processes_lose_nothing(tmp_path: Path) -> None:
+    url = tmp_path / "a.zarr"
+    xr.Dataset({"a": (("x",), np.zeros(200))}).hyperslab.save(url, chunks={"x": 12})
+    running = [subprocess.Popen([sys.executable, "-c", WRITER, str(url), str(number)]) for number in range(4)]
+    assert [process.wait() for process in running] == [0, 0, 0, 0]
+    np.testing.assert_array_equal(opened(url)["a"], np.repeat(np.arange(1.0, 41.0), 5))
+
+
+APPENDER = """
+import sys
+import numpy as np, xarray as xr
+import hyperslab as hs
+url, number = sys.argv[1], int(sys.argv[2])
+for turn in range(5):
+    rows = np.full(3, number * 10.0 + turn)
+    xr.Dataset({"a": (("x",), rows), "b": (("x",), -rows)}).hyperslab.save(url, append_dim="x", lock_timeout=60)
+"""
+
+
+def test_two_appenders_take_turns(tmp_path: Path) -> None:
+    url = tmp_path / "a.zarr"
+    empty = np.zeros(0)
+    xr.Dataset({"a": (("x",), empty), "b": (("x",), empty)}).hyperslab.save(url, chunks={"x": 4})
+    running = [subprocess.Popen([sys.executable, "-c", APPENDER, str(url), str(number)]) for number in (1, 2)]
+    assert [process.wait() for process in running] == [0, 0]
+    got = opened(url).load()
+    np.testing.assert_array_equal(got["a"], -got["b"])
+    assert got.sizes["x"] == 30
+    assert sorted(got["a"].values[::3].tolist()) == [10, 11, 12, 13, 14, 20, 21, 22, 23, 24]
+
+
+def test_the_accessor_needs_no_import_of_its_own() -> None:
+    for order in ("import hyperslab, xarray", "import xarray, hyperslab"):
+        code = f"{order}; print(xarray.Dataset().hyperslab.save, xarray.__spec__.loader)"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert "SourceFileLoader" in done.stdout
+    light = "import sys, hyperslab; assert 'xarray' not in sys.modules"
+    assert subprocess.run([sys.executable, "-c", light], check=False).returncode == 0
+
+
+def test_the_engine_is_registered() -> None:
+    engine = xr.backends.list_engines()["hyperslab"]
+    assert engine.guess_can_open("x.blaze")
+    assert engine.guess_can_open("mongodb://host/db")
+    assert not engine.guess_can_open("x.zarr")
+    assert not engine.guess_can_open("x.nc")
+
+
+def test_plain_arrays(tmp_path: Path) -> None:
+    cells = np.arange(12).reshape(3, 4)
+    hs.save(tmp_path / "a.zarr", cells, chunks=(2, 2))
+    assert hs.open(tmp_path / "a.zarr")["data"].chunks == (2, 2)
+    np.testing.assert_array_equal(hs.open(tmp_path / "a.zarr")["data"], cells)
+    with pytest.raises(AlreadyExists):
+        hs.save(tmp_path / "a.zarr", cells)
+    hs.save(tmp_path / "a.zarr", cells + 1, mode="w")
+    assert hs.open(tmp_path / "a.zarr")["data"][0, 0] == 1
+    with pytest.raises(Invalid, match="dict"):
+        hs.save(tmp_path / "b.zarr", {})
+    assert not os.path.lexists(tmp_path / "b.zarr")
+
+
+def test_a_failed_save_leaves_nothing(tmp_path: Path, weather: xr.Dataset) -> None:
+
+    weather.hyperslab.save(tmp_path / "a.zarr")
+    with pytest.raises(Invalid, match="means nothing"):
+        weather.hyperslab.save(tmp_path / "a.zarr", mode="w", encoding={"t": {"compresion": 1}})
+    assert_identical(opened(tmp_path / "a.zarr"), weather)
+    with pytest.raises(Invalid, match="no variable"):
+        weather.hyperslab.save(tmp_path / "b.zarr", encoding={"T": {}})
+    assert [path.name for path in tmp_path.iterdir()] == ["a.zarr"]
