@@ -9,7 +9,8 @@ import pytest
 
 import hyperslab as hs
 from hyperslab.chunks.settings import Settings
-from hyperslab.conversion.copying import ArrayCopy, Counter
+from hyperslab.conversion.copying import ArrayCopy
+from hyperslab.conversion.job import Tally
 from hyperslab.conversion.selecting import Select, pick
 from hyperslab.conversion.verifying import compare_cells, compare_documents
 from hyperslab.errors import CorruptChunk, FormatError
@@ -35,14 +36,14 @@ def _copy(cells: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> ArrayCopy
 
 def test_one_bit_is_found() -> None:
     cells = np.arange(10.0)
-    seen: list[int] = []
-    count = Counter(lambda nbytes, chunks: seen.append(nbytes))
-    compare_cells(_copy(cells, cells), Settings(), count)
-    assert sum(seen) == 80
+    copy = _copy(cells, cells)
+    tally = Tally([copy], lambda now: None)
+    compare_cells(copy, Settings(), tally)
+    assert (tally.now.done_bytes, tally.now.done_chunks) == (80, 3)
     other = cells.copy()
     other.view("u8")[5] ^= 1
     with pytest.raises(CorruptChunk, match=r"\[4:8\]") as caught:
-        compare_cells(_copy(cells, other), Settings(), count)
+        compare_cells(_copy(cells, other), Settings(), tally)
     assert caught.value.node == "a"
 
 

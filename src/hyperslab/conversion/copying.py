@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -19,12 +18,19 @@ from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkSource
+from hyperslab.conversion.halting import Halt
 from hyperslab.conversion.selecting import Picked
 from hyperslab.model.cells import as_type
 from hyperslab.model.spec import ArraySpec
 from hyperslab.selection.region import Range, Region
 
 Values = np.ndarray[Any, Any]
+Boxes = np.ndarray[Any, Any]
+"""One boolean per box."""
+Numbered = tuple[int, Box]
+Check = Callable[[], None]
+Work = Callable[[int, Box, Check], None]
+"""Done with each box: its number, its cells, and what raises once another thread has failed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +66,40 @@ class ArrayCopy:
 
     @property
     def chunks(self) -> int:
-        """Boxes in all: steps of progress."""
-        return prod(-(-cut.target.count // count) for cut, count in zip(self.cuts, self.counts, strict=True))
+        """Chunks (shards) of the target."""
+        return prod(int(cut.target.count) for cut in self.cuts)
+
+    @property
+    def box_shape(self) -> tuple[int, ...]:
+        """Boxes along each axis."""
+        return tuple(-(-cut.target.count // count) for cut, count in zip(self.cuts, self.counts, strict=True))
+
+    def boxes(self) -> Iterator[Numbered]:
+        """Every box with its number, in C order."""
+        return enumerate(boxes(self.cuts, self.counts)) if 0 not in self.target_spec.shape else iter(())
+
+    def chunks_in(self, box: Box) -> int:
+        """Chunks (shards) of the target in a box."""
+        ends = ((cut.target.find(part.start), cut.target.find(part.stop - 1)) for cut, part in self._parts(box))
+        return prod(int(last - first) + 1 for first, last in ends)
+
+    def box_bytes(self, box: Box) -> int:
+        """Bytes of a box's cells in the target."""
+        cells: int = prod(part.stop - part.start for part in box)
+        return cells * self.target_spec.numpy_dtype.itemsize
+
+    def extent(self, boxes: Boxes) -> tuple[int, int]:
+        """Bytes and chunks of the chosen boxes together."""
+        cells: Any = boxes
+        chunks: Any = boxes
+        for cut, count in zip(reversed(self.cuts), reversed(self.counts), strict=True):
+            starts, stops = cut.bounds(count)
+            cells = cells @ (stops - starts)
+            chunks = chunks @ np.diff(np.append(np.arange(0, cut.target.count, count), cut.target.count))
+        return int(cells) * self.target_spec.numpy_dtype.itemsize, int(chunks)
+
+    def _parts(self, box: Box) -> Iterator[tuple[Cut, slice]]:
+        return zip(self.cuts, box, strict=True)
 
     @property
     def size(self) -> int:
@@ -80,13 +118,33 @@ class ArrayCopy:
         chunk = max(_chunk_cells(self.source.grid), _chunk_cells(self.target.grid.outer or self.target.grid))
         return self.itemsize * (2 * box + 2 * chunk)
 
-    def run(self, work: Callable[[Box], None], settings: Settings) -> None:
-        """``work`` every box: several at a time as the memory allows; MemoryLimit when not one fits."""
+    def threads(self, most: int) -> int:
+        """How many boxes may be in work at once, ``most`` at the most; MemoryLimit when not one fits."""
+        require(self.step_bytes // 2, self.memory)
+        return max(1, min(most, self.memory // max(self.step_bytes, 1), prod(self.box_shape)))
+
+    def run(self, work: Work, settings: Settings, skip: Boxes | None = None) -> None:
+        """``work`` every box, but those that ``skip`` has True for; several at a time as the memory allows.
+
+        When one fails, or at Ctrl-C, no thread is at work any more when the error is raised: ``work`` is given a
+        function to call from time to time, which raises then.
+        """
         if 0 in self.target_spec.shape:
             return
-        require(self.step_bytes // 2, self.memory)
-        workers = max(1, min(settings.threads, self.memory // max(self.step_bytes, 1), self.chunks))
-        each_batch(work, boxes(self.cuts, self.counts), workers)
+        halt = Halt()
+
+        def guarded(numbered: Numbered) -> None:
+            with halt.working():
+                work(*numbered, halt.check)
+
+        left = (numbered for numbered in self.boxes() if skip is None or not skip.flat[numbered[0]])
+        try:
+            each_batch(guarded, left, self.threads(settings.threads))
+        except BaseException as error:
+            first = halt.settle(error)
+            if first is not error:
+                raise first from first.__cause__
+            raise
 
     def read_source(self, box: Box, settings: Settings) -> Values:
         """The cells of a box as they are in the source, as the target's type."""
@@ -104,17 +162,18 @@ class ArrayCopy:
         execute.read(self.target, plan, out, self.target_spec.fill_cell(), settings)
         return out
 
-    def write_target(self, box: Box, values: Values, settings: Settings) -> None:
-        """Store a box of whole target chunks."""
+    def write_target(self, box: Box, values: Values, settings: Settings, check: Check | None = None) -> None:
+        """Store a box of whole target chunks; ``check`` is called before each and may raise."""
         plan = make_plan(_whole_region(box), self.target.grid)
-        execute.write(_Unshared(self.target), plan, values, self.target_spec.fill_cell(), settings)
+        execute.write(_Unshared(self.target, check), plan, values, self.target_spec.fill_cell(), settings)
 
 
 class _Unshared:
     """A target that nobody else knows of yet: written without locks."""
 
-    def __init__(self, source: ChunkSource) -> None:
+    def __init__(self, source: ChunkSource, check: Check | None) -> None:
         self._source = source
+        self._check = check
         self.grid = source.grid
         self.read = source.read
         self.write = source.write
@@ -122,6 +181,7 @@ class _Unshared:
 
     def write_many(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
         """By the source's own group commit, else one by one."""
+        pairs = pairs if self._check is None else self._checked(pairs, self._check)
         many = getattr(self._source, "write_many", None)
         if many is not None:
             many(pairs, durable=durable)
@@ -129,30 +189,10 @@ class _Unshared:
         for coords, block in pairs:
             self._source.write(coords, block)
 
-
-class Counter:
-    """Adds up what threads have done and tells it, one at a time."""
-
-    def __init__(self, tell: Callable[[int, int], None]) -> None:
-        self._tell = tell
-        self._lock = threading.Lock()
-
-    def __call__(self, nbytes: int, chunks: int) -> None:
-        with self._lock:
-            self._tell(nbytes, chunks)
-
-
-def copy_arrays(copies: Sequence[ArrayCopy], settings: Settings, done: Callable[[int, int], None]) -> None:
-    """All arrays, one after another; ``done(nbytes, chunks)`` is told after each box."""
-    count = Counter(done)
-    for copy in copies:
-
-        def work(box: Box, copy: ArrayCopy = copy) -> None:
-            values = copy.read_source(box, settings)
-            copy.write_target(box, values, settings)
-            count(values.nbytes, 1)
-
-        copy.run(work, settings)
+    def _checked(self, pairs: Iterable[tuple[Coords, Block]], check: Check) -> Iterator[tuple[Coords, Block]]:
+        for pair in pairs:
+            check()
+            yield pair
 
 
 def _whole_region(box: Box) -> Region:

@@ -1,26 +1,27 @@
-"""One conversion at work: write the planned documents, copy the cells, compare both sides."""
+"""One conversion at work: which arrays are copied from where to where, how far that is, and what it came to."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+import threading
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from hyperslab import api
 from hyperslab.array.session import Session
+from hyperslab.chunks.boxes import Box
 from hyperslab.chunks.settings import Settings
-from hyperslab.conversion.copying import ArrayCopy, Counter, copy_arrays
+from hyperslab.conversion.copying import ArrayCopy, Boxes, Check
+from hyperslab.conversion.journal import Journal
 from hyperslab.conversion.progress import Progress, Report
-from hyperslab.conversion.report import ConversionReport, Verification
-from hyperslab.conversion.verifying import compare_cells, compare_documents
+from hyperslab.conversion.report import ConversionReport
 from hyperslab.conversion.walking import Planned
-from hyperslab.errors import FormatError, HyperslabError
-from hyperslab.formats.base import Batches, Discards, Feature, Format
+from hyperslab.errors import FormatError
+from hyperslab.formats.base import Format
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
-_SETTINGS = Settings(cache_bytes=0, durable=False)
+SETTINGS = Settings(cache_bytes=0, durable=False)
+"""How a target is written that nobody sees yet, and read to be compared."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,31 +33,8 @@ class Job:
     planned: list[Planned]
     memory: int
 
-    def write(self, target: Session, report: Report) -> Progress:
-        """Documents first, then cells."""
-        self._put_documents(target)
-        copies = self._copies(self.source, target)
-        now = Progress(0, sum(copy.nbytes for copy in copies), 0, sum(copy.chunks for copy in copies))
-        report(now)
-
-        def done(nbytes: int, chunks: int) -> None:
-            nonlocal now
-            now = now.advanced(nbytes, chunks)
-            report(now)
-
-        copy_arrays(copies, _SETTINGS, done)
-        return now
-
-    def _put_documents(self, target: Session) -> None:
-        writer = target.writer()
-        with writer.batch() if isinstance(writer, Batches) else nullcontext():
-            for plan in self.planned:
-                try:
-                    writer.put(plan.item.path, plan.node)
-                except HyperslabError as error:
-                    raise error.locate(url=target.url, node=plan.item.path) from error.__cause__
-
-    def _copies(self, source: Session, target: Session) -> list[ArrayCopy]:
+    def copies(self, target: Session, source: Session | None = None) -> list[ArrayCopy]:
+        """The copy of every array; ``source``: the same source, opened anew."""
         copies = []
         for plan in self.planned:
             path, spec, picked = plan.item.path, plan.item.node, plan.item.picked
@@ -64,36 +42,9 @@ class Job:
                 written = target.reader.node(path)
                 if not isinstance(written, ArraySpec):
                     raise FormatError("the array was not made", url=target.url, node=path)
-                sides = source.reader.chunks(path), target.reader.chunks(path)
+                sides = (source or self.source).reader.chunks(path), target.reader.chunks(path)
                 copies.append(ArrayCopy(path, picked, sides[0], spec, sides[1], written, self.memory))
         return copies
-
-    def verify(self, src: api.Target, built: api.Target) -> Verification:
-        """Open both sides anew and compare them; raises at the first node that differs."""
-        seen: list[int] = []
-        count = Counter(lambda nbytes, chunks: seen.append(nbytes))
-        attributes = 0
-        with opened(src) as source, opened(built, format=self.format.name) as target:
-            for plan in self.planned:
-                attributes += self._compare_documents(target, plan)
-            copies = self._copies(source, target)
-            for copy in copies:
-                compare_cells(copy, _SETTINGS, count)
-        return Verification(
-            groups=sum(isinstance(plan.node, GroupSpec) for plan in self.planned),
-            arrays=len(copies),
-            attributes=attributes,
-            cells=sum(copy.size for copy in copies),
-            nbytes=sum(seen),
-        )
-
-    def _compare_documents(self, target: Session, plan: Planned) -> int:
-        found = target.reader.node(plan.item.path)
-        if isinstance(plan.node, Link):
-            if found != plan.node:
-                raise FormatError("the link differs from the source", url=target.url, node=plan.item.path)
-            return 0
-        return compare_documents(plan.item.path, plan.node, found, Feature.DIMENSIONS in self.format.features)
 
     def summary(self, target: str, done: Progress) -> ConversionReport:
         """What was written."""
@@ -107,19 +58,56 @@ class Job:
             links=kinds.count(Link),
             chunks=done.done_chunks,
             nbytes=done.done_bytes,
+            resumed_nbytes=done.resumed_bytes,
         )
 
 
-@contextmanager
-def opened(url: api.Target, **options: Any) -> Iterator[Session]:
-    """A dataset's session without a cache; closed afterwards, or discarded where what was written is not whole."""
-    session = api.open(url, cache_bytes=0, **options)._session
-    try:
-        yield session
-    except BaseException:
-        if isinstance(session.reader, Discards):
-            session.reader.discard()
-        else:
-            session.reader.close()
-        raise
-    session.reader.close()
+class Tally:
+    """How far the copies are: told to ``report``, noted in the ``journal``. Boxes that the journal has are skipped."""
+
+    def __init__(self, copies: Sequence[ArrayCopy], report: Report, journal: Journal | None = None) -> None:
+        self._report = report
+        self._journal = journal
+        self._lock = threading.Lock()
+        self._began = time.perf_counter()
+        self._skips = {copy.path: _known(copy, journal) for copy in copies}
+        done = [copy.extent(skip) for copy in copies if (skip := self._skips[copy.path]) is not None]
+        nbytes, chunks = (sum(part) for part in zip((0, 0), *done, strict=True))
+        total = sum(copy.nbytes for copy in copies), sum(copy.chunks for copy in copies)
+        self.now = Progress(nbytes, total[0], chunks, total[1], resumed_bytes=nbytes)
+        report(self.now)
+
+    def skip(self, copy: ArrayCopy) -> Boxes | None:
+        """The boxes that are done already."""
+        return self._skips[copy.path]
+
+    def __call__(self, copy: ArrayCopy, number: int, box: Box) -> None:
+        """A box is done."""
+        nbytes, chunks = copy.box_bytes(box), copy.chunks_in(box)
+        with self._lock:
+            if self._journal is not None:
+                self._journal.note((copy.path, copy.counts, number))
+            self.now = self.now.advanced(nbytes, chunks, time.perf_counter() - self._began)
+            self._report(self.now)
+
+
+def _known(copy: ArrayCopy, journal: Journal | None) -> Boxes | None:
+    if journal is None:
+        return None
+    return journal.done(copy.path, copy.counts, tuple(cut.target.count for cut in copy.cuts))
+
+
+def copy_arrays(copies: Sequence[ArrayCopy], tally: Tally, settings: Settings) -> None:
+    """All arrays, one after another, by the threads of this process."""
+    for copy in copies:
+
+        def work(number: int, box: Box, check: Check, copy: ArrayCopy = copy) -> None:
+            copy_box(copy, box, settings, check)
+            tally(copy, number, box)
+
+        copy.run(work, settings, tally.skip(copy))
+
+
+def copy_box(copy: ArrayCopy, box: Box, settings: Settings, check: Check | None = None) -> None:
+    """One box of one array."""
+    copy.write_target(box, copy.read_source(box, settings), settings, check)

@@ -22,7 +22,9 @@ class Verification:
 class ConversionReport:
     """A finished conversion: from where to where, how much, what was lost, and what was verified (None: not asked).
 
-    ``nbytes`` counts decoded cells, ``chunks`` what was written at once (chunks, or shards), ``seconds`` the whole.
+    ``nbytes`` counts decoded cells, ``chunks`` the target's chunks (its shards, where it has such) whether or not a
+    cell in them differs from the fill value, ``seconds`` the whole. ``resumed_nbytes``: how many of ``nbytes`` an
+    interrupted conversion had copied.
     """
 
     source: str
@@ -36,12 +38,15 @@ class ConversionReport:
     seconds: float = 0.0
     losses: tuple[Loss, ...] = ()
     verified: Verification | None = None
+    resumed_nbytes: int = 0
 
     def __str__(self) -> str:
         lines = [
             f"{self.source} -> {self.target} ({self.format}): {self.arrays} arrays, {self.groups} groups, "
             f"{self.chunks} chunks, {self.nbytes} bytes in {self.seconds:.2f} s"
         ]
+        if self.resumed_nbytes:
+            lines.append(f"resumed: {self.resumed_nbytes} bytes were there already")
         lines += [f"lost: {loss}" for loss in self.losses]
         if self.verified is not None:
             seen = self.verified

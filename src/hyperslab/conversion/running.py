@@ -5,24 +5,28 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hyperslab import api
-from hyperslab.conversion.job import Job, opened
-from hyperslab.conversion.losses import refuse
-from hyperslab.conversion.progress import Report, reporting
+from hyperslab.conversion.fingerprint import head_of
+from hyperslab.conversion.job import SETTINGS, Job, Tally, copy_arrays
+from hyperslab.conversion.opening import located, opened
+from hyperslab.conversion.progress import Progress, Report, bar, reporting
+from hyperslab.conversion.rehearsal import Rehearsal, put_documents, rehearse
 from hyperslab.conversion.report import ConversionReport
 from hyperslab.conversion.selecting import Select
-from hyperslab.conversion.settling import settle
+from hyperslab.conversion.sites import Head, Site, site_of
+from hyperslab.conversion.sizes import parse_size
+from hyperslab.conversion.spreading import client_of, refuse_unreachable, spread
 from hyperslab.conversion.translate import Cutting
-from hyperslab.conversion.walking import find_losses, plan_nodes, walk
-from hyperslab.errors import AlreadyExists, Unsupported
+from hyperslab.conversion.verifying import verify as verify_target
+from hyperslab.conversion.walking import walk
+from hyperslab.errors import Unsupported
 from hyperslab.formats import format_for_new, get_format
-from hyperslab.formats.base import Feature, Plans
-from hyperslab.stores.building import building, local_path
+from hyperslab.formats.base import Feature
 from hyperslab.stores.location import Location
 
 MEMORY = 256 << 20
@@ -42,8 +46,11 @@ def convert(
     overwrite: bool = False,
     progress: bool | Report | None = None,
     verify: bool = False,
+    resume: bool = False,
     allow_loss: bool = False,
-    memory: int = MEMORY,
+    memory: int | str = MEMORY,
+    scheduler: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> ConversionReport:
     """Copy the dataset ``src`` to ``dst`` in another format, or cut and encoded anew.
 
@@ -52,55 +59,97 @@ def convert(
     ``create_array``. ``select``: by dimension name, whole numbers are positions and anything else labels (slices of
     labels include their stop); it applies to every array that has the dimension, and one label drops the dimension.
     ``verify``: read both sides again and compare every cell by its bits, types, dimensions and attributes.
-    ``memory``: bytes for cells in flight. ``progress``: True for a bar on a terminal, or a function of ``Progress``.
+    ``resume``: keep a journal and, when interrupted, the half-built target, and go on where the last call stopped.
+    ``memory``: bytes for cells in flight (per process), or text such as ``"1GB"``. ``scheduler``: a dask.distributed
+    Client (or address) whose workers copy. ``progress``: True for a bar on a terminal, or a function of ``Progress``.
+    ``storage_options``: for sides in the network.
 
-    Raises Unsupported with all losses before any cell is copied, unless ``allow_loss`` (then they are logged before);
+    Raises Unsupported with all losses before anything is touched, unless ``allow_loss`` (then they are logged before);
     AlreadyExists unless ``overwrite``, which replaces the target once the new one is complete. An interrupted
-    conversion leaves the target as it was (one in memory is emptied).
+    conversion leaves the target as it was (a store without renames: empty, where something was to be replaced).
+    Invalid when it cannot be resumed, as the source or the options are others.
     """
     started = time.perf_counter()
-    cutting = Cutting(chunks, shards, codec)
-    chosen = get_format(format or format_for_new(_name(dst)))
-    if shards is not None and Feature.SHARDS not in chosen.features:
+    wishes = {"chunks": chunks, "shards": shards, "codec": codec}
+    order = _Order(
+        source=located(src, storage_options),
+        target=located(dst, storage_options),
+        cutting=Cutting(**wishes),
+        select=Select.of(select),
+        memory=parse_size(memory, "memory"),
+        format=format or format_for_new(_name(dst)),
+        options={**wishes, "allow_loss": allow_loss},
+        resume=resume,
+        overwrite=overwrite,
+        allow_loss=allow_loss,
+        verify=verify,
+    )
+    report = _run(order, progress, scheduler)
+    return replace(report, target=_name(dst), seconds=time.perf_counter() - started)
+
+
+@dataclass(frozen=True)
+class _Order:
+    """What is to be done."""
+
+    source: Location
+    target: Location
+    cutting: Cutting
+    select: Select
+    memory: int
+    format: str
+    options: Mapping[str, Any]
+    resume: bool
+    overwrite: bool
+    allow_loss: bool
+    verify: bool
+
+
+def _run(order: _Order, progress: bool | Report | None, scheduler: Any) -> ConversionReport:
+    chosen = get_format(order.format)
+    if order.cutting.shards is not None and Feature.SHARDS not in chosen.features:
         raise Unsupported(f"format {chosen.name} has no shards", remedy="leave shards= (--shards) out, or use zarr3")
-    with opened(src) as source, target_place(dst, overwrite) as built:
-        items = walk(source, "", Select.of(select), cutting)
-        losses = find_losses(items, chosen.features)
-        same = source.format.name == chosen.name
-        planned = list(plan_nodes(items, cutting, chosen.features, same_format=same))
-        with reporting(progress, "converting") as report, opened(built, mode="x", format=chosen.name) as target:
-            writer = target.writer()
-            planned, more = settle(planned, writer.new_array if isinstance(writer, Plans) else None)
-            losses += more
-            if losses and not allow_loss:
-                raise refuse(losses, chosen.name)
-            for loss in losses:
-                _log.warning("lost in %s: %s", chosen.name, loss)
-            job = Job(chosen, source, planned, memory)
-            done = job.write(target, report)
-        verified = job.verify(src, built) if verify else None
-    seconds = time.perf_counter() - started
-    return replace(job.summary(_name(dst), done), seconds=seconds, losses=losses, verified=verified)
+    with ExitStack() as held:
+        source = held.enter_context(opened(order.source))
+        items = walk(source, "", order.select, order.cutting)
+        plan = rehearse(source, items, order.cutting, chosen, order.target, allow_loss=order.allow_loss)
+        for loss in plan.losses:
+            _log.warning("lost in %s: %s", chosen.name, loss)
+        head: Head | None = None
+        if order.resume and plan.keyed:
+            head = head_of(order.source, items, chosen.name, order.options)
+        client = None
+        if scheduler is not None:
+            refuse_unreachable(order.source, order.target, keyed=plan.keyed)
+            client = held.enter_context(client_of(scheduler))
+        site = held.enter_context(site_of(order.target, overwrite=order.overwrite, head=head))
+        job = Job(chosen, source, plan.planned, order.memory)
+        with reporting(progress, "converting") as report:
+            done = _write(job, site, plan, order, report, client)
+        verified = None
+        if order.verify:
+            with bar(progress is True, "verifying") as report:
+                verified = verify_target(job, order.source, site, report, keyed=plan.keyed)
+    return replace(job.summary(order.target.url, done), losses=plan.losses, verified=verified)
 
 
-@contextmanager
-def target_place(dst: api.Target, overwrite: bool) -> Iterator[api.Target]:
-    """Where to build: beside a local target, else in the target itself, which is emptied again when that fails."""
-    path = local_path(dst)
-    if path is not None:
-        with building(path, overwrite=overwrite) as temporary:
-            yield temporary
-        return
-    where = Location.of(dst)
-    if where.exists() and not overwrite:
-        raise AlreadyExists("the target exists", url=where.url, remedy="choose another, or overwrite=True")
-    store = where.store(read_only=False, create=True)
-    store.delete_prefix("")
-    try:
-        yield dst
-    except BaseException:
-        store.delete_prefix("")
-        raise
+def _write(job: Job, site: Site, plan: Rehearsal, order: _Order, report: Report, client: Any) -> Progress:
+    """Documents first, then cells."""
+    with opened(site.place, mode="r+" if site.begun else "x", format=job.format.name) as target:
+        if not site.begun:
+            put_documents(target, plan.planned)
+            site.documents_written()
+        copies = job.copies(target)
+        tally = Tally(copies, report, site.journal)
+        try:
+            if client is None:
+                copy_arrays(copies, tally, SETTINGS)
+            else:
+                spread(client, copies, tally, order.source, site, job.format.name)
+        finally:
+            if site.journal is not None:
+                site.journal.write()
+    return tally.now
 
 
 def _name(dst: api.Target) -> str:

@@ -1,14 +1,90 @@
-"""Compare a finished target with its source, both opened anew: types, dimensions, attributes, cells by their bits."""
+"""Compare a finished target with its source, both opened anew: types, dimensions, attributes, cells by their bits.
+
+What no read shows (documents beside a consolidated copy, the padding of chunks at the edge, a compressor's parameters)
+is compared as bytes: the documents, and the chunks that no checksum covers, are made once more.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from hyperslab.array.session import Session
 from hyperslab.chunks.boxes import Box
 from hyperslab.chunks.settings import Settings
-from hyperslab.conversion.copying import ArrayCopy, Counter
+from hyperslab.conversion.comparing import Comparing, is_checksummed
+from hyperslab.conversion.copying import ArrayCopy, Check
+from hyperslab.conversion.job import SETTINGS, Job, Tally
+from hyperslab.conversion.opening import opened
+from hyperslab.conversion.progress import Report
+from hyperslab.conversion.rehearsal import documents_of
+from hyperslab.conversion.report import Verification
+from hyperslab.conversion.sites import Site
+from hyperslab.conversion.walking import Planned
 from hyperslab.errors import CorruptChunk, FormatError
+from hyperslab.formats.base import Feature
 from hyperslab.model.cells import same_cells
 from hyperslab.model.differences import differences
+from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.stores.base import Get
+from hyperslab.stores.location import Location
+
+
+def verify(job: Job, src: Location, site: Site, report: Report, *, keyed: bool) -> Verification:
+    """Raises at the first node, box or stored value that differs."""
+    attributes = 0
+    with opened(src) as source, opened(site.anew(), format=job.format.name) as target:
+        if keyed:
+            compare_bytes(documents_of(job.format, job.planned), target)
+        for plan in job.planned:
+            attributes += _compare_node(target, plan, Feature.DIMENSIONS in job.format.features)
+        copies = job.copies(target, source)
+        tally = Tally(copies, report)
+        with _written_again(job, site, keyed) as twins:
+            for copy in copies:
+                compare_cells(copy, SETTINGS, tally, twins.get(copy.path))
+    return Verification(
+        groups=sum(isinstance(plan.node, GroupSpec) for plan in job.planned),
+        arrays=len(copies),
+        attributes=attributes,
+        cells=sum(copy.size for copy in copies),
+        nbytes=tally.now.done_bytes,
+    )
+
+
+@contextmanager
+def _written_again(job: Job, site: Site, keyed: bool) -> Iterator[Mapping[str, ArrayCopy]]:
+    """By path, copies into a target that takes only what it has, of the arrays without checksums."""
+    if not keyed:
+        yield {}
+        return
+    place = site.anew()
+    store = place.store(read_only=True) if isinstance(place, Location) else place
+    with opened(Comparing(store), mode="r+", format=job.format.name) as target:
+        yield {copy.path: copy for copy in job.copies(target) if not is_checksummed(copy.target_spec.codecs)}
+
+
+def compare_bytes(documents: Mapping[str, bytes], target: Session) -> None:
+    """FormatError at the first document whose bytes are not those that were written."""
+    store = getattr(target.reader, "store", None)
+    if not isinstance(store, Get):
+        return
+    for key, expected in documents.items():
+        found = store.get(key)
+        if found != expected:
+            what = "is missing" if found is None else "differs from what was written"
+            raise FormatError(f"a document {what}", url=target.url, key=key, remedy="convert again")
+
+
+def _compare_node(target: Session, plan: Planned, dims: bool) -> int:
+    path, found = plan.item.path, target.reader.node(plan.item.path)
+    if isinstance(plan.node, Link):
+        if found != plan.node:
+            raise FormatError("the link differs from the source", url=target.url, node=path)
+        return 0
+    return compare_documents(path, plan.node, found, dims)
 
 
 def compare_documents(path: str, expected: GroupSpec | ArraySpec, found: object, features_dims: bool) -> int:
@@ -20,18 +96,24 @@ def compare_documents(path: str, expected: GroupSpec | ArraySpec, found: object,
     return len(expected.attrs)
 
 
-def compare_cells(copy: ArrayCopy, settings: Settings, done: Counter) -> None:
-    """CorruptChunk at the first box whose cells differ by a bit."""
+def compare_cells(copy: ArrayCopy, settings: Settings, tally: Tally, twin: ArrayCopy | None = None) -> None:
+    """CorruptChunk at the first box whose cells differ by a bit, or whose stored bytes do, where a ``twin`` is given
+    that writes them again."""
 
-    def work(box: Box) -> None:
+    def work(number: int, box: Box, check: Check) -> None:
         wanted, there = copy.read_source(box, settings), copy.read_target(box, settings)
         if not same_cells(wanted, there):
-            span = ", ".join(f"{part.start}:{part.stop}" for part in box)
             raise CorruptChunk(
-                f"the cells [{span}] differ from the source",
+                f"the cells [{_span(box)}] differ from the source",
                 node=copy.path,
                 remedy="the medium is at fault, or the source changed meanwhile: convert again",
             )
-        done(there.nbytes, 1)
+        if twin is not None:
+            twin.write_target(box, wanted, settings, check)
+        tally(copy, number, box)
 
     copy.run(work, settings)
+
+
+def _span(box: Sequence[Any]) -> str:
+    return ", ".join(f"{part.start}:{part.stop}" for part in box)

@@ -23,14 +23,12 @@ def building(target: str, *, overwrite: bool = False) -> Iterator[str]:
     what it names is replaced. AlreadyExists unless ``overwrite``.
     """
     target = os.path.realpath(target)
-    _refuse_taken(target, overwrite)
+    refuse_taken(target, overwrite)
     temporary = sibling(target)
     try:
         os.makedirs(os.path.dirname(target), exist_ok=True)
         yield temporary
-        make_durable(temporary)
-        _refuse_taken(target, overwrite)
-        _put_in_place(temporary, target)
+        put_in_place(temporary, target, overwrite=overwrite)
     except HyperslabError as error:
         if error.url == temporary:  # nobody knows that name
             error.url = target
@@ -84,7 +82,8 @@ def make_durable(path: str) -> None:
             os.close(handle)
 
 
-def _refuse_taken(target: str, overwrite: bool) -> None:
+def refuse_taken(target: str, overwrite: bool) -> None:
+    """AlreadyExists when something has the target's name, unless ``overwrite``."""
     if not overwrite and os.path.lexists(target):
         raise AlreadyExists(
             "the target exists", url=target, remedy="choose another, or overwrite=True (--overwrite) to replace it"
@@ -97,7 +96,15 @@ def can_build(target: str) -> bool:
     return not os.path.ismount(target) and os.access(os.path.dirname(target), os.W_OK)
 
 
-def _put_in_place(temporary: str, target: str) -> None:
+def put_in_place(temporary: str, target: str, *, overwrite: bool) -> None:
+    """Give what lies complete under a temporary name beside ``target`` its name, durably; AlreadyExists unless
+    ``overwrite``. What was there is then gone, or under the temporary name, to be removed."""
+    make_durable(temporary)
+    refuse_taken(target, overwrite)
+    _rename(temporary, target)
+
+
+def _rename(temporary: str, target: str) -> None:
     """One rename. Where a folder is in the way they change places; on systems that cannot, two renames, the first one
     undone should the second fail."""
     if not os.path.lexists(target) or not (os.path.isdir(target) or os.path.isdir(temporary)):

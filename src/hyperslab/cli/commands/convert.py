@@ -11,6 +11,7 @@ from hyperslab.cli.opening import as_words, open_dataset, refuse_positions_beyon
 from hyperslab.cli.output import json_option, print_json, say
 from hyperslab.cli.selection import Selection, parse_selections
 from hyperslab.conversion import ConversionReport, Select, convert
+from hyperslab.conversion.sizes import parse_size
 from hyperslab.errors import Invalid, LabelError
 
 
@@ -25,7 +26,9 @@ from hyperslab.errors import Invalid, LabelError
 @click.option("--verify", is_flag=True, help="Read the target anew and compare every cell and attribute.")
 @click.option("--overwrite", is_flag=True, help="Replace the target, once the new one is complete.")
 @click.option("--allow-loss", is_flag=True, help="Convert what the target can hold, leave out the rest.")
-@click.option("--memory", type=int, default=256, show_default=True, metavar="MIB", help="Memory for cells in flight.")
+@click.option("--resume", is_flag=True, help="Keep what is done when interrupted, and go on from there.")
+@click.option("--memory", default="256MiB", show_default=True, metavar="SIZE", help="Memory for cells in flight.")
+@click.option("--scheduler", metavar="ADDRESS", help="Have the workers of this dask.distributed cluster copy.")
 @json_option
 def command(
     src: str,
@@ -41,7 +44,7 @@ def command(
     if chosen.isel:
         refuse_positions_beyond(open_dataset(src), chosen)
     quiet = getattr(click.get_current_context().obj, "quiet", False)
-    memory = options.pop("memory") * 2**20
+    memory = parse_size(options.pop("memory"), "--memory")
     report = _convert(
         src,
         dst,

@@ -1,0 +1,84 @@
+"""A target on trial, in memory or in a file of its own: what it takes, what is lost, how its documents will read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hyperslab.array.session import Session
+from hyperslab.conversion.losses import Loss, refuse
+from hyperslab.conversion.opening import opened
+from hyperslab.conversion.settling import settle
+from hyperslab.conversion.translate import Cutting
+from hyperslab.conversion.walking import Item, Planned, find_losses, plan_nodes
+from hyperslab.errors import HyperslabError, Unsupported
+from hyperslab.formats.base import Batches, Format, Plans
+from hyperslab.stores.location import Location
+from hyperslab.stores.memory import MemoryStore
+
+
+@dataclass(frozen=True, eq=False)
+class Rehearsal:
+    """What is to be written and what is lost by it. ``keyed``: whether the format keeps its values under the keys of a
+    store, each for itself; else its file is published when it is closed."""
+
+    planned: list[Planned]
+    losses: tuple[Loss, ...]
+    keyed: bool
+
+
+def rehearse(
+    source: Session, items: list[Item], cutting: Cutting, format: Format, where: Location, *, allow_loss: bool
+) -> Rehearsal:
+    """Ask the format of every node; nothing is touched at ``where``. Unsupported with all losses, unless allowed."""
+    losses = find_losses(items, format.features)
+    same = source.format.name == format.name
+    planned = list(plan_nodes(items, cutting, format.features, same_format=same))
+    with _trial(format, where) as (target, keyed):
+        writer = target.writer()
+        planned, more = settle(planned, writer.new_array if isinstance(writer, Plans) else None)
+    losses += more
+    if losses and not allow_loss:
+        raise refuse(losses, format.name)
+    return Rehearsal(planned, losses, keyed)
+
+
+@contextmanager
+def _trial(format: Format, where: Location) -> Iterator[tuple[Session, bool]]:
+    try:
+        trial = opened(MemoryStore(), mode="x", format=format.name)
+        target = trial.__enter__()
+    except Unsupported as error:
+        if where.scheme != "file":
+            error.url = where.url
+            raise
+    else:
+        try:
+            yield target, True
+        finally:
+            trial.__exit__(None, None, None)
+        return
+    with TemporaryDirectory() as folder, opened(Path(folder) / "trial", mode="x", format=format.name) as target:
+        yield target, False
+
+
+def put_documents(target: Session, planned: Sequence[Planned]) -> None:
+    """Write the documents of all nodes."""
+    writer = target.writer()
+    with writer.batch() if isinstance(writer, Batches) else nullcontext():
+        for plan in planned:
+            try:
+                writer.put(plan.item.path, plan.node)
+            except HyperslabError as error:
+                raise error.locate(url=target.url, node=plan.item.path) from error.__cause__
+
+
+def documents_of(format: Format, planned: Sequence[Planned]) -> dict[str, bytes]:
+    """The documents of a keyed format by key, byte by byte as a conversion writes them."""
+    store = MemoryStore()
+    with opened(store, mode="x", format=format.name) as target:
+        put_documents(target, planned)
+    return {key: value for key in store.list() if (value := store.get(key)) is not None}

@@ -1,0 +1,218 @@
+"""Where a target is built, and how it comes to its place whole: beside it and renamed, or in place with the root last.
+
+With an order (``head``) the half-built target and its journal stay when the conversion fails or is killed, under names
+that follow from the target's, and the next one goes on from there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from hyperslab.conversion.fingerprint import agree
+from hyperslab.conversion.journal import Journal
+from hyperslab.conversion.unpublished import HIDDEN, Unpublished, unsealed
+from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, StorageError
+from hyperslab.stores.base import Locks, WritableStore
+from hyperslab.stores.building import building, put_in_place, refuse_taken, remove
+from hyperslab.stores.directory import DirectoryStore
+from hyperslab.stores.keys import is_temporary
+from hyperslab.stores.location import Location
+
+Head = Mapping[str, Any]
+
+
+@dataclass
+class Site:
+    """A target that is being built. ``place``: what opens it for writing. ``begun``: its documents are written and
+    sealed. ``journal``: None when nobody may resume. ``where``: its location, for other processes; ``held``: whether
+    the documents of its root are held back there."""
+
+    place: Any
+    where: Location
+    journal: Journal | None = None
+    begun: bool = False
+    held: bool = False
+    _store: Unpublished | None = field(default=None, repr=False)
+
+    def documents_written(self) -> None:
+        """All documents are there; what is put from now on are cells."""
+        documents = None if self._store is None else self._store.seal()
+        if self.journal is not None:
+            self.journal.documents_written(documents)
+        elif self._store is not None:
+            Journal(self._store, HIDDEN).documents_written(documents)
+        self.begun = True
+
+    def anew(self) -> Any:
+        """What opens the target for reading, from scratch."""
+        if self._store is None:
+            return self.where
+        return Unpublished(self.where.store(read_only=True), dict(self._store.held), read_only=True)
+
+
+@contextmanager
+def site_of(where: Location, *, overwrite: bool, head: Head | None) -> Iterator[Site]:
+    """Where to build the target at ``where``. ``head``: the order of a conversion that may be resumed.
+
+    When the block ends well the target is complete and in its place. Else it is what it was before; in a store without
+    renames that is nothing, when something was to be overwritten. AlreadyExists unless ``overwrite``; Conflict when
+    another conversion is building it; Invalid when ``head`` does not agree with that of the journal.
+    """
+    if where.scheme == "file" and where.path is not None and head is not None:
+        with _resumable(where.path, overwrite, head) as site:
+            yield site
+    elif where.scheme in ("file", "zip") and where.path is not None:
+        with building(where.path, overwrite=overwrite) as temporary:
+            beside = Location.of(temporary if where.scheme == "file" else f"zip://{temporary}")
+            yield Site(beside, beside)
+    else:
+        with _in_place(where, overwrite, head) as site:
+            yield site
+
+
+# -- beside the target ----------------------------------------------------------------------------------------------
+
+
+def resumable_names(target: str) -> tuple[str, str]:
+    """Where a folder ``target`` is built that may be resumed, and where its journal lies."""
+    folder, name = os.path.split(os.path.realpath(target))
+    return os.path.join(folder, f".partial-resume-{name}"), os.path.join(folder, f".partial-journal-{name}")
+
+
+@contextmanager
+def _resumable(path: str, overwrite: bool, head: Head) -> Iterator[Site]:
+    target = os.path.realpath(path)
+    partial, notes = resumable_names(path)
+    if not os.path.isdir(notes):
+        refuse_taken(target, overwrite)
+    store = DirectoryStore(notes)
+    journal = Journal(store, sync=os.sync)
+    try:
+        with _alone(store, "", target):
+            site = _continued(journal, head, target, partial)
+            if site is None:
+                refuse_taken(target, overwrite)
+                site = _begun(journal, head, partial)
+            yield site
+            journal.write()
+            if site.where.path == partial:
+                sweep(partial)
+                put_in_place(partial, target, overwrite=overwrite)
+            journal.end()
+            remove(partial)
+            remove(notes)
+    except HyperslabError as error:
+        if error.url is not None:
+            error.url = error.url.replace(partial, target)
+        raise
+    except OSError as error:
+        raise StorageError(f"the target could not be put in place: {error}", url=target) from error
+
+
+def _continued(journal: Journal, head: Head, target: str, partial: str) -> Site | None:
+    """The site that an earlier conversion left: half built, or in its place already; None when there is none."""
+    before = journal.head()
+    if before is None:
+        return None
+    agree(before, head, target)
+    places = [place for place in (partial, target) if _number_of(place) == before.get("place")]
+    if not places or journal.documents() is None:
+        return None
+    journal.load()
+    where = Location.of(places[0])
+    return Site(where, where, journal, begun=True)
+
+
+def _begun(journal: Journal, head: Head, partial: str) -> Site:
+    """An empty folder to build in, and its journal."""
+    remove(partial)
+    os.mkdir(partial)
+    journal.begin({**head, "place": _number_of(partial)})
+    where = Location.of(partial)
+    return Site(where, where, journal)
+
+
+def _number_of(folder: str) -> int | None:
+    """What tells a folder from others, whatever its name: the half-built target and one that it is to replace."""
+    try:
+        return os.stat(folder).st_ino
+    except OSError:
+        return None
+
+
+def sweep(folder: str) -> None:
+    """Remove the temporary files that killed writers left."""
+    for place, _, names in os.walk(folder):
+        for name in filter(is_temporary, names):
+            os.unlink(os.path.join(place, name))
+
+
+# -- in place -------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _in_place(where: Location, overwrite: bool, head: Head | None) -> Iterator[Site]:
+    store = where.store(read_only=False, create=True)
+    with _alone(store, HIDDEN, where.url):
+        journal = Journal(store, HIDDEN)
+        held = _held_back(journal, head, where)
+        if held is None:
+            _clear_way(where, store, journal, overwrite)
+            if head is not None:
+                journal.begin(head)
+        unpublished = Unpublished(store, held)
+        log = None if head is None else journal
+        site = Site(unpublished, where, log, begun=held is not None, held=True, _store=unpublished)
+        try:
+            yield site
+            unpublished.publish()
+            journal.end()
+        except BaseException:
+            if head is None:
+                store.delete_prefix("")
+            else:
+                journal.write()
+            raise
+    store.close()
+
+
+def _held_back(journal: Journal, head: Head | None, where: Location) -> dict[str, bytes] | None:
+    """The root's documents of an earlier conversion that goes on; None when this one is the first."""
+    before = None if head is None else journal.head()
+    if before is None or head is None:
+        return None
+    agree(before, head, where.url)
+    documents = journal.documents()
+    if documents is None:
+        return None
+    journal.load()
+    return unsealed(documents)
+
+
+def _clear_way(where: Location, store: WritableStore, journal: Journal, overwrite: bool) -> None:
+    """Remove what is there, its root first: a reader finds the old dataset or none, never half of one."""
+    if journal.head() is None and not overwrite and next(iter(store.list("")), None) is not None:
+        raise AlreadyExists("the target exists", url=where.url, remedy="choose another, or overwrite=True")
+    if journal.head() is not None and not overwrite and journal.documents() is not None:
+        remedy = "go on with resume=True (--resume), or start anew with overwrite=True (--overwrite)"
+        raise AlreadyExists("an interrupted conversion lies there", url=where.url, remedy=remedy)
+    for key in store.list_dir("")[0]:
+        store.delete(key)
+    store.delete_prefix("")
+
+
+@contextmanager
+def _alone(store: WritableStore, folder: str, target: str) -> Iterator[None]:
+    """No other conversion builds this target meanwhile, where the store has locks."""
+    with ExitStack() as held:
+        if isinstance(store, Locks):
+            try:
+                held.enter_context(store.lock_node(folder, 0))
+            except Conflict:
+                remedy = "wait for it, or stop it"
+                raise Conflict("another conversion is building this target", url=target, remedy=remedy) from None
+        yield

@@ -1,0 +1,199 @@
+"""Boxes over the workers of a dask.distributed cluster.
+
+A task carries the places (URL and options without secrets), what is picked of the array, and one box: never an open
+file, a store or a password. Each worker process opens both sides once per conversion and array.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from hyperslab import __version__
+from hyperslab.array.session import Session
+from hyperslab.chunks.boxes import Box
+from hyperslab.chunks.settings import Settings
+from hyperslab.conversion.copying import ArrayCopy, Numbered
+from hyperslab.conversion.job import Tally, copy_box
+from hyperslab.conversion.journal import Journal
+from hyperslab.conversion.opening import open_session
+from hyperslab.conversion.selecting import Picked
+from hyperslab.conversion.sites import Site
+from hyperslab.conversion.unpublished import HIDDEN, Unpublished, unsealed
+from hyperslab.errors import FormatError, Invalid, NodeNotFound, StorageError, Unsupported
+from hyperslab.model.spec import ArraySpec
+from hyperslab.stores.location import Location
+from hyperslab.stores.redaction import HIDDEN as SECRET
+from hyperslab.stores.redaction import plain_options
+
+SETTINGS = Settings(workers=1, cache_bytes=0, durable=True)
+_AHEAD = 2
+_MOST_OPEN = 8
+_PATIENCE = 30
+
+
+@dataclass(frozen=True, eq=False)
+class Errand:
+    """What a worker needs to copy boxes of one array: ``name`` is the same for all errands of one conversion and array.
+
+    ``held``: the documents of the target's root are held back, see :mod:`hyperslab.conversion.unpublished`.
+    """
+
+    name: str
+    source: Location
+    target: Location
+    held: bool
+    format: str
+    path: str
+    picked: Picked
+    memory: int
+    version: str = __version__
+
+
+def refuse_unreachable(source: Location, target: Location, *, keyed: bool) -> None:
+    """Raise unless a worker in another process can open both sides, and several can write the target."""
+    for where in (source, target):
+        if where.scheme in ("memory", "store"):
+            remedy = "name both sides by paths or URLs that the workers reach"
+            raise Unsupported("workers cannot open what lies in this process", url=where.url, remedy=remedy)
+        if SECRET in where.url or plain_options(where.options) != dict(where.options):
+            remedy = "have the workers find them in their environment (or give credentials='module:function')"
+            raise Invalid("secrets are not sent to workers", url=where.url, remedy=remedy)
+    if not keyed or target.scheme == "zip":
+        remedy = "convert to a Zarr folder by the workers, then that one here"
+        raise Unsupported("several processes cannot write one file", url=target.url, remedy=remedy)
+
+
+def _library() -> Any:
+    try:
+        return import_module("distributed")
+    except ImportError as error:
+        raise Unsupported("scheduler= needs dask.distributed", remedy="pip install 'dask[distributed]'") from error
+
+
+@contextmanager
+def client_of(scheduler: Any) -> Iterator[Any]:
+    """The ``dask.distributed`` client: the caller's, or one of our own for the address of a scheduler."""
+    distributed = _library()
+    if isinstance(scheduler, distributed.Client):
+        yield scheduler
+    elif isinstance(scheduler, str):
+        try:
+            own = distributed.Client(scheduler, timeout=_PATIENCE)
+        except OSError as error:
+            raise StorageError(f"there is no scheduler: {error}", url=scheduler) from error
+        with own:
+            yield own
+    else:
+        remedy = "give a dask.distributed Client, or the address of its scheduler"
+        raise Invalid(f"scheduler={scheduler!r}", remedy=remedy)
+
+
+def spread(client: Any, copies: Sequence[ArrayCopy], tally: Tally, source: Location, site: Site, format: str) -> None:
+    """Copy all boxes that are not done by the workers of ``client``."""
+    try:
+        client.wait_for_workers(1, timeout=_PATIENCE)
+    except TimeoutError as error:
+        raise StorageError("the cluster has no workers", url=str(client.scheduler.address)) from error
+    name = f"hyperslab-{id(tally):x}-{client.id}"
+    try:
+        for copy in copies:
+            copy.threads(1)  # MemoryLimit before anything is sent
+            errand = Errand(
+                f"{name}/{copy.path}", source, site.where, site.held, format, copy.path, copy.picked, copy.memory
+            )
+            skip = tally.skip(copy)
+            left = (numbered for numbered in copy.boxes() if skip is None or not skip.flat[numbered[0]])
+            _each(client, errand, copy, left, tally)
+    finally:
+        with suppress(Exception):
+            client.run(let_go, name)
+
+
+def _each(client: Any, errand: Errand, copy: ArrayCopy, left: Iterator[Numbered], tally: Tally) -> None:
+    """A few tasks per thread of the cluster at any time; when one fails the others are waited for."""
+    distributed = _library()
+    under_way: dict[Any, Numbered] = {}
+    finished = distributed.as_completed()
+
+    def send() -> None:
+        numbered = next(left, None)
+        if numbered is not None:
+            future = client.submit(run_errand, errand, numbered[1], pure=False)
+            under_way[future] = numbered
+            finished.add(future)
+
+    try:
+        for _ in range(_AHEAD * max(sum(client.nthreads().values()), 1)):
+            send()
+        for future in finished:
+            number, box = under_way.pop(future)
+            future.result()
+            tally(copy, number, box)
+            send()
+    except BaseException:
+        distributed.wait(list(under_way))  # they write where the caller is about to clear away
+        raise
+
+
+# -- on the workers ---------------------------------------------------------------------------------------------------
+
+
+class _Open:
+    """Both sides of an errand, open; as many boxes at once as the memory allows."""
+
+    def __init__(self, errand: Errand) -> None:
+        if errand.version != __version__:
+            remedy = "install the same version everywhere"
+            raise Unsupported(f"hyperslab {__version__} on a worker, {errand.version} at the client", remedy=remedy)
+        self.source = open_session(errand.source)
+        place: Any = errand.target
+        if errand.held:
+            store = errand.target.store(read_only=False)
+            place = Unpublished(store, unsealed(Journal(store, HIDDEN).documents()))
+        self.target = open_session(place, mode="r+", format=errand.format)
+        specs = [_array(session, errand.path) for session in (self.source, self.target)]
+        chunks = [session.reader.chunks(errand.path) for session in (self.source, self.target)]
+        self.copy = ArrayCopy(errand.path, errand.picked, chunks[0], specs[0], chunks[1], specs[1], errand.memory)
+        self.room = threading.BoundedSemaphore(self.copy.threads(1 << 16))
+
+    def close(self) -> None:
+        self.source.reader.close()
+        self.target.reader.close()
+
+
+def _array(session: Session, path: str) -> ArraySpec:
+    spec = session.reader.node(path)
+    if not isinstance(spec, ArraySpec):
+        raise FormatError("this is no array any more", url=session.url, node=path)
+    return spec
+
+
+_open: OrderedDict[str, _Open] = OrderedDict()
+_turn = threading.Lock()
+
+
+def run_errand(errand: Errand, box: Box) -> None:
+    """Copy one box, on a worker."""
+    with _turn:
+        if errand.name not in _open:
+            _open[errand.name] = _Open(errand)
+            while len(_open) > _MOST_OPEN:
+                _open.popitem(last=False)  # closed when the last box that uses it is done
+        _open.move_to_end(errand.name)
+        sides = _open[errand.name]
+    with sides.room:
+        copy_box(sides.copy, box, SETTINGS)
+
+
+def let_go(name: str) -> None:
+    """Close what a conversion left open on a worker."""
+    with _turn:
+        for known in [known for known in _open if known.startswith(name)]:
+            with suppress(NodeNotFound):
+                _open.pop(known).close()
