@@ -6,12 +6,13 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from functools import cache
 from hashlib import blake2b
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
-from hyperslab import __version__
 from hyperslab.conversion.walking import Item
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.stores.base import List, Stamps
@@ -30,11 +31,17 @@ _SAID = {
 }
 
 
+@cache
+def installed() -> str:
+    """The version of hyperslab that runs here."""
+    return version("hyperslab")
+
+
 def head_of(where: Location, items: Sequence[Item], format: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """The order of a conversion, as its journal keeps it (JSON values)."""
     return {
         "journal": JOURNAL,
-        "version": __version__,
+        "version": installed(),
         "source": where.url,
         "format": format,
         "options": {name: _said(value) for name, value in options.items()},

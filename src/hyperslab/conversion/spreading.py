@@ -10,15 +10,15 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from hyperslab import __version__
 from hyperslab.array.session import Session
 from hyperslab.chunks.boxes import Box
 from hyperslab.chunks.settings import Settings
 from hyperslab.conversion.copying import ArrayCopy, Numbered
+from hyperslab.conversion.fingerprint import installed
 from hyperslab.conversion.job import Tally, copy_box
 from hyperslab.conversion.journal import Journal
 from hyperslab.conversion.opening import open_session
@@ -52,7 +52,7 @@ class Errand:
     path: str
     picked: Picked
     memory: int
-    version: str = __version__
+    version: str = field(default_factory=installed)
 
 
 def refuse_unreachable(source: Location, target: Location, *, keyed: bool) -> None:
@@ -148,9 +148,9 @@ class _Open:
     """Both sides of an errand, open; as many boxes at once as the memory allows."""
 
     def __init__(self, errand: Errand) -> None:
-        if errand.version != __version__:
+        if errand.version != installed():
             remedy = "install the same version everywhere"
-            raise Unsupported(f"hyperslab {__version__} on a worker, {errand.version} at the client", remedy=remedy)
+            raise Unsupported(f"hyperslab {installed()} on a worker, {errand.version} at the client", remedy=remedy)
         self.source = open_session(errand.source)
         place: Any = errand.target
         if errand.held:
