@@ -13,10 +13,12 @@ if TYPE_CHECKING:
     from hyperslab import errors, stores
     from hyperslab.api import create, list_formats, open, open_array, open_group
     from hyperslab.array import Array
+    from hyperslab.bridges.zarr import ZarrStore
     from hyperslab.conversion import ConversionReport, Loss, Progress, convert, save
     from hyperslab.errors import HyperslabError, Problem
     from hyperslab.group import Group
     from hyperslab.model.dims import Dimension
+    from hyperslab.stores.counting import trace
 
 __version__ = "0.1.0"
 
@@ -29,6 +31,7 @@ __all__ = [
     "Loss",
     "Problem",
     "Progress",
+    "ZarrStore",
     "convert",
     "create",
     "errors",
@@ -38,6 +41,7 @@ __all__ = [
     "open_group",
     "save",
     "stores",
+    "trace",
 ]
 
 _HOMES = {
@@ -49,6 +53,7 @@ _HOMES = {
     "Loss": "conversion",
     "Problem": "errors",
     "Progress": "conversion",
+    "ZarrStore": "bridges.zarr",
     "convert": "conversion",
     "create": "api",
     "list_formats": "api",
@@ -56,6 +61,7 @@ _HOMES = {
     "open_array": "api",
     "open_group": "api",
     "save": "conversion",
+    "trace": "stores.counting",
 }
 
 
