@@ -77,7 +77,7 @@ def test_no_targets(target: object) -> None:
 
 def test_kinds_that_do_not_open() -> None:
     """The extra is named, for known kinds when they are opened, for others at once."""
-    for url, extra in (("s3://b/x", "cloud"), ("https://h/x", "cloud"), ("mongodb://h/d", "mongo")):
+    for url, extra in (("mongodb://h/d", "mongo"), ("mongodb+srv://h/d", "mongo")):
         where = Location.of(url)
         for call in (where.exists, where.is_dir, lambda where=where: where.store(read_only=True)):
             with pytest.raises(Unsupported, match=rf"hyperslab\[{extra}\]"):

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from hyperslab.stores.ranges import merge
+
 Range = tuple[int, int]
 GAP = 16 << 10  # unwanted bytes between two ranges that cost less than another request
 
 
 def coalesce(ranges: Sequence[Range], gap: int = GAP) -> list[Range]:
     """The fewest ascending ranges that hold all ``ranges`` (start, stop) without more than ``gap`` bytes in between."""
-    merged: list[Range] = []
-    for start, stop in sorted(ranges):
-        if merged and start <= merged[-1][1] + gap:
-            merged[-1] = (merged[-1][0], max(stop, merged[-1][1]))
-        else:
-            merged.append((start, stop))
-    return merged
+    return merge(ranges, gap)
 
 
 def fetch_coalesced(

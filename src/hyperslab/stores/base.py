@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
 
 from hyperslab.stores.scratch import Scratch
 
@@ -53,6 +54,33 @@ class GetRanges(Protocol):
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes] | None:
         """Bytes ``start <= i < stop`` for each range, cut at the end; a negative start counts from the end, and so does
         a stop of 0 or less beside it: ``(-8, 0)`` is the last 8 bytes."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A value, or a part of it, of one version: its ``data`` (None where not wanted), whole ``size`` and stamp."""
+
+    data: Any
+    size: int
+    stamp: Stamp
+
+
+@runtime_checkable
+class GetVersion(Protocol):
+    """Where asking for a stamp costs as much as reading: both come by one request."""
+
+    def get_version(
+        self, key: str, part: tuple[int, int] | None = None, *, unless: Stamp | None = None, most: int | None = None
+    ) -> Version | None:
+        """The value, or a ``part`` of it; None when missing, without ``data`` when its stamp is ``unless``.
+
+        ``CorruptChunk`` instead of more than ``most`` bytes.
+        """
+        ...
+
+    def get_ranges_of(self, key: str, ranges: Sequence[tuple[int, int]], stamp: Stamp) -> list[bytes] | None:
+        """``get_ranges`` of the version that has this stamp; ``Conflict`` when it is another one by now."""
         ...
 
 

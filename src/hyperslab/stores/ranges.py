@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 def span(start: int, stop: int, size: int) -> tuple[int, int]:
     """The bytes ``first <= i < last`` that a range asks of ``size`` bytes, cut to what there is.
@@ -12,3 +14,14 @@ def span(start: int, stop: int, size: int) -> tuple[int, int]:
         start, stop = max(start + size, 0), stop + size if stop <= 0 else stop
     first = min(start, size)
     return first, max(first, min(stop, size))
+
+
+def merge(ranges: Sequence[tuple[int, int]], gap: int) -> list[tuple[int, int]]:
+    """The fewest ascending ranges that hold all ``ranges`` (start, stop) without more than ``gap`` bytes in between."""
+    merged: list[tuple[int, int]] = []
+    for start, stop in sorted(ranges):
+        if merged and start <= merged[-1][1] + gap:
+            merged[-1] = (merged[-1][0], max(stop, merged[-1][1]))
+        else:
+            merged.append((start, stop))
+    return merged

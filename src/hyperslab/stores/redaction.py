@@ -33,9 +33,11 @@ def _hide(match: re.Match[str]) -> str:
 
 
 def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options, and what is in those that are mappings, whose names do not speak of secrets."""
-    return {
-        name: plain_options(value) if isinstance(value, Mapping) else value
-        for name, value in options.items()
-        if not _SECRET.search(name)
-    }
+    """The options whose names do not speak of secrets, those within options too; what is true or false is no secret."""
+    plain: dict[str, Any] = {}
+    for name, value in options.items():
+        if isinstance(value, Mapping):
+            plain[name] = plain_options(value)
+        elif isinstance(value, bool) or not (_SECRET.search(name) or callable(value)):
+            plain[name] = value
+    return plain

@@ -1,0 +1,64 @@
+"""From a URL and storage options, or an obstore store that the user made, to an :class:`ObjectStore`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from hyperslab.errors import Invalid, Unsupported
+from hyperslab.stores.base import Store
+from hyperslab.stores.directory import DirectoryStore
+from hyperslab.stores.object import ObjectStore
+from hyperslab.stores.redaction import redact
+from hyperslab.stores.requests import PATIENCE
+
+_BUCKETS = {"S3Store": ("s3", "bucket"), "GCSStore": ("gs", "bucket"), "AzureStore": ("az", "container_name")}
+
+_ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT")
+"""Variables of the environment that name a server; one without encryption is meant as it is named."""
+
+
+def open_objects(url: str, options: Mapping[str, Any], *, read_only: bool) -> Store:
+    """The store of ``s3://``, ``gs://``, ``az://`` or ``http(s)://``, without a request.
+
+    ``options`` as obstore names them: those of the kind of store (``endpoint``, ``region``, ``access_key_id`` …),
+    ``client_options``, ``retry_config``, ``credential_provider``. What they do not say is taken from the environment.
+    """
+    try:
+        from obstore.exceptions import BaseError, UnknownConfigurationKeyError
+        from obstore.store import from_url
+    except ImportError:
+        scheme = url.partition("://")[0]
+        remedy = "pip install 'hyperslab[cloud]'"
+        raise Unsupported(f"{scheme}:// needs obstore, which is not installed", remedy=remedy) from None
+    given = dict(options)
+    for group, defaults in PATIENCE.items():
+        given[group] = defaults | dict(given.get(group) or {})
+    places = (url, *options.values(), *map(os.environ.get, _ENDPOINTS))
+    if any(isinstance(place, str) and place.startswith("http://") for place in places):
+        given["client_options"].setdefault("allow_http", True)
+    try:
+        return ObjectStore(from_url(url, **given), redact(url), read_only=read_only)
+    except UnknownConfigurationKeyError as error:
+        name = str(error).partition("'")[2].partition("'")[0]
+        remedy = "see the configuration keys of obstore"
+        raise Invalid(f"no storage option {name!r} of this kind of store", url=redact(url), remedy=remedy) from None
+    except (BaseError, TypeError, ValueError, OSError):  # what they say may quote a value
+        names = ", ".join(options) or "none"
+        message = f"the URL and the storage options ({names}) make no store"
+        raise Invalid(message, url=redact(url), remedy="see the configuration keys of obstore") from None
+
+
+def wrapped(store: Any) -> Store:
+    """An obstore store as one of ours; what it holds lies below its prefix."""
+    kind = type(store).__name__
+    if kind == "LocalStore":
+        return DirectoryStore(store.prefix)
+    if kind == "HTTPStore":
+        return ObjectStore(store, redact(store.url))
+    if kind not in _BUCKETS:
+        return ObjectStore(store, f"obstore-{kind.removesuffix('Store').lower()}://")
+    scheme, option = _BUCKETS[kind]
+    bucket = store.config.get(option) or store.config.get("container") or "?"
+    return ObjectStore(store, f"{scheme}://{bucket}/{store.prefix or ''}".rstrip("/"))

@@ -1,0 +1,298 @@
+"""A store that is a bucket, a container or a web server, through obstore: ``s3://``, ``gs://``, ``az://``, ``http(s)://``.
+
+No key is asked after before it is read: a missing one answers as fast as one that is there. A stamp is the object's
+ETag, and compare-and-swap is a conditional request, so that writers need no locks. Requests that fail for a moment are
+repeated by obstore; what fails for good is a ``StorageError``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NoReturn, TypeVar
+
+from hyperslab.errors import Conflict, ReadOnly, Unsupported
+from hyperslab.stores import counting
+from hyperslab.stores.base import Buffer, Stamp, Version
+from hyperslab.stores.files import too_long
+from hyperslab.stores.keys import check_key, check_prefix, is_key
+from hyperslab.stores.ranges import merge, span
+from hyperslab.stores.requests import IN_FLIGHT, Refused, Unranged, each_request, request
+from hyperslab.stores.scratch import Scratch
+
+Result = TypeVar("Result")
+Range = tuple[int, int]
+Names = list[str]
+
+_GAP = 256 << 10
+"""Unwanted bytes between two ranges that cost less than another request."""
+_PAGE = 1000
+"""Keys of a listing that are taken over at once."""
+
+
+class ObjectStore:
+    """The keys below the prefix of an obstore store. One may be used by many threads, one bucket by many processes.
+
+    ``url`` is shown in errors and must hold no secrets. A store object is never pickled: it knows credentials.
+    """
+
+    concurrency = IN_FLIGHT
+    """How many requests at once suit it; a reader of many chunks takes so many threads."""
+
+    def __init__(self, store: Any, url: str, *, read_only: bool = False) -> None:
+        import obstore
+
+        self._obstore = obstore
+        self._store = store
+        self._url = url
+        self._read_only = read_only
+        self._by_version = type(store).__name__ == "GCSStore"
+
+    @property
+    def url(self) -> str:
+        """Where it is, without secrets."""
+        return self._url
+
+    @property
+    def read_only(self) -> bool:
+        """Whether writes are refused."""
+        return self._read_only
+
+    def close(self) -> None:
+        """Connections close by themselves."""
+
+    def __repr__(self) -> str:
+        return f"ObjectStore({self._url!r}{', read_only=True' if self._read_only else ''})"
+
+    def __reduce__(self) -> NoReturn:
+        raise Unsupported("a store object cannot be pickled", url=self._url, remedy="name its place by a URL")
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def get(self, key: str) -> bytes | None:
+        """The whole value, or None."""
+        found = self.get_version(key)
+        return None if found is None else bytes(found.data)
+
+    def get_into(self, key: str, scratch: Scratch, most: int | None = None) -> memoryview | None:
+        """The whole value in ``scratch``, grown where too small; valid until that is used again.
+
+        ``CorruptChunk`` for one of more than ``most`` bytes, before they are fetched.
+        """
+        found = self.get_version(key, most=most)
+        if found is None:
+            return None
+        view = scratch.reserve(found.size)[: found.size]
+        view[:] = found.data
+        return view
+
+    def get_version(
+        self, key: str, part: Range | None = None, *, unless: Stamp | None = None, most: int | None = None
+    ) -> Version | None:
+        """The value, or a ``part`` of it (as for :meth:`get_ranges`), with its size and stamp, by one request.
+
+        None when missing; without ``data`` when its stamp is ``unless``. ``CorruptChunk`` beyond ``most`` bytes.
+        """
+        options = {} if unless is None else {"if_none_match": self._etag(unless)}
+        try:
+            return self._ask(key, self._fetch, check_key(key), part, options, most)
+        except FileNotFoundError:
+            return None
+
+    def _fetch(self, key: str, part: Range | None, options: Mapping[str, Any], most: int | None) -> Version:
+        asked: Any = dict(options) if part is None else {**options, "range": _asked(part)}
+        try:
+            result = self._obstore.get(self._store, key, options=asked)
+        except self._obstore.exceptions.NotModifiedError:
+            return Version(None, 0, options["if_none_match"])
+        meta = result.meta
+        if most is not None and meta["size"] > most:
+            raise too_long(self._url, key, most, meta["size"])
+        data = result.bytes()
+        if counting.traces:
+            counting.count(read=len(data))
+        return Version(memoryview(data), meta["size"], self._stamp(meta))
+
+    def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
+        """Bytes ``start <= i < stop`` of each range, cut at the end; a negative start counts from the end.
+
+        Neighbours are fetched by one request, several requests at once.
+        """
+        return self._ranges(check_key(key), ranges, {})
+
+    def get_ranges_of(self, key: str, ranges: Sequence[Range], stamp: Stamp) -> list[bytes] | None:
+        """:meth:`get_ranges` of the version that has this stamp; ``Conflict`` when it is another one by now."""
+        return self._ranges(check_key(key), ranges, {"if_match": self._etag(stamp)})
+
+    def _ranges(self, key: str, ranges: Sequence[Range], options: Mapping[str, Any]) -> list[bytes] | None:
+        if not ranges:
+            return None if self.size(key) is None else []
+        try:
+            if any(not 0 <= start < stop for start, stop in ranges):
+                return self._odd_ranges(key, ranges, options)
+            merged = merge(ranges, _GAP)
+            parts = each_request([partial(self._part, key, part, options) for part in merged])
+        except FileNotFoundError:
+            return None
+        found = dict(zip(merged, parts, strict=True))
+        return [_cut(wanted, found) for wanted in ranges]
+
+    def _odd_ranges(self, key: str, ranges: Sequence[Range], options: Mapping[str, Any]) -> list[bytes] | None:
+        """Ranges that are empty or count from the end; one of the last bytes is one request, others need the size."""
+        if len(ranges) == 1 and ranges[0][0] < 0 and ranges[0][1] == 0:
+            return [self._part(key, ranges[0], options)]
+        size = self.size(key)
+        if size is None:
+            return None
+        spans = [span(start, stop, size) for start, stop in ranges]
+        whole = [wanted for wanted in spans if wanted[0] < wanted[1]]
+        found = self._ranges(key, whole, options) if whole else []
+        if found is None:
+            return None
+        parts = iter(found)
+        return [next(parts) if start < stop else b"" for start, stop in spans]
+
+    def _part(self, key: str, part: Range, options: Mapping[str, Any]) -> bytes:
+        try:
+            found = self._ask(key, self._fetch, key, part, options, None)
+        except Refused:  # the range begins behind the end, or the value is empty
+            return b""
+        except Unranged:  # a server that gives nothing but whole values
+            found = self._ask(key, self._fetch, key, None, options, None)
+            start, stop = span(*part, found.size)
+            return bytes(found.data[start:stop])
+        return bytes(found.data)
+
+    def size(self, key: str) -> int | None:
+        """Bytes stored under the key, None when missing."""
+        meta = self._head(check_key(key))
+        return None if meta is None else meta["size"]
+
+    def stamp(self, key: str) -> Stamp | None:
+        """The ETag of the present version, None when missing."""
+        meta = self._head(check_key(key))
+        return None if meta is None else self._stamp(meta)
+
+    def _head(self, key: str) -> Any:
+        try:
+            return self._ask(key, self._obstore.head, self._store, key)
+        except FileNotFoundError:
+            return None
+
+    def _stamp(self, meta: Mapping[str, Any]) -> Stamp:
+        """Google swaps by the number of a version, the others by the ETag; a server that has none tells the time."""
+        if self._by_version:
+            return meta["e_tag"], meta["version"]
+        return meta["e_tag"] or (meta.get("size"), meta.get("last_modified"))
+
+    def _etag(self, stamp: Stamp) -> str:
+        tag: Any = stamp[0] if isinstance(stamp, tuple) else stamp
+        if not isinstance(tag, str):
+            raise Unsupported("this server names no versions (ETag)", url=self._url, remedy="use another server")
+        return tag
+
+    # -- listing ----------------------------------------------------------------------------------------------------
+
+    def list(self, prefix: str = "") -> Iterator[str]:
+        """Every key below ``prefix/``, sorted."""
+        return iter(sorted(filter(is_key, self._below(check_prefix(prefix)))))
+
+    def _below(self, prefix: str) -> Names:
+        """Every name below ``prefix/``, whatever it is, or that of the prefix itself left out."""
+
+        def walk() -> Names:
+            pages = self._obstore.list(self._store, prefix or None, chunk_size=_PAGE)
+            names = [entry["path"] for page in pages for entry in page]
+            if counting.traces:
+                counting.count(len(names) // _PAGE)
+            return names
+
+        return [name for name in self._ask(prefix, walk) if not prefix or name.startswith(f"{prefix}/")]
+
+    def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
+        """The names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
+        where = check_prefix(prefix) or None
+        found = self._ask(prefix, self._obstore.list_with_delimiter, self._store, where)
+        skip = len(prefix) + 1 if prefix else 0
+        keys = (entry["path"][skip:] for entry in found["objects"])
+        inner = (path[skip:] for path in found["common_prefixes"])
+        return sorted(filter(is_key, keys)), sorted(filter(is_key, inner))
+
+    # -- writing ----------------------------------------------------------------------------------------------------
+
+    def put(self, key: str, value: Buffer, *, durable: bool = False) -> None:
+        """Store one value; a bucket acknowledges what it will keep, so that all writes are durable."""
+        self._put(check_key(key), value, "overwrite")
+
+    def put_many(self, pairs: Iterable[tuple[str, Buffer]], *, durable: bool = False) -> None:
+        """Store all values, many at once, when all of them are there. Should one fail, others may have been stored."""
+        values = {check_key(key): bytes(value) for key, value in pairs}
+        each_request([partial(self._put, key, value, "overwrite") for key, value in values.items()])
+
+    def put_if(self, key: str, value: Buffer, expected: Stamp | None, *, durable: bool = False) -> Stamp:
+        """Store the value if the present one has the stamp ``expected`` (None: is missing), else ``Conflict``."""
+        mode: Any = "create"
+        if expected is not None:
+            etag = self._etag(expected)
+            mode = {"e_tag": etag, "version": expected[1]} if isinstance(expected, tuple) else {"e_tag": etag}
+        return self._put(check_key(key), value, mode)
+
+    def _put(self, key: str, value: Buffer, mode: Any) -> Stamp:
+        self._writable(key)
+        raw = value if isinstance(value, bytes) else bytes(value)
+        put = partial(self._obstore.put, self._store, key, raw, mode=mode, use_multipart=False)
+        try:
+            made = self._ask(key, put, writing=True)
+        except FileNotFoundError:
+            raise Conflict("what was to be replaced is gone", url=self._url, key=key) from None
+        if counting.traces:
+            counting.count(written=len(raw))
+        return self._stamp(made)
+
+    def delete(self, key: str) -> None:
+        """Remove the key; missing is fine."""
+        self._remove(check_key(key))
+
+    def delete_prefix(self, prefix: str) -> None:
+        """Remove every key that is ``prefix`` or stands below it; ``""`` removes all below the store's own prefix."""
+        self._writable(check_prefix(prefix))
+        doomed = self._below(prefix)
+        if prefix:
+            doomed.append(prefix)
+        for start in range(0, len(doomed), _PAGE):
+            self._remove(doomed[start : start + _PAGE])
+
+    def _remove(self, keys: str | Names) -> None:
+        name = keys if isinstance(keys, str) else keys[0]
+        self._writable(name)
+        try:
+            self._ask(name, self._obstore.delete, self._store, keys, writing=True)
+        except FileNotFoundError:
+            if not isinstance(keys, str):
+                for key in keys:
+                    self._remove(key)
+
+    # -- requests ---------------------------------------------------------------------------------------------------
+
+    def _ask(self, key: str, call: Callable[..., Result], *arguments: Any, writing: bool = False) -> Result:
+        if counting.traces:
+            counting.count(1)
+        return request(partial(call, *arguments), self._obstore, self._url, key, writing=writing)
+
+    def _writable(self, key: str) -> None:
+        if self._read_only:
+            raise ReadOnly("the store was opened for reading", url=self._url, key=key, remedy="open it for writing")
+
+
+def _asked(part: Range) -> Any:
+    start, stop = part
+    return {"suffix": -start} if start < 0 else (start, stop)
+
+
+def _cut(wanted: Range, found: Mapping[Range, bytes]) -> bytes:
+    """A range out of the fetched ones, one of which holds it."""
+    start, stop = wanted
+    if wanted in found:
+        return found[wanted]
+    low, data = next((first, data) for (first, last), data in found.items() if first <= start and stop <= last)
+    return data[start - low : stop - low]

@@ -1,0 +1,145 @@
+"""Requests to object stores: how many at once, how long they may take, and what their failures mean."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from functools import cache
+from time import sleep
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from hyperslab.errors import Conflict, HyperslabError, Invalid, ReadOnly, StorageError, Unsupported
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+Result = TypeVar("Result")
+
+IN_FLIGHT = 32
+"""Requests under way at once."""
+
+PATIENCE: dict[str, dict[str, Any]] = {
+    "client_options": {"connect_timeout": "10s", "read_timeout": "30s", "timeout": "5min"},
+    "retry_config": {"max_retries": 6, "retry_timeout": timedelta(seconds=90)},
+}
+"""How long a server may be silent and how often obstore asks again, unless ``storage_options`` say otherwise."""
+
+_TRIES = 4  # for a body that breaks off, which obstore does not always ask for again
+_PAUSE = 0.1  # seconds before the second of them, then twice as long each time
+_NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
+_STATUS = re.compile(r"status code: (\d{3} [A-Za-z ]+)")
+_CODE = re.compile(r"<Code>(\w+)</Code>")
+_URL = re.compile(r"\b[a-z][a-z0-9+.-]*://\S+")
+
+
+class Refused(Exception):
+    """The range begins behind the end of the value."""
+
+
+class Unranged(Exception):
+    """The server answered a range with the whole value."""
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    from concurrent.futures import ThreadPoolExecutor
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_threads.cache_clear)
+    return ThreadPoolExecutor(IN_FLIGHT, thread_name_prefix="hyperslab-request")
+
+
+def each_request(calls: Sequence[Callable[[], Result]]) -> list[Result]:
+    """The results of all, up to :data:`IN_FLIGHT` under way at once; the first error is raised when all have ended."""
+    if len(calls) == 1:
+        return [calls[0]()]
+    running = [_threads().submit(call) for call in calls]
+    failed = next((future for future in running if future.exception() is not None), None)
+    if failed is not None:
+        for future in running:
+            future.exception()
+        failed.result()
+    return [future.result() for future in running]
+
+
+def request(call: Callable[[], Result], obstore: Any, url: str, key: str, *, writing: bool) -> Result:
+    """The call's result. FileNotFoundError, :class:`Refused` and :class:`Unranged` are answers, the rest is an error.
+
+    No error carries what obstore says of itself: a URL in it may hold a password.
+    """
+    failure: HyperslabError
+    pause = _PAUSE
+    for last in (False,) * (_TRIES - 1) + (True,):
+        try:
+            return call()
+        except FileNotFoundError as error:
+            if not _lacks_bucket(error):
+                raise FileNotFoundError(key) from None
+            failure = _failure(error, obstore.exceptions, url, key, writing)
+        except HyperslabError:
+            raise
+        except Exception as error:
+            _answer(error)
+            if not writing and not last and _broke_off(str(error)):
+                sleep(pause)
+                pause *= 2
+                continue
+            failure = _failure(error, obstore.exceptions, url, key, writing)
+        except BaseException as error:
+            if type(error).__name__ != "PanicException":
+                raise
+            remedy = "open the dataset anew in each process, and start processes by spawn instead of fork"
+            failure = StorageError("the client of object stores gave up", url=url, key=key or None, remedy=remedy)
+        raise failure from None
+    raise AssertionError
+
+
+def _answer(error: Exception) -> None:
+    """Raise what is no failure."""
+    text = str(error)
+    if "416 Range Not Satisfiable" in text or "status code: 416" in text:
+        raise Refused from None
+    if "NotPartial" in text or "non-partial response" in text:
+        raise Unranged from None
+
+
+def _broke_off(text: str) -> bool:
+    """Whether an answer began well and ended early."""
+    return "status code" not in text and any(word in text for word in ("Body", "Decode", "IncompleteMessage"))
+
+
+def _lacks_bucket(error: Exception) -> bool:
+    return any(said in str(error) for said in _NO_BUCKET)
+
+
+def _failure(error: Exception, kinds: Any, url: str, key: str, writing: bool) -> HyperslabError:
+    place = {"url": url, "key": key or None}
+    if _lacks_bucket(error):
+        return StorageError("there is no such bucket", **place, remedy="check the spelling, or make it first")
+    if isinstance(error, kinds.AlreadyExistsError | kinds.PreconditionError):
+        return Conflict("another writer was faster", **place, remedy="read the key again and repeat the change")
+    if isinstance(error, kinds.PermissionDeniedError | kinds.UnauthenticatedError):
+        kind = ReadOnly if writing else StorageError
+        remedy = "give credentials by the environment or storage_options, or ask for permission"
+        return kind(f"cannot {_verb(writing)}: access refused{_said(error)}", **place, remedy=remedy)
+    if isinstance(error, kinds.NotSupportedError | NotImplementedError):
+        return Unsupported(f"this kind of store cannot do that{_said(error)}", **place, remedy="use a local copy")
+    if isinstance(error, ValueError | kinds.InvalidPathError):
+        return Invalid(f"{key!r} is no name of an object", **place, remedy="leave out control characters")
+    return StorageError(f"cannot {_verb(writing)}{_said(error)}", **place, remedy="look at the network and the server")
+
+
+def _verb(writing: bool) -> str:
+    return "write" if writing else "read"
+
+
+def _said(error: Exception) -> str:
+    """What the server or the network said, in a few words without addresses."""
+    text = str(error).partition("\n\nDebug source")[0]
+    status, code = _STATUS.search(text), _CODE.search(text)
+    if status:
+        return f": {status[1].strip()}" + (f" ({code[1]})" if code else "")
+    words = _URL.sub("…", text.splitlines()[0]) if text else type(error).__name__
+    return f": {words.rpartition(' - ')[2].strip()}"
