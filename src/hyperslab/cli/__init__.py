@@ -16,6 +16,7 @@ COMMANDS = {
     "dump": "the dataset as CDL text, as ncdump prints it",
     "get": "a part of an array, chosen by labels or positions",
     "convert": "copy a dataset into another format, or cut and encode it anew",
+    "plot": "a picture of a part: a line or an image",
     "plan": "which chunks, bytes and requests a selection costs",
     "formats": "the formats that are spoken, and what they hold",
     "doctor": "versions, and what is available here",

@@ -33,6 +33,7 @@ LIBRARIES = (
     ("iris-sample-data", "iris_sample_data", "tour"),
     ("xarray", "xarray", "xarray"),
     ("dask", "dask", "dask"),
+    ("matplotlib", "matplotlib", "plot"),
 )
 
 

@@ -1,0 +1,185 @@
+"""Where the cells of a part stand along an axis of a picture: numbers, dates, words or positions, and their edges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from hyperslab.array import Array, cf, times
+from hyperslab.cli.labelled import Coordinate, Part, cell_text
+from hyperslab.errors import HyperslabError
+from hyperslab.group import Group
+from hyperslab.model.calendars import calendar_name, parse_moment, unit_length
+from hyperslab.model.paths import child, split
+
+Values = np.ndarray[Any, Any]
+
+_PRESSURE = ("Pa", "hPa", "kPa", "mbar", "millibar", "bar", "dbar", "decibar")
+"""Units that point downwards where the attribute ``positive`` says nothing (CF 1.11, 4.3.1)."""
+_EAST = ("degrees_east", "degree_east", "degree_E", "degrees_E", "degreeE", "degreesE")
+_NORTH = ("degrees_north", "degree_north", "degree_N", "degrees_N", "degreeN", "degreesN")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Axis:
+    """Cells stand ``at`` places: of a ``calendar`` seconds since 1970-01-01 (as its instants), of ``words`` 0, 1, 2 …
+
+    ``bounds`` are the stored edges of contiguous cells, one more than cells. ``vertical``: up or down in the world.
+    ``circle``: degrees of longitude, where 360 is 0; ``limit``: no edge lies beyond it or its negative.
+    """
+
+    dim: str
+    title: str
+    at: Values
+    units: str = ""
+    calendar: str | None = None
+    words: tuple[str, ...] = ()
+    bounds: Values | None = None
+    vertical: bool = False
+    down: bool = False
+    circle: bool = False
+    limit: float = np.inf
+
+    @property
+    def label(self) -> str:
+        """``latitude (degrees_north)``; of dates the calendar unless it is the usual one."""
+        told = f"{self.calendar} calendar" if self.calendar not in (None, *times.REAL) else self.units
+        return f"{self.title} ({told})" if told else self.title
+
+    def arranged(self) -> tuple[Axis, Values] | None:
+        """The axis with its cells side by side and their order; None where some stand at no place or at the same one.
+
+        Longitudes are cut at their widest gap: 350, 355, 0, 5 become -10, -5, 0, 5.
+        """
+        at = _gathered(self.at) if self.circle else self.at
+        steps = np.diff(at)
+        order = np.arange(at.size) if (steps < 0).all() else np.argsort(at, kind="stable")
+        if not np.isfinite(at).all() or not (np.diff(at[order]) != 0).all():
+            return None
+        if np.array_equal(at, self.at) and (np.diff(order) == 1).all():
+            return self, order
+        return replace(self, at=at[order], bounds=None), order
+
+    def edges(self) -> Values:
+        """Where each cell begins, and the end of the last: as stored, else half way to the neighbours."""
+        if self.bounds is not None:
+            return self.bounds
+        halves = np.diff(self.at) / 2
+        found = np.concatenate([self.at[:1] - halves[:1], self.at[:-1] + halves, self.at[-1:] + halves[-1:]])
+        limit = self.limit if np.abs(self.at).max() <= self.limit else np.inf
+        return np.asarray(np.clip(found, -limit, limit))
+
+    def by_position(self, positions: Values) -> Axis:
+        """The same dimension drawn by position."""
+        return _by_position(self.dim, positions)
+
+
+def axis_of(root: Group | Array, part: Part, number: int, item: Any, positions: Values) -> Axis:
+    """The axis of dimension ``number`` of the part; ``item`` is its key, ``positions`` those of its cells."""
+    dim = part.dims[number]
+    found = part.coordinates.get(dim)
+    if found is None:
+        return _by_position(dim, positions)
+    title = title_of(found.array, dim)
+    if found.labels.dtype.kind in "TUS" or isinstance(found.labels[0], str | bytes):
+        words = tuple(map(cell_text, found.labels))
+        return Axis(dim=dim, title=title, at=np.arange(float(len(words))), words=words)
+    scale = _Numbers.of(found)
+    if scale is None:
+        return _by_position(dim, positions)
+    attrs = found.array.attrs
+    units = "" if scale.calendar or found.array.units in (None, "1") else str(found.array.units)
+    at = scale.places(found.cells)
+    positive = str(attrs.get("positive", "")).lower()
+    return Axis(
+        dim=dim,
+        title=title,
+        at=at,
+        units=units,
+        calendar=scale.calendar,
+        bounds=_bounds(root, found, item, scale, at),
+        vertical=positive in ("up", "down") or units in _PRESSURE or attrs.get("axis") == "Z",
+        down=positive == "down" or (units in _PRESSURE and positive != "up"),
+        circle=units in _EAST or (attrs.get("standard_name") == "longitude" and units.startswith("degree")),
+        limit=90.0 if units in _NORTH or attrs.get("standard_name") == "latitude" else np.inf,
+    )
+
+
+def _by_position(dim: str, positions: Values) -> Axis:
+    return Axis(dim=dim, title=f"{dim} (position)", at=positions.astype("f8"))
+
+
+def _gathered(degrees: Values) -> Values:
+    """Longitudes within the shortest stretch of the circle that holds them; as they are where that is no shorter."""
+    around = np.sort(degrees % 360.0)
+    gaps = np.diff(np.append(around, around[:1] + 360.0))
+    widest = int(gaps.argmax())
+    if not np.isfinite(degrees).all() or np.ptp(degrees) <= 360.0 - gaps[widest] + 1e-3:
+        return degrees
+    first = around[(widest + 1) % around.size]
+    found = degrees % 360.0
+    return np.where(found >= first, found - 360.0, found) if widest + 1 < around.size else found
+
+
+def title_of(array: Array, otherwise: str) -> str:
+    """The long or standard name of an array as people write it, else its name."""
+    attrs = array.attrs
+    told = next((attrs[key] for key in ("long_name", "standard_name") if isinstance(attrs.get(key), str)), "")
+    return str(told).replace("_", " ").strip() or array.name or otherwise
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    """How stored cells become places: unpacked by CF, times ``factor`` plus ``start`` where they count time."""
+
+    attrs: dict[str, Any]
+    calendar: str | None = None
+    factor: float = 1.0
+    start: float = 0.0
+
+    @classmethod
+    def of(cls, found: Coordinate) -> _Numbers | None:
+        """None for cells that are no numbers."""
+        if found.cells.dtype.kind == "M":
+            return cls({}, "proleptic_gregorian")
+        if found.cells.dtype.kind not in "iuf":
+            return None
+        attrs = dict(found.array.attrs)
+        clock = times.clock(attrs)
+        attrs.pop("units", None)
+        calendar = calendar_name(clock.calendar) if clock else None
+        length = unit_length(clock.unit, calendar) if clock and calendar else None
+        moment = parse_moment(clock.epoch) if clock else None
+        start = moment.start(calendar) if moment and calendar else None
+        if calendar is None or length is None or start is None:
+            return cls(attrs)
+        return cls(attrs, calendar, length / 1e9, start / 1e9)
+
+    def places(self, cells: Values) -> Values:
+        """Missing ones are NaN."""
+        if cells.dtype.kind == "M":
+            return np.where(np.isnat(cells), np.nan, cells.astype("M8[us]").astype("i8") / 1e6)
+        unpacked = cf.apply(cf.decoding(cells.dtype, self.attrs), cells)
+        return np.asarray(unpacked, "f8") * self.factor + self.start
+
+
+def _bounds(root: Group | Array, found: Coordinate, item: Any, scale: _Numbers, at: Values) -> Values | None:
+    """The edges that the array named by the attribute ``bounds`` holds, if they leave no gap (CF 1.11, 7.1)."""
+    name = found.array.attrs.get("bounds")
+    if not isinstance(name, str) or isinstance(root, Array):
+        return None
+    try:
+        array = root.get(child(split(found.array.path)[0], name))
+        if not isinstance(array, Array) or array.shape != (*found.array.shape, 2) or array.dtype.kind not in "iuf":
+            return None
+        pairs = scale.places(np.asarray(array.oindex[(item, slice(None))]))
+    except HyperslabError:
+        return None
+    pairs = np.sort(pairs, axis=1)[:, :: -1 if (np.diff(at) < 0).all() else 1]
+    edges = np.append(pairs[:, 0], pairs[-1:, 1])
+    steps = np.diff(edges)
+    side_by_side = bool(np.array_equal(pairs[1:, 0], pairs[:-1, 1]) and ((steps > 0).all() or (steps < 0).all()))
+    around = bool(((pairs.min(axis=1) <= at) & (at <= pairs.max(axis=1))).all())
+    return edges if side_by_side and around else None
