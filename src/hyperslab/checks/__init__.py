@@ -1,1 +1,7 @@
 """check, repair, diff: find and mend damage, and say what differs; every problem is listed, none stops the search."""
+
+from hyperslab.checks.checking import check
+from hyperslab.checks.repairing import repair
+from hyperslab.checks.report import Mend, Report
+
+__all__ = ["Mend", "Report", "check", "repair"]

@@ -76,9 +76,9 @@ class Commits:
         if self._consolidated and "" not in copies:
             self.consolidate()
 
-    def consolidate(self) -> None:
-        """Write the root's copy of all that is stored now."""
-        self._put("", self.walk(""), None)
+    def consolidate(self, holder: str = "") -> None:
+        """Write a group's copy (the root's) of all that is stored now."""
+        self._put(holder, self.walk(holder), None)
 
     # -- copies -----------------------------------------------------------------------------------------------------
 

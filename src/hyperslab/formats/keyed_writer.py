@@ -227,11 +227,11 @@ class KeyedWriter(KeyedReader):
         self._flush()
         super().close()
 
-    def consolidate(self) -> None:
-        """Write consolidated metadata of the whole dataset, as it is stored now."""
+    def consolidate(self, path: str = "") -> None:
+        """Write consolidated metadata of a group (the whole dataset) into it, as it is stored now."""
         self._flush()
         with self._locked(""), self._mutex:
-            self._commits.consolidate()
+            self._commits.consolidate(path)
             self._forget("")
 
     def _commit(self, change: Change) -> None:

@@ -7,8 +7,9 @@ metadata: the documents of every node below its holder, by path relative to it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
+from hyperslab.errors import Problem
 from hyperslab.formats.keys import KeyOf
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -43,6 +44,10 @@ class Spelling(Protocol):
         """The spec; FormatError lists every problem."""
         ...
 
+    def problems(self, docs: Docs, node: str) -> list[Problem]:
+        """Every defect of the documents, also those that a reader survives."""
+        ...
+
     def render(self, spec: GroupSpec | ArraySpec) -> Docs:
         """The documents; Unsupported names what the format cannot hold."""
         ...
@@ -69,4 +74,14 @@ class Spelling(Protocol):
 
     def without_copy(self, doc: Mapping[str, Any]) -> dict[str, Any] | None:
         """The document ``copy_name`` without its copy; None when nothing is left of it."""
+        ...
+
+
+@runtime_checkable
+class KeyedFormat(Protocol):
+    """A format of documents and chunks under keys: its datasets can be checked and mended key by key."""
+
+    @property
+    def spelling(self) -> Spelling:
+        """What its documents are called and how they read."""
         ...

@@ -17,6 +17,7 @@ from hyperslab.stores.commit import Commit
 from hyperslab.stores.files import MISSING, remove_tree, write_error
 from hyperslab.stores.keys import check_key, check_prefix, temporary_name
 from hyperslab.stores.reading import FolderReader
+from hyperslab.stores.strays import expel
 
 _SWAPS = 1 << 62
 """Where the lock ranges of ``put_if`` start, far above those of chunks."""
@@ -95,6 +96,12 @@ class DirectoryStore(FolderReader):
                 _remove(place, entry)
             self._folders.forget_all()
             self._prune(folder)
+
+    def expel(self, place: str, target: str | None) -> None:
+        """Move a value, folder or stray out of the store to the path ``target``, or remove it; empty folders go too."""
+        with self._writing(place):
+            expel(self._folders, place, target)
+            self._prune(place.rpartition("/")[0])
 
     def rename(self, source: str, target: str) -> None:
         """Move every key below ``source/`` to ``target/`` at one stroke.

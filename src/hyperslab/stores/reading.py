@@ -24,6 +24,7 @@ from hyperslab.stores.keys import check_key, check_prefix, is_key
 from hyperslab.stores.listing import names_in, walk
 from hyperslab.stores.ranges import span
 from hyperslab.stores.scratch import Scratch
+from hyperslab.stores.strays import Stray, strays_in
 
 
 class FolderReader:
@@ -244,6 +245,13 @@ class FolderReader:
             return names_in(self._folders, check_prefix(prefix))
         except OSError as error:
             raise self._unlisted(error, prefix) from error
+
+    def strays(self, folder: str) -> list[Stray]:
+        """What lies right in the folder and is no value: unfinished writes, links that lead nowhere, pipes."""
+        try:
+            return strays_in(self._folders, check_prefix(folder))
+        except OSError as error:
+            raise self._unlisted(error, folder) from error
 
     def _unlisted(self, error: OSError, prefix: str) -> OSError:
         return error if isinstance(error, HyperslabError) else read_error(error, self._url, prefix)

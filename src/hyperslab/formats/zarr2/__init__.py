@@ -60,6 +60,11 @@ class Zarr2Format:
         """Its line of ``list_formats``."""
         return FormatInfo("zarr2", "trees of groups and chunked arrays", "a .zgroup, .zarray or .zmetadata", True)
 
+    @property
+    def spelling(self) -> Zarr2:
+        """What its documents are called and how they read."""
+        return Zarr2()
+
     def sniff(self, probe: Probe) -> bool:
         """Whether the root has one of the documents; a consolidated dataset is known by one request."""
         return any(probe.get(name) is not None for name in (COPY, GROUP, ARRAY))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from hyperslab.errors import Problem
 from hyperslab.formats.keys import KeyOf
 from hyperslab.formats.spelling import Copy, Docs
 from hyperslab.formats.zarr2 import document
@@ -26,6 +27,10 @@ class Zarr2:
     def parse(self, docs: Docs, node: str) -> GroupSpec | ArraySpec:
         """The spec of a node."""
         return document.parse(docs, node)
+
+    def problems(self, docs: Docs, node: str) -> list[Problem]:
+        """Every defect of its documents."""
+        return document.problems(docs, node)
 
     def render(self, spec: GroupSpec | ArraySpec) -> Docs:
         """The documents of a node."""

@@ -53,6 +53,11 @@ class Zarr3Format:
         """Its line of ``list_formats``."""
         return FormatInfo("zarr3", "trees of groups and chunked or sharded arrays", "a zarr.json", True)
 
+    @property
+    def spelling(self) -> Zarr3:
+        """What its documents are called and how they read."""
+        return Zarr3()
+
     def sniff(self, probe: Probe) -> bool:
         """Whether the root has a ``zarr.json``, or is the place of nodes that have one and of no other documents."""
         if probe.get(NAME) is not None:

@@ -1,0 +1,59 @@
+"""``check``: every problem of a dataset, found by looking through all of it; the first one never ends the search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hyperslab.api import Target
+from hyperslab.checks.findings import Finding, found, told
+from hyperslab.checks.keyed import Walk
+from hyperslab.checks.places import Place, find_place
+from hyperslab.checks.readable import examine_reader
+from hyperslab.checks.report import Report
+from hyperslab.chunks.settings import Settings
+from hyperslab.errors import FormatError, HyperslabError
+
+
+def check(url: Target, deep: bool = False, *, format: str | None = None, workers: int | None = None) -> Report:
+    """Every problem of the dataset at ``url``, with the node it is in and its kind; an empty report when it is sound.
+
+    All folders, documents, names and lengths of chunks, indexes of shards and consolidated metadata are looked at;
+    ``deep`` decodes every chunk besides, by ``workers`` threads, each in the memory of about one chunk. Nothing is
+    changed. NotFound when nothing is there, FormatError when it is no dataset at all.
+    """
+    place = find_place(url, format)
+    settings = Settings(workers=workers, cache_bytes=0)
+    return report_of(place, examine(place, settings, deep=deep), deep)
+
+
+def examine(place: Place, settings: Settings, *, deep: bool) -> Iterable[Finding]:
+    """The findings of a dataset of whatever format."""
+    if place.spelling is not None:
+        store = place.where.store(read_only=True)
+        try:
+            return Walk(store, place.spelling, settings, deep).run()
+        finally:
+            store.close()
+    return _examine_opened(place, settings, deep)
+
+
+def _examine_opened(place: Place, settings: Settings, deep: bool) -> list[Finding]:
+    try:
+        reader = place.format.open(place.where, "r", settings=settings)
+    except FormatError as error:
+        problems = [found(problem.node, problem.kind, problem.message) for problem in error.problems]
+        return problems or [found("", "unreadable-file", told(error))]
+    except HyperslabError as error:
+        raise error.locate(url=place.where.url) from error.__cause__
+    try:
+        return list(examine_reader(reader, settings, deep=deep))
+    finally:
+        reader.close()
+
+
+def report_of(place: Place, findings: Iterable[Finding], deep: bool) -> Report:
+    """The findings as they are told."""
+    findings = list(findings)
+    problems = [finding.problem for finding in findings if not finding.sound]
+    notes = [finding.problem for finding in findings if finding.sound]
+    return Report(problems, url=place.where.url, notes=notes, deep=deep)

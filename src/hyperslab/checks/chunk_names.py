@@ -1,0 +1,54 @@
+"""What a name in an array's folder says: a chunk's key, one in another spelling, or something foreign. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.formats.keys import KeyOf
+
+_LIKE_A_KEY = re.compile(r"(?:c[./]?)?[0-9]{1,19}(?:[./][0-9]{1,19})*|c")
+_LIKE_A_FOLDER = re.compile(r"(?:c|(?:c/)?[0-9]{1,19}(?:[./][0-9]{1,19})*)")
+_NUMBERS = re.compile(r"[0-9]+")
+
+
+class ChunkNames:
+    """The key rule of one array, read backwards."""
+
+    def __init__(self, key_of: KeyOf, grid: Grid) -> None:
+        self._key_of = key_of
+        self._grid = grid
+        self._ndim = len(grid.axes)
+
+    def coords(self, name: str) -> Coords | None:
+        """The coordinates of which this is the key, within the grid or not; None when it is no key."""
+        if not _LIKE_A_KEY.fullmatch(name):
+            return None
+        numbers = tuple(map(int, _NUMBERS.findall(name)))
+        coords = numbers[len(numbers) - self._ndim :]
+        return coords if len(numbers) >= self._ndim and self._key_of(coords) == name else None
+
+    def within(self, coords: Coords) -> bool:
+        """Whether the grid has this chunk."""
+        return all(index < axis.count for index, axis in zip(coords, self._grid.axes, strict=True))
+
+    def meant(self, name: str) -> Coords | None:
+        """The chunk of the grid that a key in another spelling seems to mean."""
+        if not _LIKE_A_KEY.fullmatch(name):
+            return None
+        numbers = tuple(map(int, _NUMBERS.findall(name)))
+        return numbers if len(numbers) == self._ndim and self.within(numbers) else None
+
+    def leads_to_keys(self, folder: str) -> bool:
+        """Whether chunks may lie below a folder, by its name."""
+        return _LIKE_A_FOLDER.fullmatch(folder) is not None and len(_NUMBERS.findall(folder)) < max(self._ndim, 1)
+
+    def is_alike(self, name: str) -> bool:
+        """Whether a name looks like a chunk's, of whatever array."""
+        return _LIKE_A_KEY.fullmatch(name) is not None
+
+
+def looks_like_chunks(names: Iterable[str], folders: Iterable[str]) -> bool:
+    """Whether a folder without documents holds what seem to be chunks of an array."""
+    return any(map(_LIKE_A_KEY.fullmatch, names)) or any(map(_LIKE_A_FOLDER.fullmatch, folders))

@@ -1,0 +1,105 @@
+"""The documents of one node as they are stored, and everything that is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from hyperslab.checks.findings import Finding, found
+from hyperslab.errors import FormatError, HyperslabError, Problem
+from hyperslab.formats.documents import LIMITS, mend_json, read_document
+from hyperslab.formats.keyed_commit import key
+from hyperslab.formats.spelling import Docs, Spelling
+from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.stores.base import Size, Store
+
+CANNOT = frozenset({"unknown-codec", "storage_transformer", "must_understand", "data_type"})
+"""Kinds of what this installation cannot decode; the dataset may be sound nevertheless."""
+
+
+@dataclass(slots=True)
+class Stored:
+    """A node's documents: those that could be read, the names of those that could not, the spec that they make."""
+
+    docs: Docs = field(default_factory=dict)
+    copy: dict[str, Any] | None = None
+    broken: list[str] = field(default_factory=list)
+    spec: GroupSpec | ArraySpec | None = None
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def is_node(self) -> bool:
+        """Whether a document says what this is, be it damaged."""
+        return bool(self.docs) or bool(self.broken)
+
+
+def read_stored(store: Store, spelling: Spelling, path: str, names: Collection[str]) -> Stored:
+    """The documents among ``names``, which are what lies right in the node's folder."""
+    stored = Stored()
+    wanted = dict.fromkeys((*spelling.nodes, *spelling.extras, spelling.copy_name))
+    for name in wanted:
+        if name not in names:
+            continue
+        doc = _read(store, path, name, stored)
+        if name == spelling.copy_name:
+            stored.copy = doc
+        if doc is not None and (name in spelling.nodes or name in spelling.extras):
+            stored.docs[name] = doc
+    _keep_one_kind(stored, spelling, path)
+    if any(name in stored.docs for name in spelling.nodes) and not _broken_nodes(stored, spelling):
+        _parse(stored, spelling, path)
+    return stored
+
+
+def _broken_nodes(stored: Stored, spelling: Spelling) -> bool:
+    first = next((name for name in spelling.nodes if name in stored.docs or name in stored.broken), None)
+    return first in stored.broken
+
+
+def _keep_one_kind(stored: Stored, spelling: Spelling, path: str) -> None:
+    """Of several documents that make a node the first counts."""
+    kinds = [name for name in spelling.nodes if name in stored.docs or name in stored.broken]
+    for name in kinds[1:]:
+        stored.docs.pop(name, None)
+        message = f"both {kinds[0]} and {name} say what this is; {kinds[0]} counts"
+        stored.findings.append(found(path, "two-kinds", message, key=key(path, name)))
+
+
+def _read(store: Store, path: str, name: str, stored: Stored) -> dict[str, Any] | None:
+    place = key(path, name)
+    try:
+        size = store.size(place) if isinstance(store, Size) else None
+        if size is not None and size > LIMITS.size:
+            message = f"the document has {size} bytes, {LIMITS.size} are allowed"
+            raise FormatError(message, problems=[Problem(path, "json-size", message)])
+        data = store.get(place)
+        if data is None:
+            return None
+        doc = read_document(data, place)
+        stored.findings += _mended(data, path, place)
+        return doc
+    except HyperslabError as error:
+        kind = error.problems[0].kind if isinstance(error, FormatError) and error.problems else "unreadable-document"
+        stored.broken.append(name)
+        stored.findings.append(found(path, kind, f"{error.message} [key={place}]", key=place))
+        return None
+
+
+def _mended(data: bytes, path: str, place: str) -> Iterator[Finding]:
+    """A document that is read although it is no JSON."""
+    _, mended = mend_json(data)
+    if mended:
+        yield found(path, "json-mended", f"the document is no JSON: {', '.join(mended)} [key={place}]", key=place)
+
+
+def _parse(stored: Stored, spelling: Spelling, path: str) -> None:
+    """The spec, and every defect of the documents; what this installation lacks is a note."""
+    place = key(path, next(iter(name for name in spelling.nodes if name in stored.docs)))
+    for problem in spelling.problems(stored.docs, path):
+        told = Problem(path, problem.kind, f"{problem.message} [key={place}]")
+        stored.findings.append(Finding(told, place, sound=problem.kind in CANNOT))
+    try:
+        stored.spec = spelling.parse(stored.docs, path)
+    except FormatError:
+        return

@@ -1,0 +1,149 @@
+"""A dataset of documents and chunks under keys, looked through from the root: every folder, document and chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from hyperslab.checks.array_folder import ArrayFolder, holds_any
+from hyperslab.checks.chunk_names import looks_like_chunks
+from hyperslab.checks.copies import Copies
+from hyperslab.checks.dimensions import Member, examine_coordinates, examine_dimensions
+from hyperslab.checks.documents import Stored, read_stored
+from hyperslab.checks.findings import Finding, found, told
+from hyperslab.checks.opening import open_objects
+from hyperslab.checks.strangers import strange
+from hyperslab.chunks.settings import Settings
+from hyperslab.errors import HyperslabError, StorageError, Unsupported
+from hyperslab.formats import FORMATS, get_format
+from hyperslab.formats.keyed_commit import key
+from hyperslab.formats.keyed_dataset import holds_nodes
+from hyperslab.formats.spelling import KeyedFormat, Spelling
+from hyperslab.model.spec import ArraySpec
+from hyperslab.stores.base import Store
+
+_DEEPEST = 100
+
+
+@dataclass
+class Walk:
+    """One look through a dataset. ``deep``: every chunk is decoded.
+
+    Afterwards ``copies`` has the consolidated metadata, ``unreadable`` the nodes whose documents make no sense, and
+    ``groups`` the paths below which nodes lie.
+    """
+
+    store: Store
+    spelling: Spelling
+    settings: Settings
+    deep: bool
+    findings: list[Finding] = field(default_factory=list)
+    unreadable: set[str] = field(default_factory=set)
+    groups: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.copies = Copies(self.spelling)
+
+    def run(self) -> list[Finding]:
+        """Every finding, in the order of the nodes."""
+        self._known = known_names(self.spelling)
+        self._node("", 0)
+        self.findings += self.copies.compare()
+        return sorted(self.findings, key=lambda finding: finding.order)
+
+    def _node(self, path: str, depth: int) -> Member | None:
+        """Look at what lies at ``path`` and below; what its group needs to know of an array."""
+        try:
+            names, inner = self.store.list_dir(path)
+            strays = list(strange(self.store, path, path))
+        except StorageError as error:
+            self.findings.append(found(path, "unreadable-folder", told(error), key=path))
+            return None
+        aside = {stray.key for stray in strays}
+        stored = read_stored(self.store, self.spelling, path, names)
+        self.findings += stored.findings
+        self.copies.add(path, stored)
+        if isinstance(stored.spec, ArraySpec):
+            return self._array(path, stored.spec)
+        self.findings += strays
+        names = [name for name in names if key(path, name) not in aside]
+        inner = [name for name in inner if key(path, name) not in aside]
+        if stored.spec is None:
+            self._without_spec(path, stored, names, inner, depth)
+        else:
+            self._group(path, names, inner, depth)
+        return None
+
+    # -- groups -----------------------------------------------------------------------------------------------------
+
+    def _group(self, path: str, names: Collection[str], inner: Collection[str], depth: int) -> None:
+        self._foreign(path, names)
+        self.groups.add(path)
+        members = []
+        for name in inner:
+            member = self._node(key(path, name), depth + 1) if depth < _DEEPEST else None
+            if member is not None:
+                members.append(member)
+        self.findings += examine_dimensions(path, members)
+        if self.deep:
+            self.findings += examine_coordinates(self.store, self.spelling, members, self.settings)
+
+    def _foreign(self, path: str, names: Collection[str]) -> None:
+        for name in names:
+            if name not in self._known:
+                place = key(path, name)
+                self.findings.append(found(path, "foreign", f"{name} is no part of a group [key={place}]", key=place))
+
+    def _without_spec(
+        self, path: str, stored: Stored, names: Collection[str], inner: Collection[str], depth: int
+    ) -> None:
+        """A folder whose documents are missing or say nothing: what it seems to be."""
+        nodes = [name for name in inner if self._holds_nodes(key(path, name))]
+        said = any(name in self.spelling.nodes for name in (*stored.docs, *stored.broken))
+        if said:
+            self.unreadable.add(path)
+            self.copies.lost(path)
+        if nodes or (not path and not said):
+            if not said:
+                self._missing(path, f"the group has no document ({' or '.join(self.spelling.nodes)})")
+            self._group(path, names, nodes if said else inner, depth)
+        elif said or stored.broken:
+            return
+        elif stored.is_node or looks_like_chunks(names, inner):
+            wanted = self.spelling.nodes[0]
+            self._missing(path, f"chunks or attributes lie here, but no {wanted} says of what array")
+        elif holds_any(self.store, path):
+            message = f"the folder is no part of a dataset [key={path}]"
+            self.findings.append(found(path, "foreign", message, key=path))
+
+    def _holds_nodes(self, path: str) -> bool:
+        try:
+            names, _ = self.store.list_dir(path)
+            return not set(self.spelling.nodes).isdisjoint(names) or holds_nodes(self.store, path, self.spelling.nodes)
+        except StorageError:
+            return False
+
+    def _missing(self, path: str, message: str) -> None:
+        self.copies.lost(path)
+        self.findings.append(found(path, "missing-document", message, key=path))
+
+    # -- arrays -----------------------------------------------------------------------------------------------------
+
+    def _array(self, path: str, spec: ArraySpec) -> Member | None:
+        if spec.problem is not None:  # said of its documents
+            return Member(path, spec)
+        try:
+            objects = open_objects(self.store, path, self.spelling.key_of(spec), spec, self.settings)
+        except HyperslabError as error:
+            self.findings.append(found(path, "not-decoded", told(error), sound=isinstance(error, Unsupported)))
+            return Member(path, spec)
+        folder = ArrayFolder(self.store, path, objects, self._known, deep=self.deep)
+        self.findings += folder.examine()
+        return Member(path, spec, objects.grid, tuple(folder.last))
+
+
+def known_names(spelling: Spelling) -> frozenset[str]:
+    """The names of all documents of datasets under keys: those of another format beside ours are left alone."""
+    formats = (get_format(name) for name in FORMATS)
+    spellings = [spelling, *(format.spelling for format in formats if isinstance(format, KeyedFormat))]
+    return frozenset(name for one in spellings for name in (*one.nodes, *one.extras, one.copy_name))

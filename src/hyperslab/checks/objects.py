@@ -1,0 +1,111 @@
+"""The stored objects of one array, chunks or shards: what is wrong with each, and what of it can be saved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from hyperslab.checks.findings import told
+from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.chunks.memory import require
+from hyperslab.codecs.base import Cells
+from hyperslab.codecs.chain import Chain, build_chain
+from hyperslab.errors import CorruptChunk, HyperslabError
+from hyperslab.formats.keys import ChunkKeys
+from hyperslab.model.spec import ArraySpec
+
+
+@dataclass(frozen=True, slots=True)
+class Flaw:
+    """What is wrong with one stored object."""
+
+    kind: str
+    message: str
+
+
+class Objects(Protocol):
+    """The stored objects of one array."""
+
+    @property
+    def grid(self) -> Grid:
+        """The grid of stored objects: chunks, or shards."""
+        ...
+
+    @property
+    def keys(self) -> ChunkKeys:
+        """Where they lie, and the locks that guard them."""
+        ...
+
+    def examine(self, coords: Coords, key: str, *, deep: bool) -> Iterator[Flaw]:
+        """What is wrong with the object under ``key``; ``deep``: every cell is decoded."""
+        ...
+
+    def salvage(self, coords: Coords, key: str) -> tuple[Any, str]:
+        """What can be saved of a damaged object, as new bytes (None: nothing), and the cells that are lost, as text."""
+        ...
+
+
+class Chunks:
+    """One object per chunk, under a chain of codecs."""
+
+    def __init__(self, keys: ChunkKeys, spec: ArraySpec, grid: Grid) -> None:
+        self.keys = keys
+        self.grid = grid
+        self._spec = spec
+        self._chains: dict[tuple[int, ...], Chain] = {}
+        if grid.fixed is not None:
+            self._chain(grid.fixed)
+
+    def _chain(self, shape: tuple[int, ...]) -> Chain:
+        if shape not in self._chains:
+            cells = Cells(self._spec.dtype, shape, self._spec.fill_value)
+            self._chains[shape] = build_chain(self._spec.codecs, cells)
+        return self._chains[shape]
+
+    def examine(self, coords: Coords, key: str, *, deep: bool) -> Iterator[Flaw]:
+        """Its length where that is known, and its cells when ``deep``."""
+        try:
+            chain = self._chain(self.grid.chunk_shape(coords))
+            size = self.keys.size(key)
+            if size is None:
+                return
+            flaw = length_flaw(size, chain.size, chain.most_stored)
+            if flaw is not None:
+                yield flaw
+            elif deep:
+                require(2 * (chain.cells.nbytes or 0) + size, self.keys.settings.memory_limit)
+                data = self.keys.store.get(key)
+                if data is not None:
+                    chain.decode(data)
+        except HyperslabError as error:
+            yield flaw_of(error)
+
+    def salvage(self, coords: Coords, key: str) -> tuple[Any, str]:
+        """A chunk is whole or nothing."""
+        return None, span(self.grid, coords)
+
+
+def length_flaw(size: int, fixed: int | None, most: int | None) -> Flaw | None:
+    """What the stored length alone tells: ``fixed`` bytes are right where they are known, ``most`` never exceeded."""
+    if not size and fixed != 0:
+        return Flaw("empty-chunk", "the chunk has no bytes")
+    if fixed is not None and size < fixed:
+        return Flaw("truncated-chunk", f"the chunk has {size} bytes in place of {fixed}")
+    if fixed is not None and size > fixed:
+        return Flaw("oversized-chunk", f"the chunk has {size} bytes in place of {fixed}")
+    if most is not None and size > most:
+        return Flaw("oversized-chunk", f"the chunk has {size} bytes, more than its cells can take")
+    return None
+
+
+def flaw_of(error: HyperslabError) -> Flaw:
+    """What an error at reading means."""
+    if isinstance(error, CorruptChunk):
+        return Flaw("corrupt-chunk", told(error))
+    return Flaw("unreadable-chunk", told(error))
+
+
+def span(grid: Grid, coords: Coords) -> str:
+    """The cells of a chunk as people write them: ``[0:4, 8:12]``."""
+    return f"[{', '.join(f'{part.start}:{part.stop}' for part in grid.extent(coords))}]"

@@ -1,0 +1,21 @@
+"""Which kind of stored objects an array has."""
+
+from __future__ import annotations
+
+from hyperslab.checks.objects import Chunks, Objects
+from hyperslab.checks.shards import Shards
+from hyperslab.chunks.grid import Grid
+from hyperslab.chunks.settings import Settings
+from hyperslab.formats.keys import ChunkKeys, KeyOf
+from hyperslab.model.spec import ArraySpec
+from hyperslab.stores.base import Store
+
+
+def open_objects(store: Store, path: str, key_of: KeyOf, spec: ArraySpec, settings: Settings) -> Objects:
+    """The objects of an array; the errors of a chain that cannot be built are those of opening the array."""
+    keys = ChunkKeys(store, path, key_of, settings)
+    grid = Grid.of(spec.shape, spec.chunks)
+    codecs = spec.codecs
+    if len(codecs) == 1 and codecs[0].name == "sharding_indexed" and grid.fixed is not None:
+        return Shards(keys, spec, grid)
+    return Chunks(keys, spec, grid)

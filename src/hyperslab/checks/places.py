@@ -1,0 +1,55 @@
+"""Where the dataset to be checked lies, and in which words its documents are; a damaged one need not open for that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hyperslab.api import Target
+from hyperslab.errors import FormatError, NotFound
+from hyperslab.formats import FORMATS, detect, get_format, names
+from hyperslab.formats.appearance import appearance
+from hyperslab.formats.base import Format
+from hyperslab.formats.keyed_dataset import holds_nodes
+from hyperslab.formats.spelling import KeyedFormat, Spelling
+from hyperslab.stores.location import Location, Probe
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A dataset's place and format. ``spelling`` is None where it is no format of documents under keys."""
+
+    where: Location
+    format: Format
+
+    @property
+    def spelling(self) -> Spelling | None:
+        """What its documents are called and how they read."""
+        return self.format.spelling if isinstance(self.format, KeyedFormat) else None
+
+
+def find_place(url: Target, format: str | None = None) -> Place:
+    """The dataset at ``url``. NotFound when nothing is there, FormatError when it is no dataset."""
+    where = Location.of(url)
+    if not where.exists():
+        raise NotFound("there is nothing", url=where.url, remedy="check the spelling")
+    if format is not None:
+        return Place(where, get_format(format))
+    probe = Probe(where)
+    chosen = detect(probe) or _by_nodes_below(probe)
+    if chosen is None:
+        raise FormatError(
+            f"this is no dataset that hyperslab knows: {appearance(probe)}",
+            url=where.url,
+            remedy=f"give format=; there are {', '.join(names())}",
+        )
+    return Place(where, chosen)
+
+
+def _by_nodes_below(probe: Probe) -> Format | None:
+    """A dataset that lost the documents of its root: the format of the nodes that lie below."""
+    if not probe.where.is_dir():
+        return None
+    for format in map(get_format, FORMATS):
+        if isinstance(format, KeyedFormat) and holds_nodes(probe.store, "", format.spelling.nodes):
+            return format
+    return None

@@ -1,0 +1,71 @@
+"""What is taken out of a dataset: moved to a folder beside it, where there is one, else removed."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from hyperslab.stores.base import WritableStore
+from hyperslab.stores.building import local_path
+from hyperslab.stores.location import Location
+from hyperslab.stores.strays import Strays
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    """Takes keys, folders and strays out of ``store``; ``folder`` is where they go, None: nowhere."""
+
+    store: WritableStore
+    folder: str | None
+
+    @property
+    def verb(self) -> str:
+        """What happens, for messages."""
+        return f"move it to {self.folder}" if self.folder else "remove it"
+
+    def take(self, place: str) -> None:
+        """Take away what lies at ``place``."""
+        self._take(place, self._free(place) if self.folder else None)
+
+    def remove(self, place: str) -> None:
+        """Remove what nobody will miss."""
+        self._take(place, None)
+
+    def keep(self, place: str) -> None:
+        """Copy a value that is about to be replaced."""
+        if self.folder:
+            self._copy(place, self._free(place))
+
+    def _take(self, place: str, target: str | None) -> None:
+        if isinstance(self.store, Strays):
+            self.store.expel(place, target)
+            return
+        if target is not None:
+            self._copy(place, target)
+            for key in self.store.list(place):
+                self._copy(key, target + key[len(place) :])
+        self.store.delete_prefix(place)
+
+    def _copy(self, place: str, target: str) -> None:
+        value = self.store.get(place)
+        if value is not None:
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            with open(target, "wb") as file:
+                file.write(value)
+
+    def _free(self, place: str) -> str:
+        """A path of that name in the folder that is not taken by what an earlier repair left."""
+        path = os.path.join(self.folder or "", *place.split("/"))
+        number = 1
+        free = path
+        while os.path.lexists(free):
+            number += 1
+            free = f"{path}.{number}"
+        return free
+
+
+def quarantine_folder(where: Location, wanted: str | os.PathLike[str] | None) -> str | None:
+    """The folder that is wanted, else one beside a dataset in the file system."""
+    if wanted is not None:
+        return local_path(os.fspath(wanted))
+    return None if where.path is None else f"{where.path}.quarantine"

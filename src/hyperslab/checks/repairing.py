@@ -1,0 +1,102 @@
+"""``repair``: what a check finds is mended where that loses no sound cell, stage by stage, each after a new look."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from hyperslab.api import Target
+from hyperslab.checks.checking import examine
+from hyperslab.checks.findings import told
+from hyperslab.checks.keyed import Walk
+from hyperslab.checks.mending import Act, Menders, Mending, Stage
+from hyperslab.checks.places import Place, find_place
+from hyperslab.checks.quarantine import Quarantine, quarantine_folder
+from hyperslab.checks.report import Mend, Report
+from hyperslab.chunks.settings import DEFAULTS, Settings
+from hyperslab.errors import Conflict, HyperslabError, ReadOnly
+from hyperslab.formats.keyed_writer import KeyedWriter
+from hyperslab.formats.spelling import Spelling
+
+
+def repair(
+    url: Target,
+    dry_run: bool = True,
+    *,
+    deep: bool = True,
+    format: str | None = None,
+    quarantine: str | os.PathLike[str] | None = None,
+    workers: int | None = None,
+    lock_timeout: float = DEFAULTS.lock_timeout,
+) -> Report:
+    """What would be mended (``dry_run``) or has been: a report of :class:`Mend`, empty when the dataset is sound.
+
+    No sound cell is touched. Chunks that cannot be decoded are taken out and read as the fill value; of a shard only
+    the inner chunks that are damaged. Missing documents come back from consolidated metadata; arrays that disagree
+    about a dimension are made as long as the stored chunks ask for; consolidated metadata is written anew. What is
+    taken out goes to the folder ``quarantine`` (beside a local dataset: its name with ``.quarantine``), else it is
+    removed. ``deep``: decode every chunk to find the damaged ones. Conflict when a writer holds a lock for longer than
+    ``lock_timeout`` seconds; ReadOnly when the place takes no writes.
+    """
+    place = find_place(url, format)
+    settings = Settings(workers=workers, cache_bytes=0, lock_timeout=lock_timeout)
+    spelling = place.spelling
+    if spelling is None:
+        problems = [finding.problem for finding in examine(place, settings, deep=deep) if not finding.sound]
+        mends = [Mend(problem.node, problem.kind, problem.message) for problem in problems]
+        return Report(mends, url=place.where.url, deep=deep)
+    folder = quarantine_folder(place.where, quarantine)
+    job = _Repair(place, spelling, settings, folder)
+    return Report(job.plan(deep) if dry_run else job.run(deep), url=place.where.url, deep=deep)
+
+
+class _Repair:
+    """One repair of a dataset of documents and chunks under keys."""
+
+    def __init__(self, place: Place, spelling: Spelling, settings: Settings, folder: str | None) -> None:
+        self._place = place
+        self._spelling = spelling
+        self._settings = settings
+        self._folder = folder
+
+    def plan(self, deep: bool) -> Iterator[Mend]:
+        """What would be done, as far as can be told before the first stage."""
+        store = self._place.where.store(read_only=True)
+        try:
+            for mending in self._mendings(store, deep, None):
+                yield mending.report(done=False)
+        finally:
+            store.close()
+
+    def run(self, deep: bool) -> Iterator[Mend]:
+        """Mend, stage by stage: what one stage puts right is not there any more for the next."""
+        store = self._place.where.store(read_only=False)
+        failed = set()
+        try:
+            for stage in Stage:
+                for mending in list(self._mendings(store, deep and stage is Stage.OBJECTS, stage)):
+                    if mending.stage is stage and mending.act is not None:
+                        mend = self._act(mending, mending.act)
+                        if not mend.done:
+                            failed.add(mending.finding.problem)
+                        yield mend
+                    elif stage is Stage.OBJECTS and mending.stage <= stage and mending.finding.problem not in failed:
+                        yield mending.report(done=False)
+        finally:
+            store.close()
+
+    def _mendings(self, store: Any, deep: bool, only: Stage | None) -> Iterator[Mending]:
+        walk = Walk(store, self._spelling, self._settings, deep)
+        findings = [finding for finding in walk.run() if not finding.sound]
+        writer = KeyedWriter(store, self._spelling, self._settings)
+        return Menders(walk, writer, Quarantine(store, self._folder)).plan(findings, only)
+
+    def _act(self, mending: Mending, act: Act) -> Mend:
+        try:
+            act()
+        except (ReadOnly, Conflict) as error:
+            raise error.locate(url=self._place.where.url) from error.__cause__
+        except HyperslabError as error:
+            return mending.failed(told(error))
+        return mending.report(done=True)

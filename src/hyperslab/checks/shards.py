@@ -1,0 +1,232 @@
+"""Shards: the index of each is checked entry by entry, its inner chunks one by one; the sound ones can be saved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from hyperslab.checks.findings import told
+from hyperslab.checks.objects import Flaw, flaw_of, span
+from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.codecs.base import Cells
+from hyperslab.codecs.chain import as_codecs, build_chain
+from hyperslab.codecs.shard_index import MISSING, Entries, ShardIndex
+from hyperslab.errors import CorruptChunk, HyperslabError
+from hyperslab.formats.coalesce import fetch_coalesced
+from hyperslab.formats.keys import ChunkKeys
+from hyperslab.model.spec import ArraySpec
+
+_BATCH = 16 << 20
+"""Stored bytes of inner chunks that are fetched at once."""
+_SHOWN = 6
+_CHECKED = frozenset({"crc32c", "crc32", "adler32", "fletcher32", "gzip", "zlib"})
+"""Codecs that notice when the bytes are others: what decodes under them is what was written."""
+
+
+class Shards:
+    """One object per shard: inner chunks and the index of them."""
+
+    def __init__(self, keys: ChunkKeys, spec: ArraySpec, grid: Grid) -> None:
+        config = spec.codecs[0].config
+        inner = tuple(int(size) for size in config["chunk_shape"])
+        codecs = as_codecs(config["codecs"])
+        self.keys = keys
+        self.grid = grid
+        self._inner = Grid.of(spec.shape, inner, grid)
+        self._chain = build_chain(codecs, Cells(spec.dtype, inner, spec.fill_value))
+        self._checked = not _CHECKED.isdisjoint(codec.name for codec in codecs)
+        counts = tuple(a // b for a, b in zip(grid.fixed or (), inner, strict=True))
+        location = config.get("index_location", "end")
+        self._index = ShardIndex.of(counts, as_codecs(config["index_codecs"]), location, self._chain.most_stored)
+
+    # -- looking ----------------------------------------------------------------------------------------------------
+
+    def examine(self, coords: Coords, key: str, *, deep: bool) -> Iterator[Flaw]:
+        """The index always, the inner chunks when ``deep``."""
+        try:
+            total = self.keys.size(key)
+            if total is None:
+                return
+            if not total:
+                yield Flaw("empty-chunk", "the shard has no bytes")
+                return
+            if total < self._index.nbytes:
+                expected = self._index.nbytes
+                yield Flaw("truncated-chunk", f"the shard has {total} bytes, fewer than the {expected} of its index")
+                return
+            entries = self._entries(self._read_index(key, total))
+            sound = yield from self._ranges(coords, entries, total)
+            if deep:
+                yield from self._cells(coords, key, sound)
+        except _BrokenIndex as error:
+            yield Flaw("shard-index", told(error))
+        except HyperslabError as error:
+            yield flaw_of(error)
+
+    def _read_index(self, key: str, total: int) -> Any:
+        size = self._index.nbytes
+        span = (0, size) if self._index.location == "start" else (total - size, total)
+        return self._get(key, [span])[0]
+
+    def _get(self, key: str, ranges: list[tuple[int, int]]) -> list[Any]:
+        store = self.keys.store
+        if hasattr(store, "get_ranges"):
+            parts: list[Any] | None = fetch_coalesced(partial(store.get_ranges, key), ranges)
+        else:
+            data = store.get(key)
+            parts = None if data is None else [data[start:stop] for start, stop in ranges]
+        if parts is None:
+            raise CorruptChunk("the shard is gone")
+        return parts
+
+    def _entries(self, data: Any) -> Entries:
+        try:
+            return self._index.chain.decode(data).reshape(-1, 2)
+        except CorruptChunk as error:
+            raise _BrokenIndex(f"the index of the shard is damaged: {told(error)}") from None
+
+    def _ranges(self, coords: Coords, entries: Entries, total: int) -> Any:
+        """A flaw for the entries that lead out of the shard, one for those that overlap; the numbers of the others."""
+        bad = self._outside(entries, total)
+        written = (entries != np.uint64(MISSING)).any(axis=1)
+        if bad.any():
+            yield Flaw("shard-range", f"{self._named(coords, bad)} lie outside the shard, or over its index")
+        over = written & ~bad & self._overlapping(entries, written & ~bad)
+        if over.any():
+            yield Flaw("shard-overlap", f"{self._named(coords, over)} share bytes of the shard")
+        sound = np.flatnonzero(written & ~bad)
+        return [(int(number), int(entries[number, 0]), int(entries[number, 1])) for number in sound]
+
+    def _outside(self, entries: Entries, total: int) -> np.ndarray[Any, Any]:
+        offsets, lengths = entries[:, 0], entries[:, 1]
+        written = (entries != np.uint64(MISSING)).any(axis=1)
+        at_start = self._index.location == "start"
+        first = np.uint64(self._index.nbytes if at_start else 0)
+        limit = np.uint64(total if at_start else total - self._index.nbytes)
+        bad = (offsets < first) | (offsets > limit) | (lengths > limit - np.minimum(offsets, limit))
+        if self._chain.most_stored is not None:
+            bad |= lengths > np.uint64(self._chain.most_stored)
+        return np.asarray(written & bad)
+
+    @staticmethod
+    def _overlapping(entries: Entries, chosen: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Which of the chosen entries share bytes with another one."""
+        over = np.zeros(len(entries), bool)
+        numbers = np.flatnonzero(chosen & (entries[:, 1] > 0))
+        numbers = numbers[np.argsort(entries[numbers, 0], kind="stable")]
+        if not numbers.size:
+            return over
+        starts, stops = entries[numbers, 0], entries[numbers, 0] + entries[numbers, 1]
+        reached = np.maximum.accumulate(stops)
+        clash = np.flatnonzero(starts[1:] < reached[:-1])
+        over[numbers[clash + 1]] = True
+        over[numbers[clash]] = True
+        return over
+
+    def _cells(self, coords: Coords, key: str, sound: list[tuple[int, int, int]]) -> Iterator[Flaw]:
+        for number, part in self._parts(key, sound):
+            try:
+                self._chain.decode(part)
+            except HyperslabError as error:
+                flaw = flaw_of(error)
+                yield Flaw(flaw.kind, f"inner chunk {self._cells_of(coords, number)}: {flaw.message}")
+
+    def _parts(self, key: str, sound: list[tuple[int, int, int]]) -> Iterator[tuple[int, Any]]:
+        """The stored bytes of inner chunks by number, fetched some MiB at a time."""
+        for batch in _batches(sound):
+            ranges = [(start, start + size) for _, start, size in batch]
+            yield from zip((number for number, _, _ in batch), self._get(key, ranges), strict=True)
+
+    def _cells_of(self, coords: Coords, number: int) -> str:
+        """The cells of an inner chunk of a shard."""
+        local = np.unravel_index(number, self._index.counts) if self._index.counts else ()
+        place = tuple(int(i * n + j) for i, n, j in zip(coords, self._index.counts, local, strict=True))
+        return span(self._inner, place)
+
+    def _named(self, coords: Coords, chosen: np.ndarray[Any, Any]) -> str:
+        numbers = np.flatnonzero(chosen).tolist()
+        return f"the inner chunks {_listed([self._cells_of(coords, number) for number in numbers])}"
+
+    # -- saving -----------------------------------------------------------------------------------------------------
+
+    def salvage(self, coords: Coords, key: str) -> tuple[Any, str]:
+        """A shard of the inner chunks that decode; under a damaged index only those with checksums of their own."""
+        data = self.keys.store.get(key)
+        whole = span(self.grid, coords)
+        size = self._index.nbytes
+        if data is None or len(data) < size:
+            return None, whole
+        raw = data[:size] if self._index.location == "start" else data[len(data) - size :]
+        entries = self._entries_or_guess(raw)
+        if entries is None:
+            return None, whole
+        written = (entries != np.uint64(MISSING)).any(axis=1)
+        bad = self._outside(entries, len(data))
+        lost = []
+        parts: list[Any] = [None] * len(entries)
+        for number in np.flatnonzero(written).tolist():
+            start, length = map(int, entries[number])
+            part = data[start : start + length]
+            if not bad[number] and self._decodes(part):
+                parts[number] = part
+            else:
+                lost.append(self._cells_of(coords, number))
+        return self._join(parts), _listed(lost)
+
+    def _entries_or_guess(self, raw: bytes) -> Entries | None:
+        try:
+            return self._entries(raw)
+        except _BrokenIndex:
+            names = [codec.name for codec in self._index.codecs]
+            if not self._checked or names != ["bytes", "crc32c"]:
+                return None
+            guess = ShardIndex(self._index.counts, self._index.codecs[:1], self._index.location, self._index.most)
+            return guess.chain.decode(raw[: guess.nbytes]).reshape(-1, 2)
+
+    def _decodes(self, part: bytes) -> bool:
+        try:
+            self._chain.decode(part)
+        except HyperslabError:
+            return False
+        return True
+
+    def _join(self, parts: list[Any]) -> bytes | None:
+        if all(part is None for part in parts):
+            return None
+        entries = self._index.empty()
+        flat = entries.reshape(-1, 2)
+        at_start = self._index.location == "start"
+        offset = self._index.nbytes if at_start else 0
+        for number, part in enumerate(parts):
+            if part is not None:
+                flat[number] = offset, len(part)
+                offset += len(part)
+        index = bytes(self._index.render(entries))
+        body = b"".join(part for part in parts if part is not None)
+        return index + body if at_start else body + index
+
+
+class _BrokenIndex(CorruptChunk):
+    """The index cannot be read."""
+
+
+def _batches(sound: list[tuple[int, int, int]]) -> Iterator[list[tuple[int, int, int]]]:
+    """Inner chunks, as many at a time as have some MiB together."""
+    batch: list[tuple[int, int, int]] = []
+    held = 0
+    for entry in sound:
+        if batch and held + entry[2] > _BATCH:
+            yield batch
+            batch, held = [], 0
+        batch.append(entry)
+        held += entry[2]
+    if batch:
+        yield batch
+
+
+def _listed(places: list[str]) -> str:
+    more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
+    return ", ".join(places[:_SHOWN]) + more
