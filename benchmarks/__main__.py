@@ -9,11 +9,18 @@ import tempfile
 from pathlib import Path
 from statistics import mean
 
-from benchmarks import reading, sharded, small, trees, writing
+from benchmarks import ecosystem, reading, sharded, small, trees, writing
 from benchmarks.harness import OURS, Outcome, measure
 from benchmarks.report import amount, page
 
-FAMILIES = {"reading": reading, "writing": writing, "small": small, "trees": trees, "sharded": sharded}
+FAMILIES = {
+    "reading": reading,
+    "writing": writing,
+    "small": small,
+    "trees": trees,
+    "sharded": sharded,
+    "ecosystem": ecosystem,
+}
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 
 

@@ -13,10 +13,15 @@ import iris_sample_data
 import numpy as np
 import pytest
 import xarray as xr
+import xarray.testing.strategies as xrst
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from xarray.testing import assert_identical
 
 import hyperslab as hs
+from hyperslab.bridges.xarray import indexed, open_group
 from hyperslab.errors import AlreadyExists, Invalid, NotFound
+from hyperslab.stores import MemoryStore
 
 FILES = sorted(Path(iris_sample_data.path).rglob("*.nc"))
 DECODING = {"decoded": {}, "stored": {"decode_cf": False}}
@@ -276,3 +281,30 @@ def test_a_failed_save_leaves_nothing(tmp_path: Path, weather: xr.Dataset) -> No
     with pytest.raises(Invalid, match="no variable"):
         weather.hyperslab.save(tmp_path / "b.zarr", encoding={"T": {}})
     assert [path.name for path in tmp_path.iterdir()] == ["a.zarr"]
+
+
+@st.composite
+def datasets(draw: st.DrawFn) -> xr.Dataset:
+    """A few variables of any dtype that xarray's strategies give, over shared dimensions."""
+    sizes = draw(xrst.dimension_sizes(min_dims=1, max_dims=3, min_side=1, max_side=4))
+    variables = draw(
+        st.dictionaries(
+            st.text("abcdeä_", min_size=1, max_size=5).filter(lambda name: name not in sizes),
+            xrst.variables(dims=st.just(sizes), attrs=xrst.simple_attrs),
+            min_size=1,
+            max_size=3,
+        )
+    )
+    return xr.Dataset({name: variable.drop_encoding() for name, variable in variables.items()})
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(datasets(), st.sampled_from(["zarr2", "zarr3"]))
+def test_any_dataset_comes_back(dataset: xr.Dataset, name: str) -> None:
+    store = MemoryStore()
+    hs.save(store, dataset, format=name)
+    back = indexed(open_group(hs.open(store)))
+    xr.testing.assert_identical(back, dataset)
+    for variable in dataset.variables:
+        if dataset[variable].dtype.kind != "U":
+            assert back[variable].dtype == dataset[variable].dtype
