@@ -25,6 +25,7 @@ from hyperslab.model.dtypes import DataType
 from hyperslab.model.spec import ArraySpec, Chunks, Codec
 from hyperslab.selection.labels import resolve_key, resolve_sel
 from hyperslab.selection.positional import outer, select, vectorised
+from hyperslab.stores.redaction import plain_options
 
 _INTS = {int}
 
@@ -263,11 +264,36 @@ class Array:
             yield from self[start:stop]
             start = stop
 
+    def to_dask(self, chunks: Any = None) -> Any:
+        """A dask array of the cells as they are stored, one task per chunk (per shard of a sharded array).
+
+        ``chunks``: as dask takes them, or a mapping of dimension names to lengths, where the others keep the stored
+        ones. Unsupported when its tasks go to other processes and the dataset is a store object or in memory.
+        """
+        from hyperslab.bridges.dask import to_dask
+
+        return to_dask(self, chunks)
+
+    def __dask_tokenize__(self) -> tuple[Any, ...]:
+        """Another one after each change that can be seen from here: of the documents, or of cells by this handle."""
+        session, spec = self._session, self._spec
+        origin, version = session.origin, session.version.now
+        known = origin is not None and not origin.lives_here and not session.writable
+        options = None if origin is None else repr(sorted(plain_options(origin.where.options).items()))
+        stamp = session.stamp(self._path)
+        return "hyperslab", session.url, self._path, options, stamp, repr(spec.shape), None if known else version
+
     # -- writing ----------------------------------------------------------------------------------------------------
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self._session.writer()
         fields, key = self._split_fields(key) if self._structured else (None, key)
+        if hasattr(value, "__dask_graph__"):
+            from hyperslab.bridges.dask import is_dask_array, write
+
+            if is_dask_array(value):
+                write(self, value, key, fields=fields)
+                return
         self._cells.write(select(self._positions(key), self._spec.shape), value, fields)
 
     def fill(self, value: Any) -> None:

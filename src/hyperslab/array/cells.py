@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from operator import floordiv
 from typing import Any
@@ -87,6 +88,9 @@ class Cells:
             execute.write(self.source, plan, values, self.fill, self.settings, fields)
         except HyperslabError as error:
             raise error.locate(node=self.node, url=self.url) from error.__cause__
+        finally:
+            if self.session is not None:
+                self.session.version.renew()
 
     def _plan(self, region: Region) -> Plan:
         """The plan, once it is known that its entries fit (one per chunk along each axis, at most one per cell)."""
@@ -116,6 +120,13 @@ class Cells:
             stored_nbytes=self.source.stored_sizes(coords) if isinstance(self.source, Sized) else None,
             requests=_requests(plan),
         )
+
+    def alone(self) -> Cells:
+        """The same cells, read and written by the calling thread alone, as a task does that is one of many."""
+        settings = replace(self.settings, workers=1)
+        cells = Cells(self.spec, self.source, settings, self.cache, self.node, self.url)
+        cells.session = None if self.session is None else replace(self.session, settings=settings)
+        return cells
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.session is None:

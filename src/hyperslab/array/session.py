@@ -13,7 +13,7 @@ from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, ReadOnly, Unsupported
 from hyperslab.formats import get_format
-from hyperslab.formats.base import Discards, Feature, Format, LocksNodes, Reader, Refreshes, Writer
+from hyperslab.formats.base import Discards, Feature, Format, LocksNodes, Reader, Refreshes, Stamps, Writer
 from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec
 
@@ -71,6 +71,10 @@ class Session:
         if isinstance(self.reader, Refreshes):
             self.reader.refresh(path)
 
+    def stamp(self, path: str) -> Any:
+        """What identifies the present version of a node's documents; None where the format cannot tell."""
+        return self.reader.stamp(path) if isinstance(self.reader, Stamps) else None
+
     def require(self, feature: Feature, what: str) -> None:
         """Unsupported unless the format holds ``feature``."""
         if feature not in self.format.features:
@@ -79,10 +83,6 @@ class Session:
     def locate(self, error: HyperslabError, node: str) -> HyperslabError:
         """The error with this dataset's place."""
         return error.locate(url=self.url, node=node)
-
-    def alone(self) -> Self:
-        """The same open dataset, read and written by the calling thread alone: a task is one of many."""
-        return replace(self, settings=replace(self.settings, workers=1))
 
     def close(self) -> None:
         """Write what is pending and let go of handles. What is shared is closed when nobody holds it any more."""
@@ -103,19 +103,20 @@ class Session:
             raise Unsupported(
                 message, url=self.url, remedy="close it and open it with mode='r', or write a .zarr folder"
             )
-        return _again, (self.origin, self.version.now)
+        return _again, (self.origin, self.version.now, self.settings)
 
 
 _REGISTER: Register[Session] = Register()
 
 
-def _again(origin: Origin, moment: tuple[str, int]) -> Session:
+def _again(origin: Origin, moment: tuple[str, int], settings: Settings) -> Session:
     """The dataset that was pickled, opened once per process."""
 
     def make(version: Version) -> Session:
         return _open_again(origin, moment, version)
 
-    return _REGISTER.get(origin, moment, make)
+    session = _REGISTER.get(origin, moment, make)
+    return session if settings == session.settings else replace(session, settings=settings)
 
 
 def _close(reader: Reader, process: str) -> None:

@@ -64,6 +64,16 @@ class View:
         return len(self._selection.shape)
 
     @property
+    def cells(self) -> Cells:
+        """The cells of the whole array."""
+        return self._cells
+
+    @property
+    def selection(self) -> Selection:
+        """Which of them the view is."""
+        return self._selection
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         """The dtype of the cells."""
         return self._cells.dtype
@@ -89,9 +99,13 @@ class View:
         """The cells, as a new array or in ``out`` (of the view's shape); CorruptChunk, MemoryLimit as for the array."""
         return self._cells.read(self._selection, out)
 
-    def write(self, value: Any) -> None:
-        """Store ``value``, broadcast to the view's shape."""
-        self._cells.write(self._selection, value)
+    def write(self, value: Any, fields: Any = None) -> None:
+        """Store ``value``, broadcast to the view's shape; ``fields``: of a structured array, those that it is for."""
+        self._cells.write(self._selection, value, fields)
+
+    def alone(self) -> View:
+        """The same view, read and written by the calling thread alone, as a task does that is one of many."""
+        return View(self._cells.alone(), self._selection)
 
     def plan(self) -> ReadPlan:
         """What reading the view would touch."""

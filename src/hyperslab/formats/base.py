@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -137,6 +137,13 @@ class Discards(Protocol):
 class Refreshes(Protocol):
     def refresh(self, path: str) -> None:
         """Forget what is remembered of a node's documents."""
+        ...
+
+
+@runtime_checkable
+class Stamps(Protocol):
+    def stamp(self, path: str) -> Hashable:
+        """What identifies the present version of a node's documents; None where that cannot be told."""
         ...
 
 

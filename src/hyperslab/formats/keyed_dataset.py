@@ -19,7 +19,7 @@ from hyperslab.formats.keyed_commit import is_within, key, relative
 from hyperslab.formats.sources import open_chunks
 from hyperslab.formats.spelling import Docs, Spelling
 from hyperslab.model.spec import ArraySpec, GroupSpec
-from hyperslab.stores.base import List, Store
+from hyperslab.stores.base import List, Stamp, Stamps, Store
 
 _MOST_FOLDERS = 1000
 
@@ -62,6 +62,14 @@ class KeyedReader:
             self._ahead.pop(path, None)
             self._remembered.clear()
             self._direct.add(path)
+
+    def stamp(self, path: str) -> Stamp | None:
+        """What identifies the present version of a node's own document; None where the store cannot tell."""
+        store = self._store
+        if not isinstance(store, Stamps):
+            return None
+        stamps = (store.stamp(key(path, name)) for name in self._spelling.nodes)
+        return next((stamp for stamp in stamps if stamp is not None), None)
 
     # -- documents --------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,17 +34,31 @@ class Wish:
     attrs: Mapping[str, Any] | None = None
     data: Any = None
 
+    @property
+    def in_blocks(self) -> bool:
+        """Whether the data is a dask array, which is not computed to find out what it is."""
+        return hasattr(self.data, "__dask_graph__") and hasattr(self.data, "numblocks")
+
+    def known(self) -> Wish:
+        """The wish with data whose shape is known."""
+        if not self.in_blocks:
+            return self
+        from hyperslab.bridges.dask import known
+
+        return replace(self, data=known(self.data))
+
 
 def array_spec(wish: Wish, session: Session) -> ArraySpec:
     """The spec of the wish; Invalid when its parts contradict each other, Unsupported when the format lacks it."""
-    data = None if wish.data is None else np.asarray(wish.data)
+    data = wish.data if wish.data is None or wish.in_blocks else np.asarray(wish.data)
     if wish.shape is None and data is None:
         raise Invalid("a new array needs a shape, or data")
     shape = data.shape if data is not None and wish.shape is None else _lengths(wish.shape)
     dtype = as_data_type(_dtype(wish.dtype, data))
     dims = _dims(wish.dims, len(shape))
     itemsize = numpy_dtype(dtype).itemsize
-    chunks = _cut(wish.chunks, shape, dims, auto_chunks(shape, itemsize))
+    auto = auto_chunks(shape, itemsize)
+    chunks = _cut(wish.chunks, shape, dims, _fitted(wish, auto) if wish.in_blocks and wish.shards is None else auto)
     shards = None
     if wish.shards is not None:
         shards = _cut(wish.shards, shape, dims, auto_shards(shape, _plain(chunks), itemsize))
@@ -67,11 +81,19 @@ def array_spec(wish: Wish, session: Session) -> ArraySpec:
     return writer.new_array(spec) if isinstance(writer, Plans) else spec
 
 
-def _dtype(asked: Any, data: np.ndarray[Any, Any] | None) -> Any:
+def _fitted(wish: Wish, auto: tuple[int, ...]) -> tuple[int, ...]:
+    from hyperslab.bridges.dask import fitted
+
+    return fitted(wish.data.chunks, auto) if len(wish.data.chunks) == len(auto) else auto
+
+
+def _dtype(asked: Any, data: Any) -> Any:
     if asked is not None:
         return asked
     if data is None:
         return np.dtype("f8")
+    if data.dtype == object and not isinstance(data, np.ndarray):
+        raise Invalid("cells that are objects of which nothing is known yet", remedy="give dtype=, such as str")
     return str if data.dtype == object and all(isinstance(cell, str) for cell in data.flat) else data.dtype
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from hyperslab.chunks.source import ChunkSource
@@ -92,6 +93,11 @@ class NetcdfReader:
         with library.reading(self._url, path):
             stored = opened.hdf5_dataset(path)
             return None if stored is None else hdf5.open_stored(stored, opened.descriptor, spec, self._url)
+
+    def stamp(self, path: str) -> tuple[int, int, int]:
+        """What identifies the version of the file that is open here."""
+        found = os.fstat(self._opened().descriptor)
+        return found.st_size, found.st_mtime_ns, found.st_ino
 
     def close(self) -> None:
         """Let go of the file; closing twice is fine."""

@@ -1,0 +1,355 @@
+"""dask: stored arrays as dask arrays, and dask arrays into stored ones, block by block, under every scheduler.
+
+A task carries the URL and the options of the dataset (see :mod:`hyperslab.array.origin`), never an open handle, and
+reads or writes by the thread that runs it alone: the scheduler sees to it that there are enough of those.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import accumulate, pairwise
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+
+from hyperslab.array import Array, View
+from hyperslab.chunks.grid import FixedAxis, Grid
+from hyperslab.chunks.source import Locking, Swaps
+from hyperslab.errors import Invalid, Unsupported
+from hyperslab.selection.region import Range
+from hyperslab.stores.base import Locks
+
+Sizes = tuple[tuple[int, ...], ...]
+"""The lengths of the blocks along each axis."""
+
+
+def is_dask_array(value: Any) -> bool:
+    """Whether the value is a dask array; dask is not imported to find out."""
+    return hasattr(value, "__dask_graph__") and hasattr(value, "numblocks") and hasattr(value, "map_blocks")
+
+
+def _dask() -> Any:
+    """dask.array, imported on use."""
+    return import_module("dask.array")
+
+
+# -- reading ------------------------------------------------------------------------------------------------------
+
+
+def to_dask(array: Array, chunks: Any = None) -> Any:
+    """A dask array of the stored cells, one task per chunk (per shard where the array is sharded).
+
+    ``chunks``: as dask takes them (lengths, ``"auto"``, ``"64 MiB"``), or a mapping of dimension names to lengths,
+    where a dimension that is left out keeps the stored ones. Labels, attributes and units stay behind.
+    """
+    from dask.base import tokenize
+
+    stored = _stored_chunks(array)
+    if isinstance(chunks, Mapping):
+        unknown = [name for name in chunks if name not in array.dims]
+        if unknown:
+            raise Invalid(f"no dimension {unknown[0]!r}", node=array.path, remedy=f"there are {array.dims}")
+        chunks = tuple(
+            cut if dim is None else chunks.get(dim, cut) for dim, cut in zip(array.dims, stored, strict=True)
+        )
+    elif chunks is None:
+        chunks = stored
+    blocks = Blocks(array.lazy[()].alone(), tokenize(array))
+    meta = np.empty((0,) * array.ndim, array.dtype)
+    name = f"hyperslab-{tokenize(array, chunks)}"
+    return _dask().from_array(blocks, chunks=chunks, name=name, asarray=False, meta=meta)
+
+
+def _stored_chunks(array: Array) -> tuple[int | tuple[int, ...], ...]:
+    """The lengths of what is stored as one, as dask wants them: varying ones end where the array ends."""
+    axes = Grid.of(array.shape, array.shards or array.chunks).axes
+    return tuple(
+        axis.size
+        if isinstance(axis, FixedAxis)
+        else tuple(min(axis.size_of(i), axis.length - axis.start(i)) for i in range(axis.count)) or (0,)
+        for axis in axes
+    )
+
+
+class Blocks:
+    """What dask slices: a view that is read when it is indexed."""
+
+    def __init__(self, view: View, token: str) -> None:
+        self._view = view
+        self._token = token
+        self.shape = view.shape
+        self.ndim = view.ndim
+        self.dtype = view.dtype
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._view[key].read()
+
+    def __dask_tokenize__(self) -> str:
+        return self._token
+
+    def __repr__(self) -> str:
+        return repr(self._view)
+
+
+# -- writing ------------------------------------------------------------------------------------------------------
+
+
+def write(target: Array | View, data: Any, region: Any = None, compute: bool = True, fields: Any = None) -> Any:
+    """Put the dask array ``data`` into ``target`` block by block, under the scheduler that dask would use.
+
+    ``region``: the part of ``target`` that the data is for, as a key of positions and labels or as a mapping of
+    dimension names to such; None for all of it. The data is broadcast to it. ``fields``: of a structured array, the
+    field or fields that the data is for. Blocks that do not end where chunks end are written by reading, changing and
+    putting back chunks under their locks: slower, never wrong, also between processes.
+
+    ``compute=False`` writes nothing and gives a ``Delayed`` that does. A write that was interrupted has left each chunk
+    old or new and may be made again. Chunk sizes that dask does not know are computed first: Invalid with
+    ``compute=False``. ReadOnly, Unsupported when tasks go to other processes and the dataset cannot.
+    """
+    from dask.delayed import delayed
+
+    view = _view(target, region)
+    session = view.cells.session
+    if session is not None:
+        session.writer()
+    data = _fitting(data, view, compute)
+    data, turn = _guarded(data, view)
+    task = _Put(view.alone(), Cuts.of(data.chunks), fields, turn)
+    written = data.map_blocks(
+        put,
+        task=task,
+        name=f"hyperslab-write-{uuid4().hex}",
+        chunks=tuple((1,) * count for count in data.numblocks),
+        meta=np.empty((0,) * data.ndim, bool),
+        dtype=bool,
+    )
+    if not compute:
+        return delayed(_nothing)(written)
+    written.compute()
+    if session is not None:
+        session.version.renew()
+    return None
+
+
+def _nothing(written: Any) -> None:
+    """What is left of the blocks' answers."""
+
+
+def _view(target: Array | View, region: Any) -> View:
+    if isinstance(region, Mapping):
+        if not isinstance(target, Array):
+            raise Invalid("a view has no dimension names", remedy="give region as a key of positions")
+        unknown = [name for name in region if name not in target.dims]
+        if unknown:
+            raise Invalid(f"no dimension {unknown[0]!r}", node=target.path, remedy=f"there are {target.dims}")
+        region = tuple(slice(None) if dim is None else region.get(dim, slice(None)) for dim in target.dims)
+    key = () if region is None else region
+    return target.lazy[key] if isinstance(target, Array) else target[key]
+
+
+def _fitting(data: Any, view: View, compute: bool) -> Any:
+    """The data in the shape of the view, as NumPy's assignment broadcasts."""
+    if not is_known(data):
+        if not compute:
+            remedy = "call compute_chunk_sizes() of the data first, or write at once"
+            raise Invalid("chunk sizes that are not known yet cannot be written later", remedy=remedy)
+        data = known(data)
+    shape = view.shape
+    while data.ndim > len(shape) and data.shape[0] == 1:
+        data = data[0]
+    if data.shape == shape:
+        return data
+    stretched = [have == 1 and want != 1 for have, want in zip(data.shape[::-1], shape[::-1], strict=False)][::-1]
+    if data.ndim > len(shape) or any(
+        have != want and not grows
+        for have, want, grows in zip(data.shape, shape[len(shape) - data.ndim :], stretched, strict=True)
+    ):
+        raise Invalid(f"a value of shape {data.shape} does not broadcast to the selected {shape}", node=view.cells.node)
+    new = [None] * (len(shape) - data.ndim)
+    cuts = new + [None if grows else sizes for grows, sizes in zip(stretched, data.chunks, strict=True)]
+    chunks = tuple(unit if sizes is None else sizes for sizes, unit in zip(cuts, _units(view), strict=True))
+    return _dask().broadcast_to(data, shape, chunks=chunks)
+
+
+def is_known(data: Any) -> bool:
+    """Whether dask knows the lengths of all blocks."""
+    return not any(math.isnan(size) for cuts in data.chunks for size in cuts)
+
+
+def known(data: Any) -> Any:
+    """The same data with block lengths that dask knows: its tasks are run once to find them out."""
+    if is_known(data):
+        return data
+    ones = tuple((1,) * count for count in data.numblocks)
+    shapes = data.map_blocks(_shape_of, chunks=ones, dtype=object, meta=np.empty((0,) * data.ndim, object)).compute()
+    sizes = tuple(
+        tuple(shapes[(0,) * axis + (place,) + (0,) * (data.ndim - axis - 1)][axis] for place in range(count))
+        for axis, count in enumerate(data.numblocks)
+    )
+    return data.map_blocks(_same, chunks=sizes, dtype=data.dtype, meta=data._meta)
+
+
+def _shape_of(block: Any) -> Any:
+    answer = np.empty((1,) * np.ndim(block), object)
+    answer[...] = None
+    answer[(0,) * np.ndim(block)] = np.shape(block)
+    return answer
+
+
+def _same(block: Any) -> Any:
+    return block
+
+
+# -- blocks that share a chunk ------------------------------------------------------------------------------------
+
+
+def _units(view: View) -> tuple[int, ...]:
+    """Along each axis of the view the length of what is stored as one; the whole axis where that is not known."""
+    grid = view.cells.grid.outer or view.cells.grid
+    if view.selection.middle is not None or view.ndim != len(grid.axes):
+        return tuple(max(length, 1) for length in view.shape)
+    return tuple(
+        axis.size if isinstance(axis, FixedAxis) else max(length, 1)
+        for axis, length in zip(grid.axes, view.shape, strict=True)
+    )
+
+
+def _guarded(data: Any, view: View) -> tuple[Any, Turn]:
+    """The data cut so that no two tasks change one chunk, where nothing else keeps them apart; else as it is.
+
+    Where it cannot be cut so (a negative step, say), the tasks of this process take turns.
+    """
+    cells = view.cells
+    store = getattr(cells.session.reader, "store", None) if cells.session is not None else None
+    locks = isinstance(cells.source, Locking) and (store is None or isinstance(store, Locks))
+    if locks or isinstance(cells.source, Swaps):
+        return data, Turn(None)
+    cuts = _whole_units(view)
+    if cuts is None:
+        return data, Turn(threading.Lock())
+    return data.rechunk(_merged(data.chunks, cuts)), Turn(None)
+
+
+def _whole_units(view: View) -> list[set[int]] | None:
+    """Where stored chunks end, counted in cells of the view along each axis; None when they do not lie in order."""
+    selection, grid = view.selection, view.cells.grid.outer or view.cells.grid
+    if selection.middle is not None or view.ndim != len(grid.axes):
+        return None
+    found = []
+    for axis, part in zip(grid.axes, selection.region.axes, strict=True):
+        if not isinstance(part, Range) or part.step != 1:
+            return None
+        first, last = axis.find(part.start), axis.find(part.start + max(part.count - 1, 0))
+        found.append({axis.start(i) - part.start for i in range(first + 1, last + 1)})
+    return found
+
+
+def _merged(chunks: Sizes, allowed: list[set[int]]) -> Sizes:
+    """The block lengths without the cuts that are not ``allowed``."""
+    merged = []
+    for sizes, cuts in zip(chunks, allowed, strict=True):
+        stop = sum(sizes)
+        edges = [0, *(edge for edge in accumulate(sizes) if edge in cuts and edge != stop), stop]
+        merged.append(tuple(b - a for a, b in pairwise(edges)))
+    return tuple(merged)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What keeps tasks of one process apart, if anything must; it stays in that process."""
+
+    lock: Any
+
+    def taken(self) -> AbstractContextManager[Any]:
+        """Hold it."""
+        return nullcontext() if self.lock is None else self.lock
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.lock is not None:
+            message = "blocks that share chunks of this store cannot be written by several processes"
+            raise Unsupported(message, remedy="write by threads, or select with positive steps")
+        return Turn, (None,)
+
+
+# -- one task -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """Where blocks begin and end, small where they are of one length: every task carries it."""
+
+    shape: tuple[int, ...]
+    sizes: tuple[int | tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, chunks: Sizes) -> Cuts:
+        """The cuts of a dask array."""
+        shape = tuple(map(sum, chunks))
+        return cls(shape, tuple(_one_size(sizes) or (0, *accumulate(sizes)) for sizes in chunks))
+
+    def extent(self, block: tuple[int, ...]) -> tuple[slice, ...]:
+        """The cells of a block."""
+        return tuple(self._along(axis, place) for axis, place in enumerate(block))
+
+    def _along(self, axis: int, place: int) -> slice:
+        size = self.sizes[axis]
+        if isinstance(size, tuple):
+            return slice(size[place], size[place + 1])
+        return slice(place * size, min((place + 1) * size, self.shape[axis]))
+
+
+def _one_size(sizes: tuple[int, ...]) -> int | None:
+    """The one length of all blocks but the last, which may be shorter; None when they differ or are empty."""
+    first = sizes[0]
+    same = all(size == first for size in sizes[:-1]) and 0 < sizes[-1] <= first
+    return int(first) if same and first else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Put:
+    """Where the blocks of one dask array belong."""
+
+    view: View
+    cuts: Cuts
+    fields: Any
+    turn: Turn
+
+    def __dask_tokenize__(self) -> str:
+        return uuid4().hex  # no two writes are the same: the cells may have changed between them
+
+
+def put(block: Any, task: Any = None, block_id: tuple[int, ...] = ()) -> np.ndarray[Any, Any]:
+    """Write one block; its answer is one cell."""
+    extent = task.cuts.extent(block_id)
+    wanted = tuple(part.stop - part.start for part in extent)
+    if np.shape(block) != wanted:
+        message = f"block {block_id} is of shape {np.shape(block)}, dask had told {wanted}"
+        raise Invalid(message, node=task.view.cells.node, remedy="correct the chunks of the dask array")
+    with task.turn.taken():
+        task.view[extent].write(block, task.fields)
+    return np.ones((1,) * len(wanted), bool)
+
+
+# -- new arrays ---------------------------------------------------------------------------------------------------
+
+
+def fitted(chunks: Sizes, auto: tuple[int, ...]) -> tuple[int, ...]:
+    """Chunk lengths near ``auto`` for a new array that is written by these blocks: each block holds whole chunks."""
+    return tuple(_divisor(_one_size(sizes), cut) for sizes, cut in zip(chunks, auto, strict=True))
+
+
+def _divisor(block: int | None, auto: int) -> int:
+    """The longest length up to ``auto`` that divides the block, if it is not much shorter; else ``auto``."""
+    if block is None or block <= auto:
+        return block or auto
+    return next((size for size in _downwards(auto) if block % size == 0), auto)
+
+
+def _downwards(auto: int) -> Iterator[int]:
+    return iter(range(auto, max(auto // 4, 1) - 1, -1))
