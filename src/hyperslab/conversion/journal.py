@@ -37,7 +37,7 @@ _MOST_CHUNKS = 1 << 28
 
 class Journal:
     """A journal under ``prefix`` of ``store``. ``sync`` has the medium keep all cells that were written (None: it keeps
-    each at once). ``clock`` gives seconds."""
+    each at once). ``clock`` gives seconds; ``running`` tells this boot of the system from others."""
 
     def __init__(
         self,
@@ -45,12 +45,14 @@ class Journal:
         prefix: str = "",
         sync: Callable[[], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        running: str | None = None,
     ) -> None:
         self._store = store
         self._prefix = f"{prefix}/" if prefix else ""
         self._folder = prefix
         self._sync = sync
         self._clock = clock
+        self._boot = boot() if running is None else running
         self._number = 0
         self._pending: dict[tuple[str, tuple[int, ...]], list[int]] = {}
         self._records: list[Mapping[str, Any]] = []
@@ -76,7 +78,7 @@ class Journal:
         for name in names:
             self._number = max(self._number, int(name.removeprefix("done-")))
             record = self._get(name)
-            if isinstance(record, dict) and (self._number <= kept or record["boot"] in ("", boot())):
+            if isinstance(record, dict) and (self._number <= kept or record["boot"] in ("", self._boot)):
                 self._records.append(record)
 
     def done(self, path: str, counts: tuple[int, ...], chunks: tuple[int, ...]) -> Boxes | None:
@@ -127,7 +129,7 @@ class Journal:
         pending, self._pending = self._pending, {}
         boxes = [[path, counts, _runs(numbers)] for (path, counts), numbers in pending.items()]
         self._number += 1
-        record = {"boot": "" if self._sync is None else boot(), "boxes": boxes}
+        record = {"boot": "" if self._sync is None else self._boot, "boxes": boxes}
         self._put(f"done-{self._number:08d}", record, durable=self._sync is None)
         self._noted = self._clock()
 

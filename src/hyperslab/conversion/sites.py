@@ -40,7 +40,7 @@ class Site:
 
     def documents_written(self) -> None:
         """All documents are there; what is put from now on are cells."""
-        documents = None if self._store is None else self._store.seal()
+        documents = [] if self._store is None else self._store.seal()
         if self.journal is not None:
             self.journal.documents_written(documents)
         elif self._store is not None:

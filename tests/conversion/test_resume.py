@@ -1,0 +1,343 @@
+"""Resuming: killed at any time and started again, a conversion ends with the bytes of one that nobody disturbed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hyperslab as hs
+from hyperslab.conversion import Progress, convert
+from hyperslab.errors import AlreadyExists, Conflict, Invalid
+from hyperslab.stores.directory import DirectoryStore
+from hyperslab.stores.memory import MemoryStore
+
+KILLS = 20
+ROUTES: dict[str, dict[str, Any]] = {
+    "zarr2": {"format": "zarr2", "chunks": {"x": 7, "y": 40}},
+    "zarr3": {"format": "zarr3", "chunks": {"x": 7, "y": 40}, "codec": "zstd:3"},
+    "sharded": {"format": "zarr3", "chunks": {"x": 2, "y": 40}, "shards": {"x": 8, "y": 80}},
+}
+MEMORY = 1 << 16
+
+DRIVER = """
+import json, os, random, signal, sys, time, traceback
+import hyperslab as hs
+
+source, target, kills, options = sys.argv[1], sys.argv[2], int(sys.argv[3]), json.loads(sys.argv[4])
+journal = os.path.join(os.path.dirname(target), ".partial-journal-" + os.path.basename(target))
+random.seed(5)
+resumed = []
+
+
+def slowly(now):
+    time.sleep(0.002)
+
+
+def forked(report):
+    pid = os.fork()
+    if not pid:
+        status = 1
+        try:
+            done = hs.convert(source, target, resume=True, progress=slowly, **options)
+            os.write(report, b"%d\\n" % done.resumed_nbytes)
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    return pid
+
+
+def is_whole():
+    return os.path.exists(target) and not os.path.exists(os.path.join(journal, "head"))
+
+
+def run(seconds):
+    read, write = os.pipe()
+    pid = forked(write)
+    os.close(write)
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            assert status == 0, status
+            resumed.append(int(os.read(read, 100)))
+            os.close(read)
+            return True
+        time.sleep(0.001)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    os.close(read)
+    return is_whole()
+
+
+killed = rounds = 0
+while True:
+    if not run(random.uniform(0, 0.8) if killed < kills else 600):
+        assert not os.path.exists(target) or os.path.exists(journal)
+        killed += 1
+        continue
+    if killed >= kills:
+        break
+    rounds += 1
+    os.rename(target, f"{target}.{rounds}")  # too early: once more
+print(json.dumps({"killed": killed, "resumed": resumed, "rounds": rounds}))
+"""
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """Chunks that suit no target, two arrays, attributes; some chunks are never written."""
+    path = tmp_path / "source.zarr"
+    with hs.create(path, "zarr3") as root:
+        root.attrs["title"] = "resumed"
+        cells = np.arange(900 * 90, dtype="f8").reshape(900, 90)
+        a = root.create_array("g/a", shape=(1000, 90), dtype="f8", dims=("x", "y"), chunks=(50, 11), fill_value=-1)
+        a[:900] = cells
+        root.create_array("b", data=np.arange(1000, dtype="i4"), dims=("x",), chunks=(33,), attrs={"units": "m"})
+    return path
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_killed_twenty_times(route: str, source: Path, tmp_path: Path) -> None:
+    options = {**ROUTES[route], "memory": MEMORY}
+    convert(source, tmp_path / "undisturbed.zarr", **options)
+    target = tmp_path / "target.zarr"
+    command = [sys.executable, "-c", DRIVER, str(source), str(target), str(KILLS), json.dumps(options)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["killed"] == KILLS
+    assert any(told["resumed"])
+    wanted = _files(tmp_path / "undisturbed.zarr")
+    for number in ["", *(f".{i + 1}" for i in range(told["rounds"]))]:
+        assert _files(tmp_path / f"target.zarr{number}") == wanted
+    hidden = [name for name in _names(tmp_path) if name.startswith(".")]
+    assert [name for name in hidden if not name.startswith(".partial-journal-")] == []
+
+
+class Stop(Exception):
+    """What stops a conversion in these tests."""
+
+
+def _stopped(source: Any, target: Any, share: float = 0.5, **options: Any) -> Progress:
+    """A conversion that fails when so much is done; how far it came."""
+    seen: list[Progress] = []
+
+    def report(now: Progress) -> None:
+        seen.append(now)
+        if now.done_bytes >= share * now.total_bytes:
+            raise Stop
+
+    with pytest.raises(Stop):
+        convert(source, target, resume=True, progress=report, **options)
+    return seen[-1]
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("memory", [MEMORY, 1 << 15, 1 << 20])
+def test_it_goes_on_where_it_stopped(route: str, memory: int, source: Path, tmp_path: Path) -> None:
+    options = {**ROUTES[route], "memory": MEMORY}
+    convert(source, tmp_path / "undisturbed.zarr", **options)
+    target = tmp_path / "target.zarr"
+    stopped = _stopped(source, target, **options)
+    assert not target.exists()
+    assert {".partial-journal-target.zarr", ".partial-resume-target.zarr"} <= set(_names(tmp_path))
+    seen: list[Progress] = []
+    report = convert(source, target, resume=True, progress=seen.append, verify=True, **{**options, "memory": memory})
+    assert _files(target) == _files(tmp_path / "undisturbed.zarr")
+    assert _names(tmp_path) == ["source.zarr", "target.zarr", "undisturbed.zarr"]
+    assert seen[0].done_bytes == seen[0].resumed_bytes == report.resumed_nbytes
+    if memory == MEMORY:
+        assert report.resumed_nbytes == stopped.done_bytes
+    else:
+        assert 0 < report.resumed_nbytes <= stopped.done_bytes
+    assert seen[-1].done_bytes == seen[-1].total_bytes == report.nbytes
+    assert seen[-1].done_chunks == seen[-1].total_chunks == report.chunks
+
+
+def test_what_is_done_is_not_done_again(source: Path, tmp_path: Path) -> None:
+    options = {**ROUTES["zarr3"], "memory": MEMORY}
+    _stopped(source, tmp_path / "target.zarr", share=1.0, **options)
+    partial = tmp_path / ".partial-resume-target.zarr"
+    before = {path: path.stat().st_mtime_ns for path in partial.rglob("*") if path.is_file()}
+    convert(source, tmp_path / "target.zarr", resume=True, **options)
+    after = {
+        partial / path.relative_to(tmp_path / "target.zarr"): path for path in (tmp_path / "target.zarr").rglob("*")
+    }
+    assert {path: after[path].stat().st_mtime_ns for path in before} == before
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"chunks": {"x": 8}}, "chunks was"),
+        ({"codec": "none"}, "codec was"),
+        ({"format": "zarr2"}, "another format"),
+        ({"select": {"x": slice(0, 500)}}, "selected cells"),
+        ({"allow_loss": True}, "allow_loss was"),
+    ],
+)
+def test_another_order_is_refused(change: dict[str, Any], said: str, source: Path, tmp_path: Path) -> None:
+    options = {"format": "zarr3", "chunks": {"x": 7}, "memory": MEMORY}
+    _stopped(source, tmp_path / "target.zarr", **options)
+    with pytest.raises(Invalid, match=said) as caught:
+        convert(source, tmp_path / "target.zarr", resume=True, **{**options, **change})
+    assert "without resume" in str(caught.value) and "target.zarr" in str(caught.value)
+    assert not (tmp_path / "target.zarr").exists()
+    convert(source, tmp_path / "target.zarr", resume=True, verify=True, **options)
+
+
+def test_another_source_is_refused(source: Path, tmp_path: Path) -> None:
+    options = {"chunks": {"x": 7}, "memory": MEMORY}
+    _stopped(source, tmp_path / "target.zarr", **options)
+    with hs.open(source, "r+") as root:
+        root["b"][5] = -5
+    with pytest.raises(Invalid, match="files changed"):
+        convert(source, tmp_path / "target.zarr", resume=True, **options)
+    with hs.open(source, "r+") as root:
+        root.attrs["title"] = "changed"
+    with pytest.raises(Invalid, match="documents"):
+        convert(source, tmp_path / "target.zarr", resume=True, **options)
+    convert(source, tmp_path / "target.zarr", verify=True, **options)
+
+
+def test_a_target_in_the_way(source: Path, tmp_path: Path) -> None:
+    target = tmp_path / "target.zarr"
+    with hs.create(target) as root:
+        root.create_array("old", data=np.arange(3))
+    with pytest.raises(AlreadyExists):
+        convert(source, target, resume=True)
+    assert _names(tmp_path) == ["source.zarr", "target.zarr"]
+    _stopped(source, target, overwrite=True, memory=MEMORY, chunks={"x": 7})
+    with hs.open(target) as root:
+        assert list(root) == ["old"]
+    convert(source, target, resume=True, overwrite=True, memory=MEMORY, chunks={"x": 7})
+    with hs.open(target) as root:
+        assert "old" not in root and "b" in root
+    assert _names(tmp_path) == ["source.zarr", "target.zarr"]
+
+
+def test_killed_between_the_exchange_and_the_end(source: Path, tmp_path: Path) -> None:
+    """The old dataset then bears the name of the half-built one, and must not come back."""
+    target, partial = tmp_path / "target.zarr", tmp_path / ".partial-resume-target.zarr"
+    with hs.create(target) as root:
+        root.create_array("old", data=np.arange(3))
+    _stopped(source, target, share=1.0, overwrite=True)
+    target.rename(tmp_path / "aside")
+    partial.rename(target)
+    (tmp_path / "aside").rename(partial)
+    report = convert(source, target, resume=True, overwrite=True, verify=True)
+    assert report.resumed_nbytes == report.nbytes
+    with hs.open(target) as root:
+        assert "old" not in root
+    assert _names(tmp_path) == ["source.zarr", "target.zarr"]
+
+
+def test_two_at_once_are_refused(source: Path, tmp_path: Path) -> None:
+    target = tmp_path / "target.zarr"
+    refused = []
+
+    def report(now: Progress) -> None:
+        if not refused:
+            with pytest.raises(Conflict, match="another conversion") as caught:
+                convert(source, target, resume=True)
+            refused.append(caught.value)
+
+    convert(source, target, resume=True, progress=report)
+    assert refused and hs.open(target)["b"].shape == (1000,)
+
+
+def test_left_by_a_killed_writer(source: Path, tmp_path: Path) -> None:
+    options = {"chunks": {"x": 7}, "memory": MEMORY}
+    _stopped(source, tmp_path / "target.zarr", **options)
+    folder = tmp_path / ".partial-resume-target.zarr/g/a/c/0"
+    (folder / ".0.0123456789abcdef.tmp").write_bytes(b"half a chunk")
+    convert(source, tmp_path / "target.zarr", resume=True, **options)
+    convert(source, tmp_path / "undisturbed.zarr", **options)
+    assert _files(tmp_path / "target.zarr") == _files(tmp_path / "undisturbed.zarr")
+
+
+@pytest.mark.parametrize("kind", ["nc", "zip"])
+def test_one_file_starts_anew(kind: str, source: Path, tmp_path: Path) -> None:
+    name = "target.nc" if kind == "nc" else "target.zarr.zip"
+    _stopped(source, tmp_path / name, memory=MEMORY, chunks={"x": 7})
+    assert _names(tmp_path) == ["source.zarr"]
+    report = convert(source, tmp_path / name, resume=True, verify=True)
+    assert report.resumed_nbytes == 0
+    assert _names(tmp_path) == ["source.zarr", name]
+
+
+@pytest.mark.parametrize("kind", ["memory", "store", "folder"])
+@pytest.mark.parametrize("route", ROUTES)
+def test_in_place(kind: str, route: str, source: Path, tmp_path: Path) -> None:
+    options = {**ROUTES[route], "memory": MEMORY}
+    MemoryStore.forget("resumed")
+    stores = {"memory": "memory://resumed", "store": MemoryStore(), "folder": DirectoryStore(tmp_path / "inplace")}
+    target: Any = stores[kind]
+    stopped = _stopped(source, target, **options)
+    look = MemoryStore("resumed") if kind == "memory" else target
+    assert not any(key in ("zarr.json", ".zgroup", ".zattrs", ".zmetadata") for key in look.list())
+    with pytest.raises(AlreadyExists, match="resume=True"):
+        convert(source, target, **options)
+    report = convert(source, target, resume=True, verify=True, **options)
+    assert report.resumed_nbytes == stopped.done_bytes
+    plain = MemoryStore()
+    convert(source, plain, **options)
+    assert {key: look.get(key) for key in look.list()} == {key: plain.get(key) for key in plain.list()}
+    assert not any("hyperslab" in key for key in look.list())
+    if kind == "folder":
+        assert not (tmp_path / "inplace/.hyperslab-convert").exists()
+
+
+def test_in_place_over_an_old_one(source: Path) -> None:
+    target = MemoryStore()
+    with hs.create(target) as root:
+        root.create_array("old", data=np.arange(3))
+    with pytest.raises(AlreadyExists):
+        convert(source, target, resume=True)
+    with hs.open(target) as root:
+        assert list(root) == ["old"]
+    _stopped(source, target, overwrite=True, memory=MEMORY)
+    convert(source, target, resume=True, memory=MEMORY)
+    with hs.open(target) as root:
+        assert sorted(root) == ["b", "g"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_ctrl_c_leaves_what_is_done(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "source.zarr") as root:
+        root.create_array("a", data=np.arange(60_000, dtype="f8"), dims=("x",), chunks=(600,))
+    command = [sys.executable, "-m", "hyperslab", "convert", "source.zarr", "target.zarr", "--chunks", "x=3"]
+    command += ["--memory", "64KiB", "--resume"]
+    running = subprocess.Popen(command, cwd=tmp_path, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 60
+    while not any(tmp_path.glob(".partial-journal-*/done-*")) and running.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    os.kill(running.pid, signal.SIGINT)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == 130, err
+    assert err.splitlines()[-1].startswith("error: interrupted")
+    assert not (tmp_path / "target.zarr").exists()
+    done = subprocess.run([*command, "--verify"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "resumed:" in done.stderr
+    assert _names(tmp_path) == ["source.zarr", "target.zarr"]
