@@ -16,7 +16,7 @@ import numpy as np
 
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block, ChunkSource
-from hyperslab.codecs.base import Cells
+from hyperslab.codecs.base import Buffer, Cells
 from hyperslab.codecs.chain import Chain, build_chain
 from hyperslab.errors import CorruptChunk, HyperslabError, ReadOnly, Unsupported
 from hyperslab.model.dtypes import Char, Enum
@@ -58,10 +58,13 @@ def filters_of(dataset: Any) -> tuple[Codec, ...]:
     return tuple(codec_of_filter(number, tuple(values)) for number, _, values, _ in found)
 
 
-def open_stored(dataset: Any, descriptor: int, spec: ArraySpec, url: str) -> ChunkSource | None:
+def open_stored(
+    dataset: Any, descriptor: Any, spec: ArraySpec, url: str, kinds: tuple[Any, Any] | None = None
+) -> ChunkSource | None:
     """The cells of an h5py dataset by pread from ``descriptor`` (open on the same file), or None: ask the library.
 
-    ``url`` names the file in errors.
+    ``url`` names the file in errors. ``kinds``: what to make of ``descriptor`` for a dataset in one piece and for one
+    in chunks, where it is no file of this machine.
     ``spec.chunks`` is the dataset's chunk shape, or any grid over a dataset that lies in one piece.
     """
     from h5py import h5d
@@ -74,14 +77,17 @@ def open_stored(dataset: Any, descriptor: int, spec: ArraySpec, url: str) -> Chu
     if not _plain_type(dataset, spec) or plist.get_external_count() or _has_user_block(dataset):
         return None
     layout = plist.get_layout()
+    whole, chunked = kinds or (ContiguousCells, StoredChunks)
     if layout == h5d.CONTIGUOUS:
-        return ContiguousCells(descriptor, dataset.id.get_offset(), spec, spec.numpy_dtype, url)
+        made: ChunkSource = whole(descriptor, dataset.id.get_offset(), spec, spec.numpy_dtype, url)
+        return made
     if layout != h5d.CHUNKED or tuple(spec.chunks) != dataset.chunks:
         return None
     try:
-        return StoredChunks(dataset, descriptor, spec, url)
+        found: ChunkSource = chunked(dataset, descriptor, spec, url)
     except Unsupported:
         return None
+    return found
 
 
 def _plain_type(dataset: Any, spec: ArraySpec) -> bool:
@@ -153,17 +159,28 @@ class StoredChunks:
         stored = self.table().get(coords)
         if stored is None:
             return False
-        offset, size, mask = stored
-        chain = self._chains.get(mask) or self._chain_without(mask)
+        offset, size, _ = stored
         try:
             if self._bare and size == out.nbytes and out.flags.c_contiguous and out.dtype == self._spec.numpy_dtype:
                 pread_into(self._descriptor, out.reshape(-1).view(np.uint8).data, offset)
                 return True
-            chain.decode_into(pread(self._descriptor, size, offset), out)
+            data = pread(self._descriptor, size, offset)
         except HyperslabError as error:
-            key = f"{self._dataset.name} chunk {coords} at byte {offset}"
-            raise error.locate(url=self._url, key=key) from error.__cause__
+            raise self._located(error, coords, offset) from error.__cause__
+        return self.decode(coords, data, out)
+
+    def decode(self, coords: Coords, data: Buffer, out: Block) -> bool:
+        """Decode what is stored of a chunk into ``out``; always True."""
+        offset, _, mask = self.table()[coords]
+        chain = self._chains.get(mask) or self._chain_without(mask)
+        try:
+            chain.decode_into(data, out)
+        except HyperslabError as error:
+            raise self._located(error, coords, offset) from error.__cause__
         return True
+
+    def _located(self, error: HyperslabError, coords: Coords, offset: int) -> HyperslabError:
+        return error.locate(url=self._url, key=f"{self._dataset.name} chunk {coords} at byte {offset}")
 
     def _chain_without(self, mask: int) -> Chain:
         kept = tuple(codec for place, codec in enumerate(self._spec.codecs) if not mask >> place & 1)
@@ -217,12 +234,8 @@ class ContiguousCells:
         if self._offset is None:
             return False
         extent = self._grid.extent(coords)
-        inside: tuple[Any, ...] = tuple(slice(0, part.stop - part.start) for part in extent)
-        target = out[(*inside, ...)]
-        if target.shape != out.shape:
-            out[...] = self._spec.fill_cell()
-        rows = self._rows(extent)
-        for offset, place in rows:
+        target = self._inside(extent, out)
+        for offset, place in self._rows(extent):
             cells = target[(*place, ...)]
             try:
                 if cells.dtype == self._stored and cells.flags.c_contiguous:
@@ -233,6 +246,14 @@ class ContiguousCells:
             except CorruptChunk as error:
                 raise error.locate(url=self._url) from None
         return True
+
+    def _inside(self, extent: tuple[slice, ...], out: Block) -> Block:
+        """The cells of ``out`` that lie in the array; the others get the fill value."""
+        inside: tuple[Any, ...] = tuple(slice(0, part.stop - part.start) for part in extent)
+        target: Block = out[(*inside, ...)]
+        if target.shape != out.shape:
+            out[...] = self._spec.fill_cell()
+        return target
 
     def _rows(self, extent: tuple[slice, ...]) -> Iterator[tuple[int, tuple[Any, ...]]]:
         """Byte offset and place in the chunk of each run of cells that lie side by side in the file."""
