@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from hyperslab.api import create, list_formats, open, open_array, open_group
     from hyperslab.array import Array
     from hyperslab.bridges.zarr import ZarrStore
+    from hyperslab.checks import Report, check, diff, repair
     from hyperslab.conversion import ConversionReport, Loss, Progress, convert, save
     from hyperslab.errors import HyperslabError, Problem
     from hyperslab.group import Group
@@ -31,14 +32,18 @@ __all__ = [
     "Loss",
     "Problem",
     "Progress",
+    "Report",
     "ZarrStore",
+    "check",
     "convert",
     "create",
+    "diff",
     "errors",
     "list_formats",
     "open",
     "open_array",
     "open_group",
+    "repair",
     "save",
     "stores",
     "trace",
@@ -53,9 +58,13 @@ _HOMES = {
     "Loss": "conversion",
     "Problem": "errors",
     "Progress": "conversion",
+    "Report": "checks",
+    "check": "checks",
     "ZarrStore": "bridges.zarr",
     "convert": "conversion",
     "create": "api",
+    "diff": "checks",
+    "repair": "checks",
     "list_formats": "api",
     "open": "api",
     "open_array": "api",

@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from hyperslab.checks.findings import Finding, found
-from hyperslab.chunks import execute
+from hyperslab.checks.reading import read_box
 from hyperslab.chunks.grid import Grid
-from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import HyperslabError
 from hyperslab.formats.sources import open_chunks
 from hyperslab.formats.spelling import Spelling
 from hyperslab.model.dims import Coordinate
 from hyperslab.model.spec import ArraySpec
-from hyperslab.selection.region import Range, Region
 from hyperslab.stores.base import Store
 
 _MOST_LABELS = 1 << 20
@@ -88,9 +84,7 @@ def examine_coordinates(
             continue
         try:
             source = open_chunks(store, member.path, spelling.key_of(spec), spec, settings)
-            labels = np.empty(spec.shape, spec.numpy_dtype)
-            plan = make_plan(Region((Range(0, spec.shape[0], 1),)), source.grid)
-            execute.read(source, plan, labels, spec.fill_cell(), settings)
+            labels = read_box(source, spec, (slice(0, spec.shape[0]),), settings)
         except HyperslabError:
             continue  # said of its chunks
         if not Coordinate(labels).trend:

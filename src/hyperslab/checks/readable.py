@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice, product
-
-import numpy as np
+from itertools import islice
 
 from hyperslab.checks.findings import Finding, found, told
 from hyperslab.checks.objects import span
-from hyperslab.chunks import execute
+from hyperslab.checks.reading import parts, read_box
 from hyperslab.chunks.grid import Coords
-from hyperslab.chunks.memory import require
-from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
@@ -20,7 +16,6 @@ from hyperslab.errors import FormatError, HyperslabError
 from hyperslab.formats.base import Reader
 from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec, GroupSpec
-from hyperslab.selection.region import Range, Region
 
 _MOST = 64 << 20
 """Bytes of cells that are read at once where the chunks are larger."""
@@ -83,26 +78,5 @@ def _cells(path: str, spec: ArraySpec, source: ChunkSource, settings: Settings) 
 
 def _read(spec: ArraySpec, source: ChunkSource, coords: Coords, settings: Settings) -> None:
     """All cells of one chunk, a part at a time where it is large."""
-    extent = source.grid.extent(coords)
-    itemsize = max(spec.numpy_dtype.itemsize, 1)
-    for part in _parts(extent, max(_MOST // itemsize, 1)):
-        shape = tuple(cut.stop - cut.start for cut in part)
-        require(int(np.prod(shape, dtype=object)) * itemsize, settings.memory_limit)
-        region = Region(tuple(Range(cut.start, cut.stop - cut.start, 1) for cut in part))
-        out = np.empty(shape, spec.numpy_dtype)
-        execute.read(source, make_plan(region, source.grid), out, spec.fill_cell(), settings)
-
-
-def _parts(extent: tuple[slice, ...], most: int) -> Iterator[tuple[slice, ...]]:
-    """Boxes of at most ``most`` cells that cover an extent: the first axes are cut first."""
-    left = most
-    steps = []
-    for cut in reversed(extent):
-        length = max(1, min(cut.stop - cut.start, left))
-        steps.append(length)
-        left = max(1, left // length)
-    cuts = [
-        [slice(start, min(start + step, cut.stop)) for start in range(cut.start, cut.stop, step)]
-        for cut, step in zip(extent, reversed(steps), strict=True)
-    ]
-    return product(*cuts)
+    for part in parts(source.grid.extent(coords), max(_MOST // max(spec.numpy_dtype.itemsize, 1), 1)):
+        read_box(source, spec, part, settings)

@@ -46,7 +46,7 @@ class Report(list[Problem]):
         return counts
 
     def __str__(self) -> str:
-        return "\n".join(map(line, self))
+        return "\n".join(map(as_line, self))
 
     def __repr__(self) -> str:
         return f"<Report of {self.url}: {len(self)} problems, {len(self.notes)} notes>"
@@ -59,7 +59,7 @@ def _rebuild(problems: list[Problem], url: str, notes: list[Problem], deep: bool
     return Report(problems, url=url, notes=notes, deep=deep)
 
 
-def line(problem: Problem) -> str:
+def as_line(problem: Problem) -> str:
     """A problem in one line: its place, its kind, what is wrong."""
     rest = str(problem).removeprefix(f"/{problem.node}: ")
     return f"/{problem.node}: {problem.kind}: {rest}"

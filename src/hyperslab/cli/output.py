@@ -31,6 +31,13 @@ def say(text: str) -> None:
         click.echo(text, err=True)
 
 
+def remark(text: str) -> None:
+    """A remark on stderr with ``--verbose`` alone."""
+    context = click.get_current_context(silent=True)
+    if context is not None and getattr(context.obj, "verbose", False):
+        click.echo(text, err=True)
+
+
 def plain(value: Any) -> Any:
     """The value as JSON has it: NaN and infinities become null, bytes text, arrays lists."""
     if isinstance(value, dict):

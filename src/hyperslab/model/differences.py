@@ -14,16 +14,21 @@ from hyperslab.model.dtypes import describe
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 
-def differences(path: str, expected: object, found: object, *, dims: bool = True) -> list[Problem]:
-    """How ``found`` differs from ``expected``; ``dims``: whether dimensions have names in both."""
+def differences(
+    path: str, expected: object, found: object, *, dims: bool = True, either: bool = False
+) -> list[Problem]:
+    """How ``found`` differs from ``expected``; ``dims``: whether dimensions have names in both.
+
+    A value of JSON, which has no type, may have got one in ``found``, and with ``either`` lost it there.
+    """
     if not isinstance(found, type(expected)):
         return [Problem(path, "kind", f"{type(found).__name__} in place of {type(expected).__name__}")]
     problems: list[Problem] = []
     if isinstance(expected, ArraySpec) and isinstance(found, ArraySpec):
-        problems += attribute_differences(path, expected.attrs, found.attrs)
+        problems += _attribute_differences(path, expected.attrs, found.attrs, either)
         problems += _array_differences(path, expected, found, dims)
     elif isinstance(expected, GroupSpec) and isinstance(found, GroupSpec):
-        problems += attribute_differences(path, expected.attrs, found.attrs)
+        problems += _attribute_differences(path, expected.attrs, found.attrs, either)
         unlimited = {dim.name for dim in expected.dims if dim.unlimited} - {
             dim.name for dim in found.dims if dim.unlimited
         }
@@ -41,11 +46,12 @@ def _array_differences(path: str, expected: ArraySpec, found: ArraySpec, dims: b
         yield Problem(path, "dimensions", f"dimensions {found.dims}, not {expected.dims}")
 
 
-def attribute_differences(path: str, expected: Attrs, found: Attrs) -> list[Problem]:
+def _attribute_differences(path: str, expected: Attrs, found: Attrs, either: bool) -> list[Problem]:
     """Attributes that are gone, new, or of another type or value."""
     problems = [Problem(path, "attribute", f"no attribute {name!r}") for name in expected if name not in found]
     problems += [Problem(path, "attribute", f"new attribute {name!r}") for name in found if name not in expected]
-    changed = (name for name in expected if name in found and not _same_attribute(expected[name], found[name]))
+    shared = ((name, expected[name], found[name]) for name in expected if name in found)
+    changed = [name for name, a, b in shared if not (_same_attribute(a, b) or (either and _same_attribute(b, a)))]
     return problems + [
         Problem(path, "attribute", f"attribute {name!r} is {found[name]!r}, not {expected[name]!r}") for name in changed
     ]

@@ -1,0 +1,158 @@
+"""``diff``: two datasets of any formats, node by node, attribute by attribute, cell by cell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hyperslab import api
+from hyperslab.api import Target
+from hyperslab.array.session import Session
+from hyperslab.checks.cells import Comparison, Side, unequal
+from hyperslab.checks.findings import told
+from hyperslab.checks.report import Report
+from hyperslab.chunks.settings import Settings
+from hyperslab.errors import HyperslabError, NodeNotFound, Problem
+from hyperslab.formats.base import Feature
+from hyperslab.model.cells import same_type
+from hyperslab.model.differences import differences
+from hyperslab.model.paths import child
+from hyperslab.model.refs import Link
+from hyperslab.model.spec import ArraySpec, GroupSpec
+
+MEMORY = 256 << 20
+Node = GroupSpec | ArraySpec | Link
+
+
+@dataclass(frozen=True, slots=True)
+class CellsDiffer(Problem):
+    """Cells of an array that differ: how many of how many, and the first places with the value in A and in B."""
+
+    differing: int = 0
+    compared: int = 0
+    first: tuple[tuple[tuple[int, ...], Any, Any], ...] = ()
+
+
+class Differences(Report):
+    """What differs between A and B; false when nothing does. ``arrays`` and ``cells``: how many were compared."""
+
+    def __init__(self, problems: Iterable[Problem] = (), *, url: str, arrays: int = 0, cells: int = 0) -> None:
+        super().__init__(problems, url=url, deep=True)
+        self.arrays = arrays
+        self.cells = cells
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (list(self), self.url, self.arrays, self.cells)
+
+
+def _rebuild(problems: list[Problem], url: str, arrays: int, cells: int) -> Differences:
+    return Differences(problems, url=url, arrays=arrays, cells=cells)
+
+
+def diff(a: Target, b: Target, *, cells: bool = True, memory: int = MEMORY, workers: int | None = None) -> Differences:
+    """What differs between datasets ``a`` and ``b``: nodes, attributes, types, dimensions, fill values, cells.
+
+    Each problem says how B differs from A. Cells are compared by their bits (by their values where the types differ),
+    chunk by chunk within ``memory`` bytes; ``cells=False`` leaves them out. How arrays are cut and encoded, and the
+    order of names, mean nothing. A node or chunk that cannot be read is a difference and ends nothing.
+    """
+    settings = Settings(workers=workers, cache_bytes=0)
+    with ExitStack() as stack:
+        sides = []
+        for url in (a, b):
+            session = api.open(url, cache_bytes=0, workers=workers)._session
+            stack.callback(session.reader.close)
+            sides.append(session)
+        job = _Diff(sides[0], sides[1], settings, memory if cells else 0)
+        problems = list(job.nodes(""))
+        return Differences(problems, url=f"{sides[0].url} {sides[1].url}", arrays=job.arrays, cells=job.cells)
+
+
+@dataclass
+class _Diff:
+    """Two open datasets. ``memory`` 0: no cells."""
+
+    a: Session
+    b: Session
+    settings: Settings
+    memory: int
+    arrays: int = 0
+    cells: int = 0
+
+    def nodes(self, path: str) -> Iterator[Problem]:
+        """How the node at ``path`` and all below it differ."""
+        found: list[Node | None] = []
+        for name, side in (("A", self.a), ("B", self.b)):
+            try:
+                found.append(side.reader.node(path))
+            except HyperslabError as error:
+                kind = "missing-node" if isinstance(error, NodeNotFound) else "unreadable-node"
+                yield Problem(path, kind, f"cannot be read in {name}: {told(error)}")
+                found.append(None)
+        ours, theirs = found
+        if ours is None or theirs is None:
+            return
+        yield from self._compare(path, ours, theirs)
+        if isinstance(ours, GroupSpec) and isinstance(theirs, GroupSpec):
+            yield from self._below(path)
+
+    def _below(self, path: str) -> Iterator[Problem]:
+        ours, theirs = list(self.a.reader.children(path)), list(self.b.reader.children(path))
+        for name in ours:
+            if name in theirs:
+                yield from self.nodes(child(path, name))
+            else:
+                yield Problem(child(path, name), "missing-node", "only A has this node")
+        for name in theirs:
+            if name not in ours:
+                yield Problem(child(path, name), "new-node", "only B has this node")
+
+    def _both(self, feature: Feature) -> bool:
+        return feature in self.a.format.features and feature in self.b.format.features
+
+    def _compare(self, path: str, ours: Node, theirs: Node) -> Iterator[Problem]:
+        if isinstance(ours, Link) and ours != theirs:
+            yield Problem(path, "link", f"{theirs} in place of {ours}")
+            return
+        yield from differences(path, ours, theirs, dims=self._both(Feature.DIMENSIONS), either=True)
+        if isinstance(ours, GroupSpec) and isinstance(theirs, GroupSpec) and self._both(Feature.UNLIMITED):
+            new = {dim.name for dim in theirs.dims if dim.unlimited} - {dim.name for dim in ours.dims if dim.unlimited}
+            for name in sorted(new):
+                yield Problem(path, "dimensions", f"{name!r} is unlimited now")
+        if isinstance(ours, ArraySpec) and isinstance(theirs, ArraySpec):
+            yield from self._arrays(path, ours, theirs)
+
+    def _arrays(self, path: str, ours: ArraySpec, theirs: ArraySpec) -> Iterator[Problem]:
+        self.arrays += 1
+        yield from _fill_values(path, ours, theirs)
+        if not self.memory or ours.shape != theirs.shape:
+            return
+        try:
+            a, b = Side(self.a.reader.chunks(path), ours), Side(self.b.reader.chunks(path), theirs)
+        except HyperslabError as error:
+            yield Problem(path, "unreadable-cells", told(error))
+            return
+        seen = Comparison(a, b, self.memory, self.settings)
+        seen.run()
+        size = int(np.prod(ours.shape, dtype=object))
+        self.cells += size - seen.unread_cells
+        for name, reason in sorted(seen.unread.items()):
+            yield Problem(path, "unreadable-cells", f"cells cannot be read in {name}: {reason}")
+        if seen.differing:
+            shown = ", ".join(f"[{', '.join(map(str, place))}] {a} -> {b}" for place, a, b in seen.first)
+            more = ", …" if seen.differing > len(seen.first) else ""
+            message = f"{seen.differing} of {size} cells differ: {shown}{more}"
+            yield CellsDiffer(path, "cells", message, seen.differing, size, tuple(seen.first))
+
+
+def _fill_values(path: str, ours: ArraySpec, theirs: ArraySpec) -> Iterator[Problem]:
+    """Fill values are compared where both sides have one; cells that were never written read as them."""
+    if ours.fill_value is None or theirs.fill_value is None or not same_type(ours.dtype, theirs.dtype, any_order=True):
+        return
+    a, b = ours.fill_cell(), theirs.fill_cell()
+    if a.shape != b.shape or unequal(a, b).any():
+        yield Problem(path, "fill-value", f"the fill value is {theirs.fill_value!r}, not {ours.fill_value!r}")

@@ -1,0 +1,40 @@
+"""Cells of one box of an array, and boxes small enough to be read in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from hyperslab.chunks import execute
+from hyperslab.chunks.boxes import Box
+from hyperslab.chunks.plan import make_plan
+from hyperslab.chunks.settings import Settings
+from hyperslab.chunks.source import ChunkSource
+from hyperslab.model.spec import ArraySpec
+from hyperslab.selection.region import Range, Region
+
+
+def read_box(source: ChunkSource, spec: ArraySpec, box: Box, settings: Settings) -> np.ndarray[Any, Any]:
+    """The stored cells of a box."""
+    plan = make_plan(Region(tuple(Range(cut.start, cut.stop - cut.start, 1) for cut in box)), source.grid)
+    out = np.empty(plan.shape, spec.numpy_dtype)
+    execute.read(source, plan, out, spec.fill_cell(), settings)
+    return out
+
+
+def parts(box: Box, most: int) -> Iterator[Box]:
+    """Boxes of at most ``most`` cells that cover one box: the first axes are cut first."""
+    left = most
+    steps = []
+    for cut in reversed(box):
+        step = max(1, min(cut.stop - cut.start, left))
+        steps.append(step)
+        left = max(1, left // step)
+    cuts = [
+        [slice(start, min(start + step, cut.stop)) for start in range(cut.start, cut.stop, step)]
+        for cut, step in zip(box, reversed(steps), strict=True)
+    ]
+    return product(*cuts)
