@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from math import prod
 from typing import Any, Literal
 
@@ -43,6 +44,15 @@ class Array:
         self._structured = spec.numpy_dtype.names is not None
         self._opened: Cells | None = None
         self._indexes: dict[str, Index | None] = {}
+
+    @cached_property
+    def _spec(self) -> ArraySpec:
+        """Of one that was unpickled, when it is first used."""
+        return self._session.array(self._path)
+
+    @cached_property
+    def _structured(self) -> bool:
+        return self._spec.numpy_dtype.names is not None
 
     # -- what it is -------------------------------------------------------------------------------------------------
 
@@ -337,6 +347,8 @@ class Array:
         return _again, (self._session, self._path)
 
     def __repr__(self) -> str:
+        if self._session.is_unopened:
+            return f"<hyperslab Array /{self._path} of {self._session.url}>"
         dims = ", ".join(
             f"{dim}: {size}" if dim else str(size) for dim, size in zip(self.dims, self.shape, strict=True)
         )
@@ -350,4 +362,6 @@ class Array:
 
 def _again(session: Session, path: str) -> Array:
     """An array that was copied or pickled."""
-    return Array(session, path, session.array(path))
+    array = Array.__new__(Array)
+    array._session, array._path, array._opened, array._indexes = session, path, None, {}
+    return array

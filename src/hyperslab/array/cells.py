@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 from operator import floordiv
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +32,18 @@ class Cells:
     """One array's cells, read and written by :class:`Selection`. Those of a ``session`` may be pickled."""
 
     session: Session | None = None
+    shape: tuple[int, ...] | None = None
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Of cells that were unpickled, when they are first used."""
+            if self.shape is None or name.startswith("__"):
+                raise AttributeError(f"no attribute {name!r}")
+            opened = open_cells(self.session, self.node, _checked(self.session, self.node, self.shape))
+            self.__dict__.update(vars(opened))
+            self.shape = None
+            return getattr(opened, name)
 
     def __init__(
         self, spec: ArraySpec, source: ChunkSource, settings: Settings, cache: BlockCache | None, node: str, url: str
@@ -131,7 +143,7 @@ class Cells:
     def __reduce__(self) -> tuple[Any, ...]:
         if self.session is None:
             raise Unsupported("cells of no open dataset cannot be pickled", node=self.node, url=self.url)
-        return _again, (self.session, self.node, self.spec.shape)
+        return _again, (self.session, self.node, self.shape or self.spec.shape)
 
 
 def open_cells(session: Session, path: str, spec: ArraySpec) -> Cells:
@@ -143,11 +155,17 @@ def open_cells(session: Session, path: str, spec: ArraySpec) -> Cells:
 
 def _again(session: Session, path: str, shape: tuple[int, ...]) -> Cells:
     """Cells that were pickled when the array had ``shape``; it may have grown since, not shrunk."""
+    cells = Cells.__new__(Cells)
+    cells.session, cells.node, cells.shape = session, path, shape
+    return cells
+
+
+def _checked(session: Session, path: str, shape: tuple[int, ...]) -> ArraySpec:
     spec = session.array(path)
     if len(spec.shape) != len(shape) or any(now < then for now, then in zip(spec.shape, shape, strict=True)):
         message = f"the array has shrunk from {shape} to {spec.shape} since this view of it was pickled"
         raise Invalid(message, node=path, url=session.url, remedy="make the view anew")
-    return open_cells(session, path, spec)
+    return spec
 
 
 def _requests(plan: Plan) -> int:

@@ -68,6 +68,7 @@ class Origin:
     mode: Literal["r", "r+"]
     settings: Settings
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    process: str = field(default_factory=this_process, compare=False)
 
     @property
     def lives_here(self) -> bool:
@@ -85,15 +86,13 @@ class Origin:
                 remedy="leave them out and set them in the environment of every process, or give "
                 "storage_options={'credentials': 'module:function'}, which each process calls for itself",
             )
-        process = _process.name if where.scheme == "memory" else None
-        return _arrived, (where, self.format, self.mode, self.settings, dict(self.options), process)
+        return Origin, (where, self.format, self.mode, self.settings, dict(self.options), self.process)
 
-
-def _arrived(where: Location, format: str, mode: Any, settings: Settings, options: Any, process: str | None) -> Origin:
-    if process not in (None, _process.name):
-        remedy = "save it under a path or URL that every process reaches"
-        raise Unsupported("a dataset in memory is in that of another process", url=where.url, remedy=remedy)
-    return Origin(where, format, mode, settings, options)
+    def check_process(self) -> None:
+        """Unsupported for a dataset in the memory of another process."""
+        if self.where.scheme == "memory" and self.process != _process.name:
+            remedy = "save it under a path or URL that every process reaches"
+            raise Unsupported("a dataset in memory is in that of another process", url=self.where.url, remedy=remedy)
 
 
 class Openable(Protocol):
@@ -120,7 +119,7 @@ class Register(Generic[Opened]):
         self._open: WeakValueDictionary[Origin, Opened] = WeakValueDictionary()
         self._kept: OrderedDict[Origin, Opened] = OrderedDict()
 
-    def get(self, origin: Origin, moment: tuple[str, int], make: Callable[[Version], Opened]) -> Opened:
+    def get(self, origin: Origin, moment: tuple[str, int], make: Callable[[Origin, Version], Opened]) -> Opened:
         """What is open of this origin, if it knows the state of ``moment``; else what ``make`` opens anew."""
         with self._mutex:
             gate = self._gates.setdefault(origin, threading.Lock())
@@ -128,8 +127,9 @@ class Register(Generic[Opened]):
             found = self._open.get(origin)
             if found is None or not found.version.knows(moment):
                 version = Version(found.version.seen if found is not None else None)
+                version.now = moment
                 version.seen[moment[0]] = moment[1]
-                found = make(version)
+                found = make(origin, version)
                 self._open[origin] = found
         dropped = []
         with self._mutex:

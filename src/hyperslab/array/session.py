@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
 from weakref import finalize
 
 from hyperslab.array.origin import Origin, Register, Version, this_process
@@ -22,7 +22,9 @@ from hyperslab.model.spec import ArraySpec
 class Session:
     """A reader with the settings that its arrays are read and written by.
 
-    ``origin``: how it was opened, which is what is pickled. ``shared``: it was opened for whatever is unpickled here.
+    ``origin``: how it was opened, which is what is pickled. One that was unpickled is opened when it is first used, and
+    not before: messages are read where nothing may fail, or wait, such as in a scheduler. ``shared`` is then what this
+    process has open for all that it unpickles, ``moment`` the state of the dataset when it was pickled.
     """
 
     reader: Reader
@@ -33,7 +35,25 @@ class Session:
     cache: BlockCache | None
     origin: Origin | None = None
     version: Version = field(default_factory=Version)
-    shared: bool = False
+    shared: Session | None = None
+    moment: tuple[str, int] | None = None
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Of one that was unpickled, when it is first used."""
+            if name not in _OPENED:
+                raise AttributeError(f"no attribute {name!r}")
+            opened = _REGISTER.get(self.origin, self.moment, _open_again)
+            object.__setattr__(self, "shared", opened)
+            for each in _OPENED:
+                object.__setattr__(self, each, getattr(opened, each))
+            return getattr(opened, name)
+
+    @property
+    def is_unopened(self) -> bool:
+        """Whether it was unpickled and not used yet."""
+        return self.moment is not None and self.shared is None
 
     def writer(self) -> Writer:
         """The reader as a writer; ReadOnly before anything is touched."""
@@ -86,7 +106,7 @@ class Session:
 
     def close(self) -> None:
         """Write what is pending and let go of handles. What is shared is closed when nobody holds it any more."""
-        if not self.shared:
+        if self.moment is None:
             self.reader.close()
 
     def __copy__(self) -> Self:
@@ -98,6 +118,8 @@ class Session:
     def __reduce__(self) -> tuple[Any, ...]:
         if self.origin is None:
             raise Unsupported("a dataset that was not opened by its place cannot be pickled", url=self.url)
+        if self.is_unopened:
+            return _again, (self.origin, self.moment, self.settings)
         if self.writable and (self.origin.where.scheme == "zip" or isinstance(self.reader, Discards)):
             message = "what is written whole when it is closed cannot be written by several processes"
             raise Unsupported(
@@ -106,17 +128,18 @@ class Session:
         return _again, (self.origin, self.version.now, self.settings)
 
 
+_OPENED = ("reader", "format", "cache", "version")
 _REGISTER: Register[Session] = Register()
 
 
 def _again(origin: Origin, moment: tuple[str, int], settings: Settings) -> Session:
-    """The dataset that was pickled, opened once per process."""
-
-    def make(version: Version) -> Session:
-        return _open_again(origin, moment, version)
-
-    session = _REGISTER.get(origin, moment, make)
-    return session if settings == session.settings else replace(session, settings=settings)
+    """The dataset that was pickled, to be opened once per process."""
+    session = object.__new__(Session)
+    known = {"origin": origin, "moment": moment, "settings": settings, "shared": None}
+    known |= {"url": origin.where.url, "writable": origin.mode != "r"}
+    for name, value in known.items():
+        object.__setattr__(session, name, value)
+    return session
 
 
 def _close(reader: Reader, process: str) -> None:
@@ -125,7 +148,8 @@ def _close(reader: Reader, process: str) -> None:
         reader.close()
 
 
-def _open_again(origin: Origin, moment: tuple[str, int], version: Version) -> Session:
+def _open_again(origin: Origin, version: Version) -> Session:
+    origin.check_process()
     where, settings = origin.where, origin.settings
     chosen = get_format(origin.format)
     try:
@@ -133,6 +157,5 @@ def _open_again(origin: Origin, moment: tuple[str, int], version: Version) -> Se
     except HyperslabError as error:
         raise error.locate(url=where.url) from error.__cause__
     cache = BlockCache(settings.cache_bytes) if settings.cache_bytes else None
-    version.now = moment
     finalize(version, _close, reader, this_process())
-    return Session(reader, chosen, where.url, origin.mode != "r", settings, cache, origin, version, shared=True)
+    return Session(reader, chosen, where.url, origin.mode != "r", settings, cache, origin, version)

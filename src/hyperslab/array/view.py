@@ -122,7 +122,7 @@ class View:
         return self.shape[0]
 
     def __repr__(self) -> str:
-        return f"<hyperslab View of /{self._cells.node} {self.shape} {self.dtype}>"
+        return f"<hyperslab View of /{self._cells.node} {self.shape}>"
 
 
 class ViewIndexer:

@@ -7,6 +7,7 @@ reads or writes by the thread that runs it alone: the scheduler sees to it that 
 from __future__ import annotations
 
 import math
+import pickle
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -32,6 +33,13 @@ Sizes = tuple[tuple[int, ...], ...]
 def is_dask_array(value: Any) -> bool:
     """Whether the value is a dask array; dask is not imported to find out."""
     return hasattr(value, "__dask_graph__") and hasattr(value, "numblocks") and hasattr(value, "map_blocks")
+
+
+def _check_travel(handle: Any) -> None:
+    """Raise before any task is sent what says that it cannot be; of distributed one would learn that, and not why."""
+    scheduler: Any = import_module("dask.base").get_scheduler()
+    if getattr(scheduler, "__module__", None) in ("distributed.client", "dask.multiprocessing"):
+        pickle.dumps(handle)
 
 
 def _dask() -> Any:
@@ -61,6 +69,7 @@ def to_dask(array: Array, chunks: Any = None) -> Any:
     elif chunks is None:
         chunks = stored
     blocks = Blocks(array.lazy[()].alone(), tokenize(array))
+    _check_travel(blocks)
     meta = np.empty((0,) * array.ndim, array.dtype)
     name = f"hyperslab-{tokenize(array, chunks)}"
     return _dask().from_array(blocks, chunks=chunks, name=name, asarray=False, meta=meta)
@@ -94,7 +103,7 @@ class Blocks:
         return self._token
 
     def __repr__(self) -> str:
-        return repr(self._view)
+        return f"<hyperslab Blocks {self.shape} {self.dtype}>"
 
 
 # -- writing ------------------------------------------------------------------------------------------------------
@@ -129,6 +138,7 @@ def write(target: Array | View, data: Any, region: Any = None, compute: bool = T
         meta=np.empty((0,) * data.ndim, bool),
         dtype=bool,
     )
+    _check_travel(task)
     if not compute:
         return delayed(_nothing)(written)
     written.compute()

@@ -224,6 +224,8 @@ class Group(MutableMapping[str, "Group | Array"]):
         return tree_text(self._session, self._path)
 
     def __repr__(self) -> str:
+        if self._session.is_unopened:
+            return f"<hyperslab Group /{self._path} of {self.url}>"
         return f"<hyperslab Group /{self._path} of {self.url} ({self.format}): {', '.join(self) or 'empty'}>"
 
     def _repr_html_(self) -> str:
@@ -232,10 +234,10 @@ class Group(MutableMapping[str, "Group | Array"]):
         return group_html(self)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Group) and other._session is self._session and other._path == self._path
+        return isinstance(other, Group) and other._path == self._path and other._session.reader is self._session.reader
 
     def __hash__(self) -> int:
-        return hash((id(self._session), self._path))
+        return hash((self.url, self._path))
 
     def close(self) -> None:
         """Write what is pending and let go of handles; closing twice is fine."""
