@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
 from hyperslab.codecs.checksums import WORDS
+from hyperslab.conversion.unpublished import ABILITIES
 from hyperslab.errors import CorruptChunk
 from hyperslab.model.spec import Codec
 from hyperslab.stores.base import Buffer
@@ -19,10 +20,12 @@ class Comparing:
     def __init__(self, store: Any) -> None:
         self._store = store
         self.read_only = False
+        self.url = store.url
+        self.get, self.list, self.list_dir, self.close = store.get, store.list, store.list_dir, store.close
 
     def __getattr__(self, name: str) -> Any:
         """Reading is the store's."""
-        if name.startswith("_"):
+        if name not in ABILITIES:
             raise AttributeError(name)
         return getattr(self._store, name)
 

@@ -4,7 +4,7 @@ It lies under keys of a store, beside a folder that is being built or in a hidde
 place::
 
     head                the order: source, options, versions; what a resumed conversion must agree with
-    documents           the documents of the target are written (with those of the root, where they are held back)
+    documents           the documents of the target are written (and what they are, where they are held back)
     done-00000001 …     boxes whose cells are in the target, as runs of numbers by array and by cut into boxes
     synced              up to which of these the medium is known to hold the cells
 

@@ -1,4 +1,4 @@
-"""Where a target is built, and how it comes to its place whole: beside it and renamed, or in place with the root last.
+"""Where a target is built, and how it comes to its place whole: by a rename, or in place with its documents last.
 
 With an order (``head``) the half-built target and its journal stay when the conversion fails or is killed, under names
 that follow from the target's, and the next one goes on from there.
@@ -29,7 +29,7 @@ Head = Mapping[str, Any]
 class Site:
     """A target that is being built. ``place``: what opens it for writing. ``begun``: its documents are written and
     sealed. ``journal``: None when nobody may resume. ``where``: its location, for other processes; ``held``: whether
-    the documents of its root are held back there."""
+    its documents are held back there."""
 
     place: Any
     where: Location
@@ -181,7 +181,7 @@ def _in_place(where: Location, overwrite: bool, head: Head | None) -> Iterator[S
 
 
 def _held_back(journal: Journal, head: Head | None, where: Location) -> dict[str, bytes] | None:
-    """The root's documents of an earlier conversion that goes on; None when this one is the first."""
+    """The documents of an earlier conversion that goes on; None when this one is the first."""
     before = None if head is None else journal.head()
     if before is None or head is None:
         return None

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
+from hyperslab.array.origin import Origin
 from hyperslab.array.session import Session
 from hyperslab.chunks.boxes import Box
 from hyperslab.chunks.settings import Settings
@@ -28,8 +29,6 @@ from hyperslab.conversion.unpublished import HIDDEN, Unpublished, unsealed
 from hyperslab.errors import FormatError, Invalid, NodeNotFound, StorageError, Unsupported
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.location import Location
-from hyperslab.stores.redaction import HIDDEN as SECRET
-from hyperslab.stores.redaction import plain_options
 
 SETTINGS = Settings(workers=1, cache_bytes=0, durable=True)
 _AHEAD = 2
@@ -41,7 +40,7 @@ _PATIENCE = 30
 class Errand:
     """What a worker needs to copy boxes of one array: ``name`` is the same for all errands of one conversion and array.
 
-    ``held``: the documents of the target's root are held back, see :mod:`hyperslab.conversion.unpublished`.
+    ``held``: the target's documents are held back, see :mod:`hyperslab.conversion.unpublished`.
     """
 
     name: str
@@ -56,14 +55,13 @@ class Errand:
 
 
 def refuse_unreachable(source: Location, target: Location, *, keyed: bool) -> None:
-    """Raise unless a worker in another process can open both sides, and several can write the target."""
+    """Raise unless workers in other processes can open both sides, without secrets that only the caller has, and write
+    the target together: Unsupported, Invalid."""
     for where in (source, target):
         if where.scheme in ("memory", "store"):
             remedy = "name both sides by paths or URLs that the workers reach"
             raise Unsupported("workers cannot open what lies in this process", url=where.url, remedy=remedy)
-        if SECRET in where.url or plain_options(where.options) != dict(where.options):
-            remedy = "have the workers find them in their environment (or give credentials='module:function')"
-            raise Invalid("secrets are not sent to workers", url=where.url, remedy=remedy)
+        Origin(where, "", "r", SETTINGS).__reduce__()  # Invalid where secrets would have to be sent
     if not keyed or target.scheme == "zip":
         remedy = "convert to a Zarr folder by the workers, then that one here"
         raise Unsupported("several processes cannot write one file", url=target.url, remedy=remedy)

@@ -1,7 +1,7 @@
-"""A dataset in a store without renames, while it is built: the documents of its root are held back until it is whole.
+"""A dataset in a store without renames, while it is built: its documents are held back until all cells are there.
 
-Readers find no root, so they find no dataset. What is held back, and the journal, lie in a hidden folder that is not
-listed.
+Readers find chunks that nothing speaks of, so they find no dataset. What is held back, and the journal, lie in a hidden
+folder that is not listed.
 """
 
 from __future__ import annotations
@@ -12,14 +12,18 @@ from typing import Any
 
 from hyperslab.errors import StorageError
 from hyperslab.stores.base import Buffer, PutMany
+from hyperslab.stores.memory import split_names
 
 HIDDEN = ".hyperslab-convert"
 """The folder of the journal in a store that is built in place."""
 
+ABILITIES = frozenset({"get_ranges", "get_into", "read_exactly", "stamp", "size", "concurrency"})
+"""What the arrays of a store that nobody else writes may ask of it besides; locks and swaps are not needed."""
+
 
 class Unpublished:
-    """``store`` with what it will hold once it is published. ``held``: the root's documents, None as long as they are
-    still being written: until :meth:`seal` every key without a folder is one."""
+    """``store`` with what it will hold once it is published. ``held``: the documents, None as long as they are still
+    being written: until :meth:`seal` every value that is put is one."""
 
     def __init__(self, store: Any, held: dict[str, bytes] | None = None, *, read_only: bool = False) -> None:
         self._store = store
@@ -28,8 +32,8 @@ class Unpublished:
         self.held = {} if held is None else held
 
     def __getattr__(self, name: str) -> Any:
-        """What else the store can do (ranges, stamps, sizes), it does."""
-        if name.startswith("_"):
+        """What else the store can do for the chunks (ranges, stamps, sizes), it does."""
+        if name not in ABILITIES:
             raise AttributeError(name)
         return getattr(self._store, name)
 
@@ -56,14 +60,16 @@ class Unpublished:
     def list(self, prefix: str = "") -> Iterator[str]:
         """Every key below ``prefix/``, sorted."""
         stored = (key for key in self._store.list(prefix) if not key.startswith(f"{HIDDEN}/"))
-        yield from sorted({*stored, *self.held}) if not prefix else stored
+        yield from sorted({*stored, *self._held_below(prefix)})
 
     def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
         """The names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
         keys, folders = self._store.list_dir(prefix)
-        if prefix:
-            return keys, folders
-        return sorted({*keys, *self.held}), [name for name in folders if name != HIDDEN]
+        more, inner = split_names(self._held_below(prefix), prefix)
+        return sorted({*keys, *more}), sorted({*folders, *inner} - ({HIDDEN} if not prefix else set()))
+
+    def _held_below(self, prefix: str) -> Iterator[str]:
+        return (key for key in self.held if not prefix or key.startswith(f"{prefix}/"))
 
     def put(self, key: str, value: Buffer, *, durable: bool = False) -> None:
         """Store the value, or hold it back."""
@@ -71,21 +77,19 @@ class Unpublished:
 
     def put_many(self, pairs: Iterable[tuple[str, Buffer]], *, durable: bool = False) -> None:
         """By the store's own group commit, else one by one."""
-        through = self._hold(pairs) if self._holding else pairs
-        if isinstance(self._store, PutMany):
-            self._store.put_many(through, durable=durable)
-            return
-        for key, value in through:
-            self._store.put(key, value, durable=durable)
+        if self._holding:
+            self._hold(pairs)
+        elif isinstance(self._store, PutMany):
+            self._store.put_many(pairs, durable=durable)
+        else:
+            for key, value in pairs:
+                self._store.put(key, value, durable=durable)
 
-    def _hold(self, pairs: Iterable[tuple[str, Buffer]]) -> Iterator[tuple[str, Buffer]]:
-        """Keep the root's values, in the order in which each was last put; give out the others."""
+    def _hold(self, pairs: Iterable[tuple[str, Buffer]]) -> None:
+        """Keep the values, in the order in which each was last put."""
         for key, value in pairs:
-            if "/" in key:
-                yield key, value
-            else:
-                self.held.pop(key, None)
-                self.held[key] = bytes(value)
+            self.held.pop(key, None)
+            self.held[key] = bytes(value)
 
     def delete(self, key: str) -> None:
         """Remove the key; missing is fine."""
@@ -94,6 +98,8 @@ class Unpublished:
 
     def delete_prefix(self, prefix: str) -> None:
         """Remove every key that is ``prefix`` or stands below it."""
+        for key in [key for key in self.held if not prefix or key == prefix or key.startswith(f"{prefix}/")]:
+            del self.held[key]
         self._store.delete_prefix(prefix)
 
     def seal(self) -> Sequence[Sequence[str]]:
@@ -102,10 +108,11 @@ class Unpublished:
         return [[key, b64encode(value).decode()] for key, value in self.held.items()]
 
     def publish(self) -> None:
-        """Put what was held back, in the order in which it was written, and see that it is there."""
-        for key, value in self.held.items():
+        """Put what was held back, the root's last, and see that it is there."""
+        documents = sorted(self.held.items(), key=lambda entry: "/" not in entry[0])
+        for key, value in documents:
             self._store.put(key, value, durable=True)
-        for key, value in self.held.items():
+        for key, value in documents:
             if self._store.get(key) != value:
                 raise StorageError("what was written is not what is read", url=self.url, key=key)
 
