@@ -1,0 +1,189 @@
+"""A cluster of two real processes copies boxes: the same bytes; killed workers, secrets, resuming."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import distributed
+import numpy as np
+import pytest
+
+import hyperslab as hs
+from hyperslab.conversion import Progress, convert
+from hyperslab.conversion.selecting import Select, pick
+from hyperslab.conversion.spreading import Errand, refuse_unreachable
+from hyperslab.errors import CorruptChunk, FormatError, Invalid, StorageError, Unsupported
+from hyperslab.stores.location import Location
+from hyperslab.stores.memory import MemoryStore
+from servers.s3 import S3, SECRET
+
+ROUTES: dict[str, dict[str, Any]] = {
+    "zarr2": {"format": "zarr2", "chunks": {"x": 7, "y": 40}},
+    "sharded": {"format": "zarr3", "chunks": {"x": 2, "y": 40}, "shards": {"x": 8, "y": 80}},
+}
+MEMORY = 1 << 16
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Two processes of two threads each, closed at the end."""
+    folder = tmp_path_factory.mktemp("cluster")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=2, processes=True, dashboard_address=None, local_directory=str(folder)
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "source.zarr"
+    with hs.create(path, "zarr3") as root:
+        cells = np.arange(900 * 90, dtype="f8").reshape(900, 90)
+        a = root.create_array("g/a", shape=(1000, 90), dtype="f8", dims=("x", "y"), chunks=(50, 11), fill_value=-1)
+        a[:900] = cells
+        root.create_array("b", data=np.arange(1000, dtype="i4"), dims=("x",), chunks=(33,), attrs={"units": "m"})
+    return path
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_the_same_bytes(route: str, client: Any, source: Path, tmp_path: Path) -> None:
+    options = {**ROUTES[route], "memory": MEMORY, "select": {"x": slice(None, None, -1)}}
+    convert(source, tmp_path / "alone.zarr", **options)
+    seen: list[Progress] = []
+    report = convert(source, tmp_path / "target.zarr", scheduler=client, verify=True, progress=seen.append, **options)
+    assert _files(tmp_path / "target.zarr") == _files(tmp_path / "alone.zarr")
+    assert seen[-1].done_bytes == seen[-1].total_bytes == report.nbytes
+    assert _names(tmp_path) == ["alone.zarr", "source.zarr", "target.zarr"]
+
+
+def test_by_its_address(client: Any, source: Path, tmp_path: Path) -> None:
+    convert(source, tmp_path / "target.zarr", scheduler=client.scheduler.address, memory=MEMORY, verify=True)
+    assert client.run(_left_open) == dict.fromkeys(client.scheduler_info()["workers"], 0)
+
+
+def _left_open() -> int:
+    from hyperslab.conversion import spreading
+
+    return len(spreading._open)
+
+
+class Stop(Exception):
+    """What stops a conversion in these tests."""
+
+
+def _stop(now: Progress) -> None:
+    if 2 * now.done_bytes >= now.total_bytes:
+        raise Stop
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_interrupted(resume: bool, client: Any, source: Path, tmp_path: Path) -> None:
+    options = {**ROUTES["sharded"], "memory": MEMORY, "scheduler": client, "resume": resume}
+    with pytest.raises(Stop):
+        convert(source, tmp_path / "target.zarr", progress=_stop, **options)
+    if not resume:
+        assert _names(tmp_path) == ["source.zarr"]
+        return
+    report = convert(source, tmp_path / "target.zarr", verify=True, **options)
+    assert report.resumed_nbytes >= report.nbytes // 2
+    convert(source, tmp_path / "alone.zarr", **ROUTES["sharded"])
+    assert _files(tmp_path / "target.zarr") == _files(tmp_path / "alone.zarr")
+    assert _names(tmp_path) == ["alone.zarr", "source.zarr", "target.zarr"]
+
+
+def test_a_killed_worker(client: Any, source: Path, tmp_path: Path) -> None:
+    """Its boxes are copied by the other one; the nanny starts it again."""
+    killed: list[int] = []
+
+    def kill(now: Progress) -> None:
+        if now.done_chunks > 20 and not killed:
+            killed.append(next(iter(client.run(os.getpid).values())))
+            os.kill(killed[0], signal.SIGKILL)
+
+    options = {**ROUTES["zarr2"], "memory": MEMORY}
+    convert(source, tmp_path / "target.zarr", scheduler=client, progress=kill, verify=True, resume=True, **options)
+    assert killed
+    convert(source, tmp_path / "alone.zarr", **options)
+    assert _files(tmp_path / "target.zarr") == _files(tmp_path / "alone.zarr")
+    client.wait_for_workers(2, timeout=60)
+
+
+def test_an_error_on_a_worker(client: Any, source: Path, tmp_path: Path) -> None:
+    chunk = source / "g/a/c/3/2"
+    chunk.write_bytes(chunk.read_bytes()[:-5])
+    with pytest.raises((CorruptChunk, FormatError), match="g/a/c/3/2"):
+        convert(source, tmp_path / "target.zarr", scheduler=client, memory=MEMORY, **ROUTES["zarr2"])
+    assert _names(tmp_path) == ["source.zarr"]
+
+
+def test_s3_with_credentials_of_the_workers_own(client: Any, source: Path, s3: S3, tmp_path: Path) -> None:
+    url = f"s3://{s3.bucket()}/target.zarr"
+    with pytest.raises(Invalid, match="not sent") as caught:
+        convert(source, url, scheduler=client, storage_options=s3.options)
+    assert SECRET not in str(caught.value)
+    plain = {name: value for name, value in s3.options.items() if "key" not in name}
+    environment = {"AWS_ACCESS_KEY_ID": "tester", "AWS_SECRET_ACCESS_KEY": SECRET}
+    client.run(os.environ.update, environment)
+    before = dict(os.environ)
+    os.environ.update(environment)
+    try:
+        options = {"storage_options": plain, "memory": MEMORY, **ROUTES["sharded"]}
+        with pytest.raises(Stop):
+            convert(source, url, scheduler=client, resume=True, progress=_stop, **options)
+        report = convert(source, url, scheduler=client, resume=True, verify=True, **options)
+        assert 0 < report.resumed_nbytes < report.nbytes
+        with hs.open(url, storage_options=plain) as root:
+            assert root["b"][...].tolist() == list(range(1000))
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def test_what_workers_cannot_reach(source: Path, tmp_path: Path, s3: S3) -> None:
+    here, there = Location.of(source), Location.of(tmp_path / "target.zarr")
+    refuse_unreachable(here, there, keyed=True)
+    for where in (Location.of(MemoryStore()), Location.of("memory://x")):
+        with pytest.raises(Unsupported, match="process"):
+            refuse_unreachable(where, there, keyed=True)
+        with pytest.raises(Unsupported, match="process"):
+            refuse_unreachable(here, where, keyed=True)
+    with pytest.raises(Unsupported, match="one file"):
+        convert(source, tmp_path / "target.nc", scheduler="tcp://127.0.0.1:1")
+    with pytest.raises(Unsupported, match="one file"):
+        convert(source, tmp_path / "target.zarr.zip", scheduler="tcp://127.0.0.1:1")
+    with pytest.raises(Invalid, match="address"):
+        convert(source, tmp_path / "target.zarr", scheduler=5)
+    assert _names(tmp_path) == ["source.zarr"]
+
+
+def test_a_task_holds_no_handles_and_no_secrets(source: Path, s3: S3) -> None:
+    with hs.open_group(source) as root:
+        session = root._session
+        spec = session.array("b")
+        there = Location.of("s3://bucket/target.zarr", s3.options)
+        picked = pick(session, "b", spec, Select({}, {}))
+        task = pickle.dumps(Errand("n", Location.of(source), there, True, "zarr3", "b", picked, 1 << 20))
+    assert SECRET.encode() not in task
+    assert len(task) < 2000
+
+
+def test_no_scheduler_there(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hyperslab.conversion.spreading._PATIENCE", 1)
+    with pytest.raises(StorageError, match="scheduler"):
+        convert(source, tmp_path / "target.zarr", scheduler="tcp://127.0.0.1:1")
