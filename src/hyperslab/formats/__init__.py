@@ -48,9 +48,13 @@ def names() -> list[str]:
 
 
 def detect(probe: Probe) -> Format | None:
-    """The first format that recognises the place; third parties are asked only when none of ours does."""
-    for known in (FORMATS, _foreign):
-        for name in known if isinstance(known, dict) else known():
+    """The first format that recognises the place; third parties are asked only when none of ours does.
+
+    The one that the name promises is asked first: on a server each question is a request.
+    """
+    promised = SUFFIXES.get(probe.where.suffix)
+    for known in ([promised] if promised else (), FORMATS, _foreign):
+        for name in known() if callable(known) else known:
             candidate = get_format(name)
             if candidate.sniff(probe):
                 return candidate

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hyperslab.errors import Unsupported
 from hyperslab.stores.location import Probe
 
 _SIGNATURES = [
@@ -37,7 +38,10 @@ def appearance(probe: Probe) -> str:
         return _unsigned(head)
     if not probe.where.is_dir():
         return "an empty file"
-    keys, folders = probe.store.list_dir("")
+    try:
+        keys, folders = probe.store.list_dir("")
+    except Unsupported:  # a web server that lists nothing
+        return "nothing that this server shows"
     names = [*(f"{name}/" for name in folders), *keys]
     if not names:
         return "an empty folder"

@@ -12,7 +12,7 @@ from typing import Any
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, StorageError
+from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, StorageError, Unsupported
 from hyperslab.formats.copied import Copied
 from hyperslab.formats.documents import read_document
 from hyperslab.formats.keyed_commit import is_within, key, relative
@@ -226,6 +226,8 @@ def holds_nodes(store: List, path: str, documents: Iterable[str]) -> bool:
         folder = folders.pop()
         try:
             names, inner = store.list_dir(folder)
+        except Unsupported:  # a web server that lists nothing
+            return False
         except StorageError:  # below a place that is no dataset of ours: links in a circle, folders of others
             if folder == path:
                 raise

@@ -10,15 +10,18 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
 from urllib.parse import unquote
 
 from hyperslab.errors import FormatError, Invalid, NotFound, Unsupported
 from hyperslab.stores.base import Get, GetRanges, List, Store, WritableStore
 from hyperslab.stores.credentials import named, resolve
 from hyperslab.stores.files import read_error
-from hyperslab.stores.places import PLACES
+from hyperslab.stores.places import PLACES, REMOTE
 from hyperslab.stores.redaction import HIDDEN, plain_options, redact
+
+if TYPE_CHECKING:
+    from hyperslab.stores.remote import RemoteFile
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
 _MOST_BYTES = 64 << 20
@@ -119,6 +122,16 @@ class Location:
         except (Unsupported, NotFound) as error:
             raise error.locate(url=self.url) from None
 
+    def remote_file(self) -> RemoteFile | None:
+        """The one object of a bucket or web server that the URL names, by one request; None when there is none."""
+        above, _, name = str(self.target).rpartition("/")
+        if self.scheme not in REMOTE or not name or above.endswith("/"):
+            return None
+        from hyperslab.stores.remote import RemoteFile
+
+        store = PLACES[self.scheme].open(above, resolve(self.options), read_only=True, create=False)
+        return RemoteFile.open(store, unquote(name))
+
     def __reduce__(self) -> tuple[Any, ...]:
         if self.scheme == "store":
             raise Unsupported(
@@ -143,6 +156,7 @@ class Probe:
         self._seen: dict[str, bytes | None] = {}
         self._head = b""
         self._is_file = where.is_file()
+        self._asked_remote = False
 
     @property
     def url(self) -> str:
@@ -174,13 +188,17 @@ class Probe:
         return None if found is None else found[0]
 
     def head(self, n: int = 64) -> bytes:
-        """The first ``n`` bytes when the place is one plain file, else ``b""``."""
+        """The first ``n`` bytes when the place is one file (or one object of a server), else ``b""``."""
         if self._is_file and len(self._head) < n:
             try:
                 with open(self.where.target, "rb") as file:
                     self._head = file.read(n)
             except OSError as error:
                 raise read_error(error, self.url, "") from error
+        if self.where.scheme in REMOTE and not self._asked_remote:
+            self._asked_remote = True
+            remote = self.where.remote_file()
+            self._head = b"" if remote is None else remote.head
         return self._head[:n]
 
     def remember(self) -> dict[str, bytes | None]:

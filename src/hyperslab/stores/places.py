@@ -106,12 +106,15 @@ def _take_none(options: Mapping[str, Any], url: str) -> None:
         raise Invalid(f"storage options that mean nothing here: {', '.join(sorted(options))}", url=url)
 
 
+REMOTE = ("s3", "gs", "az", "http", "https")
+"""The schemes of buckets and web servers."""
+
 PLACES: dict[str, Place] = {
     "file": _Folder(),
     "zip": _Archive(),
     "memory": _Memory(),
     "store": _Given(),
-    **dict.fromkeys(("s3", "gs", "az", "http", "https"), _Objects()),
+    **dict.fromkeys(REMOTE, _Objects()),
     **{scheme: _Extra(scheme, "mongo") for scheme in ("mongodb", "mongodb+srv")},
 }
 """Every scheme that a URL may have. A new kind of place is one more line."""

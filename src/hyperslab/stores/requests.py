@@ -30,6 +30,7 @@ _TRIES = 4  # for a body that breaks off, which obstore does not always ask for 
 _PAUSE = 0.1  # seconds before the second of them, then twice as long each time
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
 _STATUS = re.compile(r"status code: (\d{3} [A-Za-z ]+)")
+_UNABLE = re.compile(r"\b(405 Method Not Allowed|501 Not Implemented)\b")  # a web server that lists nothing, say
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _URL = re.compile(r"\b[a-z][a-z0-9+.-]*://\S+")
 
@@ -124,7 +125,7 @@ def _failure(error: Exception, kinds: Any, url: str, key: str, writing: bool) ->
         kind = ReadOnly if writing else StorageError
         remedy = "give credentials by the environment or storage_options, or ask for permission"
         return kind(f"cannot {_verb(writing)}: access refused{_said(error)}", **place, remedy=remedy)
-    if isinstance(error, kinds.NotSupportedError | NotImplementedError):
+    if isinstance(error, kinds.NotSupportedError | NotImplementedError) or _UNABLE.search(str(error)):
         return Unsupported(f"this kind of store cannot do that{_said(error)}", **place, remedy="use a local copy")
     if isinstance(error, ValueError | kinds.InvalidPathError):
         return Invalid(f"{key!r} is no name of an object", **place, remedy="leave out control characters")

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
-from hyperslab.errors import Invalid, Unsupported
+from hyperslab.errors import Invalid, NotFound, Unsupported
 from hyperslab.formats.base import Feature, FormatInfo, Mode, Reader
 from hyperslab.formats.netcdf import document, library
 from hyperslab.formats.netcdf.classic import MAGICS
@@ -69,22 +69,34 @@ class NetcdfFormat:
         fast: bool = True,
         **options: Any,
     ) -> Reader:
-        """Open or make a file of the local file system; NotFound, FormatError, AlreadyExists, Unsupported."""
+        """Open or make a file of the local file system, or read one on a server by byte ranges.
+
+        NotFound, FormatError, AlreadyExists, Unsupported.
+        """
         if options:
             raise Invalid(f"format netcdf has no option {next(iter(options))!r}", remedy="there are model and fast")
         if model not in document.MODELS:
             raise Invalid(f"model {model!r}", remedy=f"a model is one of {', '.join(document.MODELS)}")
-        if where.scheme != "file" or where.path is None:
-            remedy = "copy the file to this machine, or convert it to zarr3"
-            raise Unsupported(
-                "netCDF files are read and written in the local file system", url=where.url, remedy=remedy
-            )
         library.netcdf4()
+        if where.scheme != "file" or where.path is None:
+            return _on_a_server(where, mode, fast)
         if mode == "r":
             return NetcdfReader(where.path, where.url, fast=fast)
         if mode == "a":
             mode = "r+" if os.path.exists(where.path) else "x"
         return NetcdfWriter(where.path, where.url, mode, model, settings)
+
+
+def _on_a_server(where: Location, mode: Mode, fast: bool) -> Reader:
+    from hyperslab.formats.netcdf.remote import RemoteNetcdfReader
+
+    if mode != "r":
+        remedy = "write it in the local file system and copy it there, or use zarr3"
+        raise Unsupported("netCDF files are written in the local file system", url=where.url, remedy=remedy)
+    file = where.remote_file()
+    if file is None:
+        raise NotFound("there is no such file", url=where.url)
+    return RemoteNetcdfReader(file, fast=fast)
 
 
 FORMAT = NetcdfFormat()

@@ -137,8 +137,24 @@ def _end_of(variables: tuple[Variable, ...], records: int) -> int:
     recorded = [v for v in variables if v.record]
     if not recorded or not records:
         return fixed
-    stride = sum(v.nbytes + -v.nbytes % 4 for v in recorded) if len(recorded) > 1 else recorded[0].nbytes
+    stride = _stride(recorded)
     return max(fixed, *(v.begin + (records - 1) * stride + v.nbytes for v in recorded))
+
+
+def spans(header: Header, name: str) -> list[tuple[int, int]]:
+    """Where the cells of a variable lie, one span per record."""
+    (found,) = [variable for variable in header.variables if variable.name == name]
+    if not found.record:
+        return [(found.begin, found.begin + found.nbytes)]
+    recorded = [variable for variable in header.variables if variable.record]
+    stride = _stride(recorded)
+    starts = range(found.begin, header.size, stride) if stride else ()
+    return [(start, min(start + found.nbytes, header.size)) for start in starts]
+
+
+def _stride(recorded: list[Variable]) -> int:
+    """Bytes from one record to the next; a single record variable is packed without padding."""
+    return sum(v.nbytes + -v.nbytes % 4 for v in recorded) if len(recorded) > 1 else recorded[0].nbytes
 
 
 def _damaged(message: str) -> FormatError:

@@ -1,0 +1,79 @@
+"""A web server for the files of a folder, with Range and ETag, as any static host has them."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import unquote
+
+
+def _handler(folder: Path) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - one handler
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_HEAD(self) -> None:
+            self._answer(body=False)
+
+        def do_GET(self) -> None:
+            self._answer(body=True)
+
+        def _answer(self, *, body: bool) -> None:
+            path = folder / unquote(self.path).lstrip("/")
+            if not path.is_file():
+                self._send(404, b"", {}, body=body)
+                return
+            data, status = path.read_bytes(), path.stat()
+            tag = f'"{status.st_mtime_ns:x}-{len(data):x}"'
+            headers = {"ETag": tag, "Last-Modified": self.date_time_string(status.st_mtime)}
+            if self.headers.get("If-Match") not in (None, tag):
+                self._send(412, b"", headers, body=body)
+                return
+            part = _part(self.headers.get("Range", ""), len(data))
+            if part is None:
+                self._send(200, data, headers, body=body)
+            elif part.start >= len(data):
+                self._send(416, b"", {"Content-Range": f"bytes */{len(data)}"}, body=body)
+            else:
+                said = {"Content-Range": f"bytes {part.start}-{part.stop - 1}/{len(data)}"}
+                self._send(206, data[part], headers | said, body=body)
+
+        def _send(self, status: int, data: bytes, headers: dict[str, str], *, body: bool) -> None:
+            self.send_response(status)
+            for name, value in ({"Content-Length": str(len(data))} | headers).items():
+                self.send_header(name, value)
+            self.end_headers()
+            if body:
+                self.wfile.write(data)
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    return Handler
+
+
+def _part(asked: str, size: int) -> slice | None:
+    """The bytes that a Range header names; None when it names none."""
+    found = re.fullmatch(r"bytes=(\d*)-(\d*)", asked)
+    if found is None:
+        return None
+    first, last = found.groups()
+    if not first:
+        return slice(max(size - int(last), 0), size)
+    return slice(int(first), min(int(last) + 1, size) if last else size)
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[str]:
+    """The URL of a server for the block."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), _handler(folder)) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
