@@ -1,5 +1,5 @@
 """Run the tests marked ``interop`` once per peer, each in an environment of its own under ``.venvs/``; then the matrix,
-which is written once, by this Python, and read by every peer in its environment.
+which is written once, by this Python, and read by every peer in its environment. Notebook pages need Chromium as well.
 
 An interpreter counts when it has run and named its version; what could not be run is printed with the reason. Exits
 with 1 when a peer's run failed. ``python .ci/peers.py NAME ...`` runs only the named ones.
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -20,18 +21,29 @@ ASK = "import sys; print('.'.join(map(str, sys.version_info[:3])))"
 
 @dataclass(frozen=True)
 class Peer:
-    """What to install beside hyperslab, and the Python (major, minor) that it needs: the lowest, and the highest."""
+    """What to install beside hyperslab, and the Python (major, minor) that it needs: the lowest, and the highest.
+
+    Where ``tests`` are named, they alone are run, ``needs`` is a command that they call, and the peer reads no matrix.
+    """
 
     name: str
     requirements: tuple[str, ...]
     lowest: tuple[int, int] = (3, 11)
     highest: tuple[int, int] = (3, 99)
+    tests: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
 
 
 PEERS = (
     Peer("zarr-newest", ("zarr>=3.4",), lowest=(3, 12)),
     Peer("zarr-2", ("zarr==2.18.7", "numcodecs==0.15.2", "numpy==2.2.6"), highest=(3, 12)),
     Peer("tensorstore", ("tensorstore",)),
+    Peer(
+        "notebook",
+        ("nbconvert>=7.16",),
+        tests=("tests/interop/test_notebook_pages.py",),
+        needs=("chromium", "chromium-browser", "google-chrome"),
+    ),
 )
 
 
@@ -96,18 +108,20 @@ def run(peer: Peer, available: list[Interpreter]) -> str:
     fitting = [found for found in available if peer.lowest <= found.version <= peer.highest]
     if not fitting:
         return f"could not run: needs Python {'.'.join(map(str, peer.lowest))} or later, none of that kind runs here"
+    if peer.needs and not any(map(shutil.which, peer.needs)):
+        return f"could not run: needs {peer.needs[0]} (apt-get install {peer.needs[0]})"
     try:
         python = prepare(peer, fitting[0])
     except subprocess.SubprocessError as error:
         return f"could not run: its environment cannot be made ({error})"
     print(f"\n=== {peer.name}: {', '.join(peer.requirements)} on Python {fitting[0].version}", flush=True)
-    tests = subprocess.run([str(python), "-m", "pytest", "-m", "interop", "-q"], cwd=ROOT, timeout=1200)
+    tests = subprocess.run([str(python), "-m", "pytest", "-m", "interop", "-q", *peer.tests], cwd=ROOT, timeout=1200)
     return "passed" if tests.returncode == 0 else f"FAILED (pytest exit {tests.returncode})"
 
 
 def matrix() -> str:
     """Write every layout, have all peers read it, hold the table in docs/formats/zarr.md to what they read."""
-    pythons = {peer.name: str(ROOT / ".venvs" / peer.name / "bin" / "python") for peer in PEERS}
+    pythons = {peer.name: str(ROOT / ".venvs" / peer.name / "bin" / "python") for peer in PEERS if not peer.tests}
     made = {name: python for name, python in pythons.items() if Path(python).parents[1].joinpath(".made").exists()}
     command = [sys.executable, "-m", "pytest", "-m", "interop", "-q", "tests/interop/test_matrix.py"]
     print(f"\n=== matrix: read by {', '.join(made)} and the peers beside hyperslab", flush=True)

@@ -21,7 +21,7 @@ from hyperslab.stores import MemoryStore
 
 VOID = {"br", "hr", "img", "input", "link", "meta", "area", "base", "col", "embed", "source", "track", "wbr"}
 ALLOWED = {
-    *("style", "div", "span", "header", "details", "summary", "dl", "dt", "dd", "code", "u"),
+    *("style", "div", "span", "header", "details", "summary", "dl", "dt", "dd", "code", "u", "b"),
     *("table", "tr", "th", "td", "svg", "g", "polygon", "path", "text"),
 }
 ATTRIBUTES = {
@@ -124,7 +124,7 @@ def test_the_page_of_an_array(root: Any) -> None:
 
 def test_the_page_of_a_group(root: Any) -> None:
     page = check(root._repr_html_())
-    for word in ("Coordinates (1)", "Arrays (1)", "Groups (1)", "forecast/", "rain", "air temperature [K]", "time 6"):
+    for word in ("Coordinates (1)", "Arrays (1)", "Groups (1)", "forecast/", "rain", "air temperature [K]", "time : 6"):
         assert word in re.sub(r"\s+", " ", page.text)
     assert page.tags.count("svg") == 3
 

@@ -1,7 +1,9 @@
 """The parts that notebook pages are made of: escaped text, foldable sections, rows, and the one style sheet.
 
 Names and attribute values come from files that anyone may have written: every text goes through :func:`text`. There is
-no script; what folds is ``<details>``. Colours are CSS variables that follow Jupyter's and VS Code's theme.
+no script; what folds is ``<details>``. The ink is the page's own (Jupyter's and VS Code's by name) and every other
+shade is mixed from it, so that a page is readable on whatever it lies, light or dark. Rules with more classes than they
+need are those that would lose to JupyterLab's rules for tables, lists and code.
 """
 
 from __future__ import annotations
@@ -20,50 +22,43 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 STYLE = """<style>
-.hs-page{--hs-ink:var(--jp-content-font-color0,var(--vscode-editor-foreground,#1c1c1c));
---hs-soft:var(--jp-content-font-color2,var(--vscode-descriptionForeground,#666));
---hs-rule:var(--jp-border-color2,var(--vscode-panel-border,#d8d8d8));
---hs-row:var(--jp-layout-color2,var(--vscode-editorWidget-background,#f4f4f4));
---hs-front:#f2b872;--hs-top:#f8d7a8;--hs-side:#dd9b4e;--hs-line:#6b4312;--hs-bad:#b3261e;
-color:var(--hs-ink);font:13px/1.5 system-ui,sans-serif;max-width:900px}
-html[theme=dark] .hs-page,html[data-theme=dark] .hs-page,body[data-theme=dark] .hs-page,
-body[data-jp-theme-light=false] .hs-page,body.vscode-dark .hs-page{
---hs-ink:var(--jp-content-font-color0,var(--vscode-editor-foreground,#eee));
---hs-soft:var(--jp-content-font-color2,var(--vscode-descriptionForeground,#aaa));
---hs-rule:var(--jp-border-color2,var(--vscode-panel-border,#444));
---hs-row:var(--jp-layout-color2,var(--vscode-editorWidget-background,#262626));
---hs-front:#b97a2f;--hs-top:#d79c55;--hs-side:#8f5b1d;--hs-line:#241503;--hs-bad:#f2b8b5}
-.hs-page header{padding:4px 0 6px;border-bottom:1px solid var(--hs-rule);margin-bottom:4px}
-.hs-page .hs-kind,.hs-page .hs-soft{color:var(--hs-soft)}
-.hs-page .hs-name{font-weight:600}
-.hs-page code,.hs-page .hs-name,.hs-page td,.hs-page dd{unicode-bidi:isolate;overflow-wrap:anywhere}
-.hs-page code{font:12px/1.5 ui-monospace,monospace;background:none;color:inherit;padding:0}
+.hs-page{--hs-front:#f0b169;--hs-top:#f7d4a5;--hs-side:#d8934a;--hs-line:#6b4312;max-width:900px;
+color:var(--jp-content-font-color0,var(--vscode-editor-foreground,inherit));font:13px/1.5 system-ui,sans-serif}
+.hs-page header{padding:4px 0 6px;border-bottom:1px solid #8886;margin-bottom:4px}
+.hs-page .hs-soft,.hs-page .hs-kind,.hs-page.hs-page dt,.hs-page.hs-page th{
+color:#767676;color:color-mix(in srgb,currentColor 68%,transparent);font-weight:400}
+.hs-page .hs-bad{color:#d0453c;color:color-mix(in srgb,#e5342b 72%,currentColor)}
+.hs-page .hs-name,.hs-page .hs-dims b{font-weight:600}
+.hs-page :is(code,.hs-name,.hs-soft,.hs-bad,.hs-row>span,td,dd){unicode-bidi:isolate;overflow-wrap:anywhere}
+.hs-page.hs-page code{font:12px/1.5 ui-monospace,monospace;background:none;color:inherit;padding:0}
 .hs-page details{margin:0}
 .hs-page details>:not(summary){margin-left:18px}
 .hs-page summary{cursor:pointer;padding:2px 0}
-.hs-page summary.hs-row{display:grid;grid-template-columns:minmax(180px,2fr) minmax(130px,2fr) 80px 2.4fr;
-gap:0 12px;padding:2px 6px}
+.hs-page .hs-row{display:grid;gap:0 12px;padding:2px 6px;
+grid-template-columns:minmax(min(215px,34%),1.6fr) minmax(0,2.4fr) 72px minmax(0,2.2fr)}
+.hs-page div.hs-row{grid-template-columns:minmax(min(215px,34%),1.6fr) minmax(0,7fr)}
 .hs-page summary.hs-row::marker{content:""}
-.hs-page summary.hs-row>.hs-name::before{display:inline-block;width:14px;text-indent:0;content:"▸";
-color:var(--hs-soft);font-weight:400}
-.hs-page summary.hs-row>.hs-name{padding-left:14px;text-indent:-14px}
+.hs-page .hs-row>.hs-name{position:relative;padding-left:14px}
+.hs-page summary.hs-row>.hs-name::before{position:absolute;left:0;content:"▸";font-weight:400;opacity:.68}
 .hs-page details[open]>summary.hs-row>.hs-name::before{content:"▾"}
-.hs-page details.hs-array:nth-of-type(odd)>summary{background:var(--hs-row)}
-.hs-page .hs-index>.hs-name>u{text-underline-offset:3px;text-decoration-thickness:1px}
-.hs-page .hs-name>u{text-decoration:none}.hs-page .hs-index>.hs-name>u{text-decoration:underline}
-.hs-page .hs-bad{color:var(--hs-bad)}
-.hs-page dl{display:grid;grid-template-columns:minmax(90px,max-content) 1fr;gap:0 14px;margin:2px 0 6px}
-.hs-page dt{color:var(--hs-soft);font-weight:400}
-.hs-page dd{margin:0;white-space:pre-wrap}
-.hs-page .hs-cells{display:flex;flex-wrap:wrap;gap:8px 32px;align-items:flex-start;padding:4px 0}
-.hs-page table{border-collapse:collapse;margin:4px 0;font-size:12px;background:none;color:inherit}
-.hs-page th,.hs-page td{text-align:left;padding:2px 10px 2px 0;border:0;background:none;vertical-align:top}
-.hs-page thead th,.hs-page tbody th{color:var(--hs-soft);font-weight:400}
+.hs-page .hs-array:nth-of-type(odd)>summary{background:#8881}
+.hs-page .hs-row u{text-decoration:none}
+.hs-page .hs-index u{text-decoration:underline 1px;text-underline-offset:3px}
+.hs-page .hs-dims{display:flex;flex-wrap:wrap;gap:0 18px;padding:0 6px}
+.hs-page dl{display:grid;grid-template-columns:minmax(90px,max-content) minmax(0,1fr);gap:0 14px;margin:2px 0 6px;
+padding:0 6px}
+.hs-page.hs-page dt{float:none;width:auto;max-width:260px;overflow-wrap:anywhere}
+.hs-page.hs-page dd{margin:0;padding:0;white-space:pre-wrap}
+.hs-page .hs-cells{display:flex;flex-wrap:wrap;gap:8px 32px;align-items:flex-start;padding:4px 6px}
+.hs-page.hs-page table{border-collapse:collapse;margin:4px 0;font-size:12px;background:none;color:inherit}
+.hs-page.hs-page .hs-cells tr{background:none}
+.hs-page.hs-page .hs-cells :is(th,td){text-align:left;padding:2px 10px 2px 0;border:0;background:none;max-width:360px;
+white-space:normal;vertical-align:top}
 .hs-grid{overflow:visible;max-width:100%}
 .hs-grid polygon{stroke:var(--hs-line);stroke-width:1.4;stroke-linejoin:round}
 .hs-grid .hs-front{fill:var(--hs-front)}.hs-grid .hs-top{fill:var(--hs-top)}.hs-grid .hs-side{fill:var(--hs-side)}
 .hs-grid .hs-cut{stroke:var(--hs-line);stroke-width:.6;fill:none;opacity:.75}
-.hs-grid text{fill:var(--hs-ink);font:11px system-ui,sans-serif;text-anchor:middle}
+.hs-grid text{fill:currentColor;font:11px system-ui,sans-serif;text-anchor:middle}
 </style>"""
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from hyperslab.array.html import cells_html
-from hyperslab.array.markup import attributes, definitions, dims_text, page, section, text
+from hyperslab.array.markup import attributes, dims_text, page, section, text
 from hyperslab.array.session import Session
 from hyperslab.errors import HyperslabError
 from hyperslab.model.dtypes import describe
@@ -71,9 +71,9 @@ class _Reading:
         unlimited = [dim.name for dim in spec.dims if dim.unlimited] if isinstance(spec, GroupSpec) else []
         declared = {dim.name: dim.size for dim in spec.dims} if isinstance(spec, GroupSpec) else {}
         sizes = {**declared, **{dim: max(size, declared.get(dim, 0)) for dim, size in found.sizes.items()}}
-        dims = {dim: f"{size:,}{' (unlimited)' if dim in unlimited else ''}" for dim, size in sizes.items()}
+        dims = [_dim(dim, size, dim in unlimited) for dim, size in sizes.items()]
         parts = [
-            section(f"Dimensions ({len(dims):,})", definitions(dims), opened=len(dims) <= MOST_OPEN),
+            section(f"Dimensions ({len(dims):,})", _beside(dims), opened=len(dims) <= MOST_OPEN),
             _rows("Coordinates", found.coordinates),
             _rows("Arrays", found.arrays),
             _rows("Links and damaged nodes", found.others),
@@ -114,6 +114,14 @@ class _Reading:
 
 def _rows(title: str, rows: list[str]) -> str:
     return section(f"{title} ({len(rows):,})", "".join(rows), opened=len(rows) <= MOST_OPEN)
+
+
+def _dim(name: str, size: int, unlimited: bool) -> str:
+    return f"<span><b>{text(name)}</b>: {size:,}{' (unlimited)' if unlimited else ''}</span>"
+
+
+def _beside(items: list[str]) -> str:
+    return f'<div class="hs-dims">{" ".join(items)}</div>' if items else ""
 
 
 def _bad(error: HyperslabError) -> str:
