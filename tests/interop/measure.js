@@ -46,12 +46,12 @@ function measure() {
       if (right > 0) beyond.push([right, node.data.trim()]);
     }
   }
-  const cells = Array.from(document.querySelectorAll(".hs-page :is(td, th, tr, table, code)"), (cell) => getComputedStyle(cell));
+  const styles = (what) => Array.from(document.querySelectorAll(`.hs-page :is(${what})`), (cell) => getComputedStyle(cell));
   return {
     texts,
     beyond,
-    aligned: [...new Set(cells.map((style) => style.textAlign))],
-    backgrounds: [...new Set(cells.map((style) => style.backgroundColor))],
+    aligned: [...new Set(styles("td, th").map((style) => style.textAlign))],
+    backgrounds: [...new Set(styles("td, th, tr, table, code").map((style) => style.backgroundColor))],
     called: window.called ?? [],
     scripts: document.querySelectorAll(".hs-page :is(script, iframe, img, object, embed, form, a, input)").length,
   };
