@@ -12,7 +12,7 @@ from hyperslab.array.origin import Origin
 from hyperslab.array.session import Session
 from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.settings import DEFAULTS, Settings
-from hyperslab.errors import AlreadyExists, FormatError, HyperslabError, Invalid, NotFound
+from hyperslab.errors import AlreadyExists, FormatError, HyperslabError, Invalid, NotFound, Unsupported
 from hyperslab.formats import detect, format_for_new, get_format, names
 from hyperslab.formats.appearance import appearance
 from hyperslab.formats.base import Format, FormatInfo, Mode
@@ -76,7 +76,7 @@ def _choose(where: Location, mode: Mode, name: str | None) -> tuple[Format, Mode
     """The format to open with, the mode with ``a`` decided, and what was read by key to find out."""
     if mode in ("r", "r+") or (mode == "a" and _is_taken(where)):
         if not where.exists():
-            raise NotFound("there is nothing", url=where.url, remedy="check the spelling, or make it with mode='x'")
+            raise _nothing(where)
         found, seen = (get_format(name), {}) if name else _detect(where)
         return found, ("r" if mode == "r" else "r+"), (seen if mode == "r" else {})
     taken = _is_taken(where)
@@ -87,17 +87,26 @@ def _choose(where: Location, mode: Mode, name: str | None) -> tuple[Format, Mode
     return get_format(name or format_for_new(where.url)), ("w" if taken else "x"), {}
 
 
+def _nothing(where: Location) -> NotFound:
+    return NotFound("there is nothing", url=where.url, remedy="check the spelling, or make it with mode='x'")
+
+
 def _is_taken(where: Location) -> bool:
     """Whether something is there; an empty folder or store is free."""
     if not where.exists() or where.is_file():
         return where.exists()
-    return any(map(len, where.store(read_only=True).list_dir("")))
+    try:
+        return any(map(len, where.store(read_only=True).list_dir("")))
+    except Unsupported:  # a web server that lists nothing
+        return False
 
 
 def _detect(where: Location) -> tuple[Format, Mapping[str, bytes | None]]:
     """The format that lies there, and what was read to find out."""
     probe = Probe(where)
     found = detect(probe)
+    if found is None and where.path is None and not _is_taken(where):  # a bucket tells only when it is listed
+        raise _nothing(where)
     if found is None:
         raise FormatError(
             f"this is no dataset that hyperslab knows: {appearance(probe)}",
