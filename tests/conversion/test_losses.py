@@ -70,6 +70,19 @@ def test_one_byte_of_text_is_char_where_there_is_nothing_else() -> None:
     assert list(losses_of("a", _array(np.dtype("S1")), features)) == []
 
 
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_chars_in_fields_are_text_where_there_are_no_sub_arrays(wrapped: bool) -> None:
+    cells = np.dtype([("name", "S1", (5,)), ("at", [("c", "S1"), ("id", "S1", (2,))]), ("v", "f4")])
+    text = np.dtype([("name", "S5"), ("at", [("c", "S1"), ("id", "S2")]), ("v", "f4")])
+    given, wanted = (Compound(cells, "t"), Compound(text, "t")) if wrapped else (cells, text)
+    features = ALL - {Feature.SUBARRAYS, Feature.FIXED_BYTES}
+    assert held_type(given, features) == wanted
+    assert list(losses_of("a", _array(given), features)) == []
+    assert held_type(given, ALL) == given
+    vector = np.dtype([("name", "S1", (5,)), ("v", "f4", (2,))])
+    assert held_type(vector, features) is None
+
+
 def test_attributes() -> None:
     attrs = {"text": "x", "typed": np.float32(1.5), "many": np.array([1, 2], "i2"), "r": ObjectReference("b")}
     features = ALL - {Feature.TYPED_ATTRIBUTES, Feature.REFERENCES}

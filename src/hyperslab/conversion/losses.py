@@ -14,6 +14,7 @@ import numpy as np
 
 from hyperslab.errors import Unsupported
 from hyperslab.formats.base import Feature
+from hyperslab.model.cells import same_type
 from hyperslab.model.dtypes import (
     Char,
     Compound,
@@ -95,10 +96,36 @@ def held_type(dtype: DataType, features: Features) -> DataType | None:
     """The type itself where the features hold it, else one that keeps every value, else None."""
     if dtype == np.dtype("S1") and Feature.FIXED_BYTES not in features and Feature.CHAR in features:
         return Char()
+    if Feature.SUBARRAYS not in features:
+        dtype = _with_text(dtype)
     if features.issuperset(needs(dtype)):
         return dtype
     poorer = _poorer(dtype)
     return None if poorer is None else held_type(poorer, features)
+
+
+def _with_text(dtype: DataType) -> DataType:
+    """The type with n bytes of text in place of n chars in its fields: the same bytes, no sub-array."""
+    match dtype:
+        case Compound(base=base, name=name):
+            return Compound(_with_text_fields(base), name)
+        case np.dtype(names=names) if names is not None:
+            return _with_text_fields(dtype)
+        case _:
+            return dtype
+
+
+def _with_text_fields(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    if dtype.subdtype is not None and dtype.base == np.dtype("S1") and len(dtype.shape) == 1 and dtype.shape[0]:
+        return np.dtype(f"S{dtype.shape[0]}")
+    if dtype.names is None or dtype.fields is None:
+        return dtype
+    fields = [(dtype.fields[name][0], dtype.fields[name][1]) for name in dtype.names]
+    formats = [_with_text_fields(kind) for kind, _ in fields]
+    if formats == [kind for kind, _ in fields]:
+        return dtype
+    offsets = [offset for _, offset in fields]
+    return np.dtype({"names": dtype.names, "formats": formats, "offsets": offsets, "itemsize": dtype.itemsize})
 
 
 def _poorer(dtype: DataType) -> DataType | None:
@@ -151,7 +178,7 @@ def _array_losses(path: str, spec: ArraySpec, features: Features) -> Iterator[Lo
     if held is None:
         lacking = next(need for need in needs(spec.dtype) if need not in features)
         yield Loss(path, lacking, f"cells of type {describe(spec.dtype)}: the array is left out")
-    elif held != spec.dtype and not isinstance(held, Char):
+    elif not isinstance(held, Char) and not same_type(spec.dtype, held):
         lacking = next(need for need in needs(spec.dtype) if need not in features)
         yield Loss(path, lacking, f"cells of type {describe(spec.dtype)} become {describe(held)}")
     if not spec.shape and Feature.SCALARS not in features:
