@@ -32,7 +32,8 @@ Sizes = tuple[tuple[int, ...], ...]
 
 def is_dask_array(value: Any) -> bool:
     """Whether the value is a dask array; dask is not imported to find out."""
-    return hasattr(value, "__dask_graph__") and hasattr(value, "numblocks") and hasattr(value, "map_blocks")
+    kind = type(value)  # a Delayed claims to have every attribute
+    return hasattr(kind, "__dask_graph__") and hasattr(kind, "numblocks") and hasattr(kind, "map_blocks")
 
 
 def _check_travel(handle: Any) -> None:

@@ -37,7 +37,7 @@ class Wish:
     @property
     def in_blocks(self) -> bool:
         """Whether the data is a dask array, which is not computed to find out what it is."""
-        return hasattr(self.data, "__dask_graph__") and hasattr(self.data, "numblocks")
+        return hasattr(type(self.data), "__dask_graph__") and hasattr(type(self.data), "numblocks")
 
     def known(self) -> Wish:
         """The wish with data whose shape is known."""

@@ -1,0 +1,596 @@
+"""Stored arrays as dask arrays and dask arrays into stored ones: NumPy's cells under the schedulers of one machine."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import threading
+import weakref
+from itertools import pairwise
+from pathlib import Path
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from dask.base import tokenize
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hyperslab as hs
+from hyperslab.bridges.dask import Cuts, fitted, is_dask_array, write
+from hyperslab.errors import HyperslabError, Invalid, ReadOnly, Unsupported
+from hyperslab.stores import MemoryStore
+from hyperslab.stores.memory import split_names
+
+
+class Plain:
+    """A store that can do no more than it must: no locks, no versions, one call per key."""
+
+    url = "plain://"
+    read_only = False
+
+    def __init__(self, values=None):
+        self._values = {} if values is None else values
+
+    def get(self, key):
+        return self._values.get(key)
+
+    def get_ranges(self, key, ranges):
+        value = self.get(key)
+        return None if value is None else [value[start:stop] for start, stop in ranges]
+
+    def put(self, key, value, *, durable=False):
+        self._values[key] = bytes(value)
+
+    def delete(self, key):
+        self._values.pop(key, None)
+
+    def delete_prefix(self, prefix):
+        for key in [key for key in self._values if not prefix or f"{key}/".startswith(f"{prefix}/")]:
+            del self._values[key]
+
+    def list(self, prefix=""):
+        return iter(sorted(key for key in self._values if not prefix or key.startswith(f"{prefix}/")))
+
+    def list_dir(self, prefix=""):
+        return split_names(self.list(prefix), prefix)
+
+    def close(self):
+        pass
+
+
+CELLS = np.arange(140, dtype="i4").reshape(10, 14)
+OTHER = -CELLS - 1
+
+
+@pytest.fixture(params=["zarr2", "zarr3", "netcdf"])
+def place(request, tmp_path):
+    """A dataset on disk with an array of chunks that do not fill it."""
+    path = tmp_path / f"a.{'nc' if request.param == 'netcdf' else 'zarr'}"
+    with hs.create(path, request.param) as root:
+        root.create_array("t", data=CELLS, dims=("y", "x"), chunks=(3, 4))
+    return path
+
+
+@pytest.fixture
+def root(tmp_path):
+    """An empty dataset on disk."""
+    return hs.create(tmp_path / "b.zarr")
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheduler", ["threads", "sync", "processes"])
+def test_reading(place, scheduler):
+    array = hs.open(place)["t"]
+    with dask.config.set(scheduler=scheduler):
+        lazy = array.to_dask()
+        np.testing.assert_array_equal(lazy, CELLS)
+        np.testing.assert_array_equal((lazy[::-2, 3:] + 1).sum(0), (CELLS[::-2, 3:] + 1).sum(0))
+        np.testing.assert_array_equal(lazy[[7, 0, 0]][:, 2], CELLS[[7, 0, 0]][:, 2])
+
+
+def test_one_task_per_chunk_or_shard(root):
+    plain = root.create_array("plain", data=CELLS, chunks=(3, 4)).to_dask()
+    assert plain.chunks == ((3, 3, 3, 1), (4, 4, 4, 2))
+    sharded = root.create_array("sharded", data=CELLS, chunks=(2, 2), shards=(6, 8)).to_dask()
+    assert sharded.chunks == ((6, 4), (8, 6))
+    np.testing.assert_array_equal(sharded, CELLS)
+    varying = root.create_array("varying", data=CELLS, chunks=((3, 1, 6), (14,))).to_dask()
+    assert varying.chunks == ((3, 1, 6), (14,))
+    np.testing.assert_array_equal(varying, CELLS)
+
+
+def test_chunks_as_asked(root):
+    array = root.create_array("t", data=CELLS, dims=("y", "x"), chunks=(3, 4))
+    for asked, wanted in (
+        ((5, 7), ((5, 5), (7, 7))),
+        (-1, ((10,), (14,))),
+        ("auto", ((10,), (14,))),
+        ({}, ((3, 3, 3, 1), (4, 4, 4, 2))),
+        ({"x": 14}, ((3, 3, 3, 1), (14,))),
+        (((1, 9), (14,)), ((1, 9), (14,))),
+    ):
+        lazy = array.to_dask(asked)
+        assert lazy.chunks == wanted
+        np.testing.assert_array_equal(lazy, CELLS)
+    with pytest.raises(Invalid, match="'z'"):
+        array.to_dask({"z": 1})
+
+
+@pytest.mark.parametrize(
+    ("data", "dtype"),
+    [
+        (["", "é☃", "word"], str),
+        ([b"", b"\x00\x01", b"abc"], bytes),
+        (np.array(["2020-01-01", "NaT", "2021-01-01"], "M8[D]"), None),
+        (np.array(["ab", "c", ""]), None),
+        (np.array([(1, 2.5), (3, 4.5), (5, 6.5)], [("a", "i2"), ("b", "f8")]), None),
+        (np.array([1, 2, 3], ">i4"), None),
+        (np.array([True, False, True]), None),
+        (np.zeros(0, "f4"), None),
+    ],
+    ids=str,
+)
+def test_every_kind_of_cell(root, data, dtype):
+    array = root.create_array("a", data=np.asarray(data, object) if dtype else data, dtype=dtype, chunks=2)
+    lazy = array.to_dask()
+    assert lazy.dtype == lazy._meta.dtype == array.dtype
+    got = lazy.compute()
+    assert got.dtype == array.dtype
+    assert got.tolist() == array[...].tolist()
+    root.create_array("b", data=lazy, dtype=dtype)
+    assert root["b"].dtype == array.dtype
+    assert root["b"][...].tolist() == got.tolist()
+
+
+def test_no_dimensions(root):
+    array = root.create_array("a", data=np.float32(4.5))
+    assert array.to_dask().compute() == 4.5
+    array[...] = da.from_array(np.float64(1.5))
+    assert array[()] == 1.5
+
+
+def test_a_task_reads_by_its_own_thread(root):
+    """The scheduler has the threads; a pool of ours in each of them would be too many."""
+    seen = set()
+
+    class Watched(dict):
+        def get(self, key):
+            seen.add(threading.current_thread().name)
+            return super().get(key)
+
+    cells = np.arange(1 << 22, dtype="f8")
+    array = hs.create(Plain(Watched())).create_array("a", data=cells, chunks=1 << 17)
+    array[...]
+    assert any(name.startswith("hyperslab") for name in seen)
+    seen.clear()
+    np.testing.assert_array_equal(array.to_dask(-1), cells)
+    assert len(seen) == 1
+    assert not any(name.startswith("hyperslab") for name in seen)
+
+
+# -- tokens -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_token_lasts_as_long_as_nothing_changes(place):
+    first = hs.open(place)["t"]
+    token = tokenize(first)
+    assert token == tokenize(first) == tokenize(hs.open(place)["t"]) == tokenize(pickle.loads(pickle.dumps(first)))
+    assert first.to_dask().name == hs.open(place)["t"].to_dask().name
+    assert first.to_dask().name != first.to_dask((5, 5)).name
+    first[0]
+    assert tokenize(first) == token
+
+
+def test_a_change_gives_another_token(place):
+    token = tokenize(hs.open(place)["t"])
+    with hs.open(place, "r+") as root:
+        root["t"].attrs["units"] = "K"
+    changed = tokenize(hs.open(place)["t"])
+    with hs.open(place, "r+") as root:
+        root["t"].attrs["units"] = "m"
+    assert len({token, changed, tokenize(hs.open(place)["t"])}) == 3
+
+
+@pytest.mark.parametrize("url", ["disk", "memory"])
+def test_writing_cells_gives_another_token(tmp_path, url):
+    root = hs.create(tmp_path / "a.zarr" if url == "disk" else MemoryStore())
+    array = root.create_array("t", data=CELLS)
+    tokens = [tokenize(array)]
+    for change in (
+        lambda: array.__setitem__(0, 1),
+        lambda: array.oindex.__setitem__(0, 2),
+        lambda: array.lazy[0].write(3),
+        lambda: array.__setitem__(0, da.zeros(14, chunks=5)),
+        lambda: array.append(CELLS),
+    ):
+        change()
+        tokens.append(tokenize(array))
+    assert len(set(tokens)) == len(tokens)
+
+
+def test_other_arrays_have_other_tokens(root, tmp_path):
+    a, b = root.create_array("a", data=CELLS), root.create_array("b", data=CELLS)
+    stores = [hs.create(MemoryStore()).create_array("a", data=CELLS) for _ in range(2)]
+    assert len({tokenize(array) for array in (a, b, *stores)}) == 4
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
+def blocks(cells, chunks):
+    """A dask array that is made of tasks."""
+    return da.from_array(cells, chunks=chunks) + 0
+
+
+@pytest.mark.parametrize("scheduler", ["threads", "sync", "processes"])
+@pytest.mark.parametrize("chunks", [(3, 4), (4, 5), (1, 14), (10, 3)])
+def test_writing(root, scheduler, chunks):
+    array = root.create_array("t", data=CELLS, chunks=(3, 4))
+    with dask.config.set(scheduler=scheduler):
+        array[...] = blocks(OTHER, chunks)
+    np.testing.assert_array_equal(array[...], OTHER)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        (slice(2, 9), slice(3, 13)),
+        (slice(None, None, -1), slice(None, None, 3)),
+        (5,),
+        (slice(None), -1),
+        ([7, 2, 4], slice(1, 6)),
+        (np.arange(10) % 3 == 0,),
+        (None, slice(3), Ellipsis),
+    ],
+    ids=str,
+)
+def test_writing_a_part(root, key):
+    array = root.create_array("t", data=CELLS, chunks=(3, 4))
+    wanted = CELLS.copy()
+    wanted[key] = OTHER[key]
+    array[key] = blocks(OTHER[key], 2)
+    np.testing.assert_array_equal(array[...], wanted)
+
+
+def test_labels_say_where(root):
+    root.create_array("y", data=np.linspace(0, 4.5, 10), dims=("y",))
+    array = root.create_array("t", data=CELLS, dims=("y", "x"), chunks=(3, 4))
+    wanted = CELLS.copy()
+    array[1.5:4.0] = blocks(OTHER[3:8], 2)
+    wanted[3:8] = OTHER[3:8]
+    np.testing.assert_array_equal(array[...], wanted)
+    write(array, blocks(OTHER[:2, 4:], 3), {"x": slice(4, None), "y": slice(2)})
+    wanted[:2, 4:] = OTHER[:2, 4:]
+    np.testing.assert_array_equal(array[...], wanted)
+    with pytest.raises(Invalid, match="'z'"):
+        write(array, blocks(OTHER, 3), {"z": slice(2)})
+    with pytest.raises(Invalid, match="no dimension names"):
+        write(array.lazy[1:], blocks(OTHER, 3), {"x": slice(2)})
+
+
+def test_writing_into_a_view(root):
+    array = root.create_array("t", data=CELLS, chunks=(3, 4))
+    write(array.lazy[::-1], blocks(OTHER, 3))
+    np.testing.assert_array_equal(array[...], OTHER[::-1])
+    write(array.lazy[2:], blocks(CELLS[:2], 3), (slice(1, 3),))
+    np.testing.assert_array_equal(array[3:5], CELLS[:2])
+
+
+@pytest.mark.parametrize("shape", [(14,), (1, 14), (10, 1), (1, 1), (), (1, 1, 10, 14)])
+def test_broadcasting(root, shape):
+    array = root.create_array("t", data=CELLS, chunks=(3, 4))
+    value = np.arange(np.prod(shape, dtype=int)).reshape(shape)
+    array[...] = da.from_array(value, chunks=4)
+    np.testing.assert_array_equal(array[...], np.broadcast_to(value.reshape(shape[-2:]), (10, 14)))
+
+
+@pytest.mark.parametrize("shape", [(13,), (2, 14), (2, 10, 14), (0, 14)])
+def test_what_does_not_broadcast(root, shape):
+    array = root.create_array("t", data=CELLS, chunks=(3, 4))
+    with pytest.raises(ValueError, match="broadcast"):
+        array[...] = da.zeros(shape, chunks=4)
+    np.testing.assert_array_equal(array[...], CELLS)
+
+
+def test_fields(root):
+    cells = np.array([(1, 1.5), (2, 2.5), (3, 3.5)], [("a", "i4"), ("b", "f8")])
+    array = root.create_array("s", data=cells, chunks=2)
+    array["b"] = da.from_array(np.array([7.0, 8.0, 9.0]), chunks=1)
+    cells["b"] = [7, 8, 9]
+    np.testing.assert_array_equal(array[...], cells)
+
+
+def test_casting_is_numpys(root):
+    array = root.create_array("t", data=CELLS, chunks=(3, 4))
+    array[...] = blocks(OTHER * 1.5, 4)
+    np.testing.assert_array_equal(array[...], (OTHER * 1.5).astype("i4"))
+
+
+def unknown(cells, chunks):
+    """Rows that are even, of which dask does not know how many there are."""
+    lazy = da.from_array(cells, chunks=chunks)
+    return lazy[lazy[:, 0] % 2 == 0]
+
+
+def test_unknown_chunk_sizes(root):
+    rows = np.arange(60).reshape(20, 3)
+    even = rows[rows[:, 0] % 2 == 0]
+    root["t"] = unknown(rows, (3, 2))
+    np.testing.assert_array_equal(root["t"][...], even)
+    root["t"][::-1] = unknown(rows, (7, 3))
+    np.testing.assert_array_equal(root["t"][...], even[::-1])
+    with pytest.raises(ValueError, match="broadcast"):
+        root["t"][1:] = unknown(rows, (7, 3))
+    with pytest.raises(Invalid, match="compute_chunk_sizes"):
+        write(root["t"], unknown(rows, (7, 3)), compute=False)
+
+
+def test_writing_later(root):
+    array = root.create_array("t", data=CELLS, chunks=(3, 4))
+    later = write(array, blocks(OTHER, 4), compute=False)
+    more = write(
+        root.create_array("u", data=CELLS), blocks(OTHER, 4), region=(slice(0, 2),) if False else None, compute=False
+    )
+    np.testing.assert_array_equal(array[...], CELLS)
+    assert dask.compute(later, more) == (None, None)
+    np.testing.assert_array_equal(array[...], OTHER)
+    np.testing.assert_array_equal(root["u"][...], OTHER)
+
+
+def test_writing_the_same_again_writes_again(root):
+    array, data = root.create_array("t", data=CELLS), blocks(OTHER, 4)
+    first, second = (write(array, data, compute=False) for _ in range(2))
+    assert first.key != second.key
+    array[...] = data
+    array[...] = 0
+    array[...] = data
+    np.testing.assert_array_equal(array[...], OTHER)
+
+
+def test_blocks_of_another_shape_than_told(root):
+    array = root.create_array("t", data=CELLS, chunks=(3, 4))
+    wrong = blocks(OTHER, 5).map_blocks(lambda block: block[:1], chunks=((5, 5), (5, 5, 4)), dtype="i4")
+    with pytest.raises(Invalid, match=r"block \(\d, \d\) is of shape \(1, \d\), dask had told"):
+        array[...] = wrong
+
+
+def test_nothing_is_written_to_what_is_read_only(place):
+    array, made = hs.open(place)["t"], []
+    data = blocks(OTHER, 5).map_blocks(lambda block: made.append(1) or block, dtype="i4", meta=OTHER[:0])
+    with pytest.raises(ReadOnly):
+        array[...] = data
+    assert made == []
+
+
+def test_an_error_in_a_block_is_raised(root):
+    def fail(block):
+        raise RuntimeError("no such block")
+
+    array = root.create_array("t", data=CELLS, chunks=(3, 4))
+    with pytest.raises(RuntimeError, match="no such block"):
+        array[...] = blocks(OTHER, 5).map_blocks(fail, dtype="i4", meta=OTHER[:0])
+    with pytest.raises(RuntimeError, match="no such block"):
+        root["u"] = blocks(OTHER, 5).map_blocks(fail, dtype="i4", meta=OTHER[:0])
+    assert list(root) == ["t"]
+
+
+# -- new arrays -------------------------------------------------------------------------------------------------------
+
+
+def test_new_arrays(root):
+    data = blocks(OTHER, (4, 5))
+    root["t"] = data
+    root.create_array("u", data=data, chunks=(3, 3), shards=(6, 6), dims=("y", "x"), dtype="f8")
+    for array in root["t"], root["u"]:
+        np.testing.assert_array_equal(array[...], OTHER)
+    assert (root["t"].chunks, root["t"].dtype) == ((4, 5), data.dtype)
+    assert (root["u"].shards, root["u"].dims, root["u"].dtype) == ((6, 6), ("y", "x"), np.dtype("f8"))
+
+
+def test_objects_want_a_type(root):
+    texts = da.from_array(np.array(["a", "é", ""], object), chunks=2)
+    with pytest.raises(Invalid, match="dtype="):
+        root["t"] = texts
+    root.create_array("t", data=texts, dtype=str)
+    assert root["t"][...].tolist() == ["a", "é", ""]
+
+
+def test_nothing_is_computed_whole(root):
+    """At no time are there more than a few of 64 blocks."""
+    alive, most = set(), []
+
+    def make(block):
+        made = np.array(block)
+        alive.add(id(made))
+        weakref.finalize(made, alive.discard, id(made))
+        most.append(len(alive))
+        return made
+
+    data = da.zeros((64, 100), chunks=(1, 100)).map_blocks(make, dtype="f8", meta=np.zeros((0, 0)))
+    with dask.config.set(scheduler="sync"):
+        root["t"] = data
+        root["t"][::-1] = data
+    assert len(most) == 2 * 64
+    assert max(most) <= 4
+
+
+def test_chunks_fit_the_blocks():
+    assert fitted(((100, 100, 50), (8,)), (40, 100)) == (25, 8)
+    assert fitted(((97, 97),), (40,)) == (40,)
+    assert fitted(((3, 5, 2), (0,)), (4, 7)) == (4, 7)
+
+
+@given(st.lists(st.integers(0, 7), min_size=1, max_size=9))
+def test_cuts(sizes):
+    """Small where blocks are of one length, and always those of dask."""
+    cuts = Cuts.of((tuple(sizes), (3, 3, 2)))
+    edges = np.cumsum([0, *sizes])
+    assert [cuts.extent((i, 2))[0] for i in range(len(sizes))] == [slice(a, b) for a, b in pairwise(edges)]
+    assert cuts.extent((0, 2))[1] == slice(6, 8)
+    assert Cuts.of(((5,) * 1000,)).sizes == (5,)
+
+
+# -- blocks that share chunks -----------------------------------------------------------------------------------------
+
+SIZES = st.integers(1, 20)
+
+
+@st.composite
+def layouts(draw):
+    """A shape, the chunks and shards of the stored array, and any cuts of the data."""
+    shape = tuple(draw(st.lists(st.integers(1, 12), min_size=1, max_size=3)))
+    chunks = tuple(draw(st.integers(1, 6)) for _ in shape)
+    shards = tuple(cut * draw(st.integers(1, 3)) for cut in chunks) if draw(st.booleans()) else None
+    cuts = []
+    for length in shape:
+        edges = sorted(draw(st.sets(st.integers(1, length - 1), max_size=4))) if length > 1 else []
+        edges = [0, *edges, length]
+        cuts.append(tuple(b - a for a, b in pairwise(edges)))
+    return shape, chunks, shards, tuple(cuts)
+
+
+@given(layouts(), st.booleans(), st.sampled_from(["locks", "none", "turned"]))
+@settings(max_examples=150)
+def test_any_cuts_lose_nothing(layout, inside, kind):
+    """Blocks and chunks as they come, in stores with locks and without, in a part of the array, turned round."""
+    shape, chunks, shards, cuts = layout
+    data = np.arange(1, np.prod(shape) + 1).reshape(shape)
+    root = hs.create(MemoryStore() if kind == "locks" else Plain())
+    outer = tuple(length + 4 for length in shape) if inside else shape
+    array = root.create_array("t", shape=outer, dtype="i8", chunks=chunks, shards=shards, fill_value=-1)
+    key = tuple(slice(2, 2 + length) if inside else slice(None) for length in shape)
+    wanted = np.full(outer, -1)
+    array[...] = wanted
+    if kind == "turned":
+        key = tuple(slice(2 + length - 1, 1, -1) if inside else slice(None, None, -1) for length in shape)
+    wanted[key] = data
+    array[key] = da.from_array(data, chunks=cuts)
+    np.testing.assert_array_equal(array[...], wanted)
+    np.testing.assert_array_equal(array.to_dask(), wanted)
+
+
+@pytest.mark.parametrize("times", range(5))
+def test_threads_that_share_a_chunk_lose_nothing(tmp_path, times):
+    """Each block is one cell, all blocks lie in one chunk, 16 threads write them."""
+    cells = np.arange(100)
+    for target in (MemoryStore(), Plain(), tmp_path / "a.zarr", tmp_path / "a.zarr.zip", tmp_path / "a.nc"):
+        with hs.create(target) as root:
+            array = root.create_array("t", shape=100, dtype="i8", chunks=100)
+            with dask.config.set(scheduler="threads", num_workers=16):
+                array[::-1] = da.from_array(cells, chunks=1)
+                np.testing.assert_array_equal(array[...], cells[::-1])
+                array[...] = da.from_array(cells, chunks=1)
+                np.testing.assert_array_equal(array[...], cells)
+
+
+def test_processes_that_share_a_chunk_lose_nothing(root):
+    array = root.create_array("t", shape=60, dtype="i8", chunks=60)
+    with dask.config.set(scheduler="processes", num_workers=2):
+        array[...] = da.arange(60, chunks=1)
+    np.testing.assert_array_equal(array[...], np.arange(60))
+
+
+# -- what cannot travel -----------------------------------------------------------------------------------------------
+
+
+def test_what_is_of_this_process_is_for_its_threads(tmp_path):
+    array = hs.create(MemoryStore()).create_array("t", data=CELLS)
+    np.testing.assert_array_equal(array.to_dask(), CELLS)
+    with dask.config.set(scheduler="processes"):
+        with pytest.raises(Unsupported, match="name its place"):
+            array.to_dask()
+        with pytest.raises(Unsupported, match="name its place"):
+            array[...] = blocks(OTHER, 5)
+    with hs.create(tmp_path / "a.nc") as root:
+        root["t"] = blocks(OTHER, 5)
+        with dask.config.set(scheduler="processes"), pytest.raises(Unsupported, match="mode='r'"):
+            root["t"][...] = blocks(CELLS, 5)
+    np.testing.assert_array_equal(hs.open(tmp_path / "a.nc")["t"][...], OTHER)
+
+
+def test_a_graph_is_small(root):
+    """What a task carries is the place and the options, not the cells and not where every block lies."""
+    import cloudpickle
+
+    array = root.create_array("t", shape=10_000, dtype="i8", chunks=10)
+    lazy = cloudpickle.loads(cloudpickle.dumps(array.to_dask(5_000)))
+    np.testing.assert_array_equal(lazy, np.zeros(10_000))
+    later = write(array, da.arange(10_000, chunks=10), compute=False)
+    task = next(task for key, task in later.dask.items() if "hyperslab-write" in str(key))
+    assert len(cloudpickle.dumps(task)) < 6_000
+    cloudpickle.loads(cloudpickle.dumps(later)).compute()
+    np.testing.assert_array_equal(array[...], np.arange(10_000))
+
+
+# -- other kinds of dask ----------------------------------------------------------------------------------------------
+
+PLANNED = """
+import dask, numpy as np, sys
+dask.config.set({"array.query-planning": True})
+import dask.array as da
+import hyperslab as hs
+from hyperslab.bridges.dask import write
+
+def main():
+    assert da.Array.__module__ == "dask.array._array_expr._collection"
+    root = hs.create(sys.argv[1])
+    cells = np.arange(140).reshape(10, 14)
+    array = root.create_array("t", data=cells, chunks=(3, 4))
+    for scheduler in ("threads", "processes"):
+        with dask.config.set(scheduler=scheduler):
+            lazy = array.to_dask()
+            assert lazy.chunks == ((3, 3, 3, 1), (4, 4, 4, 2))
+            np.testing.assert_array_equal(lazy.compute(), cells)
+            np.testing.assert_array_equal((lazy[::-2, 1:] + 1).sum(0).compute(), (cells[::-2, 1:] + 1).sum(0))
+            cells = -cells - 1
+            array[...] = da.from_array(cells, chunks=(4, 5))
+            np.testing.assert_array_equal(array[...], cells)
+    later = write(array, da.from_array(cells[:, :3] * 2, chunks=2), (slice(None), slice(3)), compute=False)
+    np.testing.assert_array_equal(array[...], cells)
+    later.compute()
+    cells[:, :3] *= 2
+    np.testing.assert_array_equal(array[...], cells)
+    root["u"] = da.from_array(cells, chunks=5)
+    np.testing.assert_array_equal(root["u"][...], cells)
+    numbers = da.from_array(np.arange(20), chunks=6)
+    even = numbers.map_blocks(lambda block: block[block % 2 == 0], chunks=((np.nan,) * 4,), dtype=int)
+    root["v"] = even
+    np.testing.assert_array_equal(root["v"][...], np.arange(0, 20, 2))
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_query_planning(tmp_path):
+    """It is settled for a process when dask.array is imported."""
+    pytest.importorskip("dask.array._array_expr")
+    (tmp_path / "planned.py").write_text(PLANNED)
+    command = [sys.executable, "-W", "error", str(tmp_path / "planned.py"), str(tmp_path / "a.zarr")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_is_a_dask_array():
+    assert is_dask_array(da.zeros(3))
+    for value in (np.zeros(3), dask.delayed(1), [1], None):
+        assert not is_dask_array(value)
+
+
+def test_dask_is_imported_on_use():
+    program = "import hyperslab as hs, sys, numpy as np\n"
+    program += "hs.create('memory://x').create_array('a', data=np.arange(3))[0] = 1\nassert 'dask' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_every_error_is_ours(root):
+    array = root.create_array("t", data=CELLS, chunks=(3, 4))
+    lazy = array.to_dask()
+    (next(path for path in Path(root.url).glob("t/c/1/1"))).write_bytes(b"broken")
+    with pytest.raises(HyperslabError, match="t/c/1/1"):
+        lazy.compute()
