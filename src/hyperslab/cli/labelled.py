@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -152,9 +152,29 @@ def save_dataset(part: Part, url: str) -> None:
     """The part and its coordinates as a dataset of the format that the name says; the target must be new."""
     if part.values.dtype == object:
         raise Invalid("cells of this type are not written by get", remedy="use convert -s, which keeps their type")
+    name = part.array.name or "value"
+    written = {name, *part.coordinates}
     with api.create(url) as root:
         for dim, found in part.coordinates.items():
             dims = (dim,) if found.cells.ndim else ()
-            root.create_array(dim, data=found.cells, dims=dims, attrs=dict(found.array.attrs))
-        attrs = dict(part.array.attrs)
-        root.create_array(part.array.name or "value", data=part.values, dims=part.dims, attrs=attrs)
+            attrs = _without_others(found.array.attrs, written)
+            root.create_array(dim, data=found.cells, dims=dims, attrs=attrs)
+        root.create_array(name, data=part.values, dims=part.dims, attrs=_without_others(part.array.attrs, written))
+
+
+_LISTS = frozenset({"coordinates", "ancillary_variables"})
+_NAMING = _LISTS | {"bounds", "climatology", "grid_mapping", "cell_measures", "formula_terms"}
+"""Attributes whose words name other variables (CF conventions, appendix A); those of ``_LISTS`` can do with fewer."""
+
+
+def _without_others(attrs: Mapping[str, Any], written: Collection[str]) -> dict[str, Any]:
+    """The attributes, without names of variables that are not written too."""
+    kept = {}
+    for name, value in attrs.items():
+        words = str(value).split() if name in _NAMING else []
+        there = [word for word in words if word.endswith(":") or word in written]
+        if there == words:
+            kept[name] = value
+        elif name in _LISTS and there:
+            kept[name] = " ".join(there)
+    return kept
