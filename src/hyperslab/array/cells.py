@@ -88,8 +88,11 @@ class Cells:
             coords.append(i // size)
             within.append(i % size)
         at = tuple(coords)
+        cache: Any = self.cache
+        if cache.peek((self.source, at)) is None:
+            return None
         stamp = self._stamp(at)
-        block = None if stamp is None else self.cache.get((self.source, at), stamp)  # type: ignore[union-attr]
+        block = None if stamp is None else cache.get((self.source, at), stamp)
         return None if block is None else block[tuple(within)]
 
     def write(self, selection: Selection, value: Any, fields: Any = None) -> None:

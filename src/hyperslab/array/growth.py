@@ -12,10 +12,10 @@ import numpy as np
 
 from hyperslab.array.cells import Cells
 from hyperslab.array.session import Session
-from hyperslab.chunks import execute
+from hyperslab.chunks import execute, swapping
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.settings import Settings
-from hyperslab.chunks.source import Block, ChunkSource, ErasesMany, Lists, Locking, WritesMany
+from hyperslab.chunks.source import Block, ChunkSource, ErasesMany, Lists, Locking, Swaps, WritesMany
 from hyperslab.errors import Invalid
 from hyperslab.formats.base import RemembersRows, WritesAhead
 from hyperslab.model.spec import ArraySpec
@@ -102,7 +102,7 @@ def _blank_outside(session: Session, path: str, spec: ArraySpec, axes: list[int]
         if beyond or edges:
             with _locked(source, [*beyond, *edges], session.settings):
                 _erase(source, beyond)
-                _blank_edges(source, edges, spec, axes, durable=session.settings.durable)
+                _blank_edges(source, edges, spec, axes, session.settings)
 
 
 def _crosses(grid: Grid, coords: Coords, axis: int) -> bool:
@@ -122,13 +122,21 @@ def _erase(source: ChunkSource, beyond: list[Coords]) -> None:
         source.erase(coords)
 
 
-def _blank_edges(source: ChunkSource, edges: list[Coords], spec: ArraySpec, axes: list[int], *, durable: bool) -> None:
+def _blank_edges(
+    source: ChunkSource, edges: list[Coords], spec: ArraySpec, axes: list[int], settings: Settings
+) -> None:
+    if isinstance(source, Swaps):
+        for together in [edges] if edges and source.grid.outer is not None else [[coords] for coords in edges]:
+            swapping.change_chunks(
+                source, together, lambda at, block: _blanked(block, at, source.grid, spec, axes), settings
+            )
+        return
     blocks = ((coords, source.read(coords)) for coords in edges)
     pairs = [
         (coords, _blanked(block, coords, source.grid, spec, axes)) for coords, block in blocks if block is not None
     ]
     if isinstance(source, WritesMany):
-        source.write_many(pairs, durable=durable)
+        source.write_many(pairs, durable=settings.durable)
         return
     for coords, block in pairs:
         source.write(coords, block)

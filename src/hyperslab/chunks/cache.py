@@ -34,6 +34,10 @@ class BlockCache:
                 self._drop(name)
         return None
 
+    def peek(self, name: Hashable) -> tuple[Any, Block] | None:
+        """Stamp and block under ``name``, of whatever version."""
+        return self._blocks.get(name)
+
     def put(self, name: Hashable, stamp: Any, block: Block) -> None:
         """Remember a block (read-only from now on); the oldest ones make room."""
         if block.nbytes > self.limit:

@@ -25,6 +25,8 @@ from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import DEFAULTS, MEBIBYTE, Settings
 from hyperslab.chunks.source import Block, ChunkSource, ReadsInto
 from hyperslab.chunks.strips import full, lies_contiguous, strips
+from hyperslab.chunks.swapping import new_block, swapper
+from hyperslab.stores import counting
 
 _SERIAL = MEBIBYTE // 2  # decoded bytes below which starting threads costs more than it saves
 _SERIAL_SMALL = 16 * MEBIBYTE  # the same for small chunks: the threads wait for each other between them
@@ -53,6 +55,10 @@ def read(
     require(nbytes, settings.memory_limit)
     reader = _BatchReader(source, plan, out, fill, cache)
     workers = min(settings.threads, pieces) if pieces * nbytes > (_SERIAL if nbytes >= _LARGE else _SERIAL_SMALL) else 1
+    if (concurrency := getattr(source, "concurrency", None)) is not None:  # so many requests at once suit its store
+        workers = min(settings.workers or concurrency, pieces)
+    if counting.traces:
+        counting.count(chunks=pieces)
     if pieces == 1 or (workers == 1 and plan.grid.outer is None and pieces <= _MOST):
         reader.read_batch(list(plan))
         return
@@ -75,6 +81,8 @@ class _BatchReader:
         self.fill = fill
         self.stamp = getattr(source, "stamp", None) if cache is not None and cache.limit else None
         self.cache = cache
+        self.newer = getattr(source, "read_newer", None)
+        self.fetches_stamps = getattr(source, "fetches_stamps", False)
 
     def read_batch(self, pieces: Any) -> None:
         """Read every piece, in the calling thread."""
@@ -149,10 +157,19 @@ class _BatchReader:
     def _fetched(self, pieces: Sequence[Piece]) -> tuple[ReadsInto, Any, Sequence[Piece]]:
         """What is stored of the pieces, by few requests; with a cache their stamps, and without those that it has."""
         stamp_of = self.stamp
+        fetch: Any = self.fetch
+        if stamp_of is not None and self.fetches_stamps and not self._knows_any(pieces):
+            fetched = fetch([piece.coords for piece in pieces])
+            return fetched, lambda coords: fetched.version, pieces
         if stamp_of is not None:
             stamp_of, pieces = self._from_cache(stamp_of, pieces)
-        fetch: Any = self.fetch
         return fetch([piece.coords for piece in pieces]) if pieces else self.into, stamp_of, pieces
+
+    def _knows_any(self, pieces: Sequence[Piece]) -> bool:
+        """Whether the cache may serve one of the pieces, so that it is worth asking for stamps."""
+        cache: Any = self.cache
+        wanted = [piece.coords for piece in pieces if not (piece.whole and self.plan.basic)]
+        return any(cache.peek((self.source, coords)) is not None for coords in wanted)
 
     def _from_cache(
         self, stamp_of: Callable[[Coords], Any], pieces: Sequence[Piece]
@@ -180,6 +197,8 @@ class _BatchReader:
     def _through_cache(
         self, stamp_of: Callable[[Coords], Any], into: ReadsInto, coords: Coords, shape: tuple[int, ...]
     ) -> Block:
+        if self.newer is not None:
+            return self._newer(coords, shape)
         stamp = stamp_of(coords)
         cache: Any = self.cache
         block: Block | None = cache.get((self.source, coords), stamp) if stamp is not None else None
@@ -190,6 +209,20 @@ class _BatchReader:
             elif stamp is not None and not block.dtype.hasobject:
                 cache.put((self.source, coords), stamp, block)
         return block
+
+    def _newer(self, coords: Coords, shape: tuple[int, ...]) -> Block:
+        """The chunk from the cache or from the store, which tells by one request whether it has another."""
+        cache: Any = self.cache
+        newer: Any = self.newer
+        known, old = cache.peek((self.source, coords)) or (None, None)
+        block, stamp = newer(coords, known)
+        if stamp is None:
+            return np.full(shape, self.fill, self.out.dtype)
+        if block is None:
+            block = old
+        elif not block.dtype.hasobject:
+            cache.put((self.source, coords), stamp, block)
+        return block  # type: ignore[no-any-return]
 
 
 def _reader(into: Any, block: Block) -> Callable[[Coords], bool]:
@@ -228,8 +261,11 @@ def write(
         return
     nbytes = chunk_bytes(plan, fill.dtype)
     require(nbytes, settings.memory_limit)
+    if counting.traces:
+        counting.count(chunks=pieces)
     size = max(1, min(_MOST, (_DURABLE if settings.durable else _BATCH) // nbytes))
-    work = _writer(source, plan, values, fill, settings, fields)
+    make = swapper if hasattr(source, "swap") else _writer
+    work = make(source, plan, values, fill, settings, fields)
     workers = min(settings.threads, -(-pieces // size)) if nbytes * pieces > _SERIAL else 1
     each_batch(work, batches(plan, plan.grid, size, pieces), workers)
 
@@ -242,7 +278,7 @@ def _writer(
 
     def work(pieces: Sequence[Piece]) -> None:
         with lock([piece.coords for piece in pieces], settings.lock_timeout):
-            pairs = ((piece.coords, _new_block(source, plan, piece, values, fill, fields)) for piece in pieces)
+            pairs = ((piece.coords, new_block(source.read, plan, piece, values, fill, fields)) for piece in pieces)
             if write_many is not None:
                 write_many(pairs, durable=settings.durable)
             else:
@@ -254,23 +290,6 @@ def _writer(
 
 def _unlocked(coords: Any, timeout: float | None) -> Any:
     return nullcontext()
-
-
-def _new_block(source: ChunkSource, plan: Plan, piece: Piece, values: Block, fill: Block, fields: Any) -> Block:
-    """The chunk as it will be: the values alone where they cover it, else put over what is there."""
-    shape = plan.grid.chunk_shape(piece.coords)
-    part: Block = values[piece.out]
-    whole = piece.whole and fields is None
-    if whole and part.shape == shape:
-        return part if part.flags.c_contiguous else np.ascontiguousarray(part).reshape(shape)
-    block = None if whole else source.read(piece.coords)
-    if block is None:
-        block = np.full(shape, fill, fill.dtype)
-    elif not block.flags.writeable:
-        block = block.copy()
-    target = block if fields is None else block[fields]
-    (target if plan.order is None else target.transpose(plan.order))[piece.within] = part
-    return block
 
 
 def batches(plan: Plan, grid: Grid, size: int, most: int) -> Iterator[Sequence[Piece]]:

@@ -100,12 +100,24 @@ class Locking(Protocol):
 
 @runtime_checkable
 class Swaps(Protocol):
-    def read_stamped(self, coords: Coords) -> tuple[Block | None, Stamp | None]:
-        """A chunk and what identifies this version of it."""
+    """Where no lock can be held: what is written back must still be what was read. All the chunks of one call are
+    stored together: they lie in one outer chunk, or it is one chunk."""
+
+    def read_stamped(self, coords: Sequence[Coords]) -> tuple[list[Block | None], Stamp | None]:
+        """Chunks, and what identifies this version of them."""
         ...
 
-    def swap(self, coords: Coords, block: Block, expected: Stamp | None) -> None:
-        """Store the chunk if its version is still ``expected``, else ``Conflict``."""
+    def swap(self, pairs: Sequence[tuple[Coords, Block]], expected: Stamp | None) -> None:
+        """Store chunks if their version is still ``expected``, else ``Conflict``."""
+        ...
+
+
+@runtime_checkable
+class ReadsNewer(Protocol):
+    """Where asking for a stamp costs as much as reading."""
+
+    def read_newer(self, coords: Coords, known: Stamp | None = None) -> tuple[Block | None, Stamp | None]:
+        """A chunk and its stamp; no chunk when the stamp is ``known``, neither when it was never written."""
         ...
 
 

@@ -23,6 +23,7 @@ class KeyedChunks:
 
     def __init__(self, keys: ChunkKeys, spec: ArraySpec, grid: Grid) -> None:
         self._keys = keys
+        self.concurrency = keys.concurrency
         self._grid = grid
         self._spec = spec
         self._fill = spec.fill_cell()

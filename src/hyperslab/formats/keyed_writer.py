@@ -16,7 +16,7 @@ from hyperslab.formats.keyed_dataset import KeyedReader
 from hyperslab.formats.spelling import Docs, Spelling
 from hyperslab.model.paths import normalize, split
 from hyperslab.model.spec import ArraySpec, GroupSpec
-from hyperslab.stores.base import Locks, Rename, WritableStore
+from hyperslab.stores.base import LocksNodes, Rename, WritableStore
 
 
 class KeyedWriter(KeyedReader):
@@ -185,7 +185,7 @@ class KeyedWriter(KeyedReader):
     def _locked(self, path: str) -> Iterator[None]:
         """The node's lock in the store, once per thread."""
         held: set[str] = self._held.__dict__.setdefault("paths", set())
-        if path in held or path in self._batch_held or not isinstance(self._store, Locks):
+        if path in held or path in self._batch_held or not isinstance(self._store, LocksNodes):
             yield
             return
         with self._store.lock_node(path, self._settings.lock_timeout):

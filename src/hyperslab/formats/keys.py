@@ -32,6 +32,7 @@ class ChunkKeys:
         self.key_of = key_of
         self.settings = settings
         self.scratch = Scratch() if hasattr(store, "get_into") else None
+        self.concurrency: int | None = getattr(store, "concurrency", None)
 
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
         """Hold the chunks' byte ranges; a range follows from the key alone, so it stays when the array grows."""
@@ -62,13 +63,17 @@ class ChunkKeys:
 
     def put_many(self, pairs: Iterable[tuple[str, Any]], durable: bool) -> None:
         """Store encoded chunks by one group commit where the store has it."""
-        if self.store.read_only:
-            raise ReadOnly("the store is read-only", url=self.store.url, remedy="open it with mode='r+'")
+        self.require_writable()
         if hasattr(self.store, "put_many"):
             self.store.put_many(pairs, durable=durable)
             return
         for key, value in pairs:
             self.store.put(key, value, durable=durable)
+
+    def require_writable(self) -> None:
+        """ReadOnly when the store takes no writes."""
+        if self.store.read_only:
+            raise ReadOnly("the store is read-only", url=self.store.url, remedy="open it with mode='r+'")
 
     def stored_sizes(self, keys: Iterable[str]) -> int:
         """Bytes stored under the keys."""

@@ -35,9 +35,12 @@ Part = memoryview | bytes | None
 
 
 class Fetched:
-    """Stored inner chunks of one shard, to be decoded."""
+    """Stored inner chunks of one shard, to be decoded; the ``version`` of the shard where it came with them."""
 
-    def __init__(self, chain: Chain, parts: Mapping[Coords, Part], keys: ChunkKeys, key: str) -> None:
+    def __init__(
+        self, chain: Chain, parts: Mapping[Coords, Part], keys: ChunkKeys, key: str, version: Any = None
+    ) -> None:
+        self.version = version
         self._chain = chain
         self._parts = parts
         self._keys = keys
@@ -71,6 +74,7 @@ class ShardedChunks:
         if shard is None or len(inner) != len(shard) or any(a % b for a, b in zip(shard, inner, strict=True)):
             raise FormatError(f"shards of {shard} are no whole numbers of chunks of {inner}")
         self._keys = keys
+        self.concurrency = keys.concurrency
         self._spec = spec
         self._grid = Grid.of(spec.shape, inner, outer)
         self._zero = fill_bytes(spec.fill_cell())
@@ -118,7 +122,7 @@ class ShardedChunks:
         data = self._keys.get(key, self._most)
         if data is None:
             return [None] * (len(local[0]) if local else 1)
-        return _cut(memoryview(data), self._index.find(data)[local].reshape(-1, 2))
+        return cut(memoryview(data), self._index.find(data)[local].reshape(-1, 2))
 
     def _from_ranges(self, key: str, local: tuple[Block, ...]) -> list[Part]:
         """Index and ranges of one version of the shard: its stamp is the same before and after."""
@@ -159,7 +163,7 @@ class ShardedChunks:
         if found is None:
             return None
         entries = self._index.parse(found[0], total)
-        if len(self._entries) * entries.nbytes > _INDEX_BYTES:
+        if len(self._entries) * entries.nbytes > INDEX_BYTES:
             self._entries.clear()
         self._entries[key] = (stamp, entries)
         return entries
@@ -204,19 +208,23 @@ class ShardedChunks:
 
     def _replace(self, coords: Sequence[Coords], values: Sequence[Any], durable: bool) -> None:
         key, local = self._locate(coords)
-        size = self._size
-        old = None if len(coords) == size else self._keys.store.get(key)
-        parts: list[Part] = [None] * size
-        if old is not None:
-            parts = _cut(memoryview(old), self._index.find(old).reshape(-1, 2))
-        places = np.ravel_multi_index(local, self._index.counts).tolist() if local else [0]
-        for place, value in zip(places, values, strict=True):
-            parts[place] = value
+        old = None if len(coords) == self._size else self._keys.store.get(key)
+        parts = self._new_parts(local, values, old)
         if all(part is None for part in parts):
             if self._keys.exists(key):
                 self._keys.store.delete(key)
             return
         self._keys.put_many([(key, self._join(parts))], durable)
+
+    def _new_parts(self, local: tuple[Block, ...], values: Sequence[Any], old: Any) -> list[Part]:
+        """The stored inner chunks of a shard with some of them replaced."""
+        parts: list[Part] = [None] * self._size
+        if old is not None:
+            parts = cut(memoryview(old), self._index.find(old).reshape(-1, 2))
+        places = np.ravel_multi_index(local, self._index.counts).tolist() if local else [0]
+        for place, value in zip(places, values, strict=True):
+            parts[place] = value
+        return parts
 
     def _join(self, parts: Sequence[Part]) -> memoryview:
         """A shard of these inner chunks, one after another, with its index; valid until this thread joins again."""
@@ -264,14 +272,15 @@ class ShardedChunks:
         return self._keys.stored_sizes({self._key(self._place(place)) for place in coords})
 
 
-_INDEX_BYTES = 64 << 20  # decoded indexes that one array remembers
+INDEX_BYTES = 64 << 20
+"""Decoded indexes that one array remembers."""
 
 
 def _replaced() -> Conflict:
     return Conflict("the shard is being replaced all the time", remedy="try again")
 
 
-def _cut(shard: memoryview, entries: Entries) -> list[Part]:
+def cut(shard: memoryview, entries: Entries) -> list[Part]:
     """The stored bytes of each entry; None where nothing was written."""
     return [None if offset == MISSING else shard[offset : offset + size] for offset, size in entries.tolist()]
 

@@ -10,6 +10,7 @@ from hyperslab.formats.keyed import KeyedChunks
 from hyperslab.formats.keys import ChunkKeys, KeyOf
 from hyperslab.formats.raw import RawChunks
 from hyperslab.formats.sharded import ShardedChunks
+from hyperslab.formats.swapped import SwappedChunks, SwappedShards
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Store
 
@@ -23,9 +24,12 @@ def open_chunks(store: Store, folder: str, key_of: KeyOf, spec: ArraySpec, setti
     if spec.problem is not None:
         raise Unsupported(spec.problem)
     keys = ChunkKeys(store, folder, key_of, settings)
+    swaps = hasattr(store, "get_version") and not hasattr(store, "lock_chunks")
     codecs = spec.codecs
     grid = Grid.of(spec.shape, spec.chunks)
     if len(codecs) == 1 and codecs[0].name == "sharding_indexed" and grid.fixed is not None:
-        return ShardedChunks(keys, spec, grid, codecs[0].config)
+        return (SwappedShards if swaps else ShardedChunks)(keys, spec, grid, codecs[0].config)
+    if swaps:
+        return SwappedChunks(keys, spec, grid)
     chunks = KeyedChunks(keys, spec, grid)
     return RawChunks(keys, spec, grid) if chunks.direct and hasattr(store, "descriptor") else chunks

@@ -149,13 +149,16 @@ class List(Protocol):
 
 
 @runtime_checkable
-class Locks(Protocol):
-    def lock_chunks(self, folder: str, slots: Sequence[int], timeout: float | None) -> AbstractContextManager[None]:
-        """Hold the bytes ``slots`` of ``folder/.lock`` exclusively, taken in order; ``Conflict`` after timeout."""
-        ...
-
+class LocksNodes(Protocol):
     def lock_node(self, folder: str, timeout: float | None) -> AbstractContextManager[None]:
         """Hold the documents of the node at ``folder`` exclusively; ``Conflict`` after ``timeout`` seconds."""
+        ...
+
+
+@runtime_checkable
+class Locks(LocksNodes, Protocol):
+    def lock_chunks(self, folder: str, slots: Sequence[int], timeout: float | None) -> AbstractContextManager[None]:
+        """Hold the bytes ``slots`` of ``folder/.lock`` exclusively, taken in order; ``Conflict`` after timeout."""
         ...
 
 

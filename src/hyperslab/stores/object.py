@@ -1,13 +1,14 @@
 """A store that is a bucket, a container or a web server, through obstore: ``s3://``, ``gs://``, ``az://``, ``http(s)://``.
 
 No key is asked after before it is read: a missing one answers as fast as one that is there. A stamp is the object's
-ETag, and compare-and-swap is a conditional request, so that writers need no locks. Requests that fail for a moment are
-repeated by obstore; what fails for good is a ``StorageError``.
+ETag, and compare-and-swap is a conditional request: chunks need no locks, and that of a node is an object, too.
+Requests that fail for a moment are repeated by obstore; what fails for good is a ``StorageError``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, NoReturn, TypeVar
 
@@ -15,7 +16,8 @@ from hyperslab.errors import Conflict, ReadOnly, Unsupported
 from hyperslab.stores import counting
 from hyperslab.stores.base import Buffer, Stamp, Version
 from hyperslab.stores.files import too_long
-from hyperslab.stores.keys import check_key, check_prefix, is_key
+from hyperslab.stores.keys import LOCK, check_key, check_prefix, is_key
+from hyperslab.stores.leases import lease
 from hyperslab.stores.ranges import merge, span
 from hyperslab.stores.requests import IN_FLIGHT, Refused, Unranged, each_request, request
 from hyperslab.stores.scratch import Scratch
@@ -231,11 +233,13 @@ class ObjectStore:
 
     def put_if(self, key: str, value: Buffer, expected: Stamp | None, *, durable: bool = False) -> Stamp:
         """Store the value if the present one has the stamp ``expected`` (None: is missing), else ``Conflict``."""
-        mode: Any = "create"
-        if expected is not None:
-            etag = self._etag(expected)
-            mode = {"e_tag": etag, "version": expected[1]} if isinstance(expected, tuple) else {"e_tag": etag}
-        return self._put(check_key(key), value, mode)
+        return self._put(check_key(key), value, self._mode(expected))
+
+    def _mode(self, expected: Stamp | None) -> Any:
+        if expected is None:
+            return "create"
+        etag = self._etag(expected)
+        return {"e_tag": etag, "version": expected[1]} if isinstance(expected, tuple) else {"e_tag": etag}
 
     def _put(self, key: str, value: Buffer, mode: Any) -> Stamp:
         self._writable(key)
@@ -271,6 +275,28 @@ class ObjectStore:
             if not isinstance(keys, str):
                 for key in keys:
                     self._remove(key)
+
+    # -- locks ------------------------------------------------------------------------------------------------------
+
+    def lock_node(self, folder: str, timeout: float | None) -> AbstractContextManager[None]:
+        """Hold the documents of the node at ``folder`` by a lease; ``Conflict`` after ``timeout`` seconds."""
+        self._writable(check_prefix(folder))
+        return lease(self, f"{folder}/{LOCK}" if folder else LOCK, self._url, timeout)
+
+    def swap_lock(self, key: str, value: Buffer, expected: Stamp | None) -> Stamp:
+        """:meth:`put_if` of a lock object."""
+        return self._put(key, value, self._mode(expected))
+
+    def read_lock(self, key: str) -> Version | None:
+        """:meth:`get_version` of a lock object."""
+        try:
+            return self._ask(key, self._fetch, key, None, {}, None)
+        except FileNotFoundError:
+            return None
+
+    def drop_lock(self, key: str) -> None:
+        """:meth:`delete` of a lock object."""
+        self._remove(key)
 
     # -- requests ---------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,53 @@
+"""Try again after another writer was faster: how compare-and-swap waits, where a lock would."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from types import TracebackType
+
+from hyperslab.errors import Conflict
+
+_FIRST = 0.01
+"""Seconds after which the first attempt is repeated, at most; then twice as long each time."""
+_LONGEST = 1.0
+
+
+class Attempt:
+    """One run of a block; a ``Conflict`` in it is passed over while there is time for another run."""
+
+    def __init__(self, deadline: float | None, pause: float) -> None:
+        self.done = False
+        self._deadline = deadline
+        self._pause = pause
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        self.done = kind is None
+        if not isinstance(error, Conflict):
+            return False
+        wait = random.uniform(0, self._pause)
+        if self._deadline is not None and time.monotonic() + wait > self._deadline:
+            return False
+        time.sleep(wait)
+        return True
+
+
+def attempts(timeout: float | None) -> Iterator[Attempt]:
+    """``for attempt in attempts(60): with attempt: …``: run the block until no ``Conflict`` ends it.
+
+    After ``timeout`` seconds (None: never) the last one is raised.
+    """
+    deadline = None if timeout is None else time.monotonic() + timeout
+    pause = _FIRST
+    while True:
+        attempt = Attempt(deadline, pause)
+        yield attempt
+        if attempt.done:
+            return
+        pause = min(2 * pause, _LONGEST)

@@ -1,0 +1,132 @@
+"""Locks in a store that has none: an object that one writer at a time makes, and keeps alive while it works.
+
+The object is made by a conditional request. Its holder writes it anew every few seconds; when one that stays the same
+for :data:`LEASE` seconds, by the clock of those who wait, its holder is dead and the first of them takes it over. A
+holder whose lease was taken over, because it was stopped for so long, is told by ``Conflict`` at the end of its block.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Protocol
+
+from hyperslab.errors import Conflict, HyperslabError
+from hyperslab.stores.base import Buffer, Stamp, Version
+
+LEASE = 15.0
+"""Seconds after which an object that nobody writes anew is that of a dead writer."""
+_BEAT = LEASE / 4
+_LONGEST = 0.25
+
+
+class Keeper(Protocol):
+    """What a lease needs of a store; keys are not checked, for that of a lock is none."""
+
+    def swap_lock(self, key: str, value: Buffer, expected: Stamp | None) -> Stamp:
+        """Store it if it has the stamp ``expected`` (None: is missing), else ``Conflict``."""
+        ...
+
+    def read_lock(self, key: str) -> Version | None:
+        """What is there."""
+        ...
+
+    def drop_lock(self, key: str) -> None:
+        """Remove it."""
+        ...
+
+
+@contextmanager
+def lease(store: Keeper, key: str, url: str, timeout: float | None) -> Iterator[None]:
+    """Hold the lock object ``key`` against all other threads and processes; ``Conflict`` after ``timeout`` seconds."""
+    holding = _Holding(store, key, url)
+    holding.acquire(timeout)
+    try:
+        yield
+    finally:
+        holding.release()
+
+
+class _Holding:
+    """One lease, from waiting for it to letting go."""
+
+    def __init__(self, store: Keeper, key: str, url: str) -> None:
+        self._store = store
+        self._key = key
+        self._url = url
+        self._name = os.urandom(16).hex()
+        self._beats = 0
+        self._stamp: Any = None
+        self._alive = 0.0
+        self._lost = False
+        self._mutex = threading.Lock()
+        self._timer: threading.Timer | None = None
+
+    def acquire(self, timeout: float | None) -> None:
+        """Make the object, or take it over from a dead holder."""
+        start = time.monotonic()
+        pause, stale, seen, since = 0.01, None, None, start
+        while not self._write(stale):
+            now = time.monotonic()
+            stale = None
+            found = self._store.read_lock(self._key)
+            if found is not None and found.stamp != seen:
+                seen, since = found.stamp, now
+            elif found is not None and now - since > LEASE:
+                stale = seen
+                continue
+            if timeout is not None and now - start > timeout:
+                remedy = "wait longer (lock_timeout), or find the other writer"
+                message = "another writer held the lock until the timeout"
+                raise Conflict(message, url=self._url, key=self._key, remedy=remedy)
+            if found is not None:
+                time.sleep(random.uniform(pause / 2, pause))
+                pause = min(2 * pause, _LONGEST)
+        self._arm()
+
+    def _write(self, expected: Stamp | None) -> bool:
+        """Write the object; whether it is ours then. A request that was repeated may have found what it had written."""
+        value = f"{self._name} {self._beats}".encode()
+        self._beats += 1
+        began = time.monotonic()
+        try:
+            self._stamp = self._store.swap_lock(self._key, value, expected)
+        except Conflict:
+            found = self._store.read_lock(self._key)
+            if found is None or bytes(found.data) != value:
+                return False
+            self._stamp = found.stamp
+        self._alive = began
+        return True
+
+    def _arm(self) -> None:
+        self._timer = threading.Timer(_BEAT, self._beat)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _beat(self) -> None:
+        with self._mutex:
+            if self._timer is None:
+                return
+            with suppress(HyperslabError):  # the next beat may get through; if none does, the lease ends
+                self._lost = not self._write(self._stamp)
+            if not self._lost:
+                self._arm()
+
+    def release(self) -> None:
+        """Remove the object if it is still ours; ``Conflict`` if another writer may have worked meanwhile."""
+        with self._mutex:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            if not self._lost and time.monotonic() - self._alive > LEASE / 2:
+                self._lost = not self._write(self._stamp)
+            if self._lost:
+                remedy = "look at what was written last, then repeat the change"
+                message = "the lock was taken over by another writer, for this one was silent for too long"
+                raise Conflict(message, url=self._url, key=self._key, remedy=remedy)
+            self._store.drop_lock(self._key)
