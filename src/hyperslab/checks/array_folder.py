@@ -7,7 +7,7 @@ from itertools import islice
 
 from hyperslab.checks.chunk_names import ChunkNames
 from hyperslab.checks.findings import Finding, found, told
-from hyperslab.checks.objects import Objects, span
+from hyperslab.checks.objects import Flaw, Objects, span
 from hyperslab.checks.strangers import strange
 from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.pool import each_batch
@@ -16,6 +16,7 @@ from hyperslab.formats.keyed_commit import key
 from hyperslab.stores.base import Store
 
 _BATCH = 16
+_TRIES = 5
 
 
 class ArrayFolder:
@@ -46,10 +47,20 @@ class ArrayFolder:
 
     def _examine(self, batch: list[tuple[Coords, str]]) -> None:
         for coords, place in batch:
-            flaws = list(self._objects.examine(coords, place, deep=self._deep))
-            for flaw in flaws:
+            for flaw in self._flaws(coords, place):
                 message = f"{flaw.message} [key={place}, cells {span(self._objects.grid, coords)}]"
                 self._found.append(found(self._path, flaw.kind, message, key=place, coords=coords))
+
+    def _flaws(self, coords: Coords, place: str) -> list[Flaw]:
+        """The flaws of one version of an object; one that is replaced meanwhile is looked at again."""
+        keys = self._objects.keys
+        flaws: list[Flaw] = []
+        for _ in range(_TRIES):
+            stamp = keys.stamp(place)
+            flaws = list(self._objects.examine(coords, place, deep=self._deep))
+            if not flaws or keys.stamp(place) == stamp:
+                break
+        return flaws
 
     def _note_missing(self) -> None:
         count, stored = self._objects.grid.size, self.stored

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -96,10 +97,9 @@ def _mended(data: bytes, path: str, place: str) -> Iterator[Finding]:
 def _parse(stored: Stored, spelling: Spelling, path: str) -> None:
     """The spec, and every defect of the documents; what this installation lacks is a note."""
     place = key(path, next(iter(name for name in spelling.nodes if name in stored.docs)))
+    with suppress(FormatError):
+        stored.spec = spelling.parse(stored.docs, path)
     for problem in spelling.problems(stored.docs, path):
         told = Problem(path, problem.kind, f"{problem.message} [key={place}]")
-        stored.findings.append(Finding(told, place, sound=problem.kind in CANNOT))
-    try:
-        stored.spec = spelling.parse(stored.docs, path)
-    except FormatError:
-        return
+        sound = stored.spec is not None and problem.kind in CANNOT
+        stored.findings.append(Finding(told, place, sound=sound))

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
 
+from hyperslab.array.growth import grow
 from hyperslab.checks.findings import Finding
 from hyperslab.checks.keyed import Walk
-from hyperslab.checks.objects import Objects, span
-from hyperslab.checks.opening import open_objects
+from hyperslab.checks.mending_chunks import OBJECTS, Act, ChunkMender, Plan, nothing, spec_now
 from hyperslab.checks.quarantine import Quarantine
 from hyperslab.checks.report import Mend
-from hyperslab.chunks.grid import Grid
-from hyperslab.errors import HyperslabError, NodeNotFound
+from hyperslab.errors import HyperslabError
 from hyperslab.formats.documents import read_document, write_json
 from hyperslab.formats.keyed_commit import key
 from hyperslab.formats.keyed_writer import KeyedWriter
 from hyperslab.formats.spelling import Docs
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import Locks
-
-Act = Callable[[], None]
-Plan = tuple[str, Act] | None
 
 
 class Stage(IntEnum):
@@ -57,30 +53,6 @@ class Mending:
         return Mend(problem.node, problem.kind, f"{problem.message}; mending failed: {reason}")
 
 
-_CHUNKS = frozenset(
-    [
-        "empty-chunk",
-        "truncated-chunk",
-        "oversized-chunk",
-        "corrupt-chunk",
-        "shard-index",
-        "shard-range",
-        "shard-overlap",
-    ]
-)
-_STRANGE = frozenset(
-    [
-        "foreign",
-        "outside-grid",
-        "folder-for-chunk",
-        "dangling-link",
-        "circular-link",
-        "outside-link",
-        "special-file",
-        "unusable-name",
-    ]
-)
-_OBJECTS = _CHUNKS | _STRANGE | {"misspelled-key", "temporary"}
 _COPIES = frozenset(["stale-copy", "incomplete-copy", "copy-of-nothing", "damaged-copy"])
 
 
@@ -91,7 +63,7 @@ def stage_of(finding: Finding) -> Stage:
         return Stage.COPIES
     if kind == "dimension-sizes":
         return Stage.DIMENSIONS
-    return Stage.OBJECTS if kind in _OBJECTS else Stage.DOCUMENTS
+    return Stage.OBJECTS if kind in OBJECTS else Stage.DOCUMENTS
 
 
 class Menders:
@@ -103,16 +75,15 @@ class Menders:
         self._writer = writer
         self._quarantine = quarantine
         self._store = quarantine.store
-        self._objects: dict[str, Objects] = {}
-        self._seen: set[tuple[str, str]] = set()
-        self._sizes: dict[str, ArraySpec] = {}
+        self._chunks = ChunkMender(walk, writer, quarantine)
+        self._renewed: set[str] = set()
 
     def plan(self, findings: Iterable[Finding], only: Stage | None = None) -> Iterator[Mending]:
         """A mend for each finding (of the stage ``only``); of several about one chunk or copy the first mends all."""
         makers = {
             Stage.DOCUMENTS: self._document,
             Stage.DIMENSIONS: self._dimension,
-            Stage.OBJECTS: self._object,
+            Stage.OBJECTS: self._chunks.plan,
             Stage.COPIES: self._copy,
         }
         for finding in findings:
@@ -198,133 +169,52 @@ class Menders:
     def _dimension(self, finding: Finding) -> Plan:
         dim, size = finding.means
         changes = list(self._resized(finding.problem.node, dim, size))
-        said = [f"/{path} from {spec.shape} to {new.shape}" for path, spec, new in changes]
-        if not said or any(self._cannot(new) for _, _, new in changes):
+        said = ", ".join(f"/{path} from {old.shape} to {new.shape}" for path, old, new in changes)
+        if not said:
             return None
-        self._sizes |= {path: new for path, _, new in changes}
-        return f"make {', '.join(said)}; new cells read as the fill value", partial(self._resize, changes)
+        self._chunks.settled |= {path: new for path, _, new in changes}
+        action = f"make {said}; new cells read as what is stored there, else the fill value"
+        return action, partial(self._resize, [(path, old) for path, old, _ in changes], dim, size)
 
     def _resized(self, group: str, dim: str, size: int) -> Iterator[tuple[str, ArraySpec, ArraySpec]]:
         for name in self._store.list_dir(group)[1]:
             path = key(group, name)
             try:
-                spec = self._spec(path)
+                spec = spec_now(self._writer, path)
             except HyperslabError:
                 continue
-            if spec is not None and spec.dims.count(dim) == 1:
-                axis = spec.dims.index(dim)
-                shape = (*spec.shape[:axis], size, *spec.shape[axis + 1 :])
-                if shape != spec.shape:
-                    yield path, spec, spec.evolve(shape=shape)
+            new = None if spec is None else _with_size(spec, dim, size)
+            if spec is not None and new is not None:
+                yield path, spec, new
 
-    def _spec(self, path: str) -> ArraySpec | None:
-        self._writer.refresh(path)
-        spec = self._writer.node(path)
-        return spec if isinstance(spec, ArraySpec) else None
-
-    def _cannot(self, spec: ArraySpec) -> bool:
-        cuts = zip(spec.chunks, spec.shape, strict=True)
-        return any(not isinstance(cut, int) and sum(cut) < size for cut, size in cuts)
-
-    def _resize(self, changes: list[tuple[str, ArraySpec, ArraySpec]]) -> None:
-        for path, old, new in changes:
+    def _resize(self, changes: list[tuple[str, ArraySpec]], dim: str, size: int) -> None:
+        """Under the lock of each array, unless it was given another size meanwhile."""
+        for path, old in changes:
             with self._writer.lock_node(path):
-                now = self._spec(path)
-                if now is not None and now.shape == old.shape:
+                now = spec_now(self._writer, path)
+                new = None if now is None else _with_size(now, dim, size)
+                axis = old.dims.index(dim)
+                if now is not None and new is not None and now.shape[axis] == old.shape[axis]:
                     self._writer.put(path, new)
-
-    # -- chunks and strangers ---------------------------------------------------------------------------------------
-
-    def _object(self, finding: Finding) -> Plan:
-        kind = finding.problem.kind
-        if kind in _CHUNKS:
-            return self._chunk(finding)
-        if kind == "misspelled-key":
-            return self._misspelled(finding)
-        if kind == "temporary":
-            return "remove it", partial(self._quarantine.remove, finding.key)
-        take, verb = partial(self._quarantine.take, finding.key), self._quarantine.verb
-        if finding.coords is None:
-            return verb, take
-        grid = self._grown(finding.problem.node)
-        if kind != "outside-grid":
-            return f"{verb}; the cells {span(grid, finding.coords)} read as the fill value then", take
-        if all(index < axis.count for index, axis in zip(finding.coords, grid.axes, strict=True)):
-            return "none of its own: it lies in the array once that is as long as its dimensions", lambda: None
-        return verb, take
-
-    def _grown(self, path: str) -> Grid:
-        """The grid of an array as it will be when its dimensions are settled."""
-        spec = self._sizes.get(path) or self._spec(path)
-        return Grid(()) if spec is None else Grid.of(spec.shape, spec.chunks)
-
-    def _of(self, path: str) -> Objects:
-        if path not in self._objects:
-            spec = self._spec(path)
-            if spec is None:
-                raise NodeNotFound("the array is gone", url=self._store.url, node=path)
-            key_of = self._spelling.key_of(spec)
-            self._objects[path] = open_objects(self._store, path, key_of, spec, self._walk.settings)
-        return self._objects[path]
-
-    def _chunk(self, finding: Finding) -> Plan:
-        if self._again(finding):
-            return "mended with the rest of this chunk", lambda: None
-        objects = self._of(finding.problem.node)
-        coords = finding.coords or ()
-        saved, lost = objects.salvage(coords, finding.key)
-        cells = f"the cells {lost} read as the fill value then" if lost else "no cell is lost"
-        if saved is None:
-            return f"{self._quarantine.verb}; {cells}", partial(self._replace, objects, finding)
-        return f"keep its other inner chunks; {cells}", partial(self._replace, objects, finding)
-
-    def _again(self, finding: Finding) -> bool:
-        """Whether another finding about the same thing came before."""
-        same = (finding.problem.node, finding.key)
-        known = same in self._seen
-        self._seen.add(same)
-        return known
-
-    def _replace(self, objects: Objects, finding: Finding) -> None:
-        """Under the chunk's lock, if it is still damaged."""
-        coords, place = finding.coords or (), finding.key
-        with objects.keys.lock([coords], self._walk.settings.lock_timeout):
-            if not any(True for _ in objects.examine(coords, place, deep=True)):
-                return
-            saved, _ = objects.salvage(coords, place)
-            if saved is None:
-                self._quarantine.take(place)
-                return
-            self._quarantine.keep(place)
-            self._store.put(place, saved, durable=True)
-
-    def _misspelled(self, finding: Finding) -> Plan:
-        """A chunk that decodes takes the place that its name means, when nothing lies there."""
-        objects = self._of(finding.problem.node)
-        coords = finding.coords or ()
-        right = objects.keys.prefix + objects.keys.key_of(coords)
-        free = not objects.keys.exists(right)
-        if free and not any(True for _ in objects.examine(coords, finding.key, deep=True)):
-            cells = span(objects.grid, coords)
-            return f"call it {right}; it holds the cells {cells}", partial(self._rename, objects, finding, right)
-        return self._quarantine.verb, partial(self._quarantine.take, finding.key)
-
-    def _rename(self, objects: Objects, finding: Finding, right: str) -> None:
-        with objects.keys.lock([finding.coords or ()], self._walk.settings.lock_timeout):
-            value = self._store.get(finding.key)
-            if value is not None and not objects.keys.exists(right):
-                self._store.put(right, value, durable=True)
-                self._store.delete(finding.key)
 
     # -- copies -----------------------------------------------------------------------------------------------------
 
     def _copy(self, finding: Finding) -> Plan:
         holder = finding.means
         action = f"write the consolidated metadata of /{holder} anew"
-        if ("copy", holder) in self._seen:
-            return action, lambda: None
-        self._seen.add(("copy", holder))
+        if holder in self._renewed:
+            return action, nothing
+        self._renewed.add(holder)
         return action, partial(self._writer.consolidate, holder)
+
+
+def _with_size(spec: ArraySpec, dim: str, size: int) -> ArraySpec | None:
+    """The array with another size of a dimension; None when it has that size, or not this dimension once."""
+    if spec.dims.count(dim) != 1:
+        return None
+    axis = spec.dims.index(dim)
+    shape = (*spec.shape[:axis], size, *spec.shape[axis + 1 :])
+    return None if shape == spec.shape else grow(spec, shape)
 
 
 def _json(doc: dict[str, object]) -> bytes:

@@ -10,12 +10,13 @@ from hyperslab.api import Target
 from hyperslab.checks.checking import examine
 from hyperslab.checks.findings import told
 from hyperslab.checks.keyed import Walk
-from hyperslab.checks.mending import Act, Menders, Mending, Stage
+from hyperslab.checks.mending import Menders, Mending, Stage
+from hyperslab.checks.mending_chunks import Act
 from hyperslab.checks.places import Place, find_place
 from hyperslab.checks.quarantine import Quarantine, quarantine_folder
 from hyperslab.checks.report import Mend, Report
 from hyperslab.chunks.settings import DEFAULTS, Settings
-from hyperslab.errors import Conflict, HyperslabError, ReadOnly
+from hyperslab.errors import HyperslabError, ReadOnly
 from hyperslab.formats.keyed_writer import KeyedWriter
 from hyperslab.formats.spelling import Spelling
 
@@ -36,8 +37,9 @@ def repair(
     the inner chunks that are damaged. Missing documents come back from consolidated metadata; arrays that disagree
     about a dimension are made as long as the stored chunks ask for; consolidated metadata is written anew. What is
     taken out goes to the folder ``quarantine`` (beside a local dataset: its name with ``.quarantine``), else it is
-    removed. ``deep``: decode every chunk to find the damaged ones. Conflict when a writer holds a lock for longer than
-    ``lock_timeout`` seconds; ReadOnly when the place takes no writes.
+    removed. ``deep``: decode every chunk to find the damaged ones. What cannot be mended, also because a
+    writer held a lock for longer than ``lock_timeout`` seconds, is not ``done``. ReadOnly when the place takes no
+    writes.
     """
     place = find_place(url, format)
     settings = Settings(workers=workers, cache_bytes=0, lock_timeout=lock_timeout)
@@ -95,7 +97,7 @@ class _Repair:
     def _act(self, mending: Mending, act: Act) -> Mend:
         try:
             act()
-        except (ReadOnly, Conflict) as error:
+        except ReadOnly as error:
             raise error.locate(url=self._place.where.url) from error.__cause__
         except HyperslabError as error:
             return mending.failed(told(error))

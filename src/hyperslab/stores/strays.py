@@ -73,8 +73,8 @@ def _kind(folders: Folders, entry: os.DirEntry[str]) -> str | None:
         return "unusable-name"
     if entry.is_symlink():
         return _link_kind(folders, entry)
-    mode = entry.stat(follow_symlinks=False).st_mode
-    return None if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else "special-file"
+    plain = entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
+    return None if plain else "special-file"
 
 
 def _link_kind(folders: Folders, entry: os.DirEntry[str]) -> str | None:

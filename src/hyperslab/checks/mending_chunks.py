@@ -1,0 +1,179 @@
+"""How damaged chunks and what does not belong to a dataset are mended, under the locks that writers take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from hyperslab.checks.findings import Finding
+from hyperslab.checks.keyed import Walk
+from hyperslab.checks.objects import Objects, span
+from hyperslab.checks.opening import open_objects
+from hyperslab.checks.quarantine import Quarantine
+from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.errors import Conflict, NodeNotFound
+from hyperslab.formats.keyed_writer import KeyedWriter
+from hyperslab.formats.spelling import Docs
+from hyperslab.model.spec import ArraySpec
+
+Act = Callable[[], None]
+Plan = tuple[str, Act] | None
+
+_CHUNKS = frozenset(
+    [
+        "empty-chunk",
+        "truncated-chunk",
+        "oversized-chunk",
+        "corrupt-chunk",
+        "shard-index",
+        "shard-range",
+        "shard-overlap",
+    ]
+)
+_STRANGE = frozenset(
+    [
+        "foreign",
+        "outside-grid",
+        "folder-for-chunk",
+        "dangling-link",
+        "circular-link",
+        "outside-link",
+        "special-file",
+        "unusable-name",
+    ]
+)
+OBJECTS = _CHUNKS | _STRANGE | {"misspelled-key", "temporary"}
+"""The kinds that are mended here."""
+
+
+class ChunkMender:
+    """Mends of one look through a dataset. ``settled``: arrays that will have another shape before these mends."""
+
+    def __init__(self, walk: Walk, writer: KeyedWriter, quarantine: Quarantine) -> None:
+        self.settled: dict[str, ArraySpec] = {}
+        self._walk = walk
+        self._writer = writer
+        self._quarantine = quarantine
+        self._store = quarantine.store
+        self._objects: dict[str, tuple[Docs, Objects]] = {}
+        self._seen: set[tuple[str, str]] = set()
+
+    def plan(self, finding: Finding) -> Plan:
+        """The action in words, and the deed."""
+        kind = finding.problem.kind
+        if kind in _CHUNKS:
+            return self._chunk(finding)
+        if kind == "misspelled-key":
+            return self._misspelled(finding)
+        if kind == "outside-grid":
+            return self._outside(finding)
+        if kind == "temporary":
+            return "remove it", partial(self._quarantine.remove, finding.key)
+        take, verb = partial(self._quarantine.take, finding.key), self._quarantine.verb
+        if finding.coords is None:
+            return verb, take
+        cells = span(self._of(finding.problem.node).grid, finding.coords)
+        return f"{verb}; the cells {cells} read as the fill value then", take
+
+    # -- arrays -----------------------------------------------------------------------------------------------------
+
+    def _of(self, path: str) -> Objects:
+        """The objects of an array as it is described when the mends are planned."""
+        if path not in self._objects:
+            spec = spec_now(self._writer, path)
+            if spec is None:
+                raise NodeNotFound("the array is gone", url=self._store.url, node=path)
+            objects = self._open(path, spec)
+            self._objects[path] = (self._walk.spelling.render(spec), objects)
+        return self._objects[path][1]
+
+    def _open(self, path: str, spec: ArraySpec) -> Objects:
+        return open_objects(self._store, path, self._walk.spelling.key_of(spec), spec, self._walk.settings)
+
+    @contextmanager
+    def _held(self, finding: Finding) -> Iterator[tuple[Objects, Coords]]:
+        """The array against growth and change, the chunk against writers; Conflict when the array did change."""
+        path, coords = finding.problem.node, finding.coords or ()
+        objects = self._of(path)
+        with self._writer.lock_node(path), objects.keys.lock([coords], self._walk.settings.lock_timeout):
+            now = spec_now(self._writer, path)
+            if now is None or self._walk.spelling.render(now) != self._objects[path][0]:
+                message = "the array was changed while it was repaired"
+                raise Conflict(message, url=self._store.url, node=path, remedy="repair it again")
+            yield objects, coords
+
+    # -- chunks -----------------------------------------------------------------------------------------------------
+
+    def _chunk(self, finding: Finding) -> Plan:
+        if self._again(finding):
+            return "mended with the rest of this chunk", nothing
+        saved, lost = self._of(finding.problem.node).salvage(finding.coords or (), finding.key)
+        cells = f"the cells {lost} read as the fill value then" if lost else "no cell is lost"
+        action = self._quarantine.verb if saved is None else "keep its other inner chunks" if lost else "write it anew"
+        return f"{action}; {cells}", partial(self._replace, finding)
+
+    def _again(self, finding: Finding) -> bool:
+        """Whether another finding about the same thing came before."""
+        same = (finding.problem.node, finding.key)
+        known = same in self._seen
+        self._seen.add(same)
+        return known
+
+    def _replace(self, finding: Finding) -> None:
+        """If it is still damaged."""
+        with self._held(finding) as (objects, coords):
+            if not any(True for _ in objects.examine(coords, finding.key, deep=True)):
+                return
+            saved, _ = objects.salvage(coords, finding.key)
+            if saved is None:
+                self._quarantine.take(finding.key)
+                return
+            self._quarantine.keep(finding.key)
+            self._store.put(finding.key, saved, durable=True)
+
+    def _misspelled(self, finding: Finding) -> Plan:
+        """A chunk that decodes takes the place that its name means, when nothing lies there."""
+        objects, coords = self._of(finding.problem.node), finding.coords or ()
+        right = objects.keys.prefix + objects.keys.key_of(coords)
+        sound = not any(True for _ in objects.examine(coords, finding.key, deep=True))
+        if sound and not objects.keys.exists(right):
+            cells = span(objects.grid, coords)
+            return f"call it {right}; it holds the cells {cells}", partial(self._rename, finding, right)
+        return self._quarantine.verb, partial(self._quarantine.take, finding.key)
+
+    def _rename(self, finding: Finding, right: str) -> None:
+        with self._held(finding) as (objects, _):
+            value = self._store.get(finding.key)
+            if value is not None and not objects.keys.exists(right):
+                self._store.put(right, value, durable=True)
+                self._store.delete(finding.key)
+
+    def _outside(self, finding: Finding) -> Plan:
+        """A chunk outside the grid, which may be that of an append that has not published its shape yet."""
+        spec = self.settled.get(finding.problem.node)
+        if spec is not None and _holds(Grid.of(spec.shape, spec.chunks), finding.coords or ()):
+            return "nothing: it lies in the array once that is as long as its dimensions", nothing
+        return self._quarantine.verb, partial(self._take_outside, finding)
+
+    def _take_outside(self, finding: Finding) -> None:
+        path = finding.problem.node
+        with self._writer.lock_node(path):
+            now = spec_now(self._writer, path)
+            if now is not None and not _holds(Grid.of(now.shape, now.chunks), finding.coords or ()):
+                self._quarantine.take(finding.key)
+
+
+def spec_now(writer: KeyedWriter, path: str) -> ArraySpec | None:
+    """The array as its own documents have it at this moment; None when it is none."""
+    writer.refresh(path)
+    spec = writer.node(path)
+    return spec if isinstance(spec, ArraySpec) else None
+
+
+def nothing() -> None:
+    """The deed of a mend that another one brings about."""
+
+
+def _holds(grid: Grid, coords: Coords) -> bool:
+    return all(index < axis.count for index, axis in zip(coords, grid.axes, strict=True))
