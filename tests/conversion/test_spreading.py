@@ -35,7 +35,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     folder = tmp_path_factory.mktemp("cluster")
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=2, processes=True, dashboard_address=None, local_directory=str(folder)
+            n_workers=2, threads_per_worker=2, processes=True, dashboard_address=":0", local_directory=str(folder)
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
