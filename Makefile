@@ -58,7 +58,7 @@ bench: .venv/.with-bench ## every row of docs/benchmarks.md, measured anew
 	@$(BIN)/python -m benchmarks
 
 docs: .venv/.with-docs ## the site, into site/
-	@$(BIN)/mkdocs build --strict
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean: ## what make has made
 	rm -rf .venv .venvs site .tour

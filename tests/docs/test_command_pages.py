@@ -10,6 +10,7 @@ import pytest
 from pages import ROOT
 
 from hyperslab.cli import main
+from hyperslab.cli.failing import CODES, DEFECT
 
 PAGE = ROOT / "docs" / "cli.md"
 
@@ -49,3 +50,20 @@ def test_stands_on_the_page_with_an_example_and_its_options(name: str) -> None:
     assert re.search(rf"^```(?:console|bash)\n(?:.*\n)*?(?:\$ )?{re.escape(name)}\b", text, re.M), "no example"
     flags = [flag for option in COMMANDS[name].params if isinstance(option, click.Option) for flag in option.opts]
     assert [flag for flag in flags if flag.startswith("--") and flag not in text + sections()[""]] == []
+
+
+def test_sections_stand_in_the_order_of_the_commands_and_name_no_other() -> None:
+    assert [title for title in sections() if title.startswith("hyperslab ")] == list(COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_option_is_named_that_is_not_there(name: str) -> None:
+    options = [option for option in COMMANDS[name].params if isinstance(option, click.Option)]
+    known = {flag for option in options for flag in (*option.opts, *option.secondary_opts)} | {"--help"}
+    own = re.sub(r"^\$ (?!hyperslab ).*$", "", sections()[name], flags=re.M)
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", own)) - known == set()
+
+
+def test_exit_codes_are_those_of_the_program() -> None:
+    rows = re.findall(r"^\| (\d+) \|", sections()["Exit codes"], re.M)
+    assert {int(row) for row in rows} == {0, 1, DEFECT, *(code for _, code in CODES)}

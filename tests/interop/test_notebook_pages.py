@@ -136,21 +136,21 @@ def test_nothing_in_a_page_runs(tmp_path: Path) -> None:
 
 
 def take_picture(target: Path) -> None:
-    """The page of real data, light beside dark, with one array unfolded."""
+    """The page of real data on white with one array unfolded, above that of the array on black."""
     with tempfile.TemporaryDirectory() as folder:
-        page = america(Path(folder) / "america.zarr")._repr_html_().replace(f"{folder}/", "")
-        page = page.replace(
-            '<details class="hs-array"><summary class="hs-row"><span class="hs-name"><u>air_', "@"
-        ).replace("@", '<details open class="hs-array"><summary class="hs-row"><span class="hs-name"><u>air_')
-        half = "flex:1;padding:14px 18px;min-width:0;"
+        root = america(Path(folder) / "america.zarr")
+        row = '<details{} class="hs-array"><summary class="hs-row"><span class="hs-name"><u>air_temperature'
+        group = root._repr_html_().replace(f"{folder}/", "").replace(row.format(""), row.format(" open"))
+        group = group.replace("<details open><summary>Attributes (8)", "<details><summary>Attributes (8)")
+        array = root["air_temperature"]._repr_html_()
         place = Path(folder) / "page.html"
         place.write_text(
-            "<!doctype html><meta charset=utf-8><body style='margin:0;display:flex'>"
-            f"<div style='{half}background:#fff;color:#111'>{page}</div>"
-            f"<div style='{half}background:#181818;color:#e4e4e4'>{page}</div>",
+            "<!doctype html><meta charset=utf-8><body style='margin:0'>"
+            f"<div style='padding:14px 18px;background:#fff;color:#111'>{group}</div>"
+            f"<div style='padding:14px 18px;background:#181818;color:#e4e4e4'>{array}</div>",
             encoding="utf-8",
         )
-        browser.screenshot(place, target, width=1640, height=640)
+        browser.screenshot(place, target, width=900, height=930)
 
 
 def test_the_picture_can_be_taken(tmp_path: Path) -> None:
