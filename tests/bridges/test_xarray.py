@@ -97,6 +97,16 @@ def test_other_engines_read_it(tmp_path: Path, weather: xr.Dataset) -> None:
     xr.testing.assert_equal(xr.open_dataset(tmp_path / "a.nc", engine="netcdf4"), weather)
 
 
+def test_what_engine_zarr_wrote(tmp_path: Path, weather: xr.Dataset) -> None:
+    """Both engines see the same: in Zarr v2 the fill value is what means missing."""
+    for zarr_format in (2, 3):
+        url = tmp_path / f"{zarr_format}.zarr"
+        weather.to_zarr(url, zarr_format=zarr_format, consolidated=zarr_format == 2)
+        theirs = xr.open_dataset(url, engine="zarr", consolidated=zarr_format == 2)
+        assert_identical(opened(url), theirs)
+        assert np.isnan(opened(url)["t"][2, 1]).all()
+
+
 def test_lazy_pickled_and_asynchronous(tmp_path: Path, weather: xr.Dataset) -> None:
     weather.hyperslab.save(tmp_path / "a.zarr")
     lazy = opened(tmp_path / "a.zarr")

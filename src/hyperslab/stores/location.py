@@ -73,7 +73,7 @@ class Location:
             raise Unsupported(
                 f"places of the kind {scheme}://", url=redact(text), remedy=f"use a path, or one of {known}"
             )
-        if scheme not in ("file", "zip"):
+        if scheme not in ("file", "zip", "reference"):
             return cls(redact(text), scheme, None, options, rest if scheme == "memory" else text)
         path = _path_of_url(rest, text) if scheme == "file" and escaped else rest
         if not path or "\0" in path:
@@ -81,7 +81,9 @@ class Location:
         path = os.path.abspath(path)
         if path.lower().endswith(".zip") and not os.path.isdir(path):
             scheme = "zip"
-        return cls(path if scheme == "file" else f"zip://{path}", scheme, path, options, path)
+        elif path.lower().endswith(".json") and os.path.isfile(path):
+            scheme = "reference"
+        return cls(path if scheme == "file" else f"{scheme}://{path}", scheme, path, options, path)
 
     @property
     def name(self) -> str:

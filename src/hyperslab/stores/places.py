@@ -61,6 +61,20 @@ class _Memory:
         return MemoryStore(target, read_only=read_only)
 
 
+class _References:
+    def exists(self, target: str) -> bool:
+        return os.path.exists(target)
+
+    def open(self, target: str, options: Mapping[str, Any], *, read_only: bool, create: bool) -> Store:
+        from hyperslab.stores.references import ReferenceStore
+
+        if not read_only:
+            raise ReadOnly("references are only read", url=f"reference://{target}", remedy="convert them to zarr3")
+        known = ("allow_external", "remote_options", "limit")
+        _take_none({name: value for name, value in options.items() if name not in known}, target)
+        return ReferenceStore(target, **options)
+
+
 class _Given:
     def exists(self, target: Store) -> bool:
         return next(iter(target.list()), None) is not None
@@ -113,6 +127,7 @@ PLACES: dict[str, Place] = {
     "file": _Folder(),
     "zip": _Archive(),
     "memory": _Memory(),
+    "reference": _References(),
     "store": _Given(),
     **dict.fromkeys(REMOTE, _Objects()),
     **{scheme: _Extra(scheme, "mongo") for scheme in ("mongodb", "mongodb+srv")},

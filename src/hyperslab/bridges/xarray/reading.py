@@ -99,7 +99,16 @@ class _Anonymous:
 
 def _variable(array: Array, dims: tuple[str, ...]) -> xr.Variable:
     cells = indexing.LazilyIndexedArray(LazyCells(array))
-    return xr.Variable(dims, cells, dict(array.attrs), _encoding(array, dims))
+    return xr.Variable(dims, cells, _attrs(array), _encoding(array, dims))
+
+
+def _attrs(array: Array) -> dict[str, Any]:
+    """With Zarr v2's fill value as ``_FillValue``, since that is where xarray and kerchunk put it."""
+    attrs = dict(array.attrs)
+    fill = array.spec.fill_value
+    if array._session.format.name == "zarr2" and fill is not None and array.dtype.kind in "iufcmM":
+        attrs.setdefault("_FillValue", fill)
+    return attrs
 
 
 def _encoding(array: Array, dims: tuple[str, ...]) -> dict[str, Any]:
