@@ -267,3 +267,37 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     result = run(sample("rotated_pole.nc"), "-o", tmp_path / "a.png")
     assert result.exit_code == 8 and "pip install 'hyperslab[plot]'" in result.stderr
+
+
+def test_an_array_over_one_dimension_twice_is_an_image() -> None:
+    root = hs.create(MemoryStore(), format="zarr3")
+    root.create_array("x", data=np.array([1.0, 2.0, 4.0]), dims=("x",))
+    root.create_array("covariance", data=np.arange(9).reshape(3, 3), dims=("x", "x"))
+    drawn = picture(root, "covariance")
+    assert [axis.at.tolist() for axis in drawn.axes] == [[1, 2, 4], [1, 2, 4]]
+    drawing.draw(drawn, "viridis")
+
+
+def test_attributes_that_make_no_sense_do_not_keep_stored_values_from_being_drawn() -> None:
+    root = hs.create(MemoryStore(), format="zarr3")
+    attrs = {"_FillValue": "none", "scale_factor": "big", "units": 5, "long_name": 7}
+    root.create_array("x", data=np.array([1.0, 2.0, 4.0]), dims=("x",), attrs=attrs)
+    root.create_array("a", data=np.arange(3), dims=("x",), attrs=attrs)
+    drawn = picture(root, "a")
+    assert drawn.cells.tolist() == [0, 1, 2] and drawn.axes[0].label == "x (position)"
+    drawing.draw(drawn, "viridis")
+
+
+def test_long_names_stay_inside_the_picture(tmp_path: Path) -> None:
+    root = hs.create(MemoryStore(), format="zarr3")
+    attrs = {
+        "long_name": "rain that is expected to fall on the land and on the sea within the next six hours",
+        "units": "mm",
+    }
+    for name in "xy":
+        root.create_array(name, data=np.array([1.0, 2.0]), dims=(name,), attrs=attrs)
+    root.create_array("a", data=np.ones((2, 2)), dims=("y", "x"), attrs=attrs)
+    figure = drawing.draw(picture(root, "a"), "viridis")
+    figure.savefig(tmp_path / "a.png")
+    box = figure.get_tightbbox()
+    assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= figure.get_figwidth() and box.y1 <= figure.get_figheight()

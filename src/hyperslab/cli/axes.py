@@ -9,7 +9,7 @@ import numpy as np
 
 from hyperslab.array import Array, cf, times
 from hyperslab.cli.labelled import Coordinate, Part, cell_text
-from hyperslab.errors import HyperslabError
+from hyperslab.errors import HyperslabError, Unsupported
 from hyperslab.group import Group
 from hyperslab.model.calendars import calendar_name, parse_moment, unit_length
 from hyperslab.model.paths import child, split
@@ -86,12 +86,13 @@ def axis_of(root: Group | Array, part: Part, number: int, item: Any, positions: 
     if found.labels.dtype.kind in "TUS" or isinstance(found.labels[0], str | bytes):
         words = tuple(map(cell_text, found.labels))
         return Axis(dim=dim, title=title, at=np.arange(float(len(words))), words=words)
-    scale = _Numbers.of(found)
-    if scale is None:
+    try:
+        scale = _Numbers.of(found)
+        at = scale.places(found.cells)
+    except HyperslabError:  # neither numbers nor words, or attributes that make no sense
         return _by_position(dim, positions)
     attrs = found.array.attrs
     units = "" if scale.calendar or found.array.units in (None, "1") else str(found.array.units)
-    at = scale.places(found.cells)
     positive = str(attrs.get("positive", "")).lower()
     return Axis(
         dim=dim,
@@ -140,12 +141,12 @@ class _Numbers:
     start: float = 0.0
 
     @classmethod
-    def of(cls, found: Coordinate) -> _Numbers | None:
-        """None for cells that are no numbers."""
+    def of(cls, found: Coordinate) -> _Numbers:
+        """Unsupported for cells that are no numbers."""
         if found.cells.dtype.kind == "M":
             return cls({}, "proleptic_gregorian")
         if found.cells.dtype.kind not in "iuf":
-            return None
+            raise Unsupported(f"cells of type {found.cells.dtype} are no places")
         attrs = dict(found.array.attrs)
         clock = times.clock(attrs)
         attrs.pop("units", None)

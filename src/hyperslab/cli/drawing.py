@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from math import ceil
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ DOTS = 150
 """Dots per inch of a PNG, and of the cells inside an SVG or PDF."""
 WIDTH = 8.0
 MOST_WORDS = 14
+LINE = 42
+"""Letters that fit beside an axis."""
 FEW = 60
 """Lines of no more cells show each as a dot."""
 _MANNER = {
@@ -103,13 +106,13 @@ def _line(plot: Any, picture: Picture) -> None:
     if axis.vertical:  # a profile: the depth or height goes down or up
         plot.plot(cells, axis.at, **style)
         _label(plot.yaxis, axis, axis.at)
-        plot.set_xlabel(clean(picture.label), parse_math=False)
+        plot.set_xlabel(wrapped(picture.label), parse_math=False)
         if axis.down:
             plot.invert_yaxis()
     else:
         plot.plot(axis.at, cells, **style)
         _label(plot.xaxis, axis, axis.at)
-        plot.set_ylabel(clean(picture.label), parse_math=False)
+        plot.set_ylabel(wrapped(picture.label), parse_math=False)
         plot.margins(x=0.02)
     plot.grid(alpha=0.3, linewidth=0.6)
     _head(plot, picture)
@@ -135,7 +138,7 @@ def _image(figure: Any, plot: Any, picture: Picture, cmap: str, aspect: float | 
     plot.set_facecolor("0.88")
     wide = aspect is not None and aspect < 0.4
     bar = figure.colorbar(mesh, ax=plot, orientation="horizontal" if wide else "vertical", aspect=40 if wide else 25)
-    bar.set_label(clean(picture.label), parse_math=False)
+    bar.set_label(wrapped(picture.label), parse_math=False)
     bar.outline.set_visible(False)
     _head(plot, picture)
 
@@ -157,7 +160,7 @@ def _height(aspect: float | None) -> float:
 
 def _label(side: Any, axis: Axis, spread: Values) -> None:
     """Name, units and ticks of one side of the picture."""
-    side.set_label_text(clean(axis.label), parse_math=False)
+    side.set_label_text(wrapped(axis.label), parse_math=False)
     if axis.words:
         step = ceil(len(axis.words) / MOST_WORDS)
         shown = [clean(word, 24) for word in axis.words[::step]]
@@ -171,7 +174,7 @@ def _label(side: Any, axis: Axis, spread: Values) -> None:
             side.set_ticks([place for place, _ in ticks], [text for _, text in ticks])
         else:
             side.set_major_formatter(lambda place, _: f"{place - round(first):g} s")
-            side.set_label_text(clean(f"{axis.title} since {date_text(first, axis.calendar)}"), parse_math=False)
+            side.set_label_text(wrapped(f"{axis.title} since {date_text(first, axis.calendar)}"), parse_math=False)
 
 
 def _head(plot: Any, picture: Picture) -> None:
@@ -189,6 +192,11 @@ def _head(plot: Any, picture: Picture) -> None:
             fontsize=9.5,
             parse_math=False,
         )
+
+
+def wrapped(text: str) -> str:
+    """A label beside an axis: in two lines where one would be longer than the axis."""
+    return "\n".join(wrap(clean(text, 2 * LINE - 4), LINE))
 
 
 def clean(text: str, longest: int = 70) -> str:

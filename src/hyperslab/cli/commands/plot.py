@@ -17,7 +17,7 @@ from hyperslab.cli.axes import Axis, axis_of, title_of
 from hyperslab.cli.opening import find_array, open_dataset, path_argument, selection_key, selection_option, url_argument
 from hyperslab.cli.output import json_option, print_json, say
 from hyperslab.cli.selection import parse_selections
-from hyperslab.errors import AlreadyExists, Invalid
+from hyperslab.errors import AlreadyExists, FormatError, Invalid
 from hyperslab.group import Group
 from hyperslab.stores.building import building
 
@@ -89,11 +89,11 @@ class _Chosen:
         if 0 in counts:
             raise Invalid("the selection holds no cell", url=array.url, node=array.path, remedy="widen it")
         names = [dim or f"dim_{axis}" for axis, dim in enumerate(array.dims)]
-        left = {name: count for name, count in zip(names, counts, strict=True) if count > 1}
+        left = [(name, count) for name, count in zip(names, counts, strict=True) if count > 1]
         if len(left) not in MOST:
             raise _wrong_number(array, left)
         most = MOST[len(left)]
-        every = {name: ceil(count / most) for name, count in left.items() if count > most}
+        every = {name: ceil(count / most) for name, count in left if count > most}
         thinned = (
             _thin(item, size, every.get(name, 1)) for item, size, name in zip(key, array.shape, names, strict=True)
         )
@@ -126,7 +126,7 @@ def _thin(item: Any, size: int, step: int) -> Any:
     return places
 
 
-def _wrong_number(array: Array, left: dict[str, int]) -> Invalid:
+def _wrong_number(array: Array, left: list[tuple[str, int]]) -> Invalid:
     if not left:
         return Invalid(
             "the selection is one cell, there is nothing to draw",
@@ -134,13 +134,13 @@ def _wrong_number(array: Array, left: dict[str, int]) -> Invalid:
             node=array.path,
             remedy="hyperslab get prints it",
         )
-    told = ", ".join(f"{name} ({count})" for name, count in left.items())
-    first = next(iter(left))
+    told = ", ".join(f"{name} ({count})" for name, count in left)
+    names = [name for name, _ in left]
     return Invalid(
         f"{len(left)} dimensions are left: {told}; a picture has one or two",
         url=array.url,
         node=array.path,
-        remedy=f"choose one of {'=…, '.join(left)}=… with -s, such as -s {first}=0",
+        remedy=f"choose one of {'=…, '.join(names)}=… with -s, such as -s {names[0]}=0",
     )
 
 
@@ -182,12 +182,19 @@ def compose(root: Group | Array, array: Array, chosen: _Chosen, *, decoded: bool
 def masked(array: Array, values: Values, *, decoded: bool) -> Any:
     """The values as a masked array: without NaN, infinities and what the attributes say is missing."""
     missing = np.zeros(values.shape, bool)
-    if not decoded:
-        for fill in cf.decoding(values.dtype, array.attrs).fills:
-            missing |= np.asarray(values == fill)
+    for fill in () if decoded else _fills(array, values.dtype):
+        missing |= np.asarray(values == fill)
     if values.dtype.kind not in "biu" and values.dtype != np.dtype("f8"):
         values = values.astype("f4" if values.dtype.itemsize <= 4 else "f8")
     return np.ma.masked_invalid(np.ma.MaskedArray(values.astype("u1") if values.dtype.kind == "b" else values, missing))
+
+
+def _fills(array: Array, dtype: np.dtype[Any]) -> tuple[Any, ...]:
+    """What the attributes say is missing; attributes that make no sense say nothing about stored values."""
+    try:
+        return cf.decoding(dtype, array.attrs).fills
+    except FormatError:
+        return ()
 
 
 def _arranged(axis: Axis, positions: Values, ndim: int) -> tuple[Axis, Values]:
