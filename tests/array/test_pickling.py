@@ -349,6 +349,8 @@ def test_options_without_credentials_stay_as_they_are():
     where = Location.of("s3://b/x", {"credentials": "canary", "client_options": {"headers": 1, "token": "canary"}})
     assert b"canary" not in pickle.dumps(where)
     assert again(where).options == {"client_options": {"headers": 1}}
+    where = Location.of("s3://b/x", {"endpoint": "http://user:canary@host", "proxy": {"url": "http://host:80/"}})
+    assert again(where).options == {"proxy": {"url": "http://host:80/"}}
 
 
 def test_every_error_is_ours(tmp_path):

@@ -33,11 +33,16 @@ def _hide(match: re.Match[str]) -> str:
 
 
 def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options whose names do not speak of secrets, those within options too; what is true or false is no secret."""
+    """The options without secrets, those within options too: no names that speak of them, no URLs that hold some.
+
+    What is true or false is no secret.
+    """
     plain: dict[str, Any] = {}
     for name, value in options.items():
         if isinstance(value, Mapping):
             plain[name] = plain_options(value)
+        elif isinstance(value, str) and redact(value) != value:
+            continue
         elif isinstance(value, bool) or not (_SECRET.search(name) or callable(value)):
             plain[name] = value
     return plain
