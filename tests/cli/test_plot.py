@@ -152,6 +152,18 @@ def test_words_stand_below_dots(tmp_path: Path) -> None:
     assert axes.lines[0].get_linestyle() == "None"
 
 
+def test_the_chosen_labels_are_told() -> None:
+    root = hs.create(MemoryStore(), format="zarr3")
+    names = np.array(["Wick T", "Oban 2"], np.dtypes.StringDType())
+    root.create_array("site", data=names, dims=("site",))
+    root.create_array("t", data=np.arange(3) * 11, dims=("t",), units="hours since 2013-01-01 01:00")
+    root.create_array("day", data=np.array(["2013-01-01", "2013-01-02"], "M8[s]"), dims=("day",))
+    root.create_array("z", data=np.array([850.0, 50.0]), dims=("z",), units="hPa")
+    root.create_array("a", data=np.ones((2, 3, 2, 2, 4)), dims=("site", "t", "day", "z", "x"))
+    told = picture(root, "a", "site='Wick T'", "t=1", "day=1", "z=850.0").subtitle
+    assert told == "site = Wick T, t = 2013-01-01 12:00, day = 2013-01-02, z = 850.0 hPa"
+
+
 def test_cells_between_missing_ones_are_seen() -> None:
     root = hs.create(MemoryStore(), format="zarr3")
     cells = np.full(500, np.nan)

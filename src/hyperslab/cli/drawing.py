@@ -195,8 +195,8 @@ def _head(plot: Any, picture: Picture) -> None:
 
 
 def wrapped(text: str) -> str:
-    """A label beside an axis: in two lines where one would be longer than the axis."""
-    return "\n".join(wrap(clean(text, 2 * LINE - 4), LINE))
+    """A label beside an axis: in two or three lines where one would be longer than the axis."""
+    return "\n".join(wrap(clean(text, 3 * LINE - 10), LINE))
 
 
 def clean(text: str, longest: int = 70) -> str:

@@ -218,8 +218,9 @@ def _fixed_texts(array: Array, part: labelled.Part, key: tuple[Any, ...]) -> Ite
 
 
 def _fixed_text(found: labelled.Coordinate) -> str:
-    """The one label of a dimension that was chosen, without a time of day that says nothing."""
-    text = labelled.cell_text(found.labels[()]).replace(" ", "T", 1).removesuffix("T00:00:00")
-    units = found.array.units
-    counted = found.cells.dtype.kind in "iuf" and units not in (None, "1") and " since " not in str(units)
-    return f"{text} {units}" if counted else text
+    """The one label of a dimension that was chosen; of a time no more of the clock than says something."""
+    label, units = found.labels[()], str(found.array.units or "")
+    text = labelled.cell_text(label)
+    if isinstance(label, np.datetime64) or " since " in units:
+        return text.replace("T", " ").removesuffix(" 00:00:00").removesuffix(":00")
+    return f"{text} {units}" if found.cells.dtype.kind in "iuf" and units not in ("", "1") else text
