@@ -1,0 +1,224 @@
+"""``repair`` beside writers, and what it refuses to touch."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from planting import CASES, CELLS, LAYOUTS, Dataset, sound
+
+import hyperslab as hs
+from hyperslab.checks import Mend
+from hyperslab.checks.keyed import Walk
+from hyperslab.checks.mending import Menders
+from hyperslab.checks.quarantine import Quarantine
+from hyperslab.chunks.settings import Settings
+from hyperslab.errors import Conflict, ReadOnly
+from hyperslab.formats.keyed_writer import KeyedWriter
+from hyperslab.formats.zarr3.dataset import Zarr3
+from hyperslab.stores.directory import DirectoryStore
+
+
+def planned(place: Path) -> list[Any]:
+    """The mends of a look at the dataset as it is now, to be done later."""
+    store = DirectoryStore(place)
+    walk = Walk(store, Zarr3(), Settings(lock_timeout=0.2), deep=True)
+    findings = [finding for finding in walk.run() if not finding.sound]
+    writer = KeyedWriter(store, Zarr3(), walk.settings)
+    return list(Menders(walk, writer, Quarantine(store, f"{place}.quarantine")).plan(findings))
+
+
+def damaged(tmp_path: Path, name: str, layout: str = "zarr3") -> Dataset:
+    data = Dataset(sound(tmp_path, layout), layout)
+    CASES[name].plant(data)
+    return data
+
+
+def test_a_chunk_that_was_written_meanwhile_stays(tmp_path: Path) -> None:
+    data = damaged(tmp_path, "chunk cut")
+    (mend,) = planned(data.root)
+    hs.open(data.root, "r+")["t2m"][0:4, 0:6] = 7
+    mend.act()
+    assert (hs.open(data.root)["t2m"][0:4, 0:6] == 7).all()
+    assert not Path(f"{data.root}.quarantine").exists()
+
+
+def test_an_append_under_way_loses_nothing(tmp_path: Path) -> None:
+    """Its chunks lie outside the grid until the shape is published."""
+    data = damaged(tmp_path, "chunk outside the grid")
+    (mend,) = planned(data.root)
+    data.both("t2m", lambda doc: doc.update(shape=[12, 12]))
+    mend.act()
+    assert hs.open(data.root)["t2m"][8, 0] == CELLS["t2m"][0, 0]
+
+
+def test_an_array_that_was_made_anew_is_left_alone(tmp_path: Path) -> None:
+    data = damaged(tmp_path, "chunk cut")
+    (mend,) = planned(data.root)
+    with hs.open_group(data.root, "r+") as root:
+        del root["t2m"]
+        root.create_array("t2m", data=np.ones((8, 12)), chunks=(4, 6))
+    with pytest.raises(Conflict, match="changed while"):
+        mend.act()
+    assert (hs.open(data.root)["t2m"][...] == 1).all()
+
+
+def test_a_lock_that_is_held_is_waited_for(tmp_path: Path) -> None:
+    data = damaged(tmp_path, "chunk cut")
+    with hs.open_group(data.root, "r+")._session.reader.chunks("t2m").lock([(0, 0)], None):  # type: ignore[attr-defined]
+        report = hs.repair(data.root, dry_run=False, lock_timeout=0.1)
+        assert [(mend.done, mend.action) for mend in report] == [(False, None)]  # type: ignore[attr-defined]
+        assert "held the lock" in report[0].message
+        assert data.chunk().exists()
+    assert hs.repair(data.root, dry_run=False)[0].done  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_writers_beside_a_repair_lose_nothing(layout: str, tmp_path: Path) -> None:
+    """Four threads write cells of the array while another chunk of it is damaged and repaired, time and again."""
+    data = damaged(tmp_path, "chunk empty", layout)
+    stop = threading.Event()
+    errors: list[BaseException] = []
+
+    def write(row: int) -> None:
+        array = hs.open_group(data.root, "r+", durable=False)["t2m"]
+        number = 0
+        while not stop.is_set():
+            number += 1
+            try:
+                array[row, 6:] = number
+            except BaseException as error:
+                errors.append(error)
+                return
+        last[row] = number
+
+    last: dict[int, int] = {}
+    threads = [threading.Thread(target=write, args=(row,)) for row in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(5):
+            hs.repair(data.root, dry_run=False)
+            data.chunk().parent.mkdir(parents=True, exist_ok=True)
+            data.chunk().write_bytes(b"")
+        hs.repair(data.root, dry_run=False)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert errors == []
+    found = hs.open_group(data.root)["t2m"]
+    for row in range(4):
+        assert (found[row, 6:] == last[row]).all()
+    assert not hs.check(data.root, deep=True)
+
+
+def test_a_document_that_nobody_has_is_left_missing_and_its_chunks_in_place(tmp_path: Path) -> None:
+    data = Dataset(sound(tmp_path, "zarr2"), "zarr2")
+    (data.root / ".zmetadata").unlink()
+    (data.root / "t2m" / ".zarray").unlink()
+    files = sorted(path.name for path in (data.root / "t2m").iterdir())
+    for dry_run in (True, False):
+        report = hs.repair(data.root, dry_run=dry_run)
+        assert [(mend.node, mend.kind, mend.action) for mend in report] == [  # type: ignore[attr-defined]
+            ("t2m", "missing-document", None)
+        ]
+        assert "cannot be mended" in str(report[0])
+    assert sorted(path.name for path in (data.root / "t2m").iterdir()) == files
+
+
+def test_a_refused_document_without_a_copy_is_left_as_it_is(tmp_path: Path) -> None:
+    data = Dataset(sound(tmp_path, "zarr3"), "zarr3")
+    data.edit(data.root / "zarr.json", lambda doc: doc.pop("consolidated_metadata"))
+    CASES["document refused"].plant(data)
+    before = (data.root / "t2m" / "zarr.json").read_bytes()
+    assert [(mend.kind, mend.action) for mend in hs.repair(data.root, dry_run=False)] == [  # type: ignore[attr-defined]
+        ("shape", None)
+    ]
+    assert (data.root / "t2m" / "zarr.json").read_bytes() == before
+    assert {"lat", "lon", "raw", "g"} <= set(hs.open_group(data.root))
+
+
+def test_a_root_document_of_zarr3_that_is_no_json(tmp_path: Path) -> None:
+    """With it the copy is gone: the group gets a bare document, the nodes below are what they were."""
+    data = Dataset(sound(tmp_path, "zarr3"), "zarr3")
+    data.change(data.root / "zarr.json", lambda text: text[: len(text) // 2])
+    assert all(mend.done for mend in hs.repair(data.root, dry_run=False))  # type: ignore[attr-defined]
+    assert not hs.check(data.root, deep=True)
+    assert (hs.open_group(data.root)["t2m"][...] == CELLS["t2m"]).all()
+    kept = Path(f"{data.root}.quarantine") / "zarr.json"
+    assert b"sound" in kept.read_bytes()
+
+
+def test_two_dimensions_at_once(tmp_path: Path) -> None:
+    data = Dataset(sound(tmp_path, "zarr3"), "zarr3")
+    data.both("t2m", lambda doc: doc.update(shape=[4, 6]))
+    assert {problem.kind for problem in hs.check(data.root)} == {"dimension-sizes", "outside-grid"}
+    hs.repair(data.root, dry_run=False)
+    assert not hs.check(data.root, deep=True)
+    assert (hs.open_group(data.root)["t2m"][...] == CELLS["t2m"]).all()
+
+
+def test_a_second_repair_keeps_what_the_first_took_out(tmp_path: Path) -> None:
+    data = Dataset(sound(tmp_path, "zarr3"), "zarr3")
+    for text in ("first", "second"):
+        (data.root / "notes.txt").write_text(text)
+        hs.repair(data.root, dry_run=False, quarantine=tmp_path / "out")
+    found = sorted(path.read_text() for path in (tmp_path / "out").iterdir())
+    assert found == ["first", "second"]
+    assert not Path(f"{data.root}.quarantine").exists()
+
+
+def test_links_are_taken_out_and_never_followed(tmp_path: Path) -> None:
+    data = damaged(tmp_path, "link out of the dataset")
+    shutil.copytree(data.root, tmp_path / "outside" / "kept")
+    (data.root / "g" / "far").symlink_to(tmp_path / "outside", target_is_directory=True)
+    hs.repair(data.root, dry_run=False)
+    assert (tmp_path / "outside" / "kept" / "t2m").is_dir()
+    assert (tmp_path / "elsewhere").read_bytes() == b"secret"
+    assert not hs.check(data.root, deep=True)
+
+
+def test_without_permission_nothing_is_touched(tmp_path: Path) -> None:
+    data = damaged(tmp_path, "chunk cut")
+    with pytest.raises(ReadOnly):
+        hs.repair(DirectoryStore(data.root, read_only=True), dry_run=False)
+    assert data.chunk().exists()
+    (mend,) = hs.repair(DirectoryStore(data.root, read_only=True))
+    assert isinstance(mend, Mend) and mend.action
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_killed_at_any_moment_a_repair_can_be_run_again(layout: str, tmp_path: Path) -> None:
+    """SIGKILL after the n-th rename or unlink: a second run ends what the first began, no sound cell is lost."""
+    program = (
+        "import os, signal, sys\nimport hyperslab as hs\nleft = int(sys.argv[2])\n"
+        "def after(real):\n"
+        "    def call(*args, **options):\n"
+        "        global left\n        result = real(*args, **options)\n        left -= 1\n"
+        "        if not left:\n            os.kill(os.getpid(), signal.SIGKILL)\n"
+        "        return result\n    return call\n"
+        "os.rename, os.replace, os.unlink = after(os.rename), after(os.replace), after(os.unlink)\n"
+        "hs.repair(sys.argv[1], dry_run=False)\n"
+    )
+    names = ["chunk cut", "array without document", "foreign file in an array", "chunk under a wrong name"]
+    for number in range(1, 30):
+        data = Dataset(sound(tmp_path / str(number), layout), layout)
+        for name in [names[0], *names[2:], names[1]]:
+            CASES[name].plant(data)
+        answer = subprocess.run([sys.executable, "-c", program, str(data.root), str(number)], timeout=60)
+        hs.repair(data.root, dry_run=False)
+        assert not hs.check(data.root, deep=True)
+        expected = CELLS["t2m"].copy()
+        expected[0:4, 0:6] = 0
+        np.testing.assert_array_equal(hs.open_group(data.root)["t2m"][...], expected)
+        if not answer.returncode:
+            break
+    else:
+        pytest.fail("the repair never came to its end")
