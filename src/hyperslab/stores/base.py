@@ -101,7 +101,10 @@ class PutMany(Protocol):
 @runtime_checkable
 class PutIf(Protocol):
     def put_if(self, key: str, value: Buffer, expected: Stamp | None, *, durable: bool = False) -> Stamp:
-        """Store the value only if the present one has this stamp (None: is missing), else ``Conflict``."""
+        """Store the value only if the present one has this stamp (None: is missing), else ``Conflict``.
+
+        Over a network also where the answer was lost: read again, and see what is there.
+        """
         ...
 
 

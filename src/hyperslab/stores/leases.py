@@ -20,7 +20,8 @@ from hyperslab.stores.base import Buffer, Stamp, Version
 
 LEASE = 15.0
 """Seconds after which an object that nobody writes anew is that of a dead writer."""
-_BEAT = LEASE / 4
+BEAT = LEASE / 4
+"""Seconds after which a holder writes it anew."""
 _LONGEST = 0.25
 
 
@@ -97,14 +98,14 @@ class _Holding:
             self._stamp = self._store.swap_lock(self._key, value, expected)
         except Conflict:
             found = self._store.read_lock(self._key)
-            if found is None or bytes(found.data) != value:
+            if found is None or not bytes(found.data).startswith(self._name.encode()):
                 return False
             self._stamp = found.stamp
         self._alive = began
         return True
 
     def _arm(self) -> None:
-        self._timer = threading.Timer(_BEAT, self._beat)
+        self._timer = threading.Timer(BEAT, self._beat)
         self._timer.daemon = True
         self._timer.start()
 
@@ -129,4 +130,5 @@ class _Holding:
                 remedy = "look at what was written last, then repeat the change"
                 message = "the lock was taken over by another writer, for this one was silent for too long"
                 raise Conflict(message, url=self._url, key=self._key, remedy=remedy)
-            self._store.drop_lock(self._key)
+            with suppress(HyperslabError):  # the block has done its work; what stays is that of a dead writer, soon
+                self._store.drop_lock(self._key)

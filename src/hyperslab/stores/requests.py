@@ -26,7 +26,7 @@ PATIENCE: dict[str, dict[str, Any]] = {
 }
 """How long a server may be silent and how often obstore asks again, unless ``storage_options`` say otherwise."""
 
-_TRIES = 4  # for a body that breaks off, which obstore does not always ask for again
+_TRIES = 3  # where obstore does not ask again by itself: bodies that break off, conditional writes, removals
 _PAUSE = 0.1  # seconds before the second of them, then twice as long each time
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
 _STATUS = re.compile(r"status code: (\d{3} [A-Za-z ]+)")
@@ -68,7 +68,8 @@ def each_request(calls: Sequence[Callable[[], Result]]) -> list[Result]:
 def request(call: Callable[[], Result], obstore: Any, url: str, key: str, *, writing: bool) -> Result:
     """The call's result. FileNotFoundError, :class:`Refused` and :class:`Unranged` are answers, the rest is an error.
 
-    No error carries what obstore says of itself: a URL in it may hold a password.
+    A write that is repeated, for its answer was lost, may find itself done: a conditional one is then a ``Conflict``,
+    as if another writer had been faster. No error carries what obstore says of itself: a URL in it may hold a password.
     """
     failure: HyperslabError
     pause = _PAUSE
@@ -83,7 +84,7 @@ def request(call: Callable[[], Result], obstore: Any, url: str, key: str, *, wri
             raise
         except Exception as error:
             _answer(error)
-            if not writing and not last and _broke_off(str(error)):
+            if not last and _broke_off(str(error)):
                 sleep(pause)
                 pause *= 2
                 continue
@@ -107,8 +108,8 @@ def _answer(error: Exception) -> None:
 
 
 def _broke_off(text: str) -> bool:
-    """Whether an answer began well and ended early."""
-    return "status code" not in text and any(word in text for word in ("Body", "Decode", "IncompleteMessage"))
+    """Whether the connection failed, and obstore has not tried again as often as it was told to."""
+    return "HTTP error" in text and "status code" not in text and "max_retries" not in text.partition("\n\nDebug")[0]
 
 
 def _lacks_bucket(error: Exception) -> bool:
