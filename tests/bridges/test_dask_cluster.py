@@ -17,6 +17,7 @@ import pytest
 
 import hyperslab as hs
 from hyperslab.bridges.dask import write
+from hyperslab.chunks.settings import Settings
 from hyperslab.errors import Invalid, NotFound, Unsupported
 from hyperslab.stores import MemoryStore
 
@@ -140,6 +141,13 @@ def test_handles_in_tasks_of_users(client, tmp_path):
     client.submit(lambda array: array.isel(y=0).sum(), client.submit(lambda array: array, array)).result()
     client.submit(lambda array: array.__setitem__(0, 5), array).result()
     assert (array[0] == 5).all()
+
+
+def test_a_task_reads_by_one_thread(client):
+    """The scheduler has given every core its task."""
+    assert client.submit(lambda: Settings().threads).result() == 1
+    assert client.submit(lambda: Settings(workers=3).threads).result() == 3
+    assert set(client.run(lambda: Settings().threads).values()) == {Settings().threads}
 
 
 # -- what cannot travel -----------------------------------------------------------------------------------------------

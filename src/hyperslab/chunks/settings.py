@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass
 
 MEBIBYTE = 1 << 20
@@ -22,10 +23,18 @@ class Settings:
 
     @property
     def threads(self) -> int:
-        """The number of threads meant by ``workers``."""
+        """The number of threads meant by ``workers``; in a task of dask.distributed None is one, it is one of many."""
         if self.workers:
             return self.workers
+        if _is_in_task():
+            return 1
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _is_in_task() -> bool:
+    """Whether the calling thread runs a task of a worker of dask.distributed."""
+    worker = sys.modules.get("distributed.worker")
+    return worker is not None and hasattr(worker.thread_state, "execution_state")
 
 
 DEFAULTS = Settings()
