@@ -13,6 +13,7 @@ from functools import cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from hyperslab.stores import counting
 from hyperslab.stores.base import Buffer
 from hyperslab.stores.files import create, discard, sync_and_close
 from hyperslab.stores.folders import Folders
@@ -52,6 +53,8 @@ class Commit:
 
     def add(self, key: str, value: Buffer) -> None:
         """Write one value under a temporary name."""
+        if counting.traces:
+            counting.count(1, written=memoryview(value).nbytes)
         self.key = key
         folder, _, name = key.rpartition("/")
         temporary, descriptor = self._create(folder, temporary_name(name), value)

@@ -10,6 +10,7 @@ from itertools import count
 from weakref import WeakSet
 
 from hyperslab.errors import AlreadyExists, Conflict, Invalid, NotFound, ReadOnly
+from hyperslab.stores import counting
 from hyperslab.stores.base import Buffer, Stamp
 from hyperslab.stores.keys import check_key, check_prefix
 from hyperslab.stores.ranges import span
@@ -88,6 +89,8 @@ class MemoryStore:
     def get(self, key: str) -> bytes | None:
         """The whole value, or None."""
         found = self._shelf.values.get(check_key(key))
+        if counting.traces:
+            counting.count(1, read=0 if found is None else len(found[0]))
         return None if found is None else found[0]
 
     def read_exactly(self, key: str, out: memoryview) -> int | None:
@@ -117,12 +120,16 @@ class MemoryStore:
     def put(self, key: str, value: Buffer, *, durable: bool = False) -> None:
         """Store a copy of the value."""
         self._writable(check_key(key))
+        if counting.traces:
+            counting.count(1, written=memoryview(value).nbytes)
         self._shelf.values[key] = (bytes(value), next(self._shelf.versions))
 
     def put_many(self, pairs: Iterable[tuple[str, Buffer]], *, durable: bool = False) -> None:
         """Store copies of all values, once all of them are there."""
         self._writable()
         copies = {check_key(key): (bytes(value), next(self._shelf.versions)) for key, value in pairs}
+        if counting.traces:
+            counting.count(len(copies), written=sum(len(value) for value, _ in copies.values()))
         self._shelf.values.update(copies)
 
     def put_if(self, key: str, value: Buffer, expected: Stamp | None, *, durable: bool = False) -> Stamp:

@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterator, Sequence
 
 from hyperslab.errors import HyperslabError, Invalid, MemoryLimit, NotFound, StorageError
+from hyperslab.stores import counting
 from hyperslab.stores.base import Stamp
 from hyperslab.stores.files import (
     MISSING,
@@ -69,7 +70,10 @@ class FolderReader:
             status = os.fstat(descriptor)
             if not status.st_size and not stat.S_ISREG(status.st_mode):
                 return None
-            return read_whole(descriptor, status.st_size)
+            value = read_whole(descriptor, status.st_size)
+            if counting.traces:
+                counting.count(read=len(value))
+            return value
         except (OSError, MemoryError) as error:
             self._unread(error, key)
             return None
@@ -90,6 +94,8 @@ class FolderReader:
             done = readv(descriptor, (buffer,)) if room else 0
             # less than there is room for is all there is; a system that stops early does so at the edge of a page
             if 0 < done < room and done & 4095:
+                if counting.traces:
+                    counting.count(read=done)
                 return buffer[:done]
             return self._get_sized(descriptor, key, scratch, most)
         except (OSError, MemoryError) as error:
@@ -108,6 +114,8 @@ class FolderReader:
             raise too_long(self._url, key, most, size)
         os.lseek(descriptor, 0, os.SEEK_SET)
         view = scratch.reserve(size + size // 8 + 1)[:size]  # the next value may be somewhat longer
+        if counting.traces:
+            counting.count(read=size)
         return view[: read_rest(descriptor, view, 0)]
 
     def read_exactly(self, key: str, out: memoryview) -> int | None:
@@ -120,6 +128,8 @@ class FolderReader:
             size = status.st_size
             if size != out.nbytes or not size:
                 return size if stat.S_ISREG(status.st_mode) else None
+            if counting.traces:
+                counting.count(read=size)
             done: int = readv(descriptor, (out,))
             return done if done == size else read_rest(descriptor, out.cast("B"), done)
         except OSError as error:
@@ -142,6 +152,8 @@ class FolderReader:
                 first, last = span(start, stop, status.st_size)
                 os.lseek(descriptor, first, os.SEEK_SET)
                 parts.append(read_whole(descriptor, last - first))
+            if counting.traces:
+                counting.count(read=sum(map(len, parts)))
             return parts
         except (OSError, MemoryError) as error:
             self._unread(error, key)
@@ -158,7 +170,10 @@ class FolderReader:
             check_key(key)
         folder, _, name = key.rpartition("/")
         try:
-            return os.open(self._known[folder] + name, READ)
+            place = self._known[folder]
+            if counting.traces:
+                counting.count(1)
+            return os.open(place + name, READ)
         except KeyError:
             return None if self._safe_folder(folder) is None else self._open(key)
         except OSError as error:
@@ -246,7 +261,7 @@ class FolderReader:
         except OSError as error:
             raise self._unlisted(error, prefix) from error
 
-    def strays(self, folder: str) -> list[Stray]:
+    def strays(self, folder: str) -> Sequence[Stray]:
         """What lies right in the folder and is no value: unfinished writes, links that lead nowhere, pipes."""
         try:
             return strays_in(self._folders, check_prefix(folder))

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from zipfile import ZipFile, ZipInfo
 
 from hyperslab.errors import Invalid, NotFound, ReadOnly
+from hyperslab.stores import counting
 from hyperslab.stores.archive import Entries, read_directory
 from hyperslab.stores.base import Buffer, Stamp
 from hyperslab.stores.files import discard, open_folder, read_error, sync_folder, write_error
@@ -79,6 +80,8 @@ class ZipStore:
     def get(self, key: str) -> bytes | None:
         """The whole value, or None."""
         info = self._infos.get(check_key(key))
+        if counting.traces:
+            counting.count(1, read=0 if info is None else info.file_size)
         return None if info is None else self._source().read(key, info)
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes] | None:
@@ -88,6 +91,8 @@ class ZipStore:
             return None
         source = self._source()
         spans = [span(start, stop, info.file_size) for start, stop in ranges]
+        if counting.traces:
+            counting.count(1, read=sum(last - first for first, last in spans))
         if info.compress_type:
             value = source.read(key, info)
             return [value[first:last] for first, last in spans]
@@ -115,6 +120,8 @@ class ZipStore:
     def put(self, key: str, value: Buffer, *, durable: bool = False) -> None:
         """Store the value; others see it, and it is durable, when the store was closed."""
         info = ZipInfo(check_key(key), _EPOCH)
+        if counting.traces:
+            counting.count(1, written=memoryview(value).nbytes)
         with self._turn:
             archive = self._change(key)
             archive.NameToInfo.pop(key, None)
