@@ -13,6 +13,8 @@ def use_the_face(folder):
     root = hs.create(folder / "a.zarr")
     root.create_array("x", data=np.arange(4))
     hs.convert(folder / "a.zarr", folder / "b.zarr", format="zarr2")
+    assert not hs.diff(folder / "a.zarr", folder / "b.zarr")
+    assert not hs.check(folder / "b.zarr", deep=True) and not hs.repair(folder / "b.zarr")
     assert hs.open(folder / "b.zarr")["x"][3] == hs.open_array(folder / "b.zarr", path="x")[3] == 3
     assert list(hs.open_group(folder / "a.zarr")) == ["x"]
     assert "zarr3" in hs.list_formats()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from hyperslab.api import Target
 from hyperslab.checks.findings import Finding, found, told
@@ -14,14 +15,21 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.errors import FormatError, HyperslabError
 
 
-def check(url: Target, deep: bool = False, *, format: str | None = None, workers: int | None = None) -> Report:
+def check(
+    url: Target,
+    deep: bool = False,
+    *,
+    format: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    workers: int | None = None,
+) -> Report:
     """Every problem of the dataset at ``url``, with the node it is in and its kind; an empty report when it is sound.
 
     All folders, documents, names and lengths of chunks, indexes of shards and consolidated metadata are looked at;
     ``deep`` decodes every chunk besides, by ``workers`` threads, each in the memory of about one chunk. Nothing is
     changed. NotFound when nothing is there, FormatError when it is no dataset at all.
     """
-    place = find_place(url, format)
+    place = find_place(url, format, storage_options)
     settings = Settings(workers=workers, cache_bytes=0)
     return report_of(place, examine(place, settings, deep=deep), deep)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -53,18 +53,27 @@ def _rebuild(problems: list[Problem], url: str, arrays: int, cells: int) -> Diff
     return Differences(problems, url=url, arrays=arrays, cells=cells)
 
 
-def diff(a: Target, b: Target, *, cells: bool = True, memory: int = MEMORY, workers: int | None = None) -> Differences:
+def diff(
+    a: Target,
+    b: Target,
+    *,
+    cells: bool = True,
+    memory: int = MEMORY,
+    storage_options: Mapping[str, Any] | None = None,
+    workers: int | None = None,
+) -> Differences:
     """What differs between datasets ``a`` and ``b``: nodes, attributes, types, dimensions, fill values, cells.
 
     Each problem says how B differs from A. Cells are compared by their bits (by their values where the types differ),
     chunk by chunk within ``memory`` bytes; ``cells=False`` leaves them out. How arrays are cut and encoded, and the
-    order of names, mean nothing. A node or chunk that cannot be read is a difference and ends nothing.
+    order of names, mean nothing. A node or chunk that cannot be read is a difference and ends
+    nothing. ``storage_options`` are those of both places.
     """
     settings = Settings(workers=workers, cache_bytes=0)
     with ExitStack() as stack:
         sides = []
         for url in (a, b):
-            session = api.open(url, cache_bytes=0, workers=workers)._session
+            session = api.open(url, storage_options=storage_options, cache_bytes=0, workers=workers)._session
             stack.callback(session.reader.close)
             sides.append(session)
         job = _Diff(sides[0], sides[1], settings, memory if cells else 0)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from hyperslab.api import Target
 from hyperslab.errors import FormatError, NotFound
@@ -27,9 +29,9 @@ class Place:
         return self.format.spelling if isinstance(self.format, KeyedFormat) else None
 
 
-def find_place(url: Target, format: str | None = None) -> Place:
+def find_place(url: Target, format: str | None = None, storage_options: Mapping[str, Any] | None = None) -> Place:
     """The dataset at ``url``. NotFound when nothing is there, FormatError when it is no dataset."""
-    where = Location.of(url)
+    where = Location.of(url, storage_options)
     if not where.exists():
         raise NotFound("there is nothing", url=where.url, remedy="check the spelling")
     if format is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hyperslab.api import Target
@@ -27,6 +27,7 @@ def repair(
     *,
     deep: bool = True,
     format: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
     quarantine: str | os.PathLike[str] | None = None,
     workers: int | None = None,
     lock_timeout: float = DEFAULTS.lock_timeout,
@@ -41,7 +42,7 @@ def repair(
     writer held a lock for longer than ``lock_timeout`` seconds, is not ``done``. ReadOnly when the place takes no
     writes.
     """
-    place = find_place(url, format)
+    place = find_place(url, format, storage_options)
     settings = Settings(workers=workers, cache_bytes=0, lock_timeout=lock_timeout)
     spelling = place.spelling
     if spelling is None:

@@ -1,0 +1,106 @@
+"""check, repair and diff on the command line: silence and 0 when all is well, one line per problem and 1 else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import hyperslab as hs
+from hyperslab.cli import main
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def document(*arguments: str | Path) -> Any:
+    return json.loads(run(*arguments, "--json").stdout)
+
+
+@pytest.fixture
+def air(tmp_path: Path) -> Path:
+    path = tmp_path / "air.zarr"
+    with hs.create(path) as root:
+        root.create_array("a", data=np.arange(1, 7.0), dims=("x",), chunks=(2,))
+        root.create_array("part", shape=(6,), dtype="f4", chunks=(2,))[0] = 1
+    return path
+
+
+def damage(air: Path) -> None:
+    chunk = air / "a" / "c" / "1"
+    chunk.write_bytes(chunk.read_bytes()[::-1])
+    (air / "notes.txt").write_text("?")
+
+
+def test_sound(air: Path) -> None:
+    for arguments in (("check", air), ("check", air, "--deep"), ("repair", air), ("diff", air, air)):
+        result = run(*arguments)
+        assert (result.exit_code, result.output) == (0, "")
+    assert document("check", air) == {
+        "schema": "hyperslab.check/1",
+        "url": str(air),
+        "deep": False,
+        "sound": True,
+        "problems": [],
+        "notes": [
+            {
+                "node": "part",
+                "kind": "missing-chunk",
+                "message": "2 of 3 chunks are not stored; their cells read as the fill value",
+            }
+        ],
+    }
+    assert "missing-chunk" in run("check", air, "-v").stderr
+
+
+def test_check(air: Path) -> None:
+    damage(air)
+    assert run("check", air).stdout.splitlines() == ["/: foreign: notes.txt is no part of a group [key=notes.txt]"]
+    result = run("check", air, "--deep")
+    assert result.exit_code == 1
+    assert [line.split(": ")[:2] for line in result.stdout.splitlines()] == [["/", "foreign"], ["/a", "corrupt-chunk"]]
+    found = document("check", air, "--deep")
+    assert (found["sound"], [problem["kind"] for problem in found["problems"]]) == (False, ["foreign", "corrupt-chunk"])
+    assert (run("check", air / "nowhere").exit_code, run("check", air / "a" / "c").exit_code) == (3, 5)
+
+
+def test_repair(air: Path, tmp_path: Path) -> None:
+    damage(air)
+    result = run("repair", air)
+    assert result.exit_code == 1 and "--apply" in result.stderr
+    assert "[2:4] read as the fill value then" in result.stdout and (air / "notes.txt").exists()
+    assert run("repair", air, "--apply", "--dry-run").exit_code == 1 and (air / "notes.txt").exists()
+    shown = document("repair", air, "--shallow")
+    assert (shown["applied"], [mend["kind"] for mend in shown["mends"]]) == (False, ["foreign"])
+    result = run("repair", air, "--apply", "--quarantine", tmp_path / "out")
+    assert result.exit_code == 0 and "mended:" in result.stdout
+    assert sorted(path.name for path in (tmp_path / "out").rglob("*") if path.is_file()) == ["1", "notes.txt"]
+    assert run("check", air, "--deep").output == ""
+    assert hs.open_array(air, path="a")[...].tolist() == [1, 2, 0, 0, 5, 6]
+    (air / "a" / "zarr.json").write_text("{}")
+    found = document("repair", air, "--apply")
+    assert {mend["action"] for mend in found["mends"]} == {None}
+    assert run("repair", air, "--apply").exit_code == 1
+
+
+def test_diff(air: Path, tmp_path: Path) -> None:
+    hs.convert(air, tmp_path / "air.nc")
+    assert run("diff", air, tmp_path / "air.nc").output == ""
+    with hs.open_group(air, "r+") as root:
+        root["a"][4] = -1.5
+        root["a"].attrs["units"] = "K"
+    result = run("diff", air, tmp_path / "air.nc")
+    assert result.exit_code == 1
+    assert result.stdout.splitlines() == [
+        "/a: attribute: no attribute 'units'",
+        "/a: cells: 1 of 6 cells differ: [4] -1.5 -> 5.0",
+    ]
+    found = document("diff", air, tmp_path / "air.nc")
+    assert (found["schema"], found["equal"], found["cells"]) == ("hyperslab.diff/1", False, 12)
+    assert found["differences"][1]["first"] == [[[4], -1.5, 5.0]]
+    assert "cells" not in run("diff", air, tmp_path / "air.nc", "--no-cells").stdout
