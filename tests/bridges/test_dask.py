@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import pickle
 import subprocess
 import sys
 import threading
 import weakref
+from concurrent.futures import ProcessPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 
@@ -80,13 +82,33 @@ def root(tmp_path):
     return hs.create(tmp_path / "b.zarr")
 
 
+SCHEDULERS = ["threads", "sync", "processes"]
+
+
+@pytest.fixture(scope="module")
+def processes():
+    """Two processes for all tests: they know nothing of this one."""
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield pool
+
+
+@pytest.fixture
+def under(processes):
+    """Where the tasks are run."""
+
+    def use(scheduler):
+        return dask.config.set(scheduler=scheduler, **({"pool": processes} if scheduler == "processes" else {}))
+
+    return use
+
+
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scheduler", ["threads", "sync", "processes"])
-def test_reading(place, scheduler):
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_reading(under, place, scheduler):
     array = hs.open(place)["t"]
-    with dask.config.set(scheduler=scheduler):
+    with under(scheduler):
         lazy = array.to_dask()
         np.testing.assert_array_equal(lazy, CELLS)
         np.testing.assert_array_equal((lazy[::-2, 3:] + 1).sum(0), (CELLS[::-2, 3:] + 1).sum(0))
@@ -227,11 +249,11 @@ def blocks(cells, chunks):
     return da.from_array(cells, chunks=chunks) + 0
 
 
-@pytest.mark.parametrize("scheduler", ["threads", "sync", "processes"])
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
 @pytest.mark.parametrize("chunks", [(3, 4), (4, 5), (1, 14), (10, 3)])
-def test_writing(root, scheduler, chunks):
+def test_writing(under, root, scheduler, chunks):
     array = root.create_array("t", data=CELLS, chunks=(3, 4))
-    with dask.config.set(scheduler=scheduler):
+    with under(scheduler):
         array[...] = blocks(OTHER, chunks)
     np.testing.assert_array_equal(array[...], OTHER)
 
@@ -488,9 +510,9 @@ def test_threads_that_share_a_chunk_lose_nothing(tmp_path, times):
                 np.testing.assert_array_equal(array[...], cells)
 
 
-def test_processes_that_share_a_chunk_lose_nothing(root):
+def test_processes_that_share_a_chunk_lose_nothing(under, root):
     array = root.create_array("t", shape=60, dtype="i8", chunks=60)
-    with dask.config.set(scheduler="processes", num_workers=2):
+    with under("processes"):
         array[...] = da.arange(60, chunks=1)
     np.testing.assert_array_equal(array[...], np.arange(60))
 
@@ -498,17 +520,17 @@ def test_processes_that_share_a_chunk_lose_nothing(root):
 # -- what cannot travel -----------------------------------------------------------------------------------------------
 
 
-def test_what_is_of_this_process_is_for_its_threads(tmp_path):
+def test_what_is_of_this_process_is_for_its_threads(under, tmp_path):
     array = hs.create(MemoryStore()).create_array("t", data=CELLS)
     np.testing.assert_array_equal(array.to_dask(), CELLS)
-    with dask.config.set(scheduler="processes"):
+    with under("processes"):
         with pytest.raises(Unsupported, match="name its place"):
             array.to_dask()
         with pytest.raises(Unsupported, match="name its place"):
             array[...] = blocks(OTHER, 5)
     with hs.create(tmp_path / "a.nc") as root:
         root["t"] = blocks(OTHER, 5)
-        with dask.config.set(scheduler="processes"), pytest.raises(Unsupported, match="mode='r'"):
+        with under("processes"), pytest.raises(Unsupported, match="mode='r'"):
             root["t"][...] = blocks(CELLS, 5)
     np.testing.assert_array_equal(hs.open(tmp_path / "a.nc")["t"][...], OTHER)
 
@@ -517,14 +539,14 @@ def test_a_graph_is_small(root):
     """What a task carries is the place and the options, not the cells and not where every block lies."""
     import cloudpickle
 
-    array = root.create_array("t", shape=10_000, dtype="i8", chunks=10)
-    lazy = cloudpickle.loads(cloudpickle.dumps(array.to_dask(5_000)))
-    np.testing.assert_array_equal(lazy, np.zeros(10_000))
-    later = write(array, da.arange(10_000, chunks=10), compute=False)
+    array = root.create_array("t", shape=2_000, dtype="i8", chunks=10)
+    lazy = cloudpickle.loads(cloudpickle.dumps(array.to_dask(1_000)))
+    np.testing.assert_array_equal(lazy, np.zeros(2_000))
+    later = write(array, da.arange(2_000, chunks=10), compute=False)
     task = next(task for key, task in later.dask.items() if "hyperslab-write" in str(key))
     assert len(cloudpickle.dumps(task)) < 6_000
     cloudpickle.loads(cloudpickle.dumps(later)).compute()
-    np.testing.assert_array_equal(array[...], np.arange(10_000))
+    np.testing.assert_array_equal(array[...], np.arange(2_000))
 
 
 # -- other kinds of dask ----------------------------------------------------------------------------------------------

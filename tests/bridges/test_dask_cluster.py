@@ -158,6 +158,7 @@ def tasks_of(client):
     return client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.transition_counter)
 
 
+@pytest.mark.filterwarnings("ignore:Running on a single-machine scheduler")
 def test_stores_are_refused_before_a_task_is_sent(client, tmp_path):
     array = hs.create(MemoryStore()).create_array("t", data=CELLS)
     with hs.create(tmp_path / "a.nc") as root:
