@@ -80,17 +80,22 @@ def run(seconds):
     return is_whole()
 
 
-killed = rounds = 0
+began = time.monotonic()
+assert run(600)
+usual = time.monotonic() - began
+os.rename(target, f"{target}.0")
+killed = kept = rounds = 0
 while True:
-    if not run(random.uniform(0, 0.8) if killed < kills else 600):
+    if not run(random.uniform(0, 0.8 * usual) if killed < kills else 600):
         assert not os.path.exists(target) or os.path.exists(journal)
+        kept += os.path.exists(os.path.join(journal, "done-00000001"))
         killed += 1
         continue
     if killed >= kills:
         break
     rounds += 1
     os.rename(target, f"{target}.{rounds}")  # too early: once more
-print(json.dumps({"killed": killed, "resumed": resumed, "rounds": rounds}))
+print(json.dumps({"killed": killed, "kept": kept, "resumed": resumed, "rounds": rounds}))
 """
 
 
@@ -115,19 +120,20 @@ def source(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.parametrize("kills", [KILLS, pytest.param(5 * KILLS, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("route", ROUTES)
-def test_killed_twenty_times(route: str, source: Path, tmp_path: Path) -> None:
+def test_killed_at_any_time(route: str, kills: int, source: Path, tmp_path: Path) -> None:
     options = {**ROUTES[route], "memory": MEMORY}
     convert(source, tmp_path / "undisturbed.zarr", **options)
     target = tmp_path / "target.zarr"
-    command = [sys.executable, "-c", DRIVER, str(source), str(target), str(KILLS), json.dumps(options)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    command = [sys.executable, "-c", DRIVER, str(source), str(target), str(kills), json.dumps(options)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
-    assert told["killed"] == KILLS
-    assert any(told["resumed"])
+    assert told["killed"] == kills
+    assert told["kept"] and len(told["resumed"]) == told["rounds"] + 2
     wanted = _files(tmp_path / "undisturbed.zarr")
-    for number in ["", *(f".{i + 1}" for i in range(told["rounds"]))]:
+    for number in ["", *(f".{i}" for i in range(told["rounds"] + 1))]:
         assert _files(tmp_path / f"target.zarr{number}") == wanted
     hidden = [name for name in _names(tmp_path) if name.startswith(".")]
     assert [name for name in hidden if not name.startswith(".partial-journal-")] == []
@@ -249,6 +255,22 @@ def test_killed_between_the_exchange_and_the_end(source: Path, tmp_path: Path) -
     with hs.open(target) as root:
         assert "old" not in root
     assert _names(tmp_path) == ["source.zarr", "target.zarr"]
+
+
+def test_a_conversion_without_resume_clears_away_what_was_left(source: Path, tmp_path: Path) -> None:
+    _stopped(source, tmp_path / "target.zarr", memory=MEMORY, chunks={"x": 7})
+    convert(source, tmp_path / "target.zarr", "zarr2")
+    assert _names(tmp_path) == ["source.zarr", "target.zarr"]
+
+
+def test_a_refused_store_is_left_alone(source: Path, tmp_path: Path) -> None:
+    with hs.create(tmp_path / "old.zarr") as root:
+        root.create_array("old", data=np.arange(3))
+    before = _names(tmp_path / "old.zarr")
+    for resume in (False, True):
+        with pytest.raises(AlreadyExists):
+            convert(source, DirectoryStore(tmp_path / "old.zarr"), resume=resume)
+        assert _names(tmp_path / "old.zarr") == before
 
 
 def test_two_at_once_are_refused(source: Path, tmp_path: Path) -> None:

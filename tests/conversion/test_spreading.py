@@ -17,7 +17,7 @@ import hyperslab as hs
 from hyperslab.conversion import Progress, convert
 from hyperslab.conversion.selecting import Select, pick
 from hyperslab.conversion.spreading import Errand, refuse_unreachable
-from hyperslab.errors import CorruptChunk, FormatError, Invalid, StorageError, Unsupported
+from hyperslab.errors import CorruptChunk, FormatError, Invalid, Unsupported
 from hyperslab.stores.location import Location
 from hyperslab.stores.memory import MemoryStore
 from servers.s3 import S3, SECRET
@@ -181,9 +181,3 @@ def test_a_task_holds_no_handles_and_no_secrets(source: Path, s3: S3) -> None:
         task = pickle.dumps(Errand("n", Location.of(source), there, True, "zarr3", "b", picked, 1 << 20))
     assert SECRET.encode() not in task
     assert len(task) < 2000
-
-
-def test_no_scheduler_there(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hyperslab.conversion.spreading._PATIENCE", 1)
-    with pytest.raises(StorageError, match="scheduler"):
-        convert(source, tmp_path / "target.zarr", scheduler="tcp://127.0.0.1:1")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
 from typing import Any
 
@@ -146,12 +146,13 @@ class ArrayCopy:
                 raise first from first.__cause__
             raise
 
-    def read_source(self, box: Box, settings: Settings) -> Values:
-        """The cells of a box as they are in the source, as the target's type."""
+    def read_source(self, box: Box, settings: Settings, check: Check | None = None) -> Values:
+        """The cells of a box as they are in the source, as the target's type; ``check`` is called time and again."""
         region = self.picked.region(box)
         plan = make_plan(region, self.source.grid)
         out = np.empty(plan.shape, self.source_spec.numpy_dtype)
-        execute.read(self.source, plan, out, self.source_spec.fill_cell(), settings)
+        source: Any = self.source if check is None else _Checked(self.source, check)
+        execute.read(source, plan, out, self.source_spec.fill_cell(), settings)
         shape = tuple(part.stop - part.start for part in box)
         return as_type(out.reshape(shape), self.target_spec.numpy_dtype)
 
@@ -166,6 +167,24 @@ class ArrayCopy:
         """Store a box of whole target chunks; ``check`` is called before each and may raise."""
         plan = make_plan(_whole_region(box), self.target.grid)
         execute.write(_Unshared(self.target, check), plan, values, self.target_spec.fill_cell(), settings)
+
+
+class _Checked:
+    """A source that calls ``check`` before each chunk, or batch of chunks, that it reads."""
+
+    def __init__(self, source: ChunkSource, check: Check) -> None:
+        self.grid = source.grid
+        for name in ("read", "read_into", "read_part", "reader", "fetch"):
+            ability = getattr(source, name, None)
+            if ability is not None:
+                setattr(self, name, partial(_after, check, ability))
+        if hasattr(source, "concurrency"):
+            self.concurrency = source.concurrency
+
+
+def _after(check: Check, ability: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    check()
+    return ability(*arguments, **options)
 
 
 class _Unshared:

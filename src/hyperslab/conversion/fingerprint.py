@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.conversion.walking import Item
-from hyperslab.errors import Invalid, Unsupported
+from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.stores.base import List, Stamps
 from hyperslab.stores.location import Location
 
@@ -78,7 +78,7 @@ def _stamps(where: Location) -> Any:
             return None
         stamped = isinstance(store, Stamps) and (where.path is not None or where.scheme in _LOCAL)
         return [(key, store.stamp(key) if stamped else None) for key in store.list("")]  # type: ignore[attr-defined]
-    except Unsupported:
+    except HyperslabError:  # a web server lists nothing
         return None
 
 

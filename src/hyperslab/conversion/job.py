@@ -110,4 +110,4 @@ def copy_arrays(copies: Sequence[ArrayCopy], tally: Tally, settings: Settings) -
 
 def copy_box(copy: ArrayCopy, box: Box, settings: Settings, check: Check | None = None) -> None:
     """One box of one array."""
-    copy.write_target(box, copy.read_source(box, settings), settings, check)
+    copy.write_target(box, copy.read_source(box, settings, check), settings, check)

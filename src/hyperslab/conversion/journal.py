@@ -30,7 +30,7 @@ Boxes = np.ndarray[Any, Any]
 Done = tuple[str, tuple[int, ...], int]
 """The array's path, target chunks per box along each axis, the box's number."""
 
-_SOON, _SLOWLY = 0.2, 0.005
+_SOON, _SLOWLY = 0.1, 0.005
 _SYNC_SECONDS, _SYNC_SHARE = 5.0, 0.05
 _MOST_CHUNKS = 1 << 28
 

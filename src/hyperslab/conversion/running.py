@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hyperslab import api
+from hyperslab.bridges.cluster import client_of
 from hyperslab.conversion.fingerprint import head_of
 from hyperslab.conversion.job import SETTINGS, Job, Tally, copy_arrays
 from hyperslab.conversion.opening import located, opened
@@ -20,7 +21,7 @@ from hyperslab.conversion.report import ConversionReport
 from hyperslab.conversion.selecting import Select
 from hyperslab.conversion.sites import Head, Site, site_of
 from hyperslab.conversion.sizes import parse_size
-from hyperslab.conversion.spreading import client_of, refuse_unreachable, spread
+from hyperslab.conversion.spreading import refuse_unreachable, spread
 from hyperslab.conversion.translate import Cutting
 from hyperslab.conversion.verifying import verify as verify_target
 from hyperslab.conversion.walking import walk

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ from hyperslab.conversion.journal import Journal
 from hyperslab.conversion.unpublished import HIDDEN, Unpublished, unsealed
 from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, StorageError
 from hyperslab.stores.base import Locks, WritableStore
-from hyperslab.stores.building import building, put_in_place, refuse_taken, remove
+from hyperslab.stores.building import building, make_durable, put_in_place, refuse_taken, remove
 from hyperslab.stores.directory import DirectoryStore
 from hyperslab.stores.keys import is_temporary
 from hyperslab.stores.location import Location
@@ -69,6 +69,7 @@ def site_of(where: Location, *, overwrite: bool, head: Head | None) -> Iterator[
         with building(where.path, overwrite=overwrite) as temporary:
             beside = Location.of(temporary if where.scheme == "file" else f"zip://{temporary}")
             yield Site(beside, beside)
+        _forget_interrupted(where.path)
     else:
         with _in_place(where, overwrite, head) as site:
             yield site
@@ -107,7 +108,7 @@ def _resumable(path: str, overwrite: bool, head: Head) -> Iterator[Site]:
             remove(notes)
     except HyperslabError as error:
         if error.url is not None:
-            error.url = error.url.replace(partial, target)
+            error.url = error.url.replace(partial, target).replace(notes, target)
         raise
     except OSError as error:
         raise StorageError(f"the target could not be put in place: {error}", url=target) from error
@@ -144,6 +145,17 @@ def _number_of(folder: str) -> int | None:
         return None
 
 
+def _forget_interrupted(path: str) -> None:
+    """Remove what an interrupted conversion left that this one has made superfluous."""
+    partial, notes = resumable_names(path)
+    if os.path.isdir(notes):
+        store = DirectoryStore(notes)
+        with suppress(Conflict), _alone(store, "", path):
+            Journal(store).end()
+            remove(partial)
+            remove(notes)
+
+
 def sweep(folder: str) -> None:
     """Remove the temporary files that killed writers left."""
     for place, _, names in os.walk(folder):
@@ -157,8 +169,11 @@ def sweep(folder: str) -> None:
 @contextmanager
 def _in_place(where: Location, overwrite: bool, head: Head | None) -> Iterator[Site]:
     store = where.store(read_only=False, create=True)
+    local = isinstance(store, DirectoryStore)
+    journal = Journal(store, HIDDEN, os.sync if local else None)
+    if journal.head() is None:
+        _refuse_taken(where, store, overwrite)
     with _alone(store, HIDDEN, where.url):
-        journal = Journal(store, HIDDEN)
         held = _held_back(journal, head, where)
         if held is None:
             _clear_way(where, store, journal, overwrite)
@@ -169,6 +184,8 @@ def _in_place(where: Location, overwrite: bool, head: Head | None) -> Iterator[S
         site = Site(unpublished, where, log, begun=held is not None, held=True, _store=unpublished)
         try:
             yield site
+            if local:
+                make_durable(store.url)
             unpublished.publish()
             journal.end()
         except BaseException:
@@ -195,14 +212,19 @@ def _held_back(journal: Journal, head: Head | None, where: Location) -> dict[str
 
 def _clear_way(where: Location, store: WritableStore, journal: Journal, overwrite: bool) -> None:
     """Remove what is there, its root first: a reader finds the old dataset or none, never half of one."""
-    if journal.head() is None and not overwrite and next(iter(store.list("")), None) is not None:
-        raise AlreadyExists("the target exists", url=where.url, remedy="choose another, or overwrite=True")
+    if journal.head() is None:
+        _refuse_taken(where, store, overwrite)
     if journal.head() is not None and not overwrite and journal.documents() is not None:
         remedy = "go on with resume=True (--resume), or start anew with overwrite=True (--overwrite)"
         raise AlreadyExists("an interrupted conversion lies there", url=where.url, remedy=remedy)
     for key in store.list_dir("")[0]:
         store.delete(key)
     store.delete_prefix("")
+
+
+def _refuse_taken(where: Location, store: WritableStore, overwrite: bool) -> None:
+    if not overwrite and next(iter(store.list("")), None) is not None:
+        raise AlreadyExists("the target exists", url=where.url, remedy="choose another, or overwrite=True")
 
 
 @contextmanager

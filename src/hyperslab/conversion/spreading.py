@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any
 
 from hyperslab.array.origin import Origin
 from hyperslab.array.session import Session
+from hyperslab.bridges.cluster import each_task, on_every_worker
 from hyperslab.chunks.boxes import Box
 from hyperslab.chunks.settings import Settings
-from hyperslab.conversion.copying import ArrayCopy, Numbered
+from hyperslab.conversion.copying import ArrayCopy
 from hyperslab.conversion.fingerprint import installed
 from hyperslab.conversion.job import Tally, copy_box
 from hyperslab.conversion.journal import Journal
@@ -26,14 +26,12 @@ from hyperslab.conversion.opening import open_session
 from hyperslab.conversion.selecting import Picked
 from hyperslab.conversion.sites import Site
 from hyperslab.conversion.unpublished import HIDDEN, Unpublished, unsealed
-from hyperslab.errors import FormatError, Invalid, NodeNotFound, StorageError, Unsupported
+from hyperslab.errors import FormatError, NodeNotFound, Unsupported
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.location import Location
 
 SETTINGS = Settings(workers=1, cache_bytes=0, durable=True)
-_AHEAD = 2
 _MOST_OPEN = 8
-_PATIENCE = 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,37 +65,8 @@ def refuse_unreachable(source: Location, target: Location, *, keyed: bool) -> No
         raise Unsupported("several processes cannot write one file", url=target.url, remedy=remedy)
 
 
-def _library() -> Any:
-    try:
-        return import_module("distributed")
-    except ImportError as error:
-        raise Unsupported("scheduler= needs dask.distributed", remedy="pip install 'dask[distributed]'") from error
-
-
-@contextmanager
-def client_of(scheduler: Any) -> Iterator[Any]:
-    """The ``dask.distributed`` client: the caller's, or one of our own for the address of a scheduler."""
-    distributed = _library()
-    if isinstance(scheduler, distributed.Client):
-        yield scheduler
-    elif isinstance(scheduler, str):
-        try:
-            own = distributed.Client(scheduler, timeout=_PATIENCE)
-        except OSError as error:
-            raise StorageError(f"there is no scheduler: {error}", url=scheduler) from error
-        with own:
-            yield own
-    else:
-        remedy = "give a dask.distributed Client, or the address of its scheduler"
-        raise Invalid(f"scheduler={scheduler!r}", remedy=remedy)
-
-
 def spread(client: Any, copies: Sequence[ArrayCopy], tally: Tally, source: Location, site: Site, format: str) -> None:
     """Copy all boxes that are not done by the workers of ``client``."""
-    try:
-        client.wait_for_workers(1, timeout=_PATIENCE)
-    except TimeoutError as error:
-        raise StorageError("the cluster has no workers", url=str(client.scheduler.address)) from error
     name = f"hyperslab-{id(tally):x}-{client.id}"
     try:
         for copy in copies:
@@ -107,36 +76,10 @@ def spread(client: Any, copies: Sequence[ArrayCopy], tally: Tally, source: Locat
             )
             skip = tally.skip(copy)
             left = (numbered for numbered in copy.boxes() if skip is None or not skip.flat[numbered[0]])
-            _each(client, errand, copy, left, tally)
+            tasks = (((errand, box), (copy, number, box)) for number, box in left)
+            each_task(client, run_errand, tasks, lambda done: tally(*done))
     finally:
-        with suppress(Exception):
-            client.run(let_go, name)
-
-
-def _each(client: Any, errand: Errand, copy: ArrayCopy, left: Iterator[Numbered], tally: Tally) -> None:
-    """A few tasks per thread of the cluster at any time; when one fails the others are waited for."""
-    distributed = _library()
-    under_way: dict[Any, Numbered] = {}
-    finished = distributed.as_completed()
-
-    def send() -> None:
-        numbered = next(left, None)
-        if numbered is not None:
-            future = client.submit(run_errand, errand, numbered[1], pure=False)
-            under_way[future] = numbered
-            finished.add(future)
-
-    try:
-        for _ in range(_AHEAD * max(sum(client.nthreads().values()), 1)):
-            send()
-        for future in finished:
-            number, box = under_way.pop(future)
-            future.result()
-            tally(copy, number, box)
-            send()
-    except BaseException:
-        distributed.wait(list(under_way))  # they write where the caller is about to clear away
-        raise
+        on_every_worker(client, let_go, name)
 
 
 # -- on the workers ---------------------------------------------------------------------------------------------------

@@ -101,7 +101,7 @@ def compare_cells(copy: ArrayCopy, settings: Settings, tally: Tally, twin: Array
     that writes them again."""
 
     def work(number: int, box: Box, check: Check) -> None:
-        wanted, there = copy.read_source(box, settings), copy.read_target(box, settings)
+        wanted, there = copy.read_source(box, settings, check), copy.read_target(box, settings)
         if not same_cells(wanted, there):
             raise CorruptChunk(
                 f"the cells [{_span(box)}] differ from the source",

@@ -1,0 +1,98 @@
+"""dask.distributed: tasks over the workers of a cluster, a few at a time, and what is done when one of them fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from typing import Any, TypeVar
+
+from hyperslab.errors import Invalid, StorageError, Unsupported
+
+Mark = TypeVar("Mark")
+
+_AHEAD = 2
+"""Tasks under way for each thread of the cluster."""
+_PATIENCE = 30
+"""Seconds to wait for a scheduler, and for the first worker."""
+_FAREWELL = 60
+"""Seconds to wait for tasks that are under way when another one has failed."""
+
+
+def _library() -> Any:
+    try:
+        return import_module("distributed")
+    except ImportError as error:
+        raise Unsupported("scheduler= needs dask.distributed", remedy="pip install 'dask[distributed]'") from error
+
+
+@contextmanager
+def client_of(scheduler: Any, patience: float = _PATIENCE) -> Iterator[Any]:
+    """The caller's client, or one of our own for the address of a scheduler; at least one worker is there.
+
+    Invalid for anything else, StorageError when there is no scheduler or worker within ``patience`` seconds.
+    """
+    distributed = _library()
+    if isinstance(scheduler, distributed.Client):
+        if scheduler.asynchronous:
+            raise Invalid("the client is asynchronous", remedy="give one that was made with asynchronous=False")
+        _await_workers(scheduler, patience)
+        yield scheduler
+    elif isinstance(scheduler, str):
+        try:
+            own = distributed.Client(scheduler, timeout=patience)
+        except (OSError, ValueError) as error:
+            raise StorageError(f"there is no scheduler: {error}", url=scheduler) from error
+        with own:
+            _await_workers(own, patience)
+            yield own
+    else:
+        remedy = "give a dask.distributed Client, or the address of its scheduler"
+        raise Invalid(f"scheduler={scheduler!r}", remedy=remedy)
+
+
+def _await_workers(client: Any, patience: float) -> None:
+    try:
+        client.wait_for_workers(1, timeout=patience)
+    except TimeoutError as error:
+        remedy = "start some (dask worker ADDRESS), or look why they do not come"
+        raise StorageError("the cluster has no workers", url=client.scheduler.address, remedy=remedy) from error
+
+
+def each_task(
+    client: Any, work: Callable[..., Any], tasks: Iterator[tuple[tuple[Any, ...], Mark]], done: Callable[[Mark], None]
+) -> None:
+    """``work(*arguments)`` on the workers for each ``(arguments, mark)``; ``done(mark)`` here, as they end.
+
+    A task of a worker that dies is done again by another one. When a task fails, or at Ctrl-C, no further ones are sent
+    and those under way are waited for: what they write to may be cleared away then.
+    """
+    distributed = _library()
+    under_way: dict[Any, Mark] = {}
+    finished = distributed.as_completed()
+
+    def send() -> None:
+        task = next(tasks, None)
+        if task is not None:
+            future = client.submit(work, *task[0], pure=False)
+            under_way[future] = task[1]
+            finished.add(future)
+
+    try:
+        for _ in range(_AHEAD * max(sum(client.nthreads().values()), 1)):
+            send()
+        for future in finished:
+            mark = under_way.pop(future)
+            future.result()
+            done(mark)
+            send()
+    except BaseException:
+        with suppress(Exception):
+            distributed.wait(list(under_way), timeout=_FAREWELL)
+        raise
+
+
+def on_every_worker(client: Any, work: Callable[..., Any], *arguments: Any) -> None:
+    """``work(*arguments)`` once in each worker process, as far as they can be reached."""
+    with suppress(Exception):
+        client.run(work, *arguments)
