@@ -50,15 +50,15 @@ def open_objects(url: str, options: Mapping[str, Any], *, read_only: bool) -> St
         raise Invalid(message, url=redact(url), remedy="see the configuration keys of obstore") from None
 
 
-def wrapped(store: Any) -> Store:
+def wrapped(store: Any, *, read_only: bool = False) -> Store:
     """An obstore store as one of ours; what it holds lies below its prefix."""
     kind = type(store).__name__
     if kind == "LocalStore":
-        return DirectoryStore(store.prefix)
+        return DirectoryStore(store.prefix, read_only=read_only)
     if kind == "HTTPStore":
-        return ObjectStore(store, redact(store.url))
+        return ObjectStore(store, redact(store.url), read_only=read_only)
     if kind not in _BUCKETS:
-        return ObjectStore(store, f"obstore-{kind.removesuffix('Store').lower()}://")
+        return ObjectStore(store, f"obstore-{kind.removesuffix('Store').lower()}://", read_only=read_only)
     scheme, option = _BUCKETS[kind]
     bucket = store.config.get(option) or store.config.get("container") or "?"
-    return ObjectStore(store, f"{scheme}://{bucket}/{store.prefix or ''}".rstrip("/"))
+    return ObjectStore(store, f"{scheme}://{bucket}/{store.prefix or ''}".rstrip("/"), read_only=read_only)

@@ -57,13 +57,13 @@ class Location:
             match = _URL.fullmatch(text) if isinstance(target, str) else None
             scheme, rest = (match[1].lower(), match[2]) if match else ("file", text)
             return cls._of_url(text, scheme, rest, options, escaped=match is not None)
-        if type(target).__module__.partition(".")[0] == "obstore":
-            from hyperslab.stores.buckets import wrapped
+        if type(target).__module__.partition(".")[0] in ("obstore", "zarr", "fsspec"):
+            from hyperslab.stores.foreign import adopted
 
-            target = wrapped(target)
+            target = adopted(target)
         if isinstance(target, Get) and isinstance(target, List) and isinstance(getattr(target, "url", None), str):
             return cls(redact(cast(Store, target).url), "store", None, options, target)
-        remedy = "give a path, a URL, or a store of hyperslab.stores or obstore"
+        remedy = "give a path, a URL, a store of hyperslab, obstore or zarr, or a mapping of fsspec"
         raise Invalid(f"a {type(target).__name__} is no place", remedy=remedy)
 
     @classmethod

@@ -1,0 +1,277 @@
+"""Stores of other libraries as ours: those of obstore and zarr-python, and fsspec's mappings.
+
+A folder or bucket that one of them stands for is opened as such, with all its abilities. Behind any other there are
+neither locks nor compare-and-swap: it takes one writer at a time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, NoReturn, TypeVar
+
+from hyperslab.errors import HyperslabError, ReadOnly, StorageError, Unsupported
+from hyperslab.stores import counting
+from hyperslab.stores.base import Buffer
+from hyperslab.stores.directory import DirectoryStore
+from hyperslab.stores.keys import check_key, check_prefix, is_key
+from hyperslab.stores.ranges import span
+from hyperslab.stores.redaction import redact
+
+Result = TypeVar("Result")
+Names = list[str]
+
+
+def adopted(target: Any) -> Any:
+    """The store as one of ours; what is none of those libraries' comes back as it is."""
+    library = type(target).__module__.partition(".")[0]
+    if library == "obstore":
+        from hyperslab.stores.buckets import wrapped
+
+        return wrapped(target)
+    if library == "fsspec" and hasattr(target, "fs"):
+        local = "file" in (target.fs.protocol, *target.fs.protocol)
+        return DirectoryStore(target.root) if local else FsspecStore(target)
+    if library == "zarr" and hasattr(target, "list_dir"):
+        return _of_zarr(target)
+    return target
+
+
+def _of_zarr(store: Any) -> Any:
+    kind = type(store).__name__
+    if kind == "LocalStore":
+        read_only = store.read_only and os.path.isdir(store.root)
+        return DirectoryStore(store.root, read_only=read_only)
+    if kind == "ObjectStore":
+        from hyperslab.stores.buckets import wrapped
+
+        return wrapped(store.store, read_only=store.read_only)
+    return ZarrPythonStore(store)
+
+
+class _Foreign:
+    """What both have in common: how keys are checked, what is counted, and what becomes of errors."""
+
+    def __init__(self, url: str, *, read_only: bool) -> None:
+        self._url = redact(url)
+        self._read_only = read_only
+
+    def _load(self, key: str, start: int | None, stop: int | None) -> bytes | None:
+        raise NotImplementedError
+
+    def _save(self, key: str, value: bytes) -> None:
+        raise NotImplementedError
+
+    def _drop(self, key: str) -> None:
+        raise NotImplementedError
+
+    def _size(self, key: str) -> int | None:
+        raise NotImplementedError
+
+    def _names(self, prefix: str) -> Names:
+        raise NotImplementedError
+
+    def _names_right_below(self, prefix: str) -> tuple[Names, Names]:
+        raise NotImplementedError
+
+    @property
+    def url(self) -> str:
+        """Where it is, without secrets."""
+        return self._url
+
+    @property
+    def read_only(self) -> bool:
+        """Whether writes are refused."""
+        return self._read_only
+
+    def close(self) -> None:
+        """Whoever made the store closes it."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._url!r}{', read_only=True' if self._read_only else ''})"
+
+    def __reduce__(self) -> NoReturn:
+        raise Unsupported("a store object cannot be pickled", url=self._url, remedy="name its place by a path or URL")
+
+    def get(self, key: str) -> bytes | None:
+        """The whole value, or None."""
+        return self._try(check_key(key), lambda: self._read(key, None, None))
+
+    def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes] | None:
+        """Bytes ``start <= i < stop`` of each range, cut at the end; a negative start counts from the end."""
+        size = self.size(key)
+        if size is None:
+            return None
+        parts: Any = []
+        for start, stop in ranges:
+            first, last = span(start, stop, size)
+            whole = first == 0 and last == size
+            read = partial(self._read, key, None if whole else first, None if whole else last)
+            parts.append(self._try(key, read) if first < last else b"")
+        return None if None in parts else parts
+
+    def _read(self, key: str, start: int | None, stop: int | None) -> bytes | None:
+        value = self._load(key, start, stop)
+        if counting.traces:
+            counting.count(1, read=len(value or b""))
+        return value
+
+    def size(self, key: str) -> int | None:
+        """Bytes stored under the key, None when missing."""
+        return self._try(check_key(key), lambda: self._size(key))
+
+    def list(self, prefix: str = "") -> Iterator[str]:
+        """Every key below ``prefix/``, sorted."""
+        return iter(sorted(filter(is_key, self._try(prefix, lambda: self._names(check_prefix(prefix))))))
+
+    def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
+        """The names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
+        keys, inner = self._try(prefix, lambda: self._names_right_below(check_prefix(prefix)))
+        return sorted(filter(is_key, keys)), sorted(filter(is_key, inner))
+
+    def put(self, key: str, value: Buffer, *, durable: bool = False) -> None:
+        """Store one value; how durably is the other library's business."""
+        self._writable(check_key(key))
+        data = bytes(value)
+        if counting.traces:
+            counting.count(1, written=len(data))
+        self._try(key, lambda: self._save(key, data))
+
+    def delete(self, key: str) -> None:
+        """Remove the key; missing is fine."""
+        self._writable(check_key(key))
+        self._try(key, lambda: self._drop(key))
+
+    def delete_prefix(self, prefix: str) -> None:
+        """Remove every key that is ``prefix`` or stands below it; ``""`` removes all."""
+        self._writable(check_prefix(prefix))
+        for key in [*self._try(prefix, lambda: self._names(prefix)), *([prefix] if prefix else [])]:
+            self._try(key, partial(self._drop, key))
+
+    def _try(self, key: str, call: Callable[[], Result]) -> Result:
+        try:
+            return call()
+        except HyperslabError:
+            raise
+        except Exception as error:
+            raise StorageError(f"{type(error).__name__}: {error}", url=self._url, key=key or None) from error
+
+    def _writable(self, key: str) -> None:
+        if self._read_only:
+            raise ReadOnly("the store was opened for reading", url=self._url, key=key, remedy="open it for writing")
+
+
+_GONE = (FileNotFoundError, IsADirectoryError, NotADirectoryError, KeyError)
+
+
+class FsspecStore(_Foreign):
+    """The files below the root of ``fsspec.get_mapper(…)``."""
+
+    def __init__(self, mapper: Any, *, read_only: bool = False) -> None:
+        self._fs = mapper.fs
+        self._root = str(mapper.root).rstrip("/")
+        super().__init__(self._fs.unstrip_protocol(self._root), read_only=read_only)
+
+    def _path(self, key: str) -> str:
+        return f"{self._root}/{key}" if key else self._root
+
+    def _load(self, key: str, start: int | None, stop: int | None) -> bytes | None:
+        try:
+            return bytes(self._fs.cat_file(self._path(key), start, stop))
+        except _GONE:
+            return None
+
+    def _save(self, key: str, value: bytes) -> None:
+        if not getattr(self._fs, "async_impl", False):  # those speak to servers, where it might make a bucket
+            self._fs.makedirs(self._path(key).rpartition("/")[0], exist_ok=True)
+        self._fs.pipe_file(self._path(key), value)
+
+    def _drop(self, key: str) -> None:
+        with suppress(*_GONE):
+            if self._fs.isfile(self._path(key)):
+                self._fs.rm_file(self._path(key))
+
+    def _size(self, key: str) -> int | None:
+        self._fs.invalidate_cache(self._path(key).rpartition("/")[0])
+        try:
+            info = self._fs.info(self._path(key))
+        except _GONE:
+            return None
+        return int(info["size"]) if info["type"] == "file" else None
+
+    def _names(self, prefix: str) -> Names:
+        skip = len(self._fs._strip_protocol(self._root)) + 1
+        self._fs.invalidate_cache()
+        with suppress(*_GONE):
+            found = self._fs.find(self._path(prefix))
+            return [path[skip:] for path in found if path[skip:].startswith(f"{prefix}/" if prefix else "")]
+        return []
+
+    def _names_right_below(self, prefix: str) -> tuple[Names, Names]:
+        self._fs.invalidate_cache()
+        skip = len(self._fs._strip_protocol(self._path(prefix))) + 1
+        keys: Names = []
+        inner: Names = []
+        with suppress(*_GONE):
+            for info in self._fs.ls(self._path(prefix), detail=True):
+                name = info["name"][skip:].rstrip("/")
+                if info["type"] == "directory":
+                    inner.append(name)
+                elif name:
+                    keys.append(name)
+        return keys, [name for name in inner if self._fs.find(self._path(f"{prefix}/{name}" if prefix else name))]
+
+
+class ZarrPythonStore(_Foreign):
+    """A store of zarr-python, whose calls are awaited in its own event loop."""
+
+    def __init__(self, store: Any) -> None:
+        from zarr.core.buffer import default_buffer_prototype
+        from zarr.core.sync import sync
+
+        self._store = store
+        self._sync = sync
+        self._prototype = default_buffer_prototype()
+        super().__init__(str(store), read_only=store.read_only)
+
+    def _load(self, key: str, start: int | None, stop: int | None) -> bytes | None:
+        from zarr.abc.store import RangeByteRequest
+
+        part = None if start is None or stop is None else RangeByteRequest(start, stop)
+        found = self._sync(self._store.get(key, self._prototype, part))
+        return None if found is None else found.to_bytes()
+
+    def _save(self, key: str, value: bytes) -> None:
+        self._sync(self._store.set(key, self._prototype.buffer.from_bytes(value)))
+
+    def _drop(self, key: str) -> None:
+        with suppress(*_GONE):
+            self._sync(self._store.delete(key))
+
+    def _size(self, key: str) -> int | None:
+        try:
+            return int(self._sync(self._store.getsize(key)))
+        except _GONE:
+            return None
+
+    def _names(self, prefix: str) -> Names:
+        return self._collected(self._store.list_prefix(f"{prefix}/" if prefix else ""))
+
+    def _names_right_below(self, prefix: str) -> tuple[Names, Names]:
+        """By the whole listing: what ``list_dir`` calls a name may be a key, a folder or both."""
+        skip = len(prefix) + 1 if prefix else 0
+        keys: set[str] = set()
+        inner: set[str] = set()
+        for key in self._names(prefix):
+            name, slash, _ = key[skip:].partition("/")
+            (inner if slash else keys).add(name)
+        return list(keys), list(inner)
+
+    def _collected(self, names: Any) -> Names:
+        async def collect() -> Names:
+            return [name async for name in names]
+
+        found: Names = self._sync(collect())
+        return found

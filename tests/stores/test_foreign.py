@@ -1,0 +1,92 @@
+"""Stores of other libraries: the shipped suite over each, and datasets in them that both sides read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hyperslab as hs
+from hyperslab.errors import Invalid, ReadOnly, StorageError
+from hyperslab.stores import DirectoryStore
+from hyperslab.stores.foreign import FsspecStore, ZarrPythonStore, adopted
+from hyperslab.testing.stores import StoreTests
+from servers.s3 import S3
+
+zarr = pytest.importorskip("zarr")
+fsspec = pytest.importorskip("fsspec")
+
+
+class TestFsspecFolder(StoreTests):
+    """The folder itself: whole values, locks."""
+
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> DirectoryStore:
+        return adopted(fsspec.get_mapper(f"file://{tmp_path}/x"))  # type: ignore[no-any-return]
+
+
+class TestFsspecMemory(StoreTests):
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Iterator[FsspecStore]:
+        mapper = fsspec.get_mapper(f"memory://{tmp_path}/x")
+        yield adopted(mapper)
+        mapper.clear()
+
+
+class TestZarrMemory(StoreTests):
+    @pytest.fixture
+    def store(self) -> ZarrPythonStore:
+        return adopted(zarr.storage.MemoryStore())  # type: ignore[no-any-return]
+
+
+class TestZarrLocal(StoreTests):
+    """The folder itself."""
+
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> DirectoryStore:
+        return adopted(zarr.storage.LocalStore(tmp_path / "x"))  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("layout", [{}, {"shards": (10, 10)}], ids=["chunks", "shards"])
+def test_zarr_stores(layout: dict[str, Any]) -> None:
+    """Written through the store's own calls, read by zarr-python from the same store, and the other way round."""
+    store = zarr.storage.MemoryStore()
+    cells = np.arange(400.0).reshape(20, 20)
+    root = hs.create(store, "zarr3")
+    array = root.create_array("a", data=cells, chunks=(5, 5), **layout)
+    array[3:9, 4] = cells[3:9, 4] = -1
+    group = zarr.open_group(store, mode="r+")
+    np.testing.assert_array_equal(group["a"][:], cells)
+    group.create_array("b", data=cells, chunks=(7, 7))
+    np.testing.assert_array_equal(hs.open(store)["b"][2:9], cells[2:9])
+    with pytest.raises(ReadOnly):
+        hs.open(store.with_read_only(True), "r+")
+
+
+def test_fsspec_on_s3(s3: S3) -> None:
+    """s3fs reads what was written to the bucket, and writes what is read there."""
+    pytest.importorskip("s3fs")
+    bucket = s3.bucket()
+    options = {"key": "tester", "secret": "canary", "client_kwargs": {"endpoint_url": s3.endpoint}}
+    mapper = fsspec.get_mapper(f"s3://{bucket}/x.zarr", **options)
+    cells = np.arange(400.0).reshape(20, 20)
+    hs.create(mapper, "zarr2").create_array("a", data=cells, chunks=(5, 5))
+    assert hs.open(mapper).url == f"s3://{bucket}/x.zarr"
+    root = hs.open(f"s3://{bucket}/x.zarr", "r+", storage_options=s3.options)
+    np.testing.assert_array_equal(root["a"][:], cells)
+    root.create_array("b", data=cells + 1, chunks=(7, 7))
+    np.testing.assert_array_equal(hs.open(mapper)["b"][:], cells + 1)
+    theirs = zarr.open_group(f"s3://{bucket}/x.zarr", mode="r", storage_options=options)
+    np.testing.assert_array_equal(theirs["b"][:], cells + 1)
+    nowhere = fsspec.get_mapper("s3://nowhere/x.zarr", **options)
+    with pytest.raises(StorageError, match="nowhere"):
+        hs.create(nowhere)
+
+
+def test_what_is_no_store() -> None:
+    """Of these libraries, too."""
+    with pytest.raises(Invalid, match="no place"):
+        hs.open(zarr.storage.MemoryStore)
