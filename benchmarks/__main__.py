@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from statistics import mean
 
-from benchmarks import ecosystem, reading, sharded, small, trees, writing
+from benchmarks import buckets, ecosystem, reading, sharded, small, trees, writing
 from benchmarks.harness import OURS, Outcome, measure
 from benchmarks.report import amount, page
 
@@ -20,6 +20,7 @@ FAMILIES = {
     "trees": trees,
     "sharded": sharded,
     "ecosystem": ecosystem,
+    "buckets": buckets,
 }
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 

@@ -1,0 +1,93 @@
+"""Real data through xarray on every place and under every scheduler of dask: identical to the source."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import iris_sample_data
+import pytest
+import xarray as xr
+from xarray.testing import assert_identical
+
+import hyperslab as hs
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from servers.s3 import S3, running_s3
+
+distributed = pytest.importorskip("distributed")
+FILES = sorted(Path(iris_sample_data.path).rglob("*.nc"))
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[S3]:
+    with running_s3() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def environment(s3: S3) -> Iterator[None]:
+    """What a worker takes its credentials from: they are not sent to it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", s3.endpoint)
+        patch.setenv("AWS_ACCESS_KEY_ID", "tester")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", s3.options["secret_access_key"])
+        patch.setenv("AWS_REGION", "us-east-1")
+        yield
+
+
+@pytest.fixture(scope="module")
+def cluster(environment: None) -> Iterator[Any]:
+    """Two processes."""
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as workers,
+        distributed.Client(workers) as client,
+    ):
+        yield client
+
+
+def opened(url: str, **options: Any) -> xr.Dataset:
+    return xr.open_dataset(url, engine="hyperslab", **options)
+
+
+@pytest.mark.parametrize("decode", [True, False], ids=["decoded", "stored"])
+@pytest.mark.parametrize("file", FILES, ids=lambda path: path.stem)
+def test_identical(tmp_path: Path, s3: S3, cluster: Any, file: Path, decode: bool) -> None:
+    places = [str(tmp_path / "a.zarr"), str(tmp_path / "a.zip"), f"s3://{s3.bucket()}/a.zarr"]
+    with xr.open_dataset(file, decode_cf=decode) as source:
+        for url in places:
+            source.hyperslab.save(url, chunks={dim: -(-max(size, 1) // 2) for dim, size in source.sizes.items()})
+            assert_identical(opened(url, decode_cf=decode), source)
+            lazy = opened(url, decode_cf=decode, chunks={})
+            assert_identical(lazy.compute(scheduler="threads"), source)
+            assert_identical(lazy.compute(scheduler=cluster), source)
+
+
+def test_under_processes(tmp_path: Path, s3: S3, environment: None) -> None:
+    """A pool of processes, started anew for each compute: a few files are enough."""
+    for file in FILES[:2]:
+        with xr.open_dataset(file) as source:
+            for url in (str(tmp_path / f"{file.stem}.zarr"), f"s3://{s3.bucket()}/a.zarr"):
+                source.hyperslab.save(url)
+                lazy = opened(url, chunks={})
+                assert_identical(lazy.compute(scheduler="processes", num_workers=2), source)
+
+
+def test_trees(tmp_path: Path, s3: S3, cluster: Any) -> None:
+    with xr.open_dataset(FILES[0]) as source:
+        tree = xr.DataTree.from_dict({"/a": source, "/b/c": source.isel(time=slice(-3, None)), "/": xr.Dataset()})
+        for url in (str(tmp_path / "a.zarr"), str(tmp_path / "a.zip"), f"s3://{s3.bucket()}/a.zarr"):
+            tree.hyperslab.save(url)
+            assert_identical(xr.open_datatree(url, engine="hyperslab"), tree)
+            lazy = xr.open_datatree(url, engine="hyperslab", chunks={})
+            assert_identical(lazy.compute(scheduler=cluster), tree)
+
+
+def test_dask_arrays_are_written_by_the_workers(s3: S3, cluster: Any) -> None:
+    with xr.open_dataset(FILES[0], chunks={"time": 20}) as source:
+        url = f"s3://{s3.bucket()}/a.zarr"
+        source.hyperslab.save(url, chunks={"time": 7})
+        assert hs.open(url)["air_temperature"].chunks[0] == 7
+        assert_identical(opened(url).load(), source.compute())
