@@ -195,6 +195,15 @@ def test_a_task_reads_by_its_own_thread(root):
     assert not any(name.startswith("hyperslab") for name in seen)
 
 
+def test_dask_s_own_functions(root):
+    """An array is what dask asks of one: it can be sliced, and be stored into by blocks that share chunks."""
+    array = root.create_array("t", data=CELLS, chunks=(3, 4))
+    np.testing.assert_array_equal(da.from_array(array), CELLS)
+    np.testing.assert_array_equal(da.from_array(array, chunks=(4, 5))[::2], CELLS[::2])
+    da.store(da.from_array(OTHER, chunks=(2, 3)), array, lock=False)
+    np.testing.assert_array_equal(array[...], OTHER)
+
+
 # -- tokens -----------------------------------------------------------------------------------------------------------
 
 
@@ -387,6 +396,29 @@ def test_nothing_is_written_to_what_is_read_only(place):
     with pytest.raises(ReadOnly):
         array[...] = data
     assert made == []
+
+
+def test_an_array_that_is_made_of_itself(root):
+    """Cell by cell it may be; where blocks would read what others have written, nothing is written."""
+    array = root.create_array("t", data=CELLS, chunks=(3, 4))
+    array[...] = array.to_dask() * 2 + da.from_array(CELLS, chunks=(3, 4))
+    np.testing.assert_array_equal(array[...], CELLS * 3)
+    array[...] = CELLS
+    for data in (
+        array.to_dask()[::-1],
+        array.to_dask() - array.to_dask().sum(axis=0),
+        array.to_dask().rechunk((4, 5)),
+        hs.open(root.url)["t"].to_dask()[:, ::-1] + 1,
+    ):
+        with pytest.raises(Invalid, match="made of the array that it is written to"):
+            array[...] = data
+        np.testing.assert_array_equal(array[...], CELLS)
+    with pytest.raises(Invalid, match="persist"):
+        array[::-1] = array.to_dask()
+    array[::-1] = array.to_dask().persist()
+    np.testing.assert_array_equal(array[::-1], CELLS)
+    root["u"] = array.to_dask()[::-1]
+    np.testing.assert_array_equal(root["u"], CELLS)
 
 
 def test_an_error_in_a_block_is_raised(root):

@@ -8,26 +8,19 @@ from __future__ import annotations
 
 import math
 import pickle
-import threading
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib import import_module
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
 
 from hyperslab.array import Array, View
+from hyperslab.bridges.overlaps import Sizes, Turn, check_source, guarded, remember
 from hyperslab.chunks.grid import FixedAxis, Grid
-from hyperslab.chunks.source import Locking, Swaps
-from hyperslab.errors import Invalid, Unsupported
-from hyperslab.selection.region import Range
-from hyperslab.stores.base import Locks
-
-Sizes = tuple[tuple[int, ...], ...]
-"""The lengths of the blocks along each axis."""
+from hyperslab.errors import Invalid
 
 
 def is_dask_array(value: Any) -> bool:
@@ -73,7 +66,9 @@ def to_dask(array: Array, chunks: Any = None) -> Any:
     _check_travel(blocks)
     meta = np.empty((0,) * array.ndim, array.dtype)
     name = f"hyperslab-{tokenize(array, chunks)}"
-    return _dask().from_array(blocks, chunks=chunks, name=name, asarray=False, meta=meta)
+    lazy = _dask().from_array(blocks, chunks=chunks, name=name, asarray=False, meta=meta)
+    remember(f"original-{name}", blocks, array.lazy[()], lazy.chunks)  # dask's name of the layer that holds it
+    return lazy
 
 
 def _stored_chunks(array: Array) -> tuple[int | tuple[int, ...], ...]:
@@ -129,7 +124,8 @@ def write(target: Array | View, data: Any, region: Any = None, compute: bool = T
     if session is not None:
         session.writer()
     data = _fitting(data, view, compute)
-    data, turn = _guarded(data, view)
+    check_source(data, view)
+    data, turn = guarded(data, view)
     task = _Put(view.alone(), Cuts.of(data.chunks), fields, turn)
     written = data.map_blocks(
         put,
@@ -229,63 +225,6 @@ def _units(view: View) -> tuple[int, ...]:
         axis.size if isinstance(axis, FixedAxis) else max(length, 1)
         for axis, length in zip(grid.axes, view.shape, strict=True)
     )
-
-
-def _guarded(data: Any, view: View) -> tuple[Any, Turn]:
-    """The data cut so that no two tasks change one chunk, where nothing else keeps them apart; else as it is.
-
-    Where it cannot be cut so (a negative step, say), the tasks of this process take turns.
-    """
-    cells = view.cells
-    store = getattr(cells.session.reader, "store", None) if cells.session is not None else None
-    locks = isinstance(cells.source, Locking) and (store is None or isinstance(store, Locks))
-    if locks or isinstance(cells.source, Swaps):
-        return data, Turn(None)
-    cuts = _whole_units(view)
-    if cuts is None:
-        return data, Turn(threading.Lock())
-    return data.rechunk(_merged(data.chunks, cuts)), Turn(None)
-
-
-def _whole_units(view: View) -> list[set[int]] | None:
-    """Where stored chunks end, counted in cells of the view along each axis; None when they do not lie in order."""
-    selection, grid = view.selection, view.cells.grid.outer or view.cells.grid
-    if selection.middle is not None or view.ndim != len(grid.axes):
-        return None
-    found = []
-    for axis, part in zip(grid.axes, selection.region.axes, strict=True):
-        if not isinstance(part, Range) or part.step != 1:
-            return None
-        first, last = axis.find(part.start), axis.find(part.start + max(part.count - 1, 0))
-        found.append({axis.start(i) - part.start for i in range(first + 1, last + 1)})
-    return found
-
-
-def _merged(chunks: Sizes, allowed: list[set[int]]) -> Sizes:
-    """The block lengths without the cuts that are not ``allowed``."""
-    merged = []
-    for sizes, cuts in zip(chunks, allowed, strict=True):
-        stop = sum(sizes)
-        edges = [0, *(edge for edge in accumulate(sizes) if edge in cuts and edge != stop), stop]
-        merged.append(tuple(b - a for a, b in pairwise(edges)))
-    return tuple(merged)
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """What keeps tasks of one process apart, if anything must; it stays in that process."""
-
-    lock: Any
-
-    def taken(self) -> AbstractContextManager[Any]:
-        """Hold it."""
-        return nullcontext() if self.lock is None else self.lock
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        if self.lock is not None:
-            message = "blocks that share chunks of this store cannot be written by several processes"
-            raise Unsupported(message, remedy="write by threads, or select with positive steps")
-        return Turn, (None,)
 
 
 # -- one task -----------------------------------------------------------------------------------------------------
