@@ -297,6 +297,21 @@ def test_left_by_a_killed_writer(source: Path, tmp_path: Path) -> None:
     assert _files(tmp_path / "target.zarr") == _files(tmp_path / "undisturbed.zarr")
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of files")
+def test_no_room_for_the_target(source: Path, tmp_path: Path) -> None:
+    options = "--resume --codec none --chunks x=500,y=-1"
+    command = f"ulimit -f 8; exec {sys.executable} -m hyperslab convert source.zarr target.zarr {options}"
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 7, done.stderr
+    assert "goes on from there" in done.stderr and "ulimit -f" in done.stderr
+    assert not (tmp_path / "target.zarr").exists()
+    report = convert(
+        source, tmp_path / "target.zarr", resume=True, verify=True, codec="none", chunks={"x": 500, "y": -1}
+    )
+    assert 0 < report.resumed_nbytes < report.nbytes
+    assert _names(tmp_path) == ["source.zarr", "target.zarr"]
+
+
 @pytest.mark.parametrize("kind", ["nc", "zip"])
 def test_one_file_starts_anew(kind: str, source: Path, tmp_path: Path) -> None:
     name = "target.nc" if kind == "nc" else "target.zarr.zip"

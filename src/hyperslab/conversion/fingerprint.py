@@ -72,6 +72,9 @@ def _stamps(where: Location) -> Any:
     if where.is_file():
         found = os.stat(where.target)
         return found.st_size, found.st_mtime_ns, found.st_ino
+    remote = where.remote_file()
+    if remote is not None:
+        return remote.size, remote.stamp
     try:
         store = where.store(read_only=True)
         if not isinstance(store, List):

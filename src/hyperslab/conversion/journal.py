@@ -31,7 +31,7 @@ Done = tuple[str, tuple[int, ...], int]
 """The array's path, target chunks per box along each axis, the box's number."""
 
 _SOON, _SLOWLY = 0.1, 0.005
-_SYNC_SECONDS, _SYNC_SHARE = 5.0, 0.05
+_SYNC_SECONDS, _SYNC_COSTS = 5.0, 20.0
 _MOST_CHUNKS = 1 << 28
 
 
@@ -57,6 +57,7 @@ class Journal:
         self._pending: dict[tuple[str, tuple[int, ...]], list[int]] = {}
         self._records: list[Mapping[str, Any]] = []
         self._began = self._noted = self._synced = clock()
+        self._cost = 0.0
 
     # -- what was written before ------------------------------------------------------------------------------------
 
@@ -117,7 +118,7 @@ class Journal:
         now = self._clock()
         if now - self._noted >= max(_SOON, _SLOWLY * (now - self._began)):
             self.write()
-        if self._sync is not None and now - self._synced >= max(_SYNC_SECONDS, _SYNC_SHARE * (now - self._began)):
+        if self._sync is not None and now - self._synced >= max(_SYNC_SECONDS, _SYNC_COSTS * self._cost):
             self.write()
             self._flush_medium()
             self._put("synced", {"number": self._number}, durable=True)
@@ -135,8 +136,10 @@ class Journal:
 
     def _flush_medium(self) -> None:
         if self._sync is not None:
+            began = self._clock()
             self._sync()
             self._synced = self._clock()
+            self._cost = self._synced - began
 
     def end(self) -> None:
         """Remove the journal: first what makes it one, so that half of it is never taken for one."""

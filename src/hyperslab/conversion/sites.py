@@ -6,10 +6,12 @@ that follow from the target's, and the next one goes on from there.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from hyperslab.conversion.fingerprint import agree
@@ -17,12 +19,14 @@ from hyperslab.conversion.journal import Journal
 from hyperslab.conversion.unpublished import HIDDEN, Unpublished, unsealed
 from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, StorageError
 from hyperslab.stores.base import Locks, WritableStore
-from hyperslab.stores.building import building, make_durable, put_in_place, refuse_taken, remove
+from hyperslab.stores.building import building, make_durable, put_in_place, refuse_taken, remove, sync_medium
 from hyperslab.stores.directory import DirectoryStore
 from hyperslab.stores.keys import is_temporary
 from hyperslab.stores.location import Location
 
 Head = Mapping[str, Any]
+
+_log = logging.getLogger("hyperslab")
 
 
 @dataclass
@@ -87,40 +91,50 @@ def resumable_names(target: str) -> tuple[str, str]:
 @contextmanager
 def _resumable(path: str, overwrite: bool, head: Head) -> Iterator[Site]:
     target = os.path.realpath(path)
-    partial, notes = resumable_names(path)
+    half, notes = resumable_names(path)
     if not os.path.isdir(notes):
         refuse_taken(target, overwrite)
     store = DirectoryStore(notes)
-    journal = Journal(store, sync=os.sync)
+    journal = Journal(store, sync=partial(sync_medium, os.path.dirname(target)))
     try:
         with _alone(store, "", target):
-            site = _continued(journal, head, target, partial)
+            site = _continued(journal, head, target, half)
             if site is None:
                 refuse_taken(target, overwrite)
-                site = _begun(journal, head, partial)
-            yield site
-            journal.write()
-            if site.where.path == partial:
-                sweep(partial)
-                put_in_place(partial, target, overwrite=overwrite)
+                site = _begun(journal, head, half)
+            with _kept(target):
+                yield site
+            if site.where.path == half:
+                sweep(half)
+                put_in_place(half, target, overwrite=overwrite)
             journal.end()
-            remove(partial)
+            remove(half)
             remove(notes)
     except HyperslabError as error:
         if error.url is not None:
-            error.url = error.url.replace(partial, target).replace(notes, target)
+            error.url = error.url.replace(half, target).replace(notes, target)
         raise
     except OSError as error:
-        raise StorageError(f"the target could not be put in place: {error}", url=target) from error
+        raise StorageError(f"the target could not be built: {error}", url=target) from error
 
 
-def _continued(journal: Journal, head: Head, target: str, partial: str) -> Site | None:
+@contextmanager
+def _kept(target: str) -> Iterator[None]:
+    """Say, when the block fails, that it was not in vain."""
+    try:
+        yield
+    except BaseException:
+        _log.warning("what is done of %s is kept: the same call, with resume (--resume), goes on from there", target)
+        raise
+
+
+def _continued(journal: Journal, head: Head, target: str, half: str) -> Site | None:
     """The site that an earlier conversion left: half built, or in its place already; None when there is none."""
     before = journal.head()
     if before is None:
         return None
     agree(before, head, target)
-    places = [place for place in (partial, target) if _number_of(place) == before.get("place")]
+    places = [place for place in (half, target) if _number_of(place) == before.get("place")]
     if not places or journal.documents() is None:
         return None
     journal.load()
@@ -128,12 +142,12 @@ def _continued(journal: Journal, head: Head, target: str, partial: str) -> Site 
     return Site(where, where, journal, begun=True)
 
 
-def _begun(journal: Journal, head: Head, partial: str) -> Site:
+def _begun(journal: Journal, head: Head, half: str) -> Site:
     """An empty folder to build in, and its journal."""
-    remove(partial)
-    os.mkdir(partial)
-    journal.begin({**head, "place": _number_of(partial)})
-    where = Location.of(partial)
+    remove(half)
+    os.mkdir(half)
+    journal.begin({**head, "place": _number_of(half)})
+    where = Location.of(half)
     return Site(where, where, journal)
 
 
@@ -147,12 +161,12 @@ def _number_of(folder: str) -> int | None:
 
 def _forget_interrupted(path: str) -> None:
     """Remove what an interrupted conversion left that this one has made superfluous."""
-    partial, notes = resumable_names(path)
+    half, notes = resumable_names(path)
     if os.path.isdir(notes):
         store = DirectoryStore(notes)
         with suppress(Conflict), _alone(store, "", path):
             Journal(store).end()
-            remove(partial)
+            remove(half)
             remove(notes)
 
 
@@ -170,7 +184,7 @@ def sweep(folder: str) -> None:
 def _in_place(where: Location, overwrite: bool, head: Head | None) -> Iterator[Site]:
     store = where.store(read_only=False, create=True)
     local = isinstance(store, DirectoryStore)
-    journal = Journal(store, HIDDEN, os.sync if local else None)
+    journal = Journal(store, HIDDEN, partial(sync_medium, store.url) if local else None)
     if journal.head() is None:
         _refuse_taken(where, store, overwrite)
     with _alone(store, HIDDEN, where.url):
@@ -183,7 +197,8 @@ def _in_place(where: Location, overwrite: bool, head: Head | None) -> Iterator[S
         log = None if head is None else journal
         site = Site(unpublished, where, log, begun=held is not None, held=True, _store=unpublished)
         try:
-            yield site
+            with nullcontext() if head is None else _kept(where.url):
+                yield site
             if local:
                 make_durable(store.url)
             unpublished.publish()
@@ -191,8 +206,6 @@ def _in_place(where: Location, overwrite: bool, head: Head | None) -> Iterator[S
         except BaseException:
             if head is None:
                 store.delete_prefix("")
-            else:
-                journal.write()
             raise
     store.close()
 

@@ -7,7 +7,7 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from ctypes import CDLL
+from ctypes import CDLL, get_errno
 from urllib.parse import unquote, urlsplit
 
 from hyperslab.errors import AlreadyExists, HyperslabError, StorageError
@@ -72,7 +72,7 @@ def make_durable(path: str) -> None:
         for folder, _, names in os.walk(path):
             files += [folder, *(os.path.join(folder, name) for name in names)]
             if len(files) > _FEW:
-                os.sync()
+                sync_medium(path)
                 return
     for name in files:
         handle = os.open(name, os.O_RDONLY)
@@ -80,6 +80,24 @@ def make_durable(path: str) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def sync_medium(folder: str) -> None:
+    """Have the medium keep all that was written to the file system of ``folder``; on systems without syncfs(2), to all.
+
+    A folder that is not there yet is no error: the nearest one above it counts.
+    """
+    while not os.path.isdir(folder):
+        folder = os.path.dirname(folder)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        flush = CDLL(None, use_errno=True).syncfs
+        if flush(handle):
+            raise OSError(get_errno(), os.strerror(get_errno()), folder)
+    except (AttributeError, TypeError):
+        os.sync()
+    finally:
+        os.close(handle)
 
 
 def refuse_taken(target: str, overwrite: bool) -> None:
