@@ -177,13 +177,16 @@ def test_what_may_be_meant_is_a_note(tmp_path: Path) -> None:
     }
 
 
-def test_a_version_that_is_not_known_here_is_a_note(tmp_path: Path) -> None:
+def test_what_cannot_be_decoded_here_is_told_and_left_alone(tmp_path: Path) -> None:
     place = sound(tmp_path, "zarr3")
     data = Dataset(place, "zarr3")
-    data.both("t2m", lambda doc: doc["codecs"].append({"name": "example.new", "configuration": {}}))
-    report = hs.check(place, deep=True)
-    assert not report
-    assert [(note.node, note.kind) for note in report.notes] == [("t2m", "unknown-codec")]
+    data.edit(place / "t2m" / "zarr.json", lambda doc: doc["codecs"].append({"name": "example.new"}))
+    (place / "t2m" / "c" / "0" / "0").write_bytes(b"in the words of another")
+    before = (place / "t2m" / "zarr.json").read_bytes()
+    assert kinds(hs.check(place, deep=True)) == {("t2m", "unknown-codec")}
+    (mend,) = hs.repair(place, dry_run=False)
+    assert mend.action is None and (place / "t2m" / "zarr.json").read_bytes() == before  # type: ignore[attr-defined]
+    assert (place / "t2m" / "c" / "0" / "0").read_bytes() == b"in the words of another"
 
 
 def test_fresh_writes_of_others_are_left_alone(tmp_path: Path) -> None:

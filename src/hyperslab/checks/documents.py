@@ -15,9 +15,6 @@ from hyperslab.formats.spelling import Docs, Spelling
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import Size, Store
 
-CANNOT = frozenset({"unknown-codec", "storage_transformer", "must_understand", "data_type"})
-"""Kinds of what this installation cannot decode; the dataset may be sound nevertheless."""
-
 
 @dataclass(slots=True)
 class Stored:
@@ -95,11 +92,9 @@ def _mended(data: bytes, path: str, place: str) -> Iterator[Finding]:
 
 
 def _parse(stored: Stored, spelling: Spelling, path: str) -> None:
-    """The spec, and every defect of the documents; what this installation lacks is a note."""
+    """The spec, and every defect of the documents."""
     place = key(path, next(iter(name for name in spelling.nodes if name in stored.docs)))
     with suppress(FormatError):
         stored.spec = spelling.parse(stored.docs, path)
     for problem in spelling.problems(stored.docs, path):
-        told = Problem(path, problem.kind, f"{problem.message} [key={place}]")
-        sound = stored.spec is not None and problem.kind in CANNOT
-        stored.findings.append(Finding(told, place, sound=sound))
+        stored.findings.append(found(path, problem.kind, f"{problem.message} [key={place}]", key=place))

@@ -14,7 +14,7 @@ from hyperslab.checks.findings import Finding, found, told
 from hyperslab.checks.opening import open_objects
 from hyperslab.checks.strangers import strange
 from hyperslab.chunks.settings import Settings
-from hyperslab.errors import HyperslabError, StorageError, Unsupported
+from hyperslab.errors import HyperslabError, StorageError
 from hyperslab.formats import FORMATS, get_format
 from hyperslab.formats.keyed_commit import key
 from hyperslab.formats.keyed_dataset import holds_nodes
@@ -131,11 +131,12 @@ class Walk:
 
     def _array(self, path: str, spec: ArraySpec) -> Member | None:
         if spec.problem is not None:  # said of its documents
+            self.copies.lost(path)
             return Member(path, spec)
         try:
             objects = open_objects(self.store, path, self.spelling.key_of(spec), spec, self.settings)
         except HyperslabError as error:
-            self.findings.append(found(path, "not-decoded", told(error), sound=isinstance(error, Unsupported)))
+            self.findings.append(found(path, "not-decoded", told(error)))
             return Member(path, spec)
         folder = ArrayFolder(self.store, path, objects, self._known, deep=self.deep)
         self.findings += folder.examine()

@@ -205,7 +205,11 @@ class Menders:
         if holder in self._renewed:
             return action, nothing
         self._renewed.add(holder)
-        return action, partial(self._writer.consolidate, holder)
+        return action, partial(self._consolidate, holder)
+
+    def _consolidate(self, holder: str) -> None:
+        self._quarantine.keep(key(holder, self._spelling.copy_name))
+        self._writer.consolidate(holder)
 
 
 def _with_size(spec: ArraySpec, dim: str, size: int) -> ArraySpec | None:

@@ -49,7 +49,7 @@ def _refused(path: str, error: HyperslabError) -> Iterator[Finding]:
 
 def _array(reader: Reader, path: str, spec: ArraySpec, settings: Settings, deep: bool) -> Iterator[Finding]:
     if spec.problem is not None:
-        yield found(path, "not-decoded", spec.problem, sound=True)
+        yield found(path, "not-decoded", spec.problem)
         return
     try:
         source = reader.chunks(path)
