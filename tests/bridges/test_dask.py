@@ -433,6 +433,61 @@ def test_an_error_in_a_block_is_raised(root):
     assert list(root) == ["t"]
 
 
+def test_every_way_to_assign(root):
+    array, wanted = root.create_array("t", data=CELLS, chunks=(3, 4)), CELLS.copy()
+    array.oindex[[7, 2], 1:] = blocks(OTHER[:2, 1:], 3)
+    wanted[np.ix_([7, 2], np.arange(1, 14))] = OTHER[:2, 1:]
+    array.vindex[[0, 9], [1, 2]] = da.from_array(np.array([5, 6]), chunks=1)
+    wanted[[0, 9], [1, 2]] = [5, 6]
+    array.lazy[3:5, ::-1].write(blocks(OTHER[:2], 3))
+    wanted[3:5, ::-1] = OTHER[:2]
+    np.testing.assert_array_equal(array[...], wanted)
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3", "netcdf"])
+def test_appending(tmp_path, format):
+    """Row of blocks by row of blocks; the new shape is seen at once, when all are written."""
+    path = tmp_path / ("a.nc" if format == "netcdf" else "a.zarr")
+    with hs.create(path, format) as root:
+        options = {"dims": ("y", "x")}
+        array = root.create_array("t", shape=(0, 14), dtype="i4", chunks=(3, 4), **options)
+        seen = []
+        data = blocks(OTHER, (4, 5)).map_blocks(
+            lambda block: seen.append(hs.open(path)["t"].shape if format != "netcdf" else (0, 14)) or block,
+            dtype="i4",
+            meta=OTHER[:0],
+        )
+        array.append(data)
+        assert set(seen) == {(0, 14)}
+        array.append(unknown(CELLS, (3, 14)))
+        with pytest.raises(Invalid, match="does not fit"):
+            array.append(blocks(OTHER[:, 1:], 3))
+    np.testing.assert_array_equal(hs.open(path)["t"], np.concatenate([OTHER, CELLS[CELLS[:, 0] % 2 == 0]]))
+
+
+def test_appending_what_fails_half_way(root):
+    """What was written by then is never seen."""
+    array = root.create_array("t", data=CELLS, chunks=(3, 4), fill_value=7)
+
+    def fail_at_the_end(block, block_id=None):
+        if block_id[0] == 2:
+            raise RuntimeError("no such block")
+        return block
+
+    with pytest.raises(RuntimeError, match="no such block"):
+        array.append(blocks(OTHER, (4, 14)).map_blocks(fail_at_the_end, dtype="i4", meta=OTHER[:0]))
+    assert array.shape == (10, 14)
+    array.resize((20, 14))
+    np.testing.assert_array_equal(array[:10], CELLS)
+    assert (array[10:] == 7).all()
+
+
+def test_appending_along_another_axis(root):
+    array = root.create_array("t", data=CELLS, chunks=(3, 4), dims=("y", "x"))
+    array.append(blocks(OTHER, (4, 14)), "x")
+    np.testing.assert_array_equal(array, np.concatenate([CELLS, OTHER], axis=1))
+
+
 # -- new arrays -------------------------------------------------------------------------------------------------------
 
 

@@ -17,7 +17,7 @@ from hyperslab.array.decoded import Decoded
 from hyperslab.array.indexes import find_index
 from hyperslab.array.plan import ReadPlan
 from hyperslab.array.session import Session
-from hyperslab.array.view import Indexer, Lazy
+from hyperslab.array.view import Indexer, Lazy, View
 from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.source import Sized
 from hyperslab.errors import Invalid
@@ -298,13 +298,7 @@ class Array:
     def __setitem__(self, key: Any, value: Any) -> None:
         self._session.writer()
         fields, key = self._split_fields(key) if self._structured else (None, key)
-        if hasattr(value, "__dask_graph__"):
-            from hyperslab.bridges.dask import is_dask_array, write
-
-            if is_dask_array(value):
-                write(self, value, key, fields=fields)
-                return
-        self._cells.write(select(self._positions(key), self._spec.shape), value, fields)
+        View(self._cells, select(self._positions(key), self._spec.shape)).write(value, fields)
 
     def fill(self, value: Any) -> None:
         """Set every cell to ``value``, broadcast to the array's shape; ReadOnly unless open for writing."""

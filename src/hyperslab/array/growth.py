@@ -5,6 +5,7 @@ Grow: chunks, then shape. Shrink: shape, then chunks. All under the node's lock,
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -28,7 +29,7 @@ def append(session: Session, path: str, data: Any, axis: int) -> None:
     with session.locked(path):
         session.refresh(path)
         spec = session.array(path)
-        values = np.asarray(data)
+        values = _settled(data)
         shape = spec.shape
         if not -len(shape) <= axis < len(shape):
             raise Invalid(f"no axis {axis} in {len(shape)} dimensions", node=path)
@@ -46,12 +47,37 @@ def append(session: Session, path: str, data: Any, axis: int) -> None:
         stop = start + values.shape[axis]
         grown = grow(spec, (*shape[:axis], max(stop, shape[axis]), *shape[axis + 1 :]))
         source = _future_chunks(session, path, grown)
-        key = (slice(None),) * axis + (slice(start, stop),)
         cells = Cells(grown, source, session.settings, None, path, session.url)
-        cells.write(select(key, grown.shape), values)
+        try:
+            for part, block in _slabs(values):
+                place = (*part[:axis], slice(part[axis].start + start, part[axis].stop + start), *part[axis + 1 :])
+                cells.write(select(place, grown.shape), block)
+        except BaseException:
+            if not isinstance(values, np.ndarray) and isinstance(reader, WritesAhead):
+                _blank_outside(session, path, spec, [axis])  # some rows are there: no growth may show them
+            raise
         writer.put(path, grown)
         if isinstance(reader, RemembersRows):
             reader.appended(path, axis, stop)
+
+
+def _settled(data: Any) -> Any:
+    """The data as an array; a dask array stays one, of known shape."""
+    if not hasattr(data, "__dask_graph__"):
+        return np.asarray(data)
+    from hyperslab.bridges.dask import is_dask_array, known
+
+    return known(data) if is_dask_array(data) else np.asarray(data)
+
+
+def _slabs(values: Any) -> Iterator[tuple[tuple[slice, ...], Block]]:
+    """Where cells go, and the cells: all at once, of a dask array one row of its blocks after the other."""
+    if isinstance(values, np.ndarray):
+        yield tuple(slice(0, length) for length in values.shape), values
+        return
+    from hyperslab.bridges.dask import slabs
+
+    yield from slabs(values)
 
 
 def resize(session: Session, path: str, shape: tuple[int, ...]) -> None:

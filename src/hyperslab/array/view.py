@@ -29,7 +29,7 @@ class Indexer:
         return self._cells.read(self._select(key))
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self._cells.write(self._select(key), value)
+        View(self._cells, self._select(key)).write(value)
 
     def _select(self, key: Any) -> Selection:
         return self._dialect(self._positions(key), self._cells.spec.shape)
@@ -101,7 +101,17 @@ class View:
 
     def write(self, value: Any, fields: Any = None) -> None:
         """Store ``value``, broadcast to the view's shape; ``fields``: of a structured array, those that it is for."""
-        self._cells.write(self._selection, value, fields)
+        if not hasattr(value, "__dask_graph__") or not self._write_blocks(value, fields):
+            self._cells.write(self._selection, value, fields)
+
+    def _write_blocks(self, value: Any, fields: Any) -> bool:
+        """Whether the value is a dask array; it is then written block by block."""
+        from hyperslab.bridges.dask import is_dask_array, write
+
+        found = is_dask_array(value)
+        if found:
+            write(self, value, fields=fields)
+        return found
 
     def alone(self) -> View:
         """The same view, read and written by the calling thread alone, as a task does that is one of many."""

@@ -11,7 +11,7 @@ import pickle
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 from uuid import uuid4
 
@@ -225,6 +225,16 @@ def _units(view: View) -> tuple[int, ...]:
         axis.size if isinstance(axis, FixedAxis) else max(length, 1)
         for axis, length in zip(grid.axes, view.shape, strict=True)
     )
+
+
+def slabs(data: Any) -> Iterator[tuple[tuple[slice, ...], np.ndarray[Any, Any]]]:
+    """Where cells go, and the cells computed: one row of blocks after the other, along the axis of most blocks."""
+    axis = int(np.argmax(data.numblocks)) if data.ndim else 0
+    cuts = [slice(0, length) for length in data.shape]
+    edges = [0, *accumulate(data.chunks[axis])] if data.ndim else [0, 1]
+    for start, stop in pairwise(edges):
+        place = tuple(slice(start, stop) if i == axis else cut for i, cut in enumerate(cuts))
+        yield place, np.asarray(data[place].compute())
 
 
 # -- one task -----------------------------------------------------------------------------------------------------
