@@ -123,6 +123,29 @@ def test_a_bit_that_flips_before_convert_verifies(kind: str, tmp_path: Path) -> 
     assert [path.name for path in tmp_path.iterdir()] == ["source.zarr"]
 
 
+@pytest.mark.parametrize("shards", [None, {"x": 32}])
+def test_cells_that_a_codec_changes_are_verified_as_it_stores_them(shards: Any, tmp_path: Path) -> None:
+    with hs.create(tmp_path / "source.zarr") as root:
+        root.create_array("a", data=np.linspace(0, 1, 99), dims=("x",))
+    wish = {"codec": [{"id": "bitround", "keepbits": 8}, {"id": "zlib"}], "format": "zarr2", "chunks": {"x": 16}}
+    if shards:
+        wish |= {"codec": "bitround:8+zstd", "format": "zarr3", "shards": shards}
+    report = convert(tmp_path / "source.zarr", tmp_path / "target.zarr", verify=True, **wish)
+    assert report.verified is not None
+    cells = hs.open(tmp_path / "target.zarr")["a"][...]
+    assert not np.array_equal(cells, np.linspace(0, 1, 99)) and np.allclose(cells, np.linspace(0, 1, 99), rtol=0.01)
+
+    def flip(now: Progress) -> None:
+        if now.done_bytes == now.total_bytes:
+            path = max(path for path in tmp_path.glob(".partial-*/a/**/*") if path.name[0] in "0123456789")
+            value = bytearray(path.read_bytes())
+            value[len(value) // 2] ^= 4
+            path.write_bytes(value)
+
+    with pytest.raises(HyperslabError):
+        convert(tmp_path / "source.zarr", tmp_path / "other.zarr", verify=True, progress=flip, **wish)
+
+
 def test_a_bit_of_a_netcdf_file_s_cells(tmp_path: Path) -> None:
     with hs.create(tmp_path / "source.zarr") as root:
         root.create_array("a", data=np.arange(64.0) + 0.1234567, dims=("x",))

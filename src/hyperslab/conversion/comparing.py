@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
+from hyperslab.codecs.chain import as_codecs
 from hyperslab.codecs.checksums import WORDS
 from hyperslab.conversion.unpublished import ABILITIES
 from hyperslab.errors import CorruptChunk
-from hyperslab.model.spec import Codec
 from hyperslab.stores.base import Buffer
 
 _REMEDY = "the medium is at fault, or another program wrote here: convert again"
@@ -51,15 +51,29 @@ class Comparing:
         raise CorruptChunk(message, url=self._store.url, key=key, remedy=_REMEDY, **sizes)
 
 
-def is_checksummed(codecs: Iterable[Codec | Mapping[str, Any]]) -> bool:
+_LOSSY = frozenset(
+    {"astype", "bitround", "cast_value", "delta", "fixedscaleoffset", "quantize", "scale_offset", "zfpy"}
+)
+"""Codecs that may give other cells than they were given."""
+
+
+def is_checksummed(codecs: Iterable[Any]) -> bool:
     """Whether every stored byte of a chunk (shard) is under a checksum, so that reading it proves it."""
-    names, configs = [], []
-    for codec in codecs:
-        plain = isinstance(codec, Codec)
-        names.append(codec.name if plain else codec["name"])  # type: ignore[union-attr,index]
-        configs.append(codec.config if plain else codec.get("configuration", {}))  # type: ignore[union-attr]
-    if not names:
+    steps = _steps(codecs)
+    if not steps:
         return False
-    if names[-1] == "sharding_indexed":
-        return is_checksummed(configs[-1]["codecs"]) and is_checksummed(configs[-1].get("index_codecs", ()))
-    return names[-1] in WORDS
+    name, config = steps[-1]
+    if name == "sharding_indexed":
+        return is_checksummed(config["codecs"]) and is_checksummed(config.get("index_codecs", ()))
+    return name in WORDS
+
+
+def is_lossy(codecs: Iterable[Any]) -> bool:
+    """Whether a chunk may be read as other cells than were written, for that is what the caller asked for."""
+    return any(name in _LOSSY or is_lossy(config.get("codecs", ())) for name, config in _steps(codecs))
+
+
+def _steps(codecs: Iterable[Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Names and configurations of codecs, of the model or as documents have them."""
+    found = [as_codecs([codec])[0] for codec in codecs]
+    return [(codec.name, codec.config) for codec in found]

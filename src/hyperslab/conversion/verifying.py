@@ -13,7 +13,7 @@ from typing import Any
 from hyperslab.array.session import Session
 from hyperslab.chunks.boxes import Box
 from hyperslab.chunks.settings import Settings
-from hyperslab.conversion.comparing import Comparing, is_checksummed
+from hyperslab.conversion.comparing import Comparing, is_checksummed, is_lossy
 from hyperslab.conversion.copying import ArrayCopy, Check
 from hyperslab.conversion.job import SETTINGS, Job, Tally
 from hyperslab.conversion.opening import opened
@@ -56,14 +56,19 @@ def verify(job: Job, src: Location, site: Site, report: Report, *, keyed: bool) 
 
 @contextmanager
 def _written_again(job: Job, site: Site, keyed: bool) -> Iterator[Mapping[str, ArrayCopy]]:
-    """By path, copies into a target that takes only what it has, of the arrays without checksums."""
+    """By path, copies into a target that takes only what it has, of the arrays that reading alone does not prove."""
     if not keyed:
         yield {}
         return
     place = site.anew()
     store = place.store(read_only=True) if isinstance(place, Location) else place
     with opened(Comparing(store), mode="r+", format=job.format.name) as target:
-        yield {copy.path: copy for copy in job.copies(target) if not is_checksummed(copy.target_spec.codecs)}
+        yield {copy.path: copy for copy in job.copies(target) if not _is_proved_by_reading(copy)}
+
+
+def _is_proved_by_reading(copy: ArrayCopy) -> bool:
+    codecs = copy.target_spec.codecs
+    return is_checksummed(codecs) and not is_lossy(codecs)
 
 
 def compare_bytes(documents: Mapping[str, bytes], target: Session) -> None:
@@ -98,11 +103,12 @@ def compare_documents(path: str, expected: GroupSpec | ArraySpec, found: object,
 
 def compare_cells(copy: ArrayCopy, settings: Settings, tally: Tally, twin: ArrayCopy | None = None) -> None:
     """CorruptChunk at the first box whose cells differ by a bit, or whose stored bytes do, where a ``twin`` is given
-    that writes them again."""
+    that writes them again; of cells that a codec may change the bytes alone."""
+    exact = twin is None or not is_lossy(copy.target_spec.codecs)
 
     def work(number: int, box: Box, check: Check) -> None:
         wanted, there = copy.read_source(box, settings, check), copy.read_target(box, settings)
-        if not same_cells(wanted, there):
+        if exact and not same_cells(wanted, there):
             raise CorruptChunk(
                 f"the cells [{_span(box)}] differ from the source",
                 node=copy.path,
