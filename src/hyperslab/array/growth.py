@@ -48,14 +48,9 @@ def append(session: Session, path: str, data: Any, axis: int) -> None:
         grown = grow(spec, (*shape[:axis], max(stop, shape[axis]), *shape[axis + 1 :]))
         source = _future_chunks(session, path, grown)
         cells = Cells(grown, source, session.settings, None, path, session.url)
-        try:
-            for part, block in _slabs(values):
-                place = (*part[:axis], slice(part[axis].start + start, part[axis].stop + start), *part[axis + 1 :])
-                cells.write(select(place, grown.shape), block)
-        except BaseException:
-            if not isinstance(values, np.ndarray) and isinstance(reader, WritesAhead):
-                _blank_outside(session, path, spec, [axis])  # some rows are there: no growth may show them
-            raise
+        for part, block in _slabs(values):
+            place = (*part[:axis], slice(part[axis].start + start, part[axis].stop + start), *part[axis + 1 :])
+            cells.write(select(place, grown.shape), block)
         writer.put(path, grown)
         if isinstance(reader, RemembersRows):
             reader.appended(path, axis, stop)
