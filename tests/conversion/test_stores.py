@@ -98,6 +98,20 @@ def test_losses_are_refused_before_an_old_target_is_touched(kind: str, tmp_path:
         assert list(root) == ["old"]
 
 
+@pytest.mark.parametrize("format", ["zarr2", "zarr3"])
+def test_an_array_at_the_root(format: str, tmp_path: Path) -> None:
+    """Its chunks lie beside its documents."""
+    _sample(tmp_path / "source.zarr")
+    target = MemoryStore()
+    seen: list[list[str]] = []
+    options: dict[str, Any] = {"chunks": {"x": 2, "y": 3}, "overwrite": True, "verify": True}
+    for progress in (None, lambda now: seen.append(list(target.list()))):
+        convert(tmp_path / "source.zarr/g/t", target, format, progress=progress, **options)
+        assert hs.open_array(target)[...].tolist() == np.arange(35.0).reshape(5, 7).tolist()
+    assert any("0.0" in keys or "c/0/0" in keys for keys in seen)
+    assert not any(key in (".zarray", ".zattrs", "zarr.json") for keys in seen for key in keys)
+
+
 def test_the_root_comes_last() -> None:
     source, target = MemoryStore(), MemoryStore()
     _sample(source)

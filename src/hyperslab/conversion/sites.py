@@ -231,7 +231,8 @@ def _clear_way(where: Location, store: WritableStore, journal: Journal, overwrit
         remedy = "go on with resume=True (--resume), or start anew with overwrite=True (--overwrite)"
         raise AlreadyExists("an interrupted conversion lies there", url=where.url, remedy=remedy)
     for key in store.list_dir("")[0]:
-        store.delete(key)
+        if not key[0].isdigit():  # those are chunks of an array at the root
+            store.delete(key)
     store.delete_prefix("")
 
 
