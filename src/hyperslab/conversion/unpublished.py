@@ -12,6 +12,7 @@ from typing import Any
 
 from hyperslab.errors import StorageError
 from hyperslab.stores.base import Buffer, PutMany
+from hyperslab.stores.keys import check_key
 from hyperslab.stores.memory import split_names
 
 HIDDEN = ".hyperslab-convert"
@@ -88,7 +89,7 @@ class Unpublished:
     def _hold(self, pairs: Iterable[tuple[str, Buffer]]) -> None:
         """Keep the values, in the order in which each was last put."""
         for key, value in pairs:
-            self.held.pop(key, None)
+            self.held.pop(check_key(key), None)
             self.held[key] = bytes(value)
 
     def delete(self, key: str) -> None:

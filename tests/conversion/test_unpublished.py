@@ -1,0 +1,64 @@
+"""A store that is built in place: a store like any other to its writer, nothing to others until it is published."""
+
+from __future__ import annotations
+
+import pytest
+
+from hyperslab.conversion.unpublished import HIDDEN, Unpublished, unsealed
+from hyperslab.errors import Invalid, StorageError
+from hyperslab.stores.memory import MemoryStore
+from hyperslab.testing.stores import StoreTests
+
+
+class TestSealed(StoreTests):
+    @pytest.fixture
+    def store(self) -> Unpublished:
+        return Unpublished(MemoryStore(), {})
+
+
+def test_documents_are_held_and_cells_are_not() -> None:
+    below = MemoryStore()
+    store = Unpublished(below)
+    store.put("zarr.json", b"1")
+    store.put_many([("a/zarr.json", b"2"), ("zarr.json", b"3")])
+    below.put(f"{HIDDEN}/head", b"journal")
+    with pytest.raises(Invalid):
+        store.put("../zarr.json", b"4")
+    documents = store.seal()
+    store.put_many([("a/c/0", b"cells"), ("0.0", b"more")])
+    assert sorted(below.list()) == [f"{HIDDEN}/head", "0.0", "a/c/0"]
+    assert list(store.list()) == ["0.0", "a/c/0", "a/zarr.json", "zarr.json"]
+    assert list(store.list("a")) == ["a/c/0", "a/zarr.json"]
+    assert store.list_dir() == (["0.0", "zarr.json"], ["a"])
+    assert store.list_dir("a") == (["zarr.json"], ["c"])
+    assert (store.get("zarr.json"), store.get("a/c/0"), store.get("b")) == (b"3", b"cells", None)
+    again = Unpublished(below, unsealed(documents))
+    assert again.get("a/zarr.json") == b"2"
+    again.publish()
+    assert list(below.list("a")) == ["a/c/0", "a/zarr.json"]
+    assert below.get("zarr.json") == b"3"
+
+
+def test_what_is_removed_is_not_published() -> None:
+    below = MemoryStore()
+    store = Unpublished(below)
+    for key in ("zarr.json", "a/zarr.json", "a/b/zarr.json", "ab/zarr.json"):
+        store.put(key, b"1")
+    store.delete_prefix("a")
+    store.delete("zarr.json")
+    store.seal()
+    store.publish()
+    assert list(below.list()) == ["ab/zarr.json"]
+
+
+class _Forgetful(MemoryStore):
+    """A store whose medium is at fault: the last bit of what is put is lost."""
+
+    def put(self, key: str, value: bytes | bytearray | memoryview, *, durable: bool = False) -> None:
+        super().put(key, bytes(value)[:-1] + bytes([bytes(value)[-1] & 0xFE]), durable=durable)
+
+
+def test_what_is_not_there_is_an_error() -> None:
+    store = Unpublished(_Forgetful(), {"zarr.json": b"{}"})
+    with pytest.raises(StorageError, match="not what is read"):
+        store.publish()
