@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hyperslab import errors, stores
     from hyperslab.api import create, list_formats, open, open_array, open_group
     from hyperslab.array import Array
-    from hyperslab.bridges.zarr import ZarrStore
+    from hyperslab.bridges import zarr_store
     from hyperslab.checks import Report, check, diff, repair
     from hyperslab.conversion import ConversionReport, Loss, Progress, convert, save
     from hyperslab.errors import HyperslabError, Problem
@@ -33,7 +33,6 @@ __all__ = [
     "Problem",
     "Progress",
     "Report",
-    "ZarrStore",
     "check",
     "convert",
     "create",
@@ -47,6 +46,7 @@ __all__ = [
     "save",
     "stores",
     "trace",
+    "zarr_store",
 ]
 
 _HOMES = {
@@ -60,7 +60,6 @@ _HOMES = {
     "Progress": "conversion",
     "Report": "checks",
     "check": "checks",
-    "ZarrStore": "bridges.zarr",
     "convert": "conversion",
     "create": "api",
     "diff": "checks",
@@ -71,6 +70,7 @@ _HOMES = {
     "open_group": "api",
     "save": "conversion",
     "trace": "stores.counting",
+    "zarr_store": "bridges",
 }
 
 

@@ -170,10 +170,13 @@ def test_append(tmp_path: Path, weather: xr.Dataset, name: str) -> None:
     [
         (lambda ds: ds.assign(t=ds["t"].astype("f4").drop_encoding()), None),
         (lambda ds: ds.transpose("x", "y", "time"), "dimensions"),
-        (lambda ds: ds.isel(x=slice(0, 3)), "cells along 'x'"),
+        (lambda ds: ds.isel(x=slice(0, 3)), "labels of 'x'"),
         (lambda ds: ds.drop_vars("t"), "not appended to"),
         (lambda ds: ds.assign(new=ds["t"] * 2), "not there"),
         (lambda ds: ds.assign(t=ds["t"].astype(str)), "stored is int16|subtract"),
+        (lambda ds: ds.isel(x=slice(None, None, -1)), "labels of 'x'"),
+        (lambda ds: ds.isel(time=slice(None, None, -1)), "sorted"),
+        (lambda ds: ds.assign_coords(time=ds["time"] - np.timedelta64(3, "D")), "sorted"),
     ],
 )
 def test_what_does_not_fit_is_not_appended(tmp_path: Path, weather: xr.Dataset, change: object, words: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import iris_sample_data
+import numpy as np
 import pytest
 import xarray as xr
 from xarray.testing import assert_identical
@@ -91,3 +92,21 @@ def test_dask_arrays_are_written_by_the_workers(s3: S3, cluster: Any) -> None:
         source.hyperslab.save(url, chunks={"time": 7})
         assert hs.open(url)["air_temperature"].chunks[0] == 7
         assert_identical(opened(url).load(), source.compute())
+
+
+def test_appending_in_a_bucket(s3: S3, cluster: Any) -> None:
+    """Two workers append at the same time: all rows are there, and each worker's in order."""
+    url = f"s3://{s3.bucket()}/a.zarr"
+    xr.Dataset({"a": ("x", np.zeros(0)), "b": ("x", np.zeros(0))}).hyperslab.save(url, chunks={"x": 4})
+    done = [cluster.submit(_append, url, number) for number in (1, 2)]
+    assert cluster.gather(done) == [3, 3]
+    got = opened(url).load()
+    np.testing.assert_array_equal(got["a"], -got["b"])
+    assert sorted(got["a"].values[::3].tolist()) == [10, 11, 12, 20, 21, 22]
+
+
+def _append(url: str, number: int) -> int:
+    for turn in range(3):
+        rows = np.full(3, number * 10.0 + turn)
+        xr.Dataset({"a": ("x", rows), "b": ("x", -rows)}).hyperslab.save(url, append_dim="x")
+    return 3

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ZarrStore(Store):
-    """``zarr.open(ZarrStore(url))`` and ``ds.to_zarr(ZarrStore(url))``, for every place that hyperslab opens.
+    """What ``hyperslab.zarr_store`` gives: for every place that hyperslab opens.
 
     ``url``: a path, a URL or a store of ours; ``read_only``; ``durable``: writes survive a power cut;
     ``storage_options`` as in ``hyperslab.open``. Pickles as its URL and options.

@@ -52,15 +52,29 @@ def write_new(group: Group, dataset: xr.Dataset, how: Storing) -> list[Any]:
 
 
 def write_over(group: Group, dataset: xr.Dataset, how: Storing) -> list[Any]:
-    """Variables added to a group, in place of those of the same name; attributes are added to the group's."""
+    """Variables added to a group; those of the same name get the new cells and attributes, and are made anew where
+    their shape, dtype or encoding is to be another. Attributes are added to the group's.
+    """
     variables, attrs = encoded(dataset, how.encoding)
+    arrays: dict[str, Any] = {}
     with group.batch():
         group.attrs.update(plain_attrs(attrs))
-        for name in variables:
+        for name, variable in variables.items():
+            if name in group and _holds(group[name], variable) and name not in (how.encoding or {}):
+                arrays[name] = group[name]
+                arrays[name].attrs.update(plain_attrs(variable.attrs))
+                continue
             if name in group:
                 del group[name]
-        arrays = {name: _create(group, name, variable, how) for name, variable in variables.items()}
+            arrays[name] = _create(group, name, variable, how)
     return _write_all(((arrays[name], variable, ...) for name, variable in variables.items()), how.compute)
+
+
+def _holds(node: Any, variable: xr.Variable) -> bool:
+    """Whether an array can take the variable's cells as it is."""
+    if not isinstance(node, Array) or (node.dims, node.shape) != (variable.dims, variable.shape):
+        return False
+    return _same_kind(variable, node) and node.attrs.get("_FillValue") == variable.attrs.get("_FillValue")
 
 
 def append(group: Group, dataset: xr.Dataset, dim: str, how: Storing) -> list[Any]:
@@ -75,6 +89,7 @@ def append(group: Group, dataset: xr.Dataset, dim: str, how: Storing) -> list[An
         if dim not in rows.dims:
             raise Invalid(f"nothing to append along {dim!r}", remedy=f"there are {tuple(dataset.dims)}")
         _check_lengths(group, existing, rows, dim)
+        _check_labels(existing, dataset, dim)
         variables, _ = encoded(_as_stored(rows, existing, how))
         for name, variable in variables.items():
             _fits(name, variable, group[name], dim)
@@ -229,6 +244,24 @@ def _check_lengths(group: Group, existing: xr.Dataset, rows: xr.Dataset, dim: st
         raise Invalid(f"the arrays have different lengths along {dim!r}: {lengths}", url=group.url)
 
 
+def _check_labels(existing: xr.Dataset, dataset: xr.Dataset, dim: str) -> None:
+    """Rows stand where their labels say: other dimensions have the stored ones, and ``dim`` goes on in order."""
+    for name, index in dataset.indexes.items():
+        if name == dim or name not in existing.indexes:
+            continue
+        if not index.equals(existing.indexes[name]):
+            remedy = "select or reindex what is to be appended, so that the labels are the stored ones"
+            raise Invalid(f"the labels of {name!r} are not those that are stored", remedy=remedy)
+    if dim not in dataset.indexes or dim not in existing.indexes or len(existing.indexes[dim]) < 2:
+        return
+    stored = existing.indexes[dim]
+    after = stored[-1:].append(dataset.indexes[dim])
+    for direction in ("is_monotonic_increasing", "is_monotonic_decreasing"):
+        if getattr(stored, direction) and not getattr(after, direction):
+            remedy = "sort the rows, write those that exist by region='auto', or use Array.append if this is meant"
+            raise Invalid(f"{dim!r} would no longer be sorted: {after[1]} behind {after[0]}", remedy=remedy)
+
+
 def _fits(name: str, variable: xr.Variable, array: Any, dim: str) -> None:
     if variable.dims != array.dims:
         raise Invalid(f"{name!r} has dimensions {variable.dims}, stored are {array.dims}", remedy="transpose it")
@@ -290,10 +323,11 @@ def _place(dim: str, dataset: xr.Dataset, existing: xr.Dataset) -> slice:
 
 def _appending(group: Group) -> AbstractContextManager[None]:
     """Hold the group against other appenders, where its store can."""
-    store = group.store
-    if not hasattr(store, "lock_chunks"):
-        return nullcontext()
-    lock: AbstractContextManager[None] = store.lock_chunks(
-        group.path, [_APPENDING], group._session.settings.lock_timeout
-    )
-    return lock
+    store, timeout = group.store, group._session.settings.lock_timeout
+    if hasattr(store, "lock_chunks"):
+        held: AbstractContextManager[None] = store.lock_chunks(group.path, [_APPENDING], timeout)
+        return held
+    if hasattr(store, "lock_node"):  # a bucket: a lease of its own, since the group's is taken to publish the shapes
+        leased: AbstractContextManager[None] = store.lock_node(f"{group.path}/.append".lstrip("/"), timeout)
+        return leased
+    return nullcontext()
