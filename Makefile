@@ -25,10 +25,10 @@ help: ## what there is
 tour: .venv/.with-tour ## real data through every format, in one minute
 	@$(BIN)/hyperslab tour
 
-test: .venv/.with-test .venv/.with-peers ## the whole suite
+test: .venv/.with-test,peers ## the whole suite
 	@$(BIN)/python -m pytest
 
-check: .venv/.with-check ## format, lint, types, floors, house measures
+check: .venv/.with-check,peers ## format, lint, types, floors, house measures
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy --strict src
@@ -48,7 +48,7 @@ format: .venv/.with-check ## ruff's own formatting and safe fixes
 test-oldest: .venvs/oldest/.made ## the whole suite at the lowest version of every library
 	@.venvs/oldest/bin/python -m pytest
 
-interop: .venv/.with-test .venv/.with-peers ## cross-reads with the real peers, each in an environment of its own
+interop: .venv/.with-test,peers ## cross-reads with the real peers, each in an environment of its own
 	@$(BIN)/python .ci/peers.py
 
 soak: .venv/.with-test ## long campaigns: new examples, thousands for each property
