@@ -61,7 +61,8 @@ def save(picture: Picture, path: str, suffix: str, cmap: str) -> None:
     matplotlib = load()
     with matplotlib.rc_context(_MANNER), _without_glyph_warnings():
         figure = draw(picture, cmap)
-        figure.savefig(path, format=suffix[1:], dpi=DOTS, metadata=_UNDATED[suffix])
+        margins: dict[str, Any] = {"bbox_inches": "tight", "pad_inches": 0.12}  # a map leaves room above and below
+        figure.savefig(path, format=suffix[1:], dpi=DOTS, metadata=_UNDATED[suffix], **margins)
 
 
 def load() -> Any:
