@@ -290,10 +290,19 @@ CASES: dict[str, Case] = {
         layouts=("zarr2", "zarr3"),
     ),
     "chunk of huge length": Case(
-        lambda data: os.truncate(data.chunk(), 1 << 30),
-        {"zarr2": "oversized-chunk", "zarr3": "oversized-chunk"},
+        lambda data: os.truncate(data.chunk(), 1 << 33),
+        {"zarr2": "oversized-chunk", "zarr3": "oversized-chunk", "shards": "shard-index"},
         lost={"t2m": FIRST},
-        layouts=("zarr2", "zarr3"),
+    ),
+    "document without its version": Case(
+        lambda data: data.edit(data.root / "t2m" / ".zarray", lambda doc: doc.pop("zarr_format")),
+        "zarr_format",
+        layouts=("zarr2",),
+    ),
+    "document without key encoding": Case(
+        lambda data: data.edit(data.root / "t2m" / "zarr.json", lambda doc: doc.pop("chunk_key_encoding")),
+        "chunk_key_encoding",
+        layouts=("zarr3", "shards"),
     ),
     "chunk with a bit flipped": Case(
         _on_chunk(lambda data: flip(data, 20)), "corrupt-chunk", lost={"t2m": FIRST}, layouts=("zarr2", "zarr3")

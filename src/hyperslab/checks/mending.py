@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
@@ -53,6 +53,7 @@ class Mending:
         return Mend(problem.node, problem.kind, f"{problem.message}; mending failed: {reason}")
 
 
+_LEFT_NOTHING = frozenset(["missing-document", "json-damaged", "json-kind"])
 _COPIES = frozenset(["stale-copy", "incomplete-copy", "copy-of-nothing", "damaged-copy"])
 
 
@@ -88,7 +89,9 @@ class Menders:
         }
         for finding in findings:
             stage = stage_of(finding)
-            plan = makers[stage](finding) if only in (None, stage) else None
+            plan: Plan = None
+            with suppress(HyperslabError):
+                plan = makers[stage](finding) if only in (None, stage) else None
             yield Mending(finding, stage) if plan is None else Mending(finding, stage, *plan)
 
     # -- documents --------------------------------------------------------------------------------------------------
@@ -101,20 +104,29 @@ class Menders:
         if kind == "json-mended":
             return "write it as JSON", partial(self._locked, partial(self._rewrite, place))
         if kind == "missing-document" or (node in self._walk.unreadable and name in self._spelling.nodes):
-            return self._lost(node)
-        broken = kind.startswith("json-") or kind == "unreadable-document"
-        if broken and name in (*self._spelling.extras, self._spelling.copy_name):
+            return self._lost(node, kind)
+        if kind.startswith("json-") and name in (*self._spelling.extras, self._spelling.copy_name):
             return self._lost_extra(node, place, name)
-        return None
+        return self._respelled(node, kind) if name in self._spelling.nodes else None
 
-    def _lost(self, node: str) -> Plan:
-        """The documents from a copy; a group of which none is left gets new ones."""
+    def _respelled(self, node: str, kind: str) -> Plan:
+        """What is understood though something is missing is written as it is understood, if that mends it."""
+        self._writer.refresh(node)
+        docs = self._spelling.render(self._writer.node(node))
+        if kind in {problem.kind for problem in self._spelling.problems(docs, node)}:
+            return None
+        return "write the document as it is understood", partial(self._locked, partial(self._put, node, docs))
+
+    def _lost(self, node: str, kind: str) -> Plan:
+        """The documents from a copy; a group of which nothing is left gets a bare one."""
+        if kind == "unreadable-document":
+            return None
         spare = self._walk.copies.spare(node)
         if spare is not None and self._parses(spare, node):
             return "take the documents from consolidated metadata", partial(
                 self._locked, partial(self._put, node, spare)
             )
-        if node not in self._walk.groups:
+        if node not in self._walk.groups or kind not in _LEFT_NOTHING:
             return None
         fresh = self._spelling.render(GroupSpec())
         return "write the document of a group without attributes", partial(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from hyperslab.stores.base import WritableStore
+from hyperslab.stores.base import GetRanges, Size, WritableStore
 from hyperslab.stores.building import local_path
 from hyperslab.stores.location import Location
 from hyperslab.stores.strays import Strays
+
+_PIECE = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +50,21 @@ class Quarantine:
         self.store.delete_prefix(place)
 
     def _copy(self, place: str, target: str) -> None:
-        value = self.store.get(place)
-        if value is not None:
+        if isinstance(self.store, GetRanges) and isinstance(self.store, Size):
+            pieces: Iterable[bytes] = self._pieces(self.store, self.store, place)
+        else:
+            value = self.store.get(place)
+            pieces = [] if value is None else [value]
+        for piece in pieces:
             os.makedirs(os.path.dirname(target), exist_ok=True)
-            with open(target, "wb") as file:
-                file.write(value)
+            with open(target, "ab") as file:
+                file.write(piece)
+
+    @staticmethod
+    def _pieces(ranges: GetRanges, sizes: Size, place: str) -> Iterator[bytes]:
+        """The value, some MiB at a time."""
+        for start in range(0, sizes.size(place) or 0, _PIECE):
+            yield from ranges.get_ranges(place, [(start, start + _PIECE)]) or []
 
     def _free(self, place: str) -> str:
         """A path of that name in the folder that is not taken by what an earlier repair left."""

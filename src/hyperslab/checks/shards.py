@@ -97,8 +97,7 @@ class Shards:
         over = written & ~bad & self._overlapping(entries, written & ~bad)
         if over.any():
             yield Flaw("shard-overlap", f"{self._named(coords, over)} share bytes of the shard")
-        sound = np.flatnonzero(written & ~bad)
-        return [(int(number), int(entries[number, 0]), int(entries[number, 1])) for number in sound]
+        return _ranges_of(entries, np.flatnonzero(written & ~bad).tolist())
 
     def _outside(self, entries: Entries, total: int) -> np.ndarray[Any, Any]:
         offsets, lengths = entries[:, 0], entries[:, 1]
@@ -154,29 +153,25 @@ class Shards:
 
     def salvage(self, coords: Coords, key: str) -> tuple[Any, str]:
         """A shard of the inner chunks that decode; under a damaged index only those with checksums of their own."""
-        data = self.keys.store.get(key)
         whole = span(self.grid, coords)
-        size = self._index.nbytes
-        if data is None or len(data) < size:
-            return None, whole
-        raw = data[:size] if self._index.location == "start" else data[len(data) - size :]
-        entries = self._entries_or_guess(raw)
+        total = self.keys.size(key) or 0
+        entries = self._entries_or_guess(key, total) if total >= self._index.nbytes else None
         if entries is None:
             return None, whole
         written = (entries != np.uint64(MISSING)).any(axis=1)
-        bad = self._outside(entries, len(data))
-        lost = []
+        bad = self._outside(entries, total)
+        lost = [self._cells_of(coords, number) for number in np.flatnonzero(written & bad).tolist()]
+        sound = np.flatnonzero(written & ~bad).tolist()
         parts: list[Any] = [None] * len(entries)
-        for number in np.flatnonzero(written).tolist():
-            start, length = map(int, entries[number])
-            part = data[start : start + length]
-            if not bad[number] and self._decodes(part):
-                parts[number] = part
+        for number, part in self._parts(key, _ranges_of(entries, sound)):
+            if self._decodes(part):
+                parts[number] = bytes(part)
             else:
                 lost.append(self._cells_of(coords, number))
         return self._join(parts), _listed(lost)
 
-    def _entries_or_guess(self, raw: bytes) -> Entries | None:
+    def _entries_or_guess(self, key: str, total: int) -> Entries | None:
+        raw = self._read_index(key, total)
         try:
             return self._entries(raw)
         except _BrokenIndex:
@@ -211,6 +206,11 @@ class Shards:
 
 class _BrokenIndex(CorruptChunk):
     """The index cannot be read."""
+
+
+def _ranges_of(entries: Entries, numbers: list[int]) -> list[tuple[int, int, int]]:
+    """Number, offset and length of inner chunks."""
+    return [(number, int(entries[number, 0]), int(entries[number, 1])) for number in numbers]
 
 
 def _batches(sound: list[tuple[int, int, int]]) -> Iterator[list[tuple[int, int, int]]]:
