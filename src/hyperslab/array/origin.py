@@ -131,12 +131,11 @@ class Register(Generic[Opened]):
                 version.seen[moment[0]] = moment[1]
                 found = make(origin, version)
                 self._open[origin] = found
-        dropped = []
         with self._mutex:
+            dropped = [self._kept.pop(origin, None)]  # it is closed when this function ends, when nothing is held
             self._kept[origin] = found
-            self._kept.move_to_end(origin)
             while len(self._kept) > _KEPT:
-                dropped.append(self._kept.popitem(last=False))
+                dropped.append(self._kept.popitem(last=False)[1])
         return found
 
 

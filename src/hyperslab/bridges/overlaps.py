@@ -33,7 +33,7 @@ def remember(layer: str, source: Any, view: View, chunks: Sizes) -> None:
 
 def check_source(data: Any, view: View) -> None:
     """Invalid when blocks would be read after others were written over what they are made of."""
-    graph = data.__dask_graph__()
+    graph = None if hasattr(data, "expr") else data.__dask_graph__()  # of an expression it would be made for this alone
     layers: Mapping[str, Any] = getattr(graph, "layers", {})
     url, node = view.cells.url, view.cells.node
     made_of = {name: _MADE_OF[_SOURCES[name]] for name in layers if name in _SOURCES}
