@@ -20,6 +20,7 @@ from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, ReadOnly, Un
 from hyperslab.stores import DirectoryStore, MemoryStore
 from hyperslab.stores.credentials import resolve
 from hyperslab.stores.location import Location
+from hyperslab.testing.selections import random_grid, random_key, random_shape
 
 CELLS = np.arange(35, dtype="i4").reshape(5, 7)
 
@@ -164,6 +165,35 @@ def test_what_was_pickled_after_a_change_is_not_older(place):
     assert (after.shape, after.attrs["units"]) == (now["g/t"].shape, now["g/t"].attrs["units"])
     assert again(now)["lat"].attrs == {"units": "degrees_north"}
     assert before.shape == (5, 7)
+
+
+def test_a_dataset_that_was_replaced(place):
+    """By one with the same documents: what this process has open is the old one, which a new handle does not mean."""
+    old = again(hs.open(place)["g/t"])
+    assert old[4, 6] == 34
+    with hs.create(place, hs.open(place).format, overwrite=True) as root:
+        root.create_array("g/t", data=-CELLS, dims=("lat", "lon"), chunks=(2, 3), attrs={"units": "K"})
+    np.testing.assert_array_equal(again(hs.open(place)["g/t"])[...], -CELLS)
+
+
+def test_any_view():
+    """Views of views, under keys of NumPy's whole dialect."""
+    rng, views = np.random.default_rng(1), 0
+    root = hs.create("memory://any view")
+    for number in range(300):
+        shape = random_shape(rng, 3)
+        cells = np.arange(np.prod(shape, dtype=int)).reshape(shape)
+        array = root.create_array(f"a{number % 20}/{number}", data=cells, chunks=random_grid(rng, shape))
+        key = random_key(rng, shape, invalid=0)
+        inner = random_key(rng, cells[key].shape, invalid=0)
+        try:
+            wanted = cells[key][inner]
+        except IndexError:  # NumPy has no such view
+            continue
+        views += 1
+        np.testing.assert_array_equal(again(again(array.lazy[key])[inner]), wanted)
+    MemoryStore.forget("any view")
+    assert views > 200
 
 
 def test_a_handle_that_was_read_again(tmp_path):

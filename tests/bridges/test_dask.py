@@ -25,6 +25,7 @@ from hyperslab.bridges.dask import Cuts, fitted, is_dask_array, write
 from hyperslab.errors import HyperslabError, Invalid, ReadOnly, Unsupported
 from hyperslab.stores import MemoryStore
 from hyperslab.stores.memory import split_names
+from hyperslab.testing.selections import random_grid, random_key, random_shape
 
 
 class Plain:
@@ -286,6 +287,26 @@ def test_writing_a_part(root, key):
     wanted[key] = OTHER[key]
     array[key] = blocks(OTHER[key], 2)
     np.testing.assert_array_equal(array[...], wanted)
+
+
+def test_writing_any_part():
+    """Keys of NumPy's whole dialect that name no cell twice, chunks and blocks as they come."""
+    rng, written = np.random.default_rng(2), 0
+    for number in range(300):
+        shape = random_shape(rng, 3)
+        root = hs.create(MemoryStore() if number % 3 else Plain())
+        wanted = np.zeros(shape, "i8")
+        array = root.create_array("t", data=wanted, chunks=random_grid(rng, shape))
+        key = random_key(rng, shape, invalid=0)
+        places = np.arange(wanted.size).reshape(shape)[key]
+        if np.unique(places).size != places.size:
+            continue
+        written += 1
+        values = np.arange(1, places.size + 1).reshape(places.shape)
+        wanted[key] = values
+        array[key] = da.from_array(values, chunks=int(rng.integers(1, 5)))
+        np.testing.assert_array_equal(array[...], wanted)
+    assert written > 100
 
 
 def test_labels_say_where(root):
