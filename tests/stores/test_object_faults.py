@@ -42,12 +42,13 @@ def proxy(s3: S3) -> Iterator[Proxy]:
 @pytest.fixture
 def options(s3: S3, proxy: Proxy) -> dict[str, Any]:
     """Through the proxy, with little patience."""
+    backoff = {"init_backoff": timedelta(milliseconds=10), "max_backoff": timedelta(seconds=1), "base": 2}
     retries = {
         "max_retries": 2,
         "retry_timeout": timedelta(seconds=20),
-        "backoff": {"init_backoff": timedelta(0, 0.01)},
+        "backoff": backoff,
     }
-    return {**s3.options, "endpoint": proxy.url, "retry_config": retries, "client_options": {"read_timeout": "500ms"}}
+    return {**s3.options, "endpoint": proxy.url, "retry_config": retries, "client_options": {"timeout": "1s"}}
 
 
 @pytest.fixture

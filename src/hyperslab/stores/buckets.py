@@ -11,7 +11,7 @@ from hyperslab.stores.base import Store
 from hyperslab.stores.directory import DirectoryStore
 from hyperslab.stores.object import ObjectStore
 from hyperslab.stores.redaction import redact
-from hyperslab.stores.requests import PATIENCE
+from hyperslab.stores.requests import patience
 
 _BUCKETS = {"S3Store": ("s3", "bucket"), "GCSStore": ("gs", "bucket"), "AzureStore": ("az", "container_name")}
 
@@ -26,6 +26,7 @@ def open_objects(url: str, options: Mapping[str, Any], *, read_only: bool) -> St
     ``client_options``, ``retry_config``, ``credential_provider``. What they do not say is taken from the environment.
     """
     try:
+        from obstore import __version__
         from obstore.exceptions import BaseError, UnknownConfigurationKeyError
         from obstore.store import from_url
     except ImportError:
@@ -33,7 +34,7 @@ def open_objects(url: str, options: Mapping[str, Any], *, read_only: bool) -> St
         remedy = "pip install 'hyperslab[cloud]'"
         raise Unsupported(f"{scheme}:// needs obstore, which is not installed", remedy=remedy) from None
     given = dict(options)
-    for group, defaults in PATIENCE.items():
+    for group, defaults in patience(__version__).items():
         given[group] = defaults | dict(given.get(group) or {})
     places = (url, *options.values(), *map(os.environ.get, _ENDPOINTS))
     if any(isinstance(place, str) and place.startswith("http://") for place in places):

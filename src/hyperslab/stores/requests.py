@@ -20,18 +20,13 @@ Result = TypeVar("Result")
 IN_FLIGHT = 32
 """Requests under way at once."""
 
-PATIENCE: dict[str, dict[str, Any]] = {
-    "client_options": {"connect_timeout": "10s", "read_timeout": "30s", "timeout": "5min"},
-    "retry_config": {"max_retries": 6, "retry_timeout": timedelta(seconds=90)},
-}
-"""How long a server may be silent and how often obstore asks again, unless ``storage_options`` say otherwise."""
-
 _TRIES = 3  # where obstore does not ask again by itself: bodies that break off, conditional writes, removals
 _PAUSE = 0.1  # seconds before the second of them, then twice as long each time
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
 _STATUS = re.compile(r"status code: (\d{3} [A-Za-z ]+)")
 _UNABLE = re.compile(r"\b(405 Method Not Allowed|501 Not Implemented)\b")  # a web server that lists nothing, say
 _CODE = re.compile(r"<Code>(\w+)</Code>")
+_SPAWN = "start processes by spawn or forkserver, and open the dataset in each of them"
 _URL = re.compile(r"\b[a-z][a-z0-9+.-]*://\S+")
 
 
@@ -41,6 +36,32 @@ class Refused(Exception):
 
 class Unranged(Exception):
     """The server answered a range with the whole value."""
+
+
+def patience(version: str) -> dict[str, dict[str, Any]]:
+    """How long a server may be silent and how often obstore asks again, unless ``storage_options`` say otherwise."""
+    knows_silence = tuple(map(int, version.split(".")[:2])) >= (0, 11)
+    silence = {"read_timeout": "30s", "timeout": "5min"} if knows_silence else {"timeout": "1min"}
+    return {
+        "client_options": {"connect_timeout": "10s", **silence},
+        "retry_config": {"max_retries": 6, "retry_timeout": timedelta(seconds=90)},
+    }
+
+
+class _Process:
+    """Whether this one may use obstore, whose threads do not follow into a forked child: it would never answer."""
+
+    used = False
+    orphaned = False
+
+    @classmethod
+    def forked(cls) -> None:
+        """In the child."""
+        cls.orphaned = cls.used
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_Process.forked)
 
 
 @cache
@@ -71,6 +92,9 @@ def request(call: Callable[[], Result], obstore: Any, url: str, key: str, *, wri
     A write that is repeated, for its answer was lost, may find itself done: a conditional one is then a ``Conflict``,
     as if another writer had been faster. No error carries what obstore says of itself: a URL in it may hold a password.
     """
+    if _Process.orphaned:
+        raise StorageError("this process was forked from one that used object stores", url=url, remedy=_SPAWN)
+    _Process.used = True
     failure: HyperslabError
     pause = _PAUSE
     for last in (False,) * (_TRIES - 1) + (True,):
@@ -92,8 +116,7 @@ def request(call: Callable[[], Result], obstore: Any, url: str, key: str, *, wri
         except BaseException as error:
             if type(error).__name__ != "PanicException":
                 raise
-            remedy = "open the dataset anew in each process, and start processes by spawn instead of fork"
-            failure = StorageError("the client of object stores gave up", url=url, key=key or None, remedy=remedy)
+            failure = StorageError("the client of object stores gave up", url=url, key=key or None)
         raise failure from None
     raise AssertionError
 
