@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import obstore
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -122,20 +123,21 @@ def test_golden_damage_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_in_memory_and_in_an_archive(layout: str, tmp_path: Path) -> None:
+def test_in_memory_in_an_archive_and_in_an_object_store(layout: str, tmp_path: Path) -> None:
     place = sound(tmp_path, layout)
     data = Dataset(place, layout)
     data.change(data.chunk(), lambda chunk: chunk[:9])
     (place / "t2m" / "notes.txt").write_text("?")
-    archive, store = tmp_path / "x.zarr.zip", MemoryStore()
+    archive, store, bucket = tmp_path / "x.zarr.zip", MemoryStore(), obstore.store.MemoryStore()
     with zipfile.ZipFile(archive, "w") as file:
         for path in place.rglob("*"):
             if path.is_file() and path.name != ".lock":
                 file.write(path, path.relative_to(place))
                 store.put(str(path.relative_to(place)), path.read_bytes())
+                obstore.put(bucket, str(path.relative_to(place)), path.read_bytes())
     wanted = kinds(hs.check(place, deep=True))
     assert len(wanted) == 2
-    for target in (str(archive), store):
+    for target in (str(archive), store, bucket):
         assert kinds(hs.check(target, deep=True)) == wanted
         assert all(mend.done for mend in hs.repair(target, dry_run=False))  # type: ignore[attr-defined]
         assert list(hs.check(target, deep=True)) == []

@@ -1,0 +1,55 @@
+"""The corpus of hostile datasets (``tests/trust``) under check and repair: found, mended or left, never a crash."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hyperslab as hs
+from hyperslab.checks import Mend, Report
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "trust"))
+corpus = importlib.import_module("corpus")
+
+CAUSES = ("truncated", "swapped", "oversized", "bombs", "json", "fields", "codecs", "links")
+LAYOUTS = {"bombs": tuple(corpus.LAYOUTS), "json": ("zarr2", "zarr3"), "fields": ("zarr2", "zarr3")}
+BAD_CHUNK = {"CorruptChunk", "MemoryLimit"}
+
+
+def cases(cause: str) -> list[object]:
+    found = getattr(importlib.import_module(corpus.CAUSES[cause]), cause)()
+    layouts = LAYOUTS.get(cause, corpus.MAIN)
+    return [case for case in found if case.layout in layouts and case.around is None and case.medium is None]
+
+
+def unmended(report: Report) -> set[tuple[str, str]]:
+    return {(mend.node, mend.kind) for mend in report if isinstance(mend, Mend) and not mend.done}
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_found_mended_or_left(cause: str, tmp_path: Path) -> None:
+    (tmp_path / "templates").mkdir()
+    seen = 0
+    for number, case in enumerate(cases(cause)):
+        folder = tmp_path / str(number)
+        place = folder / "inside" / case.target
+        shutil.copytree(corpus.template(tmp_path / "templates", case.layout), place)
+        (folder / "canary").write_bytes(corpus.CANARY)
+        case.make(place)
+        report = hs.check(place, deep=True)
+        if "CorruptChunk" in case.errors and set(case.errors) <= BAD_CHUNK:
+            assert any(problem.node == "a" for problem in report), case.name
+            seen += 1
+        assert [mend.kind for mend in hs.repair(place)] == [problem.kind for problem in report], case.name
+        left = unmended(hs.repair(place, dry_run=False))
+        assert {(problem.node, problem.kind) for problem in hs.check(place, deep=True)} == left, case.name
+        assert (folder / "canary").read_bytes() == corpus.CANARY, case.name
+        if case.sibling:
+            np.testing.assert_array_equal(hs.open_group(place)["good"][...], corpus.GOOD)
+        shutil.rmtree(folder)
+    assert seen or cause not in ("truncated", "oversized", "bombs")
