@@ -131,7 +131,7 @@ def test_killed_at_any_time(route: str, kills: int, source: Path, tmp_path: Path
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert told["killed"] == kills
-    assert told["kept"] and len(told["resumed"]) == told["rounds"] + 2
+    assert told["kept"]
     wanted = _files(tmp_path / "undisturbed.zarr")
     for number in ["", *(f".{i}" for i in range(told["rounds"] + 1))]:
         assert _files(tmp_path / f"target.zarr{number}") == wanted
