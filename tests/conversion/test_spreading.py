@@ -148,8 +148,11 @@ def test_s3_with_credentials_of_the_workers_own(client: Any, source: Path, s3: S
             convert(source, url, scheduler=client, resume=True, progress=_stop, **options)
         report = convert(source, url, scheduler=client, resume=True, verify=True, **options)
         assert 0 < report.resumed_nbytes < report.nbytes
-        with hs.open(url, storage_options=plain) as root:
-            assert root["b"][...].tolist() == list(range(1000))
+        convert(source, f"{url}.zarr", "zarr2", scheduler=client, verify=True, storage_options=plain)
+        for made in (url, f"{url}.zarr"):
+            with hs.open(made, storage_options=plain) as root:
+                assert root["b"][...].tolist() == list(range(1000))
+                assert not any("hyperslab" in key for key in root._session.reader.store.list())
     finally:
         os.environ.clear()
         os.environ.update(before)
