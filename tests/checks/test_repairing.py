@@ -222,3 +222,30 @@ def test_killed_at_any_moment_a_repair_can_be_run_again(layout: str, tmp_path: P
             break
     else:
         pytest.fail("the repair never came to its end")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_zarr_python_reads_what_is_mended(layout: str, tmp_path: Path) -> None:
+    zarr = pytest.importorskip("zarr")
+    data = Dataset(sound(tmp_path, layout), layout)
+    names = [
+        "array without document",
+        "raw chunk cut",
+        "dangling link",
+        "consolidated metadata stale",
+        "dimension too long",
+    ]
+    if layout == "shards":
+        names[2] = "inner chunk flipped"
+    for name in names[1:]:
+        CASES[name].plant(data)
+    (data.root / "g" / data.group).unlink()
+    hs.repair(data.root, dry_run=False)
+    root = zarr.open_consolidated(str(data.root), zarr_format=2 if layout == "zarr2" else 3)
+    expected = {path: cells.copy() for path, cells in CELLS.items()}
+    for name in names:
+        for path, region in CASES[name].lost.items():
+            expected[path][region] = 0
+    for path, cells in expected.items():
+        np.testing.assert_array_equal(root[path][...], cells)
+    assert root.attrs["title"] == "sound"

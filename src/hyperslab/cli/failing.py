@@ -4,7 +4,7 @@
 code  meaning
 ====  =========================================================
 0     done
-1     problems were found (``check``, ``diff``)
+1     problems were found (``check``, ``repair``, ``diff``)
 2     usage, or an argument that makes no sense here
 3     not found
 4     conflict: the target exists, or a lock is held

@@ -164,6 +164,8 @@ def _write_codec(codec: Codec) -> dict[str, Any]:
         return _said(name, _blosc(config))
     if name == "zstd":
         return _said(name, {"level": 0, "checksum": False} | dict(config))
+    if name == "gzip":
+        return _said(name, {"level": 1} | dict(config))  # zarr-python insists on a level
     if name in _NAMED:
         return _said(name, config)
     if name in _UNSAID or name not in ARRAY | SERIAL | BYTES:
