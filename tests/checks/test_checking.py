@@ -6,6 +6,7 @@ import json
 import pickle
 import shutil
 import tracemalloc
+import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -217,6 +218,15 @@ def test_memory_is_that_of_some_chunks(layout: str, tmp_path: Path) -> None:
         tracemalloc.stop()
 
 
+def test_what_lies_too_deep_is_told(tmp_path: Path) -> None:
+    store = MemoryStore()
+    with hs.create(store) as root:
+        root.create_group("/".join("g" * 105))
+    (problem,) = hs.check(store)
+    assert (problem.kind, problem.node.count("/")) == ("too-deep", 100)
+    assert hs.repair(store, dry_run=False)[0].action is None  # type: ignore[attr-defined]
+
+
 def test_what_is_no_dataset(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         hs.check(tmp_path / "nowhere")
@@ -251,3 +261,28 @@ def test_a_report_travels() -> None:
     again = pickle.loads(pickle.dumps(report))
     assert (list(again), again.notes, again.url, again.deep) == (list(report), report.notes, "x", True)
     assert str(report) == "/a: kind: wrong" and report.kinds == {"kind": 1}
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_what_zarr_python_and_xarray_write_is_sound(version: Any, tmp_path: Path) -> None:
+    zarr, xr = pytest.importorskip("zarr"), pytest.importorskip("xarray")
+    times = np.arange("2013-01-01", "2013-01-21", dtype="datetime64[D]").astype("datetime64[ns]")
+    air = xr.Dataset(
+        {"t2m": (("time", "lat"), np.ones((20, 4)), {"units": "K"}), "n": ((), 5)},
+        {"time": times, "lat": [1.0, 2.0, 3.0, 4.0]},
+        {"nan": float("nan"), "f": np.float32(1)},
+    )
+    place = tmp_path / "x.zarr"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what they say of one another is not at stake
+        air.isel(time=slice(0, 9)).to_zarr(place, zarr_format=version, encoding={"t2m": {"chunks": (4, 2)}})
+        air.isel(time=slice(9, None)).to_zarr(place, zarr_format=version, append_dim="time")
+        root = zarr.open_group(place, mode="r+", use_consolidated=False)
+        shards = {} if version == 2 else {"shards": (4, 4)}
+        array = root.create_array("g/a", shape=(10, 10), chunks=(2, 2), dtype="i4", **shards)
+        array[:] = np.arange(100).reshape(10, 10)
+        array.resize((7, 7))
+        zarr.consolidate_metadata(place)
+    report = hs.check(place, deep=True)
+    assert (list(report), report.notes) == ([], [])
+    assert not hs.repair(place, dry_run=False)

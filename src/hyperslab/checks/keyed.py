@@ -81,7 +81,11 @@ class Walk:
         self.groups.add(path)
         members = []
         for name in inner:
-            member = self._node(key(path, name), depth + 1) if depth < _DEEPEST else None
+            if depth >= _DEEPEST:
+                message = f"groups lie more than {_DEEPEST} deep; what is below is not looked at"
+                self.findings.append(found(key(path, name), "too-deep", message, key=key(path, name)))
+                continue
+            member = self._node(key(path, name), depth + 1)
             if member is not None:
                 members.append(member)
         self.findings += examine_dimensions(path, members)
