@@ -321,3 +321,33 @@ def test_any_dataset_comes_back(dataset: xr.Dataset, name: str) -> None:
     for variable in dataset.variables:
         if dataset[variable].dtype.kind != "U":
             assert back[variable].dtype == dataset[variable].dtype
+
+
+@pytest.mark.parametrize("change", ["mode a", "turned", "group w", "mode w", "region"])
+def test_a_dataset_may_be_saved_over_itself(tmp_path: Path, weather: xr.Dataset, change: str) -> None:
+    """What is still to be read from the place is read before anything there changes."""
+    url = tmp_path / "a.zarr"
+    group = "g" if change == "group w" else ""
+    weather.hyperslab.save(url, chunks={"time": 2}, group=group, mode="a" if group else "x")
+    lazy = opened(url, group=group)
+    if change == "mode a":
+        cut = lazy.isel(time=slice(1, 4))
+        cut.hyperslab.save(url, mode="a")
+        assert_identical(opened(url), weather.isel(time=slice(1, 4)))
+    elif change == "turned":
+        lazy[["sea"]].isel(x=slice(None, None, -1)).hyperslab.save(url, mode="a")
+        np.testing.assert_array_equal(opened(url)["sea"], weather["sea"][:, ::-1])
+    elif change == "region":
+        turned = lazy[["t"]].isel(time=slice(None, None, -1)).drop_vars(["time", "x", "y", "area"])
+        turned.hyperslab.save(url, region={"time": slice(0, 6)})
+        np.testing.assert_array_equal(opened(url)["t"], weather["t"][::-1])
+    else:
+        lazy.isel(time=0).hyperslab.save(url, mode="w", group=group)
+        assert_identical(opened(url, group=group), weather.isel(time=0))
+
+
+def test_dask_arrays_of_the_place_itself_are_refused(tmp_path: Path, weather: xr.Dataset) -> None:
+    weather.hyperslab.save(tmp_path / "a.zarr")
+    with pytest.raises(Invalid, match="is to be changed"):
+        opened(tmp_path / "a.zarr", chunks={}).isel(time=slice(0, 2)).hyperslab.save(tmp_path / "a.zarr", mode="w")
+    assert_identical(opened(tmp_path / "a.zarr"), weather)

@@ -53,7 +53,7 @@ def test_zarr_and_hyperslab_see_the_same(tmp_path: Path, url: str, zarr_format: 
     cells = np.arange(60).reshape(6, 10)
     root.create_array("g/a", data=cells, chunks=(4, 3))
     if place.endswith(".zip"):
-        store._store.close()
+        store.close()
     np.testing.assert_array_equal(hs.open(place)["g/a"], cells)
     reader = zarr.open_group(hs.zarr_store(place, read_only=True), mode="r")
     np.testing.assert_array_equal(reader["g/a"][1:5, ::2], cells[1:5, ::2])

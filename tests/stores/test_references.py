@@ -108,6 +108,13 @@ def test_other_places_are_read_only_when_allowed(place: Path, way: str) -> None:
         np.testing.assert_array_equal(root["a"], np.arange(12))
 
 
+@pytest.mark.parametrize("way", ["../x", "%2e%2e/x", ".%2E/x", "%252e%252e/x", "..\\\\x", "\\ta/../x"])
+def test_dots_do_not_lead_out_of_what_is_allowed(place: Path, way: str) -> None:
+    url = written(place, f"http://127.0.0.1:1/open/{way}")
+    with pytest.raises(StorageError, match="outside"):
+        hs.open(url, storage_options={"allow_external": ["http://127.0.0.1:1/open"]})["a"][...]
+
+
 def test_targets_on_a_server(place: Path) -> None:
     with serving(place) as web:
         url = written(place, f"{web}/cells.bin")
@@ -126,6 +133,9 @@ def test_targets_on_a_server(place: Path) -> None:
         ("[1]", FormatError, "JSON"),
         ('{"version": 1, "refs": {}, "gen": []}', Unsupported, "rules"),
         ('{"a": 5}', FormatError, "entry"),
+        ('{"version": 1, "refs": {}, "templates": []}', FormatError, "no dataset"),
+        ('{"version": 1, "refs": {}, "templates": [1]}', FormatError, "templates"),
+        ('{".zgroup": "base64:é"}', FormatError, "base64"),
         ('{"a": ["{{ u.f() }}", 0, 1]}', Unsupported, "computes"),
     ],
 )

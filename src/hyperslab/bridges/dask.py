@@ -18,7 +18,7 @@ from uuid import uuid4
 import numpy as np
 
 from hyperslab.array import Array, View
-from hyperslab.bridges.overlaps import Sizes, Turn, check_source, guarded, remember
+from hyperslab.bridges.overlaps import Sizes, Source, Turn, check_source, guarded, remember
 from hyperslab.chunks.grid import FixedAxis, Grid
 from hyperslab.errors import Invalid
 
@@ -82,7 +82,7 @@ def _stored_chunks(array: Array) -> tuple[int | tuple[int, ...], ...]:
     )
 
 
-class Blocks:
+class Blocks(Source):
     """What dask slices: a view that is read when it is indexed."""
 
     def __init__(self, view: View, token: str) -> None:

@@ -21,11 +21,16 @@ Sizes = tuple[tuple[int, ...], ...]
 
 # -- made of themselves -------------------------------------------------------------------------------------------
 
-_SOURCES: WeakValueDictionary[str, Any] = WeakValueDictionary()
-_MADE_OF: WeakKeyDictionary[Any, tuple[tuple[str, str], Sizes]] = WeakKeyDictionary()
+
+class Source:
+    """What a layer of a graph, or a step of an expression, reads blocks of."""
 
 
-def remember(layer: str, source: Any, view: View, chunks: Sizes) -> None:
+_SOURCES: WeakValueDictionary[str, Source] = WeakValueDictionary()
+_MADE_OF: WeakKeyDictionary[Source, tuple[tuple[str, str], Sizes]] = WeakKeyDictionary()
+
+
+def remember(layer: str, source: Source, view: View, chunks: Sizes) -> None:
     """The layer of a graph that holds ``source`` reads the view's array by these blocks."""
     _SOURCES[layer] = source
     _MADE_OF[source] = ((view.cells.url, view.cells.node), chunks)
@@ -33,18 +38,34 @@ def remember(layer: str, source: Any, view: View, chunks: Sizes) -> None:
 
 def check_source(data: Any, view: View) -> None:
     """Invalid when blocks would be read after others were written over what they are made of."""
-    graph = None if hasattr(data, "expr") else data.__dask_graph__()  # of an expression it would be made for this alone
-    layers: Mapping[str, Any] = getattr(graph, "layers", {})
     url, node = view.cells.url, view.cells.node
-    made_of = {name: _MADE_OF[_SOURCES[name]] for name in layers if name in _SOURCES}
-    same = {name: chunks for name, (place, chunks) in made_of.items() if place == (url, node)}
-    if not same:
-        return
-    derived = _derived(graph, set(same))
-    aligned = _is_all(view) and set(same.values()) == {data.chunks}
-    if not (aligned and all(_keeps_places(layers[name], derived) for name in derived)):
+    read = _read_by_expression if hasattr(data, "expr") else _read_by_graph
+    chunks, cell_by_cell = read(data, (url, node))
+    if chunks and not (cell_by_cell and _is_all(view) and chunks == {data.chunks}):
         remedy = "write to another array, or persist() or compute() the data first"
         raise Invalid("the data is made of the array that it is written to", node=node, url=url, remedy=remedy)
+
+
+def _read_by_graph(data: Any, place: tuple[str, str]) -> tuple[set[Sizes], bool]:
+    """By which blocks the data is made of the array at ``place``, and whether each of its own is of one of those."""
+    graph = data.__dask_graph__()
+    layers: Mapping[str, Any] = getattr(graph, "layers", {})
+    made_of = {name: _MADE_OF[_SOURCES[name]] for name in layers if name in _SOURCES}
+    same = {name: chunks for name, (where, chunks) in made_of.items() if where == place}
+    derived = _derived(graph, set(same))
+    return set(same.values()), all(_keeps_places(layers[name], derived) for name in derived)
+
+
+def _read_by_expression(data: Any, place: tuple[str, str]) -> tuple[set[Sizes], bool]:
+    """The same of an array under ``array.query-planning``."""
+    steps = {step._name: step for step in data.expr.walk()}
+    arrays = {name: getattr(step, "array", None) for name, step in steps.items()}
+    made_of = {name: _MADE_OF[array] for name, array in arrays.items() if isinstance(array, Source)}
+    same = {name: chunks for name, (where, chunks) in made_of.items() if where == place}
+    derived = [
+        step for name, step in steps.items() if name not in same and any(below._name in same for below in step.walk())
+    ]
+    return set(same.values()), all(type(step).__name__ == "Elemwise" for step in derived)
 
 
 def _is_all(view: View) -> bool:

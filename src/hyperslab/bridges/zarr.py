@@ -73,6 +73,11 @@ class ZarrStore(Store):
     def __repr__(self) -> str:
         return f"ZarrStore({self.url!r}{', read_only=True' if self.read_only else ''})"
 
+    def close(self) -> None:
+        """Write what is pending (an archive becomes complete now); closing twice is fine."""
+        self._store.close()
+        super().close()
+
     # -- values -----------------------------------------------------------------------------------------------------
 
     def get_sync(

@@ -18,7 +18,7 @@ from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.codecs.base import Buffer, Cells
 from hyperslab.codecs.chain import Chain, build_chain
-from hyperslab.errors import CorruptChunk, HyperslabError, ReadOnly, Unsupported
+from hyperslab.errors import CorruptChunk, HyperslabError, ReadOnly, StorageError, Unsupported
 from hyperslab.model.dtypes import Char, Enum
 from hyperslab.model.spec import ArraySpec, Codec
 
@@ -243,8 +243,8 @@ class ContiguousCells:
                 else:
                     data = pread(self._descriptor, cells.size * self._stored.itemsize, offset)
                     cells[...] = np.frombuffer(data, self._stored).reshape(cells.shape)
-            except CorruptChunk as error:
-                raise error.locate(url=self._url) from None
+            except HyperslabError as error:
+                raise error.locate(url=self._url) from error.__cause__
         return True
 
     def _inside(self, extent: tuple[slice, ...], out: Block) -> Block:
@@ -297,7 +297,10 @@ def pread_into(descriptor: int, out: memoryview, offset: int) -> None:
     """Fill ``out`` (bytes) from ``offset`` on; CorruptChunk when the file is shorter."""
     done = 0
     while done < out.nbytes:
-        count = os.preadv(descriptor, [out[done:]], offset + done)
+        try:
+            count = os.preadv(descriptor, [out[done:]], offset + done)
+        except OSError as error:
+            raise StorageError(f"cannot read: {error.strerror}") from error
         if not count:
             raise _short(offset + out.nbytes, offset + done)
         done += count

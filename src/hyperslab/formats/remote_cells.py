@@ -35,6 +35,10 @@ class RemoteChunks(StoredChunks):
         self._file: RemoteFile = file
         self.concurrency = file.concurrency
 
+    def read_into(self, coords: Coords, out: Block) -> bool:
+        """Decode the chunk into ``out``; False when it was never written."""
+        return self.fetch([coords]).read_into(coords, out)
+
     def fetch(self, coords: Sequence[Coords]) -> _Arrived:
         """The stored bytes of these chunks."""
         table = self.table()

@@ -129,6 +129,9 @@ class Location:
         above, _, name = str(self.target).rpartition("/")
         if self.scheme not in REMOTE or not name or above.endswith("/"):
             return None
+        if "?" in str(self.target) or "#" in name:
+            remedy = "give credentials by storage_options or the environment"
+            raise Unsupported("URLs with a query, such as signed ones", url=self.url, remedy=remedy)
         from hyperslab.stores.remote import RemoteFile
 
         store = PLACES[self.scheme].open(above, resolve(self.options), read_only=True, create=False)

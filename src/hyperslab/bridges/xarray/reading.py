@@ -99,10 +99,10 @@ class _Anonymous:
 
 def _variable(array: Array, dims: tuple[str, ...]) -> xr.Variable:
     cells = indexing.LazilyIndexedArray(LazyCells(array))
-    return xr.Variable(dims, cells, _attrs(array), _encoding(array, dims))
+    return xr.Variable(dims, cells, stored_attrs(array), _encoding(array, dims))
 
 
-def _attrs(array: Array) -> dict[str, Any]:
+def stored_attrs(array: Array) -> dict[str, Any]:
     """With Zarr v2's fill value as ``_FillValue``, since that is where xarray and kerchunk put it."""
     attrs = dict(array.attrs)
     fill = array.spec.fill_value

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import xarray as xr
 
 from hyperslab import api
-from hyperslab.bridges.xarray.writing import Storing, append, write_new, write_over, write_region
+from hyperslab.bridges.xarray.writing import Storing, append, detached, write_new, write_over, write_region
 from hyperslab.errors import AlreadyExists, Invalid, NotFound
 from hyperslab.formats import format_for_new
 from hyperslab.group import Group
@@ -65,6 +65,9 @@ def _save_new(
 ) -> Any:
     """A new dataset, whole when it stands at its place; one that is to be computed later stands there at once."""
     make = api.created if how.compute else api.create
+    if overwrite:
+        place = Location.of(url).url
+        datasets = {name: detached(dataset, place) for name, dataset in datasets.items()}
     if _is_zarr(url, format):
         options = {"consolidated": True} | options
     with make(url, format, overwrite=overwrite, **options) as root:
@@ -85,6 +88,7 @@ def _save_into(root: Group, path: str, datasets: Mapping[str, xr.Dataset], mode:
             remedy = "mode='w' replaces it, 'a' adds to it"
             raise AlreadyExists(f"/{path} exists", url=root.url, node=path, remedy=remedy)
         if mode == "w":
+            datasets = {name: detached(dataset, root.url) for name, dataset in datasets.items()}
             del root[path]
     elif path and mode == "r+":
         raise NotFound("there is no such group", url=root.url, node=path, remedy="make it with mode='a'")

@@ -14,8 +14,9 @@ from xarray.namedarray.pycompat import is_chunked_array
 from hyperslab.array import Array
 from hyperslab.bridges.xarray.dtypes import hyperslab_dtype
 from hyperslab.bridges.xarray.encoding import CF, Encoding, encoded, plain_attrs
-from hyperslab.bridges.xarray.reading import indexed, open_group
+from hyperslab.bridges.xarray.reading import indexed, open_group, stored_attrs
 from hyperslab.errors import Invalid
+from hyperslab.formats.fill_values import same_fill
 from hyperslab.group import Group
 from hyperslab.model.dims import Dimension
 from hyperslab.model.spec import GroupSpec
@@ -55,7 +56,7 @@ def write_over(group: Group, dataset: xr.Dataset, how: Storing) -> list[Any]:
     """Variables added to a group; those of the same name get the new cells and attributes, and are made anew where
     their shape, dtype or encoding is to be another. Attributes are added to the group's.
     """
-    variables, attrs = encoded(dataset, how.encoding)
+    variables, attrs = encoded(detached(dataset, group.url), how.encoding)
     arrays: dict[str, Any] = {}
     with group.batch():
         group.attrs.update(plain_attrs(attrs))
@@ -74,13 +75,30 @@ def _holds(node: Any, variable: xr.Variable) -> bool:
     """Whether an array can take the variable's cells as it is."""
     if not isinstance(node, Array) or (node.dims, node.shape) != (variable.dims, variable.shape):
         return False
-    return _same_kind(variable, node) and node.attrs.get("_FillValue") == variable.attrs.get("_FillValue")
+    fills = stored_attrs(node).get("_FillValue"), variable.attrs.get("_FillValue")
+    return _same_kind(variable, node) and same_fill(*(None if fill is None else np.asarray(fill)[()] for fill in fills))
+
+
+def detached(dataset: xr.Dataset, url: str) -> xr.Dataset:
+    """The dataset with what is read from ``url`` in memory, since it may be gone or changed before it is asked for.
+
+    Invalid where that would be dask arrays, which are large.
+    """
+    result = dataset.copy()
+    for name, variable in result.variables.items():
+        if variable._in_memory or variable.encoding.get("source") != url:
+            continue
+        if is_chunked_array(variable._data):
+            remedy = "load() it first, or save it elsewhere"
+            raise Invalid(f"{name!r} is read from the dataset that is to be changed", url=url, remedy=remedy)
+        result[name].load()
+    return result
 
 
 def append(group: Group, dataset: xr.Dataset, dim: str, how: Storing) -> list[Any]:
-    """Rows behind the last of ``dim`` in every variable that has it; the new shapes are published together.
+    """Rows behind the last of ``dim`` in every variable that has it, at once; the new shapes are published together.
 
-    New variables without ``dim`` are made, those that exist are written again where they are of the same shape.
+    New variables without ``dim`` are made; those that exist stay as they are.
     """
     with _appending(group):
         existing = _existing(group)
@@ -90,7 +108,7 @@ def append(group: Group, dataset: xr.Dataset, dim: str, how: Storing) -> list[An
             raise Invalid(f"nothing to append along {dim!r}", remedy=f"there are {tuple(dataset.dims)}")
         _check_lengths(group, existing, rows, dim)
         _check_labels(existing, dataset, dim)
-        variables, _ = encoded(_as_stored(rows, existing, how))
+        variables, _ = encoded(_as_stored(detached(rows, group.url), existing, how))
         for name, variable in variables.items():
             _fits(name, variable, group[name], dim)
         with group.batch():
@@ -116,7 +134,7 @@ def write_region(
     if missing:
         raise Invalid(f"variables that are not there: {missing}", remedy="write them with mode='a' first")
     key = _resolve(region, dataset, existing)
-    variables, _ = encoded(_as_stored(dataset, existing, how))
+    variables, _ = encoded(_as_stored(detached(dataset, group.url), existing, how))
     writes = []
     for name, variable in variables.items():
         array = group[name]

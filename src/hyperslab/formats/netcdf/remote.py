@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import os
 import tempfile
+import weakref
 from bisect import insort
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -39,6 +40,7 @@ class SparseCopy:
         self.file = file
         descriptor, self.path = tempfile.mkstemp(prefix="hyperslab-", suffix=".nc")
         self._descriptor = descriptor
+        self._removal = weakref.finalize(self, _remove, descriptor, self.path)
         self._have: list[Span] = []
         os.truncate(descriptor, file.size)
         self._put(0, file.head[: file.size])
@@ -60,12 +62,14 @@ class SparseCopy:
         return os.pread(self._descriptor, stop - start, start)
 
     def close(self) -> None:
-        """Remove the file; closing twice is fine."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-            with suppress(OSError):
-                os.unlink(self.path)
+        """Remove the file; closing twice is fine, and who forgets it closes it."""
+        self._removal()
+
+
+def _remove(descriptor: int, path: str) -> None:
+    os.close(descriptor)
+    with suppress(OSError):
+        os.unlink(path)
 
 
 class _Stream(io.RawIOBase):
