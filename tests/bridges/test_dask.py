@@ -685,6 +685,16 @@ def main():
     later.compute()
     cells[:, :3] *= 2
     np.testing.assert_array_equal(array[...], cells)
+    array[...] = array.to_dask() * 2
+    cells *= 2
+    np.testing.assert_array_equal(array[...], cells)
+    for data in (array.to_dask()[::-1], array.to_dask() - array.to_dask().sum(axis=0), array.to_dask().T.T):
+        try:
+            array[...] = data
+        except hs.errors.Invalid as error:
+            assert "made of the array" in str(error)
+        else:
+            raise AssertionError(data)
     root["u"] = da.from_array(cells, chunks=5)
     np.testing.assert_array_equal(root["u"][...], cells)
     numbers = da.from_array(np.arange(20), chunks=6)
