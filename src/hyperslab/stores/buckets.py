@@ -34,7 +34,7 @@ def open_objects(url: str, options: Mapping[str, Any], *, read_only: bool) -> St
         remedy = "pip install 'hyperslab[cloud]'"
         raise Unsupported(f"{scheme}:// needs obstore, which is not installed", remedy=remedy) from None
     given = dict(options)
-    for group, defaults in patience(__version__).items():
+    for group, defaults in patience(__version__, web=url.startswith("http")).items():
         given[group] = defaults | dict(given.get(group) or {})
     places = (url, *options.values(), *map(os.environ.get, _ENDPOINTS))
     if any(isinstance(place, str) and place.startswith("http://") for place in places):

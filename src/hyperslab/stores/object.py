@@ -49,6 +49,7 @@ class ObjectStore:
         self._url = url
         self._read_only = read_only
         self._by_version = type(store).__name__ == "GCSStore"
+        self._counts_forward = type(store).__name__ == "AzureStore"
 
     @property
     def url(self) -> str:
@@ -95,18 +96,45 @@ class ObjectStore:
 
         None when missing; without ``data`` when its stamp is ``unless``. ``CorruptChunk`` beyond ``most`` bytes.
         """
-        options = {} if unless is None else {"if_none_match": self._etag(unless)}
+        tag = self._tag(unless)
+        options = {} if tag is None else {"if_none_match": tag}
         try:
-            return self._ask(key, self._fetch, check_key(key), part, options, most)
+            return self._version(check_key(key), part, options, most, unless)
         except FileNotFoundError:
             return None
 
-    def _fetch(self, key: str, part: Range | None, options: Mapping[str, Any], most: int | None) -> Version:
+    def _version(
+        self, key: str, part: Range | None, options: Mapping[str, Any], most: int | None, unless: Stamp | None = None
+    ) -> Version:
+        """A part is cut from the whole where a server gives no parts, or none of an empty value."""
+        if part is not None and part[0] < 0 and self._counts_forward:
+            part, options = self._from_start(key, part, options)
+        try:
+            return self._ask(key, self._fetch, key, part, options, most, unless)
+        except (Refused, Unranged):
+            if part is None:
+                raise
+        found = self._ask(key, self._fetch, key, None, options, most, unless)
+        if found.data is None:
+            return found
+        start, stop = span(*part, found.size)
+        return Version(found.data[start:stop], found.size, found.stamp)
+
+    def _from_start(self, key: str, part: Range, options: Mapping[str, Any]) -> tuple[Range, Mapping[str, Any]]:
+        """The last bytes as a range of the version that has them, for Azure, which does not count from the end."""
+        meta = self._head(key)
+        if meta is None:
+            raise FileNotFoundError(key)
+        return span(*part, meta["size"]), {**options, "if_match": meta["e_tag"]}
+
+    def _fetch(
+        self, key: str, part: Range | None, options: Mapping[str, Any], most: int | None, unless: Stamp | None = None
+    ) -> Version:
         asked: Any = dict(options) if part is None else {**options, "range": _asked(part)}
         try:
             result = self._obstore.get(self._store, key, options=asked)
         except self._obstore.exceptions.NotModifiedError:
-            return Version(None, 0, options["if_none_match"])
+            return Version(None, 0, unless)
         meta = result.meta
         if most is not None and meta["size"] > most:
             raise too_long(self._url, key, most, meta["size"])
@@ -124,7 +152,11 @@ class ObjectStore:
 
     def get_ranges_of(self, key: str, ranges: Sequence[Range], stamp: Stamp) -> list[bytes] | None:
         """:meth:`get_ranges` of the version that has this stamp; ``Conflict`` when it is another one by now."""
-        return self._ranges(check_key(key), ranges, {"if_match": self._etag(stamp)})
+        tag = self._tag(stamp)
+        found = self._ranges(check_key(key), ranges, {} if tag is None else {"if_match": tag})
+        if tag is None and found is not None and self.stamp(key) != stamp:
+            raise Conflict("it is another version by now", url=self._url, key=key)
+        return found
 
     def _ranges(self, key: str, ranges: Sequence[Range], options: Mapping[str, Any]) -> list[bytes] | None:
         if not ranges:
@@ -155,14 +187,14 @@ class ObjectStore:
         return [next(parts) if start < stop else b"" for start, stop in spans]
 
     def _part(self, key: str, part: Range, options: Mapping[str, Any]) -> bytes:
+        if part[0] < 0:
+            return bytes(self._version(key, part, options, None).data)
         try:
             found = self._ask(key, self._fetch, key, part, options, None)
         except Refused:  # the range begins behind the end, or the value is empty
             return b""
-        except Unranged:  # a server that gives nothing but whole values
-            found = self._ask(key, self._fetch, key, None, options, None)
-            start, stop = span(*part, found.size)
-            return bytes(found.data[start:stop])
+        except Unranged:
+            found = self._version(key, part, options, None)
         return bytes(found.data)
 
     def size(self, key: str) -> int | None:
@@ -187,11 +219,10 @@ class ObjectStore:
             return meta["e_tag"], meta["version"]
         return meta["e_tag"] or (meta.get("size"), meta.get("last_modified"))
 
-    def _etag(self, stamp: Stamp) -> str:
+    def _tag(self, stamp: Stamp | None) -> str | None:
+        """The ETag in a stamp, None of a server that has none."""
         tag: Any = stamp[0] if isinstance(stamp, tuple) else stamp
-        if not isinstance(tag, str):
-            raise Unsupported("this server names no versions (ETag)", url=self._url, remedy="use another server")
-        return tag
+        return tag if isinstance(tag, str) else None
 
     # -- listing ----------------------------------------------------------------------------------------------------
 
@@ -238,7 +269,9 @@ class ObjectStore:
     def _mode(self, expected: Stamp | None) -> Any:
         if expected is None:
             return "create"
-        etag = self._etag(expected)
+        etag = self._tag(expected)
+        if etag is None:
+            raise Unsupported("this server names no versions (ETag)", url=self._url, remedy="use another server")
         return {"e_tag": etag, "version": expected[1]} if isinstance(expected, tuple) else {"e_tag": etag}
 
     def _put(self, key: str, value: Buffer, mode: Any) -> Stamp:
@@ -290,7 +323,7 @@ class ObjectStore:
     def read_lock(self, key: str) -> Version | None:
         """:meth:`get_version` of a lock object."""
         try:
-            return self._ask(key, self._fetch, key, None, {}, None)
+            return self._version(key, None, {}, None)
         except FileNotFoundError:
             return None
 

@@ -20,6 +20,8 @@ Result = TypeVar("Result")
 IN_FLIGHT = 32
 """Requests under way at once."""
 
+_ASKS = 6
+_ASKS_WEB = 3  # a web server answers 501 to a listing, each time
 _TRIES = 3  # where obstore does not ask again by itself: bodies that break off, conditional writes, removals
 _PAUSE = 0.1  # seconds before the second of them, then twice as long each time
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
@@ -38,13 +40,13 @@ class Unranged(Exception):
     """The server answered a range with the whole value."""
 
 
-def patience(version: str) -> dict[str, dict[str, Any]]:
+def patience(version: str, *, web: bool) -> dict[str, dict[str, Any]]:
     """How long a server may be silent and how often obstore asks again, unless ``storage_options`` say otherwise."""
     knows_silence = tuple(map(int, version.split(".")[:2])) >= (0, 11)
     silence = {"read_timeout": "30s", "timeout": "5min"} if knows_silence else {"timeout": "1min"}
     return {
         "client_options": {"connect_timeout": "10s", **silence},
-        "retry_config": {"max_retries": 6, "retry_timeout": timedelta(seconds=90)},
+        "retry_config": {"max_retries": _ASKS_WEB if web else _ASKS, "retry_timeout": timedelta(seconds=90)},
     }
 
 
@@ -126,7 +128,7 @@ def _answer(error: Exception) -> None:
     text = str(error)
     if "416 Range Not Satisfiable" in text or "status code: 416" in text:
         raise Refused from None
-    if "NotPartial" in text or "non-partial response" in text:
+    if any(said in text for said in ("NotPartial", "non-partial response", "Range request not supported")):
         raise Unranged from None
 
 
