@@ -208,7 +208,7 @@ def test_regions(tmp_path: Path, weather: xr.Dataset) -> None:
     with pytest.raises(Invalid, match="shape"):
         bare.hyperslab.save(url, region={"time": slice(4, 8), "x": slice(2, 4)})
     with pytest.raises(Invalid, match="dimension of the region"):
-        weather[["height"]].hyperslab.save(url, region={"time": slice(0, 1)})
+        weather[["t", "height"]].hyperslab.save(url, region={"time": slice(0, 6)})
 
 
 WRITER = """
@@ -269,6 +269,48 @@ def test_the_engine_is_registered() -> None:
     assert engine.guess_can_open("mongodb://host/db")
     assert not engine.guess_can_open("x.zarr")
     assert not engine.guess_can_open("x.nc")
+
+
+def test_times_keep_their_meaning(tmp_path: Path, weather: xr.Dataset) -> None:
+    """What the stored units cannot count is refused, not stored as something else."""
+    url = tmp_path / "a.zarr"
+    days = weather[["t"]]
+    days["time"].encoding = {"units": "days since 2013-01-01", "dtype": "i4"}
+    days.hyperslab.save(url)
+    hours = days.assign_coords(time=weather["time"].values[-1] + np.arange(1, 7) * np.timedelta64(1, "h"))
+    with pytest.warns(UserWarning, match="Serializing"), pytest.raises(Invalid, match="units"):
+        hours.hyperslab.save(url, append_dim="time")
+    assert_identical(opened(url), days)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "options", "words"),
+    [
+        (xr.Dataset({"a/b": ("x", [1])}), {}, "slash"),
+        (xr.Dataset({"a": ("x", [1])}), {"chunks": {"y": 1}}, "chunks for a dimension 'y'"),
+        (xr.Dataset({"a": ("x", [1])}), {"encoding": {"a": {"chunks": (1, 2)}}}, "for 1 dimensions"),
+        (xr.Dataset({"a": ("x", [70000])}), {"append_dim": "x"}, "int16"),
+        (xr.Dataset({"a": ("x", [1])}), {"append_dim": 0}, "append_dim"),
+        (xr.Dataset({"a": ("x", [1])}), {"region": {"y": slice(0, 1)}}, "no dimension 'y'"),
+        (xr.Dataset({"a": ("x", [1])}), {"region": {}}, "region"),
+        (xr.Dataset({"a": ("x", np.array([1], "i2"), {"units": "m"})}), {"append_dim": "x"}, "units"),
+        (xr.Dataset({"b": ("x", np.arange(7))}), {"mode": "a"}, "7 cells"),
+    ],
+)
+def test_what_is_not_meant_is_refused(tmp_path: Path, dataset: xr.Dataset, options: dict, words: str) -> None:
+    url = tmp_path / "a.zarr"
+    there = xr.Dataset({"a": ("x", np.array([1, 2], "i2"), {"units": "km"})})
+    if {"append_dim", "region", "mode"} & set(options):
+        there.hyperslab.save(url)
+    with pytest.raises(Invalid, match=words):
+        dataset.hyperslab.save(url, **options)
+    if url.exists():
+        assert_identical(opened(url), there)
+
+
+def test_missing_text_is_empty(tmp_path: Path) -> None:
+    xr.Dataset({"a": ("x", np.array(["b", None, np.nan], object))}).hyperslab.save(tmp_path / "a.zarr")
+    assert opened(tmp_path / "a.zarr")["a"].values.tolist() == ["b", "", ""]
 
 
 def test_plain_arrays(tmp_path: Path) -> None:
@@ -332,8 +374,10 @@ def test_a_dataset_may_be_saved_over_itself(tmp_path: Path, weather: xr.Dataset,
     lazy = opened(url, group=group)
     if change == "mode a":
         cut = lazy.isel(time=slice(1, 4))
-        cut.hyperslab.save(url, mode="a")
-        assert_identical(opened(url), weather.isel(time=slice(1, 4)))
+        with pytest.raises(Invalid, match="'time' has 3 cells"):
+            cut.hyperslab.save(url, mode="a")
+        lazy.hyperslab.save(url, mode="a", encoding={"t": {"dtype": "f4"}})
+        xr.testing.assert_allclose(opened(url), weather)
     elif change == "turned":
         lazy[["sea"]].isel(x=slice(None, None, -1)).hyperslab.save(url, mode="a")
         np.testing.assert_array_equal(opened(url)["sea"], weather["sea"][:, ::-1])

@@ -34,6 +34,8 @@ def save(
         return _save_xarray(url, obj, format=format, chunks=chunks, codec=codec, mode=mode, **options)
     if not hasattr(obj, "__array__") or not hasattr(obj, "shape"):
         raise Invalid(f"{type(obj).__name__} cannot be saved", remedy="give an xarray object or an array")
+    if hasattr(obj, "mask"):
+        raise Invalid("a masked array has no place for its mask", remedy="fill it, or use xarray with _FillValue")
     if mode not in (None, "x", "w"):
         raise Invalid(f"mode {mode!r} for a plain array", remedy="open the dataset and assign to the array")
     layout = {name: value for name, value in (("chunks", chunks), ("codec", codec)) if value is not None}

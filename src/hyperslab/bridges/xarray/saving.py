@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any, Literal
 
 import xarray as xr
@@ -35,13 +36,13 @@ def save_xarray(
 ) -> Any:
     """:func:`hyperslab.save` of an xarray object."""
     how = Storing(chunks=chunks, codec=codec, encoding=encoding, compute=compute)
-    mode = mode or ("a" if append_dim else "r+" if region else "x")
+    mode = mode or ("a" if append_dim is not None else "r+" if region is not None else "x")
     _check(mode, append_dim, region)
     path = normalize(group)
-    if append_dim or region:
+    if append_dim is not None or region is not None:
         with api.open_group(url, "r+", format=format, path=path, **options) as root:
             dataset = _as_dataset(obj)
-            if append_dim:
+            if append_dim is not None:
                 return _delayed(append(root, dataset, append_dim, how), compute)
             return _delayed(write_region(root, dataset, region or {}, how), compute)
     datasets = _datasets(obj)
@@ -56,6 +57,8 @@ def _check(mode: str, append_dim: str | None, region: Any) -> None:
         raise Invalid(f"mode {mode!r}", remedy="a mode is one of x, w, a, r+")
     if append_dim and region:
         raise Invalid("append_dim and region exclude each other", remedy="append first, or write into a region")
+    if append_dim is not None and not isinstance(append_dim, str):
+        raise Invalid(f"append_dim {append_dim!r}", remedy="the name of one dimension")
     if (append_dim or region) and mode not in ("a", "r+"):
         raise Invalid(f"mode {mode!r} replaces what append_dim and region are for", remedy="leave mode out")
 
@@ -64,6 +67,10 @@ def _save_new(
     url: api.Target, datasets: Mapping[str, xr.Dataset], format: str | None, overwrite: bool, how: Storing, options: Any
 ) -> Any:
     """A new dataset, whole when it stands at its place; one that is to be computed later stands there at once."""
+    if not how.compute and (format or format_for_new(Location.of(url).url)) == "netcdf":
+        raise Invalid("a netCDF file is complete when save returns", url=str(url), remedy="leave compute=False out")
+    for dataset in datasets.values():
+        _check_asked(dataset, how)
     make = api.created if how.compute else api.create
     if overwrite:
         place = Location.of(url).url
@@ -73,6 +80,18 @@ def _save_new(
     with make(url, format, overwrite=overwrite, **options) as root:
         pending = _write_tree(root, datasets, how)
     return _delayed(pending, how.compute)
+
+
+def _check_asked(dataset: xr.Dataset, how: Storing) -> None:
+    """Chunks of dimensions, and names of variables, that there are."""
+    slashed = [name for name in dataset.variables if "/" in str(name)]
+    if slashed:
+        raise Invalid(f"a variable named {slashed[0]!r}", remedy="a slash makes groups: rename it, or use a DataTree")
+    unknown = [dim for dim in how.chunks if dim not in dataset.dims] if isinstance(how.chunks, Mapping) else []
+    if unknown and dataset.variables:
+        near = get_close_matches(str(unknown[0]), map(str, dataset.dims), 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {tuple(dataset.dims)}"
+        raise Invalid(f"chunks for a dimension {unknown[0]!r}", remedy=hint)
 
 
 def _is_zarr(url: api.Target, format: str | None) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Literal
 
 import numpy as np
@@ -14,6 +15,7 @@ from xarray.namedarray.pycompat import is_chunked_array
 from hyperslab.array import Array
 from hyperslab.bridges.xarray.dtypes import hyperslab_dtype
 from hyperslab.bridges.xarray.encoding import CF, Encoding, encoded, plain_attrs
+from hyperslab.bridges.xarray.fitting import check_dims, check_meaning, same_kind
 from hyperslab.bridges.xarray.reading import indexed, open_group, stored_attrs
 from hyperslab.errors import Invalid
 from hyperslab.formats.fill_values import same_fill
@@ -53,10 +55,14 @@ def write_new(group: Group, dataset: xr.Dataset, how: Storing) -> list[Any]:
 
 
 def write_over(group: Group, dataset: xr.Dataset, how: Storing) -> list[Any]:
-    """Variables added to a group; those of the same name get the new cells and attributes, and are made anew where
-    their shape, dtype or encoding is to be another. Attributes are added to the group's.
+    """Variables added to a group; those of the same name must have its shape and get the new cells and attributes, and
+    are made anew where their dtype or encoding is to be another. Attributes are added to the group's.
     """
     variables, attrs = encoded(detached(dataset, group.url), how.encoding)
+    _check_sizes(group, dataset)
+    for name, variable in variables.items():
+        if name in group:
+            check_dims(name, variable, group[name])
     arrays: dict[str, Any] = {}
     with group.batch():
         group.attrs.update(plain_attrs(attrs))
@@ -76,7 +82,16 @@ def _holds(node: Any, variable: xr.Variable) -> bool:
     if not isinstance(node, Array) or (node.dims, node.shape) != (variable.dims, variable.shape):
         return False
     fills = stored_attrs(node).get("_FillValue"), variable.attrs.get("_FillValue")
-    return _same_kind(variable, node) and same_fill(*(None if fill is None else np.asarray(fill)[()] for fill in fills))
+    return same_kind(variable, node) and same_fill(*(None if fill is None else np.asarray(fill)[()] for fill in fills))
+
+
+def _check_sizes(group: Group, dataset: xr.Dataset) -> None:
+    """Dimensions of the lengths that they have in the group already."""
+    for dim, size in dataset.sizes.items():
+        known = group.dims.get(str(dim))
+        if known is not None and known.size != size:
+            remedy = "append_dim= adds rows, region= changes some, mode='w' replaces all"
+            raise Invalid(f"{dim!r} has {size} cells, in the dataset it has {known.size}", url=group.url, remedy=remedy)
 
 
 def detached(dataset: xr.Dataset, url: str) -> xr.Dataset:
@@ -110,7 +125,8 @@ def append(group: Group, dataset: xr.Dataset, dim: str, how: Storing) -> list[An
         _check_labels(existing, dataset, dim)
         variables, _ = encoded(_as_stored(detached(rows, group.url), existing, how))
         for name, variable in variables.items():
-            _fits(name, variable, group[name], dim)
+            check_dims(name, variable, group[name], dim)
+            check_meaning(name, rows.variables[name], variable, group[name])  # type: ignore[arg-type]
         with group.batch():
             for name, variable in variables.items():
                 group[name].append(_cells(variable), dim)  # type: ignore[union-attr]
@@ -124,7 +140,7 @@ def write_region(
 ) -> list[Any]:
     """Cells within ``region`` of what is there; ``auto``: where the coordinates are the same."""
     existing = _existing(group)
-    dims = set(dataset.dims if region == "auto" else region)
+    dims = _region_dims(region, dataset)
     outside = [name for name in dataset.variables if not set(dataset[name].dims) & dims]
     if outside:
         raise Invalid(
@@ -137,11 +153,21 @@ def write_region(
     variables, _ = encoded(_as_stored(detached(dataset, group.url), existing, how))
     writes = []
     for name, variable in variables.items():
-        array = group[name]
-        where = tuple(key.get(str(dim), slice(None)) for dim in variable.dims)
-        _fits_region(name, variable, array, where)
-        writes.append((array, variable, where))
+        array: Any = group[name]
+        writes.append((array, variable, _where(name, variable, array, key)))
+        check_meaning(name, dataset.variables[name], variable, array)
     return _write_all(writes, how.compute)
+
+
+def _where(name: str, variable: xr.Variable, array: Any, key: Region) -> tuple[slice, ...]:
+    """The region of one array; Invalid when the variable is of another shape."""
+    if variable.dims != array.dims:
+        raise Invalid(f"{name!r} has dimensions {variable.dims}, stored are {array.dims}", remedy="transpose it")
+    where = tuple(key.get(str(dim), slice(None)) for dim in variable.dims)
+    sizes = tuple(len(range(*part.indices(length))) for part, length in zip(where, array.shape, strict=True))
+    if sizes != variable.shape:
+        raise Invalid(f"{name!r} is of shape {variable.shape}, the region of shape {sizes}")
+    return where
 
 
 # -- new arrays ---------------------------------------------------------------------------------------------------
@@ -156,7 +182,7 @@ def _create(group: Group, name: str, variable: xr.Variable, how: Storing) -> Arr
         shape=variable.shape,
         dtype=dtype,
         dims=variable.dims,
-        chunks=_chunks(variable, how.chunks),
+        chunks=_chunks(variable, how.chunks, (how.encoding or {}).get(name)),
         shards=layout.get("shards"),
         codec=layout.get("codec", "default") if how.codec is None else how.codec,
         checksum=layout.get("checksum"),
@@ -165,12 +191,14 @@ def _create(group: Group, name: str, variable: xr.Variable, how: Storing) -> Arr
     )
 
 
-def _chunks(variable: xr.Variable, asked: Any) -> Any:
+def _chunks(variable: xr.Variable, asked: Any, how_encoded: Mapping[str, Any] | None = None) -> Any:
     """As asked for the dimension or the variable, else as it was stored, else the dask chunks if they are regular."""
     own = variable.encoding.get("chunks") or variable.encoding.get("chunksizes")
     if own is None and variable.chunks and all(_is_regular(cuts) for cuts in variable.chunks):
         own = tuple(max(cuts[0], 1) for cuts in variable.chunks)
     if own is not None and not isinstance(own, int) and len(own) != variable.ndim:
+        if "chunks" in (how_encoded or {}):
+            raise Invalid(f"chunks {own!r} for {variable.ndim} dimensions", remedy="one length for each")
         own = None
     if isinstance(asked, Mapping):
         stored = (own,) * variable.ndim if isinstance(own, int) else own
@@ -220,7 +248,13 @@ def _write_plain(array: Array, variable: xr.Variable, where: Any) -> None:
 
 
 def _cells(variable: xr.Variable) -> np.ndarray[Any, Any]:
-    return np.asarray(variable.values)
+    cells = np.asarray(variable.values)
+    if cells.dtype.kind == "O" and hyperslab_dtype(variable.dtype) is str:
+        missing = [cell is None or cell != cell for cell in cells.flat]
+        if any(missing):
+            cells = cells.copy()
+            cells[np.reshape(missing, cells.shape)] = ""  # what xarray's own writers make of it
+    return cells
 
 
 # -- what is there ------------------------------------------------------------------------------------------------
@@ -280,31 +314,18 @@ def _check_labels(existing: xr.Dataset, dataset: xr.Dataset, dim: str) -> None:
             raise Invalid(f"{dim!r} would no longer be sorted: {after[1]} behind {after[0]}", remedy=remedy)
 
 
-def _fits(name: str, variable: xr.Variable, array: Any, dim: str) -> None:
-    if variable.dims != array.dims:
-        raise Invalid(f"{name!r} has dimensions {variable.dims}, stored are {array.dims}", remedy="transpose it")
-    if not _same_kind(variable, array):
-        raise Invalid(f"{name!r} is {variable.dtype} when encoded, stored is {array.dtype}", remedy="astype it")
-    for axis, (size, stored) in enumerate(zip(variable.shape, array.shape, strict=True)):
-        if size != stored and variable.dims[axis] != dim:
-            raise Invalid(f"{name!r} has {size} cells along {variable.dims[axis]!r}, stored are {stored}")
-
-
-def _fits_region(name: str, variable: xr.Variable, array: Any, where: tuple[slice, ...]) -> None:
-    if variable.dims != array.dims:
-        raise Invalid(f"{name!r} has dimensions {variable.dims}, stored are {array.dims}", remedy="transpose it")
-    if not _same_kind(variable, array):
-        raise Invalid(f"{name!r} is {variable.dtype} when encoded, stored is {array.dtype}", remedy="astype it")
-    sizes = tuple(len(range(*part.indices(length))) for part, length in zip(where, array.shape, strict=True))
-    if sizes != variable.shape:
-        raise Invalid(f"{name!r} is of shape {variable.shape}, the region of shape {sizes}")
-
-
-def _same_kind(variable: xr.Variable, array: Any) -> bool:
-    """Whether cells keep their values: text is text of any length, numbers must be of the same dtype."""
-    if variable.dtype.kind in "UTO":
-        return bool(array.dtype.kind in "UTO")
-    return bool(variable.dtype.newbyteorder("=") == array.dtype.newbyteorder("="))
+def _region_dims(region: Any, dataset: xr.Dataset) -> set[str]:
+    """The dimensions that a region names; Invalid for those that there are not."""
+    if region == "auto":
+        return {str(dim) for dim in dataset.dims}
+    if not isinstance(region, Mapping) or not region:
+        raise Invalid(f"region {region!r}", remedy="slices by dimension, or 'auto'")
+    unknown = [str(dim) for dim in region if dim not in dataset.dims]
+    if unknown:
+        near = get_close_matches(unknown[0], map(str, dataset.dims), 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {tuple(dataset.dims)}"
+        raise Invalid(f"no dimension {unknown[0]!r} in what is to be written", remedy=hint)
+    return {str(dim) for dim in region}
 
 
 def _resolve(
@@ -331,6 +352,8 @@ def _place(dim: str, dataset: xr.Dataset, existing: xr.Dataset) -> slice:
         return slice(0, existing.sizes[dim])
     if dim not in dataset.indexes or dim not in existing.indexes:
         raise Invalid(f"{dim!r} has no coordinate to find the region by", remedy="name the region by slices")
+    if not existing.indexes[dim].is_unique:
+        raise Invalid(f"labels of {dim!r} occur twice", remedy="name the region by slices")
     places = existing.indexes[dim].get_indexer(dataset.indexes[dim])
     if (places < 0).any():
         raise Invalid(f"some labels of {dim!r} are not there", remedy="append them first")
