@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -118,6 +119,25 @@ def test_the_server_goes_away(s3: S3, url: str) -> None:
         proxy.choose = lambda method, path: "reset" if next(answered, None) is None else None
         with pytest.raises(StorageError, match=r"s3://.*node=/v.*key=v/c/"):
             array[:]
+
+
+def test_requests_in_flight(s3: S3, url: str, proxy: Proxy) -> None:
+    """32 chunks are asked for before the first is answered, whatever the number of cores; and so they are written."""
+    cells = np.arange(6400.0).reshape(80, 80) + 1
+    array = hs.create(url, storage_options=s3.options).create_array("a", data=cells, chunks=(10, 10))
+    array = hs.open(url, "r+", storage_options={**s3.options, "endpoint": proxy.url})["a"]
+    together = threading.Barrier(32)
+
+    def wait(method: str, path: str) -> None:
+        if "/a/c/" in path:
+            together.wait(30)
+
+    proxy.choose = wait
+    np.testing.assert_array_equal(array[:], cells)
+    array[...] = cells + 1
+    assert not together.broken
+    proxy.choose = lambda method, path: None
+    np.testing.assert_array_equal(array[:], cells + 1)
 
 
 @pytest.mark.parametrize("layout", [{}, {"shards": (20, 20)}], ids=["chunks", "shards"])

@@ -56,7 +56,7 @@ def read(
     reader = _BatchReader(source, plan, out, fill, cache)
     workers = min(settings.threads, pieces) if pieces * nbytes > (_SERIAL if nbytes >= _LARGE else _SERIAL_SMALL) else 1
     if (concurrency := getattr(source, "concurrency", None)) is not None:  # so many requests at once suit its store
-        workers = min(settings.workers or concurrency, pieces)
+        workers = min(settings.workers or concurrency, 1 << (pieces - 1).bit_length())  # few sizes, few pools
     if counting.traces:
         counting.count(chunks=pieces)
     if pieces == 1 or (workers == 1 and plan.grid.outer is None and pieces <= _MOST):

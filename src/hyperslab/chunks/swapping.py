@@ -65,7 +65,9 @@ def swapper(
             change(pieces)
         elif len(whole) < len(pieces):
             rest = [[piece] for piece in pieces if not covers(piece)]
-            each_batch(change, rest, min(settings.workers or source.concurrency or 1, len(rest)))
+            each_batch(
+                change, rest, min(settings.workers or source.concurrency or 1, 1 << (len(rest) - 1).bit_length())
+            )
 
     return work
 

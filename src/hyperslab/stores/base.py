@@ -165,6 +165,14 @@ class Locks(LocksNodes, Protocol):
         ...
 
 
+@runtime_checkable
+class Concurrent(Protocol):
+    @property
+    def concurrency(self) -> int:
+        """How many requests at once suit it, whatever the number of cores."""
+        ...
+
+
 class Store(Get, List, Protocol):
     """The least that a dataset can be read from; other abilities are asked for with ``isinstance``."""
 
