@@ -6,9 +6,11 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from hyperslab.errors import Invalid
 from hyperslab.stores.base import GetRanges, Size, WritableStore
 from hyperslab.stores.building import local_path
 from hyperslab.stores.location import Location
+from hyperslab.stores.redaction import redact
 from hyperslab.stores.strays import Strays
 
 _PIECE = 16 << 20
@@ -80,5 +82,8 @@ class Quarantine:
 def quarantine_folder(where: Location, wanted: str | os.PathLike[str] | None) -> str | None:
     """The folder that is wanted, else one beside a dataset in the file system."""
     if wanted is not None:
-        return local_path(os.fspath(wanted))
+        folder = local_path(os.fspath(wanted))
+        if folder is None:
+            raise Invalid(f"a quarantine at {redact(os.fspath(wanted))}", remedy="name a folder of this machine")
+        return folder
     return None if where.path is None else f"{where.path}.quarantine"

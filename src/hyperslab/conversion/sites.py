@@ -202,11 +202,11 @@ def _in_place(where: Location, overwrite: bool, head: Head | None) -> Iterator[S
             if local:
                 make_durable(store.url)
             unpublished.publish()
-            journal.end()
         except BaseException:
             if head is None:
                 store.delete_prefix("")
             raise
+        journal.end()  # from here on the target is complete, whatever happens
     store.close()
 
 
