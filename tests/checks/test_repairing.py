@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import obstore
 import pytest
 from planting import CASES, CELLS, LAYOUTS, Dataset, sound
 
@@ -56,6 +57,21 @@ def test_an_append_under_way_loses_nothing(tmp_path: Path) -> None:
     data.both("t2m", lambda doc: doc.update(shape=[12, 12]))
     mend.act()
     assert hs.open(data.root)["t2m"][8, 0] == CELLS["t2m"][0, 0]
+
+
+def test_inner_chunks_are_saved_where_there_are_no_locks(tmp_path: Path) -> None:
+    """In an object store the shard is replaced only if it is still the one that was looked at."""
+    data = damaged(tmp_path, "inner chunk flipped", "shards")
+    bucket = obstore.store.MemoryStore()
+    for path in data.root.rglob("*"):
+        if path.is_file() and path.name != ".lock":
+            obstore.put(bucket, str(path.relative_to(data.root)), path.read_bytes())
+    report = hs.repair(bucket, dry_run=False, quarantine=tmp_path / "out")
+    assert [(mend.kind, mend.done) for mend in report] == [("corrupt-chunk", True)]  # type: ignore[attr-defined]
+    expected = CELLS["t2m"].copy()
+    expected[0:2, 0:3] = 0
+    np.testing.assert_array_equal(hs.open_group(bucket)["t2m"][...], expected)
+    assert (tmp_path / "out" / "t2m" / "c" / "0" / "0").read_bytes() == data.chunk().read_bytes()
 
 
 def test_an_array_that_was_made_anew_is_left_alone(tmp_path: Path) -> None:

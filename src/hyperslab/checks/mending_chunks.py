@@ -16,6 +16,7 @@ from hyperslab.errors import Conflict, NodeNotFound
 from hyperslab.formats.keyed_writer import KeyedWriter
 from hyperslab.formats.spelling import Docs
 from hyperslab.model.spec import ArraySpec
+from hyperslab.stores.base import Locks, PutIf
 
 Act = Callable[[], None]
 Plan = tuple[str, Act] | None
@@ -121,16 +122,22 @@ class ChunkMender:
         return known
 
     def _replace(self, finding: Finding) -> None:
-        """If it is still damaged."""
+        """If it is still damaged. Where a store has no locks, a writer that was faster is a Conflict."""
         with self._held(finding) as (objects, coords):
+            stamp = objects.keys.stamp(finding.key)
             if not any(True for _ in objects.examine(coords, finding.key, deep=True)):
                 return
             saved, _ = objects.salvage(coords, finding.key)
+            if objects.keys.stamp(finding.key) != stamp:
+                raise Conflict("the chunk was written meanwhile", url=self._store.url, key=finding.key)
             if saved is None:
                 self._quarantine.take(finding.key)
                 return
             self._quarantine.keep(finding.key)
-            self._store.put(finding.key, saved, durable=True)
+            if isinstance(self._store, PutIf) and not isinstance(self._store, Locks):
+                self._store.put_if(finding.key, saved, stamp, durable=True)
+            else:
+                self._store.put(finding.key, saved, durable=True)
 
     def _misspelled(self, finding: Finding) -> Plan:
         """A chunk that decodes takes the place that its name means, when nothing lies there."""
