@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 import warnings
@@ -172,6 +173,20 @@ def test_convert(s3: S3, tmp_path: Path) -> None:
     root = hs.open(tmp_path / "b.zarr")
     np.testing.assert_array_equal(root["v"][:], cells)
     assert root["v"].attrs["units"] == "m"
+
+
+def test_another_process_takes_its_own_credentials(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pickled array carries the place; who opens it again has the secrets in its environment."""
+    url = new_url(s3)
+    hs.create(url, storage_options=s3.options).create_array("a", data=np.arange(40), chunks=(10,))
+    names = {"AWS_ACCESS_KEY_ID": "access_key_id", "AWS_SECRET_ACCESS_KEY": "secret_access_key"}
+    for name, option in (names | {"AWS_ENDPOINT_URL": "endpoint", "AWS_REGION": "region"}).items():
+        monkeypatch.setenv(name, s3.options[option])
+    data = pickle.dumps(hs.open(url)["a"])
+    assert s3.options["secret_access_key"].encode() not in data
+    program = "import pickle, sys; print(pickle.loads(sys.stdin.buffer.read())[:].sum())"
+    answer = subprocess.run([sys.executable, "-c", program], input=data, capture_output=True, timeout=60)
+    assert answer.stdout == b"780\n"
 
 
 # -- many writers -----------------------------------------------------------------------------------------------------

@@ -174,6 +174,13 @@ def test_a_store_of_obstore(s3: S3, tmp_path: Path) -> None:
     assert web.url == "https://***@h/x"
 
 
+def test_without_encryption(s3: S3) -> None:
+    """A store that the user made for encrypted lines alone: the error says what would work."""
+    store = Location.of(obstore.store.S3Store(s3.bucket(), **s3.options)).store(read_only=True)
+    with pytest.raises(StorageError, match="allow_http"):
+        store.get("a")
+
+
 def test_read_only(s3: S3) -> None:
     """Refused before anything is asked of the server."""
     store = Location.of("s3://nowhere/x", s3.options).store(read_only=True)

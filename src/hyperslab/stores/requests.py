@@ -155,7 +155,10 @@ def _failure(error: Exception, kinds: Any, url: str, key: str, writing: bool) ->
         return Unsupported(f"this kind of store cannot do that{_said(error)}", **place, remedy="use a local copy")
     if isinstance(error, ValueError | kinds.InvalidPathError):
         return Invalid(f"{key!r} is no name of an object", **place, remedy="leave out control characters")
-    return StorageError(f"cannot {_verb(writing)}{_said(error)}", **place, remedy="look at the network and the server")
+    remedy = "look at the network and the server"
+    if "builder error" in str(error):
+        remedy = "a server without encryption is spoken to with client_options={'allow_http': True} alone"
+    return StorageError(f"cannot {_verb(writing)}{_said(error)}", **place, remedy=remedy)
 
 
 def _verb(writing: bool) -> str:
