@@ -121,6 +121,11 @@ def test_lazy_pickled_and_asynchronous(tmp_path: Path, weather: xr.Dataset) -> N
     assert_identical(opened(tmp_path / "a.zarr", drop_variables=["place", "sea"]), weather.drop_vars(["place", "sea"]))
     assert_identical(hs.open(tmp_path / "a.zarr").to_xarray(), weather)
     assert_identical(hs.open(tmp_path / "a.zarr")["t"].to_xarray(), weather["t"])
+    chunked = hs.open(tmp_path / "a.zarr").to_xarray(chunks={})
+    assert chunked["t"].chunks is not None
+    assert_identical(chunked.compute(), weather)
+    with pytest.raises(TypeError, match="chnks"):
+        hs.open(tmp_path / "a.zarr").to_xarray(chnks={})
 
 
 def test_trees(tmp_path: Path, weather: xr.Dataset) -> None:

@@ -248,7 +248,8 @@ class Array:
         return Decoded(self)
 
     def to_xarray(self, **decoders: Any) -> Any:
-        """A lazy ``xarray.DataArray`` with the coordinates beside it; ``decoders`` as in ``xarray.open_dataset``."""
+        """A lazy ``xarray.DataArray`` with the coordinates beside it; ``decoders`` as in ``xarray.open_dataset``, also
+        ``chunks``."""
         from hyperslab.bridges.xarray import open_array
 
         return open_array(self, **decoders)

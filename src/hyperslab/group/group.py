@@ -202,20 +202,18 @@ class Group(MutableMapping[str, "Group | Array"]):
 
     # -- for others ------------------------------------------------------------------------------------------------
 
-    def to_xarray(self, **decoders: Any) -> Any:
-        """The arrays right below as a lazy ``xarray.Dataset``; ``decoders`` as in ``xarray.open_dataset``."""
-        from hyperslab.bridges.xarray import indexed, open_group
+    def to_xarray(self, **options: Any) -> Any:
+        """The arrays right below as a lazy ``xarray.Dataset``; ``options`` as in ``xarray.open_dataset``: ``chunks={}``
+        gives dask arrays of the stored chunks."""
+        from xarray import open_dataset
 
-        return indexed(open_group(self, **decoders))
+        return open_dataset(self, engine="hyperslab", **options)  # type: ignore[arg-type]
 
-    def to_datatree(self, **decoders: Any) -> Any:
-        """The group with all below it as a lazy ``xarray.DataTree``."""
-        from xarray import DataTree
+    def to_datatree(self, **options: Any) -> Any:
+        """The group with all below it as a lazy ``xarray.DataTree``; ``options`` as in ``xarray.open_datatree``."""
+        from xarray import open_datatree
 
-        from hyperslab.bridges.xarray import indexed, open_groups
-
-        found = open_groups(self, **decoders)
-        return DataTree.from_dict({path: indexed(dataset) for path, dataset in found.items()})
+        return open_datatree(self, engine="hyperslab", **options)  # type: ignore[arg-type]
 
     # -- looking ----------------------------------------------------------------------------------------------------
 

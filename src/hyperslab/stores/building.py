@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from ctypes import CDLL, get_errno
 from urllib.parse import unquote, urlsplit
 
-from hyperslab.errors import AlreadyExists, HyperslabError, StorageError
+from hyperslab.errors import AlreadyExists, HyperslabError, Invalid, StorageError
+from hyperslab.stores.redaction import redact
 
 _FEW = 200
 
@@ -22,6 +23,8 @@ def building(target: str, *, overwrite: bool = False) -> Iterator[str]:
     Whatever interrupts the block, ``target`` is afterwards what it was before, or complete. A symbolic link stays and
     what it names is replaced. AlreadyExists unless ``overwrite``.
     """
+    if "://" in target:
+        raise Invalid(f"{redact(target)} is no path of this machine", remedy="write a local file and copy it there")
     target = os.path.realpath(target)
     refuse_taken(target, overwrite)
     temporary = sibling(target)

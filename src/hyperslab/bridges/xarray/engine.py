@@ -93,6 +93,8 @@ def _group(target: Any, group: str | None, options: Mapping[str, Any]) -> Group:
 def _node(target: Any, group: str | None, options: Mapping[str, Any]) -> Group | Array:
     given = {name: value for name, value in options.items() if value is not None}
     if isinstance(target, Group | Array):
+        if given:
+            raise TypeError(f"unexpected option {next(iter(given))!r} for what is open already")
         node: Group | Array = target
         return node[group] if group and isinstance(node, Group) else node
     if isinstance(target, str) and target.startswith("~"):

@@ -159,7 +159,6 @@ def open_groups(root: Group, **decoders: Any) -> dict[str, xr.Dataset]:
 
 def open_array(array: Array, **decoders: Any) -> xr.DataArray:
     """One array with the coordinates that stand in its group."""
-    if not array.path:
-        return indexed(open_group(array, **decoders))["data"]
     above, name = split(array.path)
-    return indexed(open_group(Group(array._session, above), **decoders))[name]
+    node = Group(array._session, above) if array.path else array
+    return xr.open_dataset(node, engine="hyperslab", **decoders)[name or "data"]  # type: ignore[arg-type]
