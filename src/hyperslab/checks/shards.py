@@ -62,7 +62,7 @@ class Shards:
             if deep:
                 yield from self._cells(coords, key, sound)
         except _BrokenIndex as error:
-            yield Flaw("shard-index", told(error))
+            yield Flaw("shard-index", str(error))
         except HyperslabError as error:
             yield flaw_of(error)
 
@@ -204,7 +204,7 @@ class Shards:
         return index + body if at_start else body + index
 
 
-class _BrokenIndex(CorruptChunk):
+class _BrokenIndex(Exception):
     """The index cannot be read."""
 
 

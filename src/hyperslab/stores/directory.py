@@ -50,12 +50,12 @@ class DirectoryStore(FolderReader):
 
         Every writer of such a key must use this call: a plain ``put`` asks nobody.
         """
-        check_key(key)
-        folder, _, name = key.rpartition("/")
+        folder, _, name = check_key(key).rpartition("/")
+        if expected is not None and self.stamp(key) is None:  # before a folder is made for the lock
+            raise _beaten(self.url, key)
         with self.lock_chunks(folder, [_SWAPS + zlib.crc32(name.encode())], _PATIENCE):
             if self.stamp(key) != expected:
-                remedy = "read the key again and repeat the change"
-                raise Conflict("another writer was faster", url=self.url, key=key, remedy=remedy)
+                raise _beaten(self.url, key)
             self.put(key, value, durable=durable)
             return self.stamp(key)
 
@@ -174,6 +174,11 @@ class DirectoryStore(FolderReader):
             raise
         except OSError as error:
             raise write_error(error, self.url, place if isinstance(place, str) else place.key) from error
+
+
+def _beaten(url: str, key: str) -> Conflict:
+    remedy = "read the key again and repeat the change"
+    return Conflict("another writer was faster", url=url, key=key, remedy=remedy)
 
 
 def _remove(place: str, name: str) -> None:

@@ -31,6 +31,7 @@ from hyperslab.formats.netcdf.dataset import NetcdfReader
 from hyperslab.formats.netcdf.opened import HDF5_MAGIC
 from hyperslab.formats.netcdf.writer import NetcdfWriter
 from hyperslab.stores.location import Location, Probe
+from hyperslab.stores.places import REMOTE
 
 _USER_BLOCKS = (512, 1024, 2048, 4096)
 
@@ -90,6 +91,9 @@ class NetcdfFormat:
 def _on_a_server(where: Location, mode: Mode, fast: bool) -> Reader:
     from hyperslab.formats.netcdf.remote import RemoteNetcdfReader
 
+    if where.scheme not in REMOTE:
+        remedy = "copy the file to this machine, or convert it to zarr3"
+        raise Unsupported("netCDF files are read and written in the local file system", url=where.url, remedy=remedy)
     if mode != "r":
         remedy = "write it in the local file system and copy it there, or use zarr3"
         raise Unsupported("netCDF files are written in the local file system", url=where.url, remedy=remedy)
