@@ -400,3 +400,39 @@ def test_dask_arrays_of_the_place_itself_are_refused(tmp_path: Path, weather: xr
     with pytest.raises(Invalid, match="is to be changed"):
         opened(tmp_path / "a.zarr", chunks={}).isel(time=slice(0, 2)).hyperslab.save(tmp_path / "a.zarr", mode="w")
     assert_identical(opened(tmp_path / "a.zarr"), weather)
+
+
+@pytest.mark.parametrize(
+    ("there", "options"),
+    [
+        ("", {"mode": "a", "encoding": {"t": {"chunks": (1, 2)}}}),
+        ("", {"mode": "a", "encoding": {"t": {"codec": "nope"}}}),
+        ("", {"mode": "w", "codec": "nope"}),
+        ("", {"mode": "w", "codec": "nope", "compute": False}),
+        ("g", {"mode": "w", "codec": "nope"}),
+        ("g/h", {"mode": "w", "encoding": {"t": {"shards": 7, "chunks": 2}}}),
+    ],
+)
+def test_a_failed_replacement_leaves_the_old(tmp_path: Path, weather: xr.Dataset, there: str, options: dict) -> None:
+    """And nothing of the new beside it."""
+    url = tmp_path / "a.zarr"
+    weather.hyperslab.save(url, group=there, mode="a" if there else "x")
+    before = sorted(str(path) for path in tmp_path.rglob("*"))
+    with pytest.raises(Invalid):
+        (weather * 2).hyperslab.save(url, group=there, **options)
+    assert_identical(opened(url, group=there), weather)
+    assert sorted(str(path) for path in tmp_path.rglob("*")) == before
+
+
+def test_what_takes_a_place_is_complete_before(tmp_path: Path, weather: xr.Dataset) -> None:
+    weather.hyperslab.save(tmp_path / "a.zarr", group="g", mode="a")
+    lazy = (weather[["t"]] * 2).chunk({"time": 2})
+    with pytest.raises(Invalid, match="later"):
+        lazy.hyperslab.save(tmp_path / "a.zarr", group="g", mode="w", compute=False)
+    with pytest.raises(Invalid, match="later"):
+        lazy.hyperslab.save(tmp_path / "a.zarr", group="g", mode="a", compute=False, encoding={"t": {"dtype": "f4"}})
+    assert_identical(opened(tmp_path / "a.zarr", group="g"), weather)
+    later = lazy.hyperslab.save(tmp_path / "a.zarr", mode="w", compute=False)
+    assert opened(tmp_path / "a.zarr").sizes == lazy.sizes
+    later.compute(scheduler="threads")
+    xr.testing.assert_allclose(opened(tmp_path / "a.zarr"), lazy)

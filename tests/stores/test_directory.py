@@ -254,3 +254,15 @@ def test_read_that_comes_in_parts(tmp_path: Path) -> None:
     os.close(writer)
     assert read_rest(reader, out, 0) == 2
     os.close(reader)
+
+
+def test_lock_file_goes_with_the_last_key(tmp_path: Path) -> None:
+    """But stays while a writer holds a part of it."""
+    store = DirectoryStore(tmp_path)
+    store.put_if("a/b/x", b"1", None)
+    with store.lock_chunks("a/b", [5], 0):
+        store.delete("a/b/x")
+        assert os.listdir(tmp_path / "a/b") == [".lock"]
+    store.put("a/b/x", b"2")
+    store.delete("a/b/x")
+    assert os.listdir(tmp_path) == []

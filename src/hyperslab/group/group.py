@@ -207,13 +207,15 @@ class Group(MutableMapping[str, "Group | Array"]):
         gives dask arrays of the stored chunks."""
         from xarray import open_dataset
 
-        return open_dataset(self, engine="hyperslab", **options)  # type: ignore[arg-type]
+        node: Any = self  # our engine takes it
+        return open_dataset(node, engine="hyperslab", **options)
 
     def to_datatree(self, **options: Any) -> Any:
         """The group with all below it as a lazy ``xarray.DataTree``; ``options`` as in ``xarray.open_datatree``."""
         from xarray import open_datatree
 
-        return open_datatree(self, engine="hyperslab", **options)  # type: ignore[arg-type]
+        node: Any = self  # our engine takes it
+        return open_datatree(node, engine="hyperslab", **options)
 
     # -- looking ----------------------------------------------------------------------------------------------------
 

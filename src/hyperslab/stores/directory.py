@@ -15,7 +15,7 @@ from hyperslab.stores import locks
 from hyperslab.stores.base import Buffer, Stamp
 from hyperslab.stores.commit import Commit
 from hyperslab.stores.files import MISSING, remove_tree, write_error
-from hyperslab.stores.keys import check_key, check_prefix, temporary_name
+from hyperslab.stores.keys import LOCK, check_key, check_prefix, temporary_name
 from hyperslab.stores.reading import FolderReader
 from hyperslab.stores.strays import expel
 
@@ -75,11 +75,14 @@ class DirectoryStore(FolderReader):
             self._prune(folder)
 
     def _prune(self, folder: str) -> None:
-        """Remove folders that are empty, from ``folder`` upwards; one that a writer holds stays."""
+        """Remove folders that hold no key, from ``folder`` upwards; one that a writer holds stays."""
         while folder:
+            path = self._folders.path(folder)
             try:
                 with locks.hold_folder(partial(self._folders.path, folder), 0):
-                    os.rmdir(self._folders.path(folder))
+                    if os.listdir(path) == [LOCK]:
+                        locks.remove_lock_file(path)
+                    os.rmdir(path)
             except (OSError, Conflict):
                 return
             self._folders.forget(folder)

@@ -137,6 +137,15 @@ def hold_ranges(folder: Callable[[], str], slots: Sequence[int], timeout: float 
             held.close()
 
 
+def remove_lock_file(folder: str) -> None:
+    """Remove ``.lock`` of a folder; ``Conflict`` when a writer holds a part of it. Who waits for it notices."""
+    held = _acquire(lambda: folder + LOCK, _LOCK_FILE & ~os.O_CREAT, [WHOLE], _lock_range, 0)
+    try:
+        os.unlink(folder + LOCK)
+    finally:
+        held.close()
+
+
 if sys.platform == "win32":
 
     @contextmanager

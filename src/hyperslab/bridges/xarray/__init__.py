@@ -1,7 +1,5 @@
 """hyperslab for users of xarray: the engine, saving and the accessors. Imports xarray."""
 
-import xarray  # noqa: F401 - first, for its import registers the accessors, which need the modules below
-
 from hyperslab.bridges.xarray.reading import indexed, open_array, open_group, open_groups
 from hyperslab.bridges.xarray.saving import save_xarray
 

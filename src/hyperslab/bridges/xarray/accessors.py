@@ -7,7 +7,6 @@ from typing import Any
 import xarray as xr
 
 from hyperslab import api
-from hyperslab.bridges.xarray.saving import save_xarray
 
 
 @xr.register_dataset_accessor("hyperslab")  # type: ignore[no-untyped-call]
@@ -21,4 +20,6 @@ class Accessor:
 
     def save(self, url: api.Target, **options: Any) -> Any:
         """``hyperslab.save(url, obj, ...)``."""
+        from hyperslab.bridges.xarray.saving import save_xarray  # it needs xarray, whose import brings this module
+
         return save_xarray(url, self._obj, **options)

@@ -160,5 +160,5 @@ def open_groups(root: Group, **decoders: Any) -> dict[str, xr.Dataset]:
 def open_array(array: Array, **decoders: Any) -> xr.DataArray:
     """One array with the coordinates that stand in its group."""
     above, name = split(array.path)
-    node = Group(array._session, above) if array.path else array
-    return xr.open_dataset(node, engine="hyperslab", **decoders)[name or "data"]  # type: ignore[arg-type]
+    node: Any = Group(array._session, above) if array.path else array
+    return xr.open_dataset(node, engine="hyperslab", **decoders)[name or "data"]

@@ -9,7 +9,17 @@ from typing import Any, Literal
 import xarray as xr
 
 from hyperslab import api
-from hyperslab.bridges.xarray.writing import Storing, append, detached, write_new, write_over, write_region
+from hyperslab.bridges.xarray.replacing import replacing
+from hyperslab.bridges.xarray.writing import (
+    Later,
+    Storing,
+    append,
+    detached,
+    write_chunked,
+    write_new,
+    write_over,
+    write_region,
+)
 from hyperslab.errors import AlreadyExists, Invalid, NotFound
 from hyperslab.formats import format_for_new
 from hyperslab.group import Group
@@ -39,17 +49,23 @@ def save_xarray(
     mode = mode or ("a" if append_dim is not None else "r+" if region is not None else "x")
     _check(mode, append_dim, region)
     path = normalize(group)
-    if append_dim is not None or region is not None:
-        with api.open_group(url, "r+", format=format, path=path, **options) as root:
-            dataset = _as_dataset(obj)
-            if append_dim is not None:
-                return _delayed(append(root, dataset, append_dim, how), compute)
-            return _delayed(write_region(root, dataset, region or {}, how), compute)
     datasets = _datasets(obj)
     if mode in ("x", "w") and not path:
-        return _save_new(url, datasets, format, mode == "w", how, options)
-    with api.open_group(url, "r+" if mode == "r+" else "a", format=format, **options) as root:
-        return _save_into(root, path, datasets, mode, how)
+        later = _save_new(url, datasets, format, mode == "w", how, options)
+    elif append_dim is not None or region is not None:
+        with api.open_group(url, "r+", format=format, path=path, **options) as root:
+            later = _save_part(root, _as_dataset(obj), append_dim, region, how)
+    else:
+        with api.open_group(url, "r+" if mode == "r+" else "a", format=format, **options) as root:
+            later = _save_into(root, path, datasets, mode, how)
+    return None if compute else _delayed(url, later, {"format": format, **options})
+
+
+def _save_part(root: Group, dataset: xr.Dataset, append_dim: str | None, region: Any, how: Storing) -> list[Later]:
+    """Rows behind, or cells within, what is there."""
+    if append_dim is not None:
+        return append(root, dataset, append_dim, how)
+    return write_region(root, dataset, region, how)
 
 
 def _check(mode: str, append_dim: str | None, region: Any) -> None:
@@ -65,21 +81,20 @@ def _check(mode: str, append_dim: str | None, region: Any) -> None:
 
 def _save_new(
     url: api.Target, datasets: Mapping[str, xr.Dataset], format: str | None, overwrite: bool, how: Storing, options: Any
-) -> Any:
-    """A new dataset, whole when it stands at its place; one that is to be computed later stands there at once."""
-    if not how.compute and (format or format_for_new(Location.of(url).url)) == "netcdf":
+) -> list[Later]:
+    """A new dataset, whole when it stands at its place, but for what is to be computed later."""
+    name = format or format_for_new(Location.of(url).url)
+    if not how.compute and name == "netcdf":
         raise Invalid("a netCDF file is complete when save returns", url=str(url), remedy="leave compute=False out")
     for dataset in datasets.values():
         _check_asked(dataset, how)
-    make = api.created if how.compute else api.create
     if overwrite:
         place = Location.of(url).url
-        datasets = {name: detached(dataset, place) for name, dataset in datasets.items()}
-    if _is_zarr(url, format):
+        datasets = {path: detached(dataset, place) for path, dataset in datasets.items()}
+    if name in ("zarr2", "zarr3"):  # xarray's own engine warns of a dataset without consolidated metadata
         options = {"consolidated": True} | options
-    with make(url, format, overwrite=overwrite, **options) as root:
-        pending = _write_tree(root, datasets, how)
-    return _delayed(pending, how.compute)
+    with api.created(url, format, overwrite=overwrite, **options) as root:
+        return _write_tree(root, datasets, how)
 
 
 def _check_asked(dataset: xr.Dataset, how: Storing) -> None:
@@ -94,42 +109,36 @@ def _check_asked(dataset: xr.Dataset, how: Storing) -> None:
         raise Invalid(f"chunks for a dimension {unknown[0]!r}", remedy=hint)
 
 
-def _is_zarr(url: api.Target, format: str | None) -> bool:
-    """Whether consolidated metadata can be written, which xarray's own engine warns without."""
-    name = format or format_for_new(Location.of(url).url)
-    return name in ("zarr2", "zarr3")
-
-
-def _save_into(root: Group, path: str, datasets: Mapping[str, xr.Dataset], mode: str, how: Storing) -> Any:
+def _save_into(root: Group, path: str, datasets: Mapping[str, xr.Dataset], mode: str, how: Storing) -> list[Later]:
     """Into a group of a dataset that may hold others."""
-    if path and path in root:
-        if mode == "x":
-            remedy = "mode='w' replaces it, 'a' adds to it"
-            raise AlreadyExists(f"/{path} exists", url=root.url, node=path, remedy=remedy)
-        if mode == "w":
-            datasets = {name: detached(dataset, root.url) for name, dataset in datasets.items()}
-            del root[path]
-    elif path and mode == "r+":
+    there = not path or path in root
+    if there and path and mode == "x":
+        remedy = "mode='w' replaces it, 'a' adds to it"
+        raise AlreadyExists(f"/{path} exists", url=root.url, node=path, remedy=remedy)
+    if not there and mode == "r+":
         raise NotFound("there is no such group", url=root.url, node=path, remedy="make it with mode='a'")
-    fresh = path not in root if path else False
-    group = root if not path else root.create_group(path) if fresh else root[path]
-    if not isinstance(group, Group):
-        raise Invalid("this is an array", url=root.url, node=path)
-    if fresh:
-        return _delayed(_write_tree(group, datasets, how), how.compute)
-    if mode == "r+":
-        pending = [each for name, dataset in datasets.items() for each in _change(group, name, dataset, how)]
-    else:
-        pending = [each for name, dataset in datasets.items() for each in _add(group, name, dataset, how)]
-    return _delayed(pending, how.compute)
+    if not there or mode == "w":
+        return _save_group(root, path, datasets, how)
+    group = _below(root, path)
+    put = _change if mode == "r+" else _add
+    return [each for name, dataset in datasets.items() for each in put(group, name, dataset, how)]
 
 
-def _change(group: Group, name: str, dataset: xr.Dataset, how: Storing) -> list[Any]:
+def _save_group(root: Group, path: str, datasets: Mapping[str, xr.Dataset], how: Storing) -> list[Later]:
+    """A new group; one that is there is replaced once the new one is complete."""
+    if path in root and not how.compute:
+        raise Invalid(f"/{path} exists and is to be made anew later", remedy="leave compute=False out, or delete it")
+    datasets = {name: detached(dataset, root.url) for name, dataset in datasets.items()} if path in root else datasets
+    with replacing(root, [path]) as places:
+        return _write_tree(root.create_group(places[path]), datasets, how)
+
+
+def _change(group: Group, name: str, dataset: xr.Dataset, how: Storing) -> list[Later]:
     region = {str(dim): slice(0, size) for dim, size in dataset.sizes.items()}
     return write_region(_below(group, name), dataset, region, how)
 
 
-def _add(group: Group, name: str, dataset: xr.Dataset, how: Storing) -> list[Any]:
+def _add(group: Group, name: str, dataset: xr.Dataset, how: Storing) -> list[Later]:
     return write_over(_below(group, name), dataset, how)
 
 
@@ -141,7 +150,7 @@ def _below(group: Group, name: str) -> Group:
     return node
 
 
-def _write_tree(root: Group, datasets: Mapping[str, xr.Dataset], how: Storing) -> list[Any]:
+def _write_tree(root: Group, datasets: Mapping[str, xr.Dataset], how: Storing) -> list[Later]:
     pending = []
     for name, dataset in datasets.items():
         path = name.strip("/")
@@ -162,12 +171,14 @@ def _as_dataset(obj: xr.Dataset | xr.DataArray | xr.DataTree) -> xr.Dataset:
     return obj.to_dataset() if isinstance(obj, xr.DataTree) else obj
 
 
-def _delayed(pending: list[Any], compute: bool) -> Any:
-    if compute:
-        return None
+def _delayed(url: api.Target, later: list[Later], options: Mapping[str, Any]) -> Any:
+    """What writes the dask arrays that are left, when it is computed."""
     from dask.delayed import delayed
 
-    return delayed(_nothing)(*pending)
+    with api.open_group(url, "r+", **options) as root:
+        arrays: Any = root
+        writes = [write_chunked(arrays[each.path], each.variable, each.where, compute=False) for each in later]
+    return delayed(_nothing)(*writes)
 
 
 def _nothing(*done: Any) -> None:

@@ -17,6 +17,7 @@ from hyperslab.bridges.xarray.dtypes import hyperslab_dtype
 from hyperslab.bridges.xarray.encoding import CF, Encoding, encoded, plain_attrs
 from hyperslab.bridges.xarray.fitting import check_dims, check_meaning, same_kind
 from hyperslab.bridges.xarray.reading import indexed, open_group, stored_attrs
+from hyperslab.bridges.xarray.replacing import replacing
 from hyperslab.errors import Invalid
 from hyperslab.formats.fill_values import same_fill
 from hyperslab.group import Group
@@ -40,7 +41,16 @@ class Storing:
     compute: bool = True
 
 
-def write_new(group: Group, dataset: xr.Dataset, how: Storing) -> list[Any]:
+@dataclass(frozen=True)
+class Later:
+    """A dask array that is still to be written: into the array at ``path`` of the dataset, or a region of it."""
+
+    path: str
+    variable: xr.Variable
+    where: Any
+
+
+def write_new(group: Group, dataset: xr.Dataset, how: Storing) -> list[Later]:
     """Every variable as a new array of a new or empty group; gives what is left to compute."""
     variables, attrs = encoded(dataset, how.encoding)
     unlimited = dataset.encoding.get("unlimited_dims") or ()
@@ -54,35 +64,43 @@ def write_new(group: Group, dataset: xr.Dataset, how: Storing) -> list[Any]:
     return _write_all(((arrays[name], variable, ...) for name, variable in variables.items()), how.compute)
 
 
-def write_over(group: Group, dataset: xr.Dataset, how: Storing) -> list[Any]:
+def write_over(group: Group, dataset: xr.Dataset, how: Storing) -> list[Later]:
     """Variables added to a group; those of the same name must have its shape and get the new cells and attributes, and
     are made anew where their dtype or encoding is to be another. Attributes are added to the group's.
     """
     variables, attrs = encoded(detached(dataset, group.url), how.encoding)
     _check_sizes(group, dataset)
-    for name, variable in variables.items():
+    for name in variables:
         if name in group:
-            check_dims(name, variable, group[name])
-    arrays: dict[str, Any] = {}
+            check_dims(name, variables[name], group[name])
+    made = [name for name in variables if name in (how.encoding or {}) or not _holds(group, name, variables[name])]
+    _refuse_later(group, variables, made, how)
+    with replacing(group, made) as places:
+        with group.batch():
+            for name in made:
+                _create(group, name, variables[name], how, places[name])
+        later = _write_all(((group[places.get(name, name)], variables[name], ...) for name in variables), how.compute)
     with group.batch():
         group.attrs.update(plain_attrs(attrs))
-        for name, variable in variables.items():
-            if name in group and _holds(group[name], variable) and name not in (how.encoding or {}):
-                arrays[name] = group[name]
-                arrays[name].attrs.update(plain_attrs(variable.attrs))
-                continue
-            if name in group:
-                del group[name]
-            arrays[name] = _create(group, name, variable, how)
-    return _write_all(((arrays[name], variable, ...) for name, variable in variables.items()), how.compute)
+        for name in variables.keys() - places.keys():
+            group[name].attrs.update(plain_attrs(variables[name].attrs))
+    return later
 
 
-def _holds(node: Any, variable: xr.Variable) -> bool:
-    """Whether an array can take the variable's cells as it is."""
-    if not isinstance(node, Array) or (node.dims, node.shape) != (variable.dims, variable.shape):
+def _refuse_later(group: Group, variables: Mapping[str, xr.Variable], made: Iterable[str], how: Storing) -> None:
+    """What takes the place of another array is complete before."""
+    late = [name for name in made if name in group and is_chunked_array(variables[name]._data)]
+    if late and not how.compute:
+        raise Invalid(f"{late[0]!r} exists and is to be made anew later", remedy="leave compute=False out")
+
+
+def _holds(group: Group, name: str, variable: xr.Variable) -> bool:
+    """Whether there is an array that can take the variable's cells as it is."""
+    array = group.get(name)
+    if not isinstance(array, Array):
         return False
-    fills = stored_attrs(node).get("_FillValue"), variable.attrs.get("_FillValue")
-    return same_kind(variable, node) and same_fill(*(None if fill is None else np.asarray(fill)[()] for fill in fills))
+    fills = stored_attrs(array).get("_FillValue"), variable.attrs.get("_FillValue")
+    return same_kind(variable, array) and same_fill(*(None if fill is None else np.asarray(fill)[()] for fill in fills))
 
 
 def _check_sizes(group: Group, dataset: xr.Dataset) -> None:
@@ -110,7 +128,7 @@ def detached(dataset: xr.Dataset, url: str) -> xr.Dataset:
     return result
 
 
-def append(group: Group, dataset: xr.Dataset, dim: str, how: Storing) -> list[Any]:
+def append(group: Group, dataset: xr.Dataset, dim: str, how: Storing) -> list[Later]:
     """Rows behind the last of ``dim`` in every variable that has it, at once; the new shapes are published together.
 
     New variables without ``dim`` are made; those that exist stay as they are.
@@ -124,20 +142,20 @@ def append(group: Group, dataset: xr.Dataset, dim: str, how: Storing) -> list[An
         _check_lengths(group, existing, rows, dim)
         _check_labels(existing, dataset, dim)
         variables, _ = encoded(_as_stored(detached(rows, group.url), existing, how))
-        for name, variable in variables.items():
-            check_dims(name, variable, group[name], dim)
-            check_meaning(name, rows.variables[name], variable, group[name])  # type: ignore[arg-type]
+        arrays: dict[str, Any] = {name: group[name] for name in variables}
+        for name, array in arrays.items():
+            check_dims(name, variables[name], array, dim)
+            check_meaning(name, rows.variables[name], variables[name], array)
         with group.batch():
-            for name, variable in variables.items():
-                group[name].append(_cells(variable), dim)  # type: ignore[union-attr]
-        others = dataset.drop_vars([name for name in dataset.variables if dim in dataset[name].dims])
-        fresh = [name for name in others.variables if name not in existing.variables]
-        return write_over(group, others[fresh] if fresh else xr.Dataset(), how) if fresh else []
+            for name, array in arrays.items():
+                array.append(_cells(variables[name]), dim)
+        fresh = [name for name in rest if name not in existing.variables]
+        return write_over(group, dataset[fresh], how) if fresh else []
 
 
 def write_region(
     group: Group, dataset: xr.Dataset, region: Mapping[str, Any] | Literal["auto"], how: Storing
-) -> list[Any]:
+) -> list[Later]:
     """Cells within ``region`` of what is there; ``auto``: where the coordinates are the same."""
     existing = _existing(group)
     dims = _region_dims(region, dataset)
@@ -173,12 +191,13 @@ def _where(name: str, variable: xr.Variable, array: Any, key: Region) -> tuple[s
 # -- new arrays ---------------------------------------------------------------------------------------------------
 
 
-def _create(group: Group, name: str, variable: xr.Variable, how: Storing) -> Array:
+def _create(group: Group, name: str, variable: xr.Variable, how: Storing, place: str | None = None) -> Array:
+    """A new array for the variable, called ``place`` (its own name) for now."""
     layout = variable.encoding
     dtype = hyperslab_dtype(variable.dtype)
     fill = layout.get("fill_value", variable.attrs.get("_FillValue"))
     return group.create_array(
-        name,
+        place or name,
         shape=variable.shape,
         dtype=dtype,
         dims=variable.dims,
@@ -218,18 +237,24 @@ def _is_regular(cuts: tuple[int, ...]) -> bool:
 # -- cells --------------------------------------------------------------------------------------------------------
 
 
-def _write_all(writes: Iterable[tuple[Any, xr.Variable, Any]], compute: bool) -> list[Any]:
-    """Arrays, variables and the regions that they are for; gives what is left to compute."""
-    pending = []
+def _write_all(writes: Iterable[tuple[Any, xr.Variable, Any]], compute: bool) -> list[Later]:
+    """Arrays, variables and the regions that they are for; gives the dask arrays that are left for later."""
+    later = []
     for array, variable, where in writes:
-        if is_chunked_array(variable._data):
-            from hyperslab.bridges import dask
-
-            later = dask.write(array, variable.data, region=None if where is ... else where, compute=compute)
-            pending += [] if later is None else [later]
-        else:
+        if not is_chunked_array(variable._data):
             _write_plain(array, variable, where)
-    return pending
+        elif compute:
+            write_chunked(array, variable, where)
+        else:
+            later.append(Later(array.path, variable, where))
+    return later
+
+
+def write_chunked(array: Array, variable: xr.Variable, where: Any, *, compute: bool = True) -> Any:
+    """A dask array by blocks; with ``compute=False`` the Delayed that does it."""
+    from hyperslab.bridges import dask
+
+    return dask.write(array, variable.data, region=None if where is ... else where, compute=compute)
 
 
 def _write_plain(array: Array, variable: xr.Variable, where: Any) -> None:
@@ -250,10 +275,7 @@ def _write_plain(array: Array, variable: xr.Variable, where: Any) -> None:
 def _cells(variable: xr.Variable) -> np.ndarray[Any, Any]:
     cells = np.asarray(variable.values)
     if cells.dtype.kind == "O" and hyperslab_dtype(variable.dtype) is str:
-        missing = [cell is None or cell != cell for cell in cells.flat]
-        if any(missing):
-            cells = cells.copy()
-            cells[np.reshape(missing, cells.shape)] = ""  # what xarray's own writers make of it
+        return np.where(variable.isnull().values, "", cells)  # what xarray's own writers make of missing text
     return cells
 
 
