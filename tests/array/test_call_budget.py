@@ -17,10 +17,10 @@ import hyperslab as hs
 from hyperslab.chunks import pool
 
 url, workers = sys.argv[1], int(sys.argv[2])
-array = hs.open(url, workers=workers, cache_bytes=0)["a"]
+root = hs.open(url, workers=workers, cache_bytes=0)
 counts = {}
 
-def count(key):
+def count(array, key):
     array[key]  # imports and tables made on first use are not part of a read
     pool._pools.__init__()  # threads are counted only when they start under the profile
     calls = []
@@ -37,14 +37,16 @@ for name, key in [
     ("ten", (slice(0, 4), slice(0, 40))),
     ("all", ()),
 ]:
-    counts[name] = count(key)
+    counts[name] = count(root["a"], key)
+counts["row"] = count(root["line"], slice(0, 100))
+counts["rows"] = count(root["line"], slice(0, 6400))
 print(json.dumps(counts))
 """
 
 
 @pytest.fixture(scope="module", params=["zarr2", "zarr3", "sharded"])
 def url(request, tmp_path_factory):
-    """400 chunks of 4 x 4 cells."""
+    """400 chunks of 4 x 4 cells, and 64 that lie one behind the other in what is read."""
     import numpy as np
 
     import hyperslab as hs
@@ -53,6 +55,7 @@ def url(request, tmp_path_factory):
     root = hs.create(place, "zarr2" if request.param == "zarr2" else "zarr3", durable=False)
     shards = (40, 40) if request.param == "sharded" else None
     root.create_array("a", data=np.arange(6400.0).reshape(80, 80), chunks=(4, 4), shards=shards)
+    root.create_array("line", data=np.arange(6400.0), chunks=100)
     return place
 
 
@@ -69,6 +72,8 @@ def test_one_worker(url):
     assert calls["part"] <= 60
     assert (calls["ten"] - calls["one"]) / 9 <= 12
     assert (calls["all"] - calls["one"]) / 399 <= 12
+    assert calls["row"] <= 60
+    assert (calls["rows"] - calls["row"]) / 63 <= 12
 
 
 def test_all_threads(url):

@@ -5,7 +5,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hyperslab.formats.coalesce import coalesce, fetch_coalesced
+from hyperslab.formats.coalesce import fetch_coalesced
+from hyperslab.stores.ranges import merge
 
 DATA = bytes(range(256)) * 4
 
@@ -21,7 +22,7 @@ def test_the_bytes_are_those_of_single_requests(wanted):
 
 @given(ranges, st.integers(0, 50))
 def test_merged_ranges_are_ascending_and_apart(wanted, gap):
-    merged = coalesce(wanted, gap)
+    merged = merge(wanted, gap)
     assert all(after[0] > before[1] + gap for before, after in pairwise(merged))
 
 
@@ -30,4 +31,4 @@ def test_nothing_is_there():
 
 
 def test_neighbours_are_one_request():
-    assert coalesce([(8, 16), (0, 8), (16, 20)], gap=0) == [(0, 20)]
+    assert merge([(8, 16), (0, 8), (16, 20)], gap=0) == [(0, 20)]

@@ -10,16 +10,11 @@ Range = tuple[int, int]
 GAP = 16 << 10  # unwanted bytes between two ranges that cost less than another request
 
 
-def coalesce(ranges: Sequence[Range], gap: int = GAP) -> list[Range]:
-    """The fewest ascending ranges that hold all ``ranges`` (start, stop) without more than ``gap`` bytes in between."""
-    return merge(ranges, gap)
-
-
 def fetch_coalesced(
     get_ranges: Callable[[Sequence[Range]], Sequence[bytes] | None], ranges: Sequence[Range]
 ) -> list[memoryview] | None:
     """The bytes of each range, by few requests; None when there is nothing to read from."""
-    merged = coalesce(ranges)
+    merged = merge(ranges, GAP)
     found = get_ranges(merged)
     if found is None:
         return None

@@ -30,7 +30,6 @@ class KeyedChunks:
         self._zero = fill_bytes(self._fill)
         self._chains: dict[tuple[int, ...], Chain] = {}
         self._chain = self._chain_for(grid.fixed) if grid.fixed is not None else None
-        self._most = self._chain.most_stored if self._chain else None
 
     @property
     def grid(self) -> Grid:
@@ -53,19 +52,20 @@ class KeyedChunks:
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Decode the chunk into ``out``; False when it was never written."""
-        return self._read(coords, partial(self._chain_at(coords).decode_into, out=out))
+        chain = self._chain or self._chain_for(out.shape)
+        return self._read(coords, chain.decoder(out), chain.most_stored)
 
     def reader(self, out: Block) -> Callable[[Coords], bool]:
         """:meth:`read_into` of one block, for many chunks of its shape."""
         chain = self._chain or self._chain_for(out.shape)
-        return partial(self._read, decode=chain.decoder(out))
+        return partial(self._read, decode=chain.decoder(out), most=chain.most_stored)
 
-    def _read(self, coords: Coords, decode: Callable[[Any], None]) -> bool:
+    def _read(self, coords: Coords, decode: Callable[[Any], None], most: int | None) -> bool:
         keys = self._keys
         key = keys.prefix + keys.key_of(coords)
         scratch = keys.scratch
-        try:
-            data = keys.store.get(key) if scratch is None else keys.store.get_into(key, scratch, self._most)
+        try:  # keys.get, without its calls: this is done for every chunk
+            data = keys.store.get(key) if scratch is None else keys.store.get_into(key, scratch, most)
             if data is None:
                 return False
             decode(data)
