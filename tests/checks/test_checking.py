@@ -20,7 +20,13 @@ from planting import CASES, LAYOUTS, Dataset, sound
 
 import hyperslab as hs
 from hyperslab.checks import Report
+from hyperslab.checks.opening import open_objects
+from hyperslab.checks.shards import Shards
+from hyperslab.chunks.settings import DEFAULTS
 from hyperslab.errors import FormatError, NotFound, Problem
+from hyperslab.formats.sharded import ShardedChunks
+from hyperslab.formats.sources import open_chunks
+from hyperslab.model.spec import ArraySpec, Chunks, Codec
 from hyperslab.stores.memory import MemoryStore
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -286,3 +292,23 @@ def test_what_zarr_python_and_xarray_write_is_sound(version: Any, tmp_path: Path
     report = hs.check(place, deep=True)
     assert (list(report), report.notes) == ([], [])
     assert not hs.repair(place, dry_run=False)
+
+
+SHARDED = Codec("sharding_indexed", {"chunk_shape": [2], "codecs": ["bytes"], "index_codecs": ["bytes", "crc32c"]})
+
+
+@pytest.mark.parametrize(
+    ("codecs", "chunks", "cut"),
+    [
+        ([SHARDED], (4,), True),
+        ([SHARDED, Codec("crc32c")], (4,), False),
+        ([Codec("bytes")], (4,), False),
+        ([SHARDED], ((4, 8),), False),
+    ],
+)
+def test_shards_are_cut_where_readers_cut_them(codecs: list[Codec], chunks: Chunks, cut: bool) -> None:
+    """What a check examines is what a reader reads."""
+    spec = ArraySpec(shape=(12,), dtype=np.dtype("i4"), chunks=chunks, codecs=tuple(codecs), fill_value=0)
+    store, key_of = MemoryStore(), lambda coords: "c/" + "/".join(map(str, coords))
+    assert isinstance(open_objects(store, "a", key_of, spec, DEFAULTS), Shards) == cut
+    assert isinstance(open_chunks(store, "a", key_of, spec, DEFAULTS), ShardedChunks) == cut

@@ -68,6 +68,34 @@ def test_nested_strings_and_transposed() -> None:
 
 
 @pytest.mark.parametrize("place", ["start", "end"])
+def test_what_is_joined_is_found_again(place: str) -> None:
+    """In memory of the caller, which may be longer, and byte for byte what the codec makes of the cells."""
+    index = ShardIndex.of((2, 2), INDEX, place)
+    parts = [b"ab", None, memoryview(b"cde"), b""]
+    held = bytearray(500)
+    shard = index.join(parts, lambda size: memoryview(held))
+    assert len(shard) == index.nbytes + 5
+    entries = index.find(shard).reshape(-1, 2).tolist()
+    found = [None if start == MISSING else bytes(shard[start : start + size]) for start, size in entries]
+    assert found == [b"ab", None, b"cde", b""]
+    assert bytes(index.join(parts)) == bytes(shard) == bytes(held[: len(shard)])
+    block = np.array([[1, 0], [2, 3]], "u1")
+    made = sharded("u1", (2, 2), (1, 1), "bytes", index_location=place).encode(block)
+    assert bytes(made) == bytes(index.join([b"\1", None, b"\2", b"\3"]))
+
+
+def test_unsound_entries_are_told_one_by_one() -> None:
+    index = ShardIndex.of((5,), INDEX, "end", most=8)
+    entries = index.empty()
+    entries[1:] = (0, 8), (0, 9), (8, 9), (2**63, 2**63)
+    assert index.unsound(entries, 16 + index.nbytes).tolist() == [False, False, True, True, True]
+    entries[3:] = MISSING
+    shard = bytes(16) + bytes(index.render(entries))
+    with pytest.raises(CorruptChunk, match=r"inner chunk \(2,\) is too long for its cells.*at most 8 bytes"):
+        index.find(shard)
+
+
+@pytest.mark.parametrize("place", ["start", "end"])
 @pytest.mark.parametrize(
     "entry", [(0, 2**63), (2**63, 2**63), (200, 1), (MISSING, 3), (3, MISSING), (0, 65), (90, 30)], ids=str
 )

@@ -7,6 +7,7 @@ from hyperslab.checks.shards import Shards
 from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.settings import Settings
 from hyperslab.formats.keys import ChunkKeys, KeyOf
+from hyperslab.formats.sources import cut_into_shards
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Store
 
@@ -15,7 +16,4 @@ def open_objects(store: Store, path: str, key_of: KeyOf, spec: ArraySpec, settin
     """The objects of an array; the errors of a chain that cannot be built are those of opening the array."""
     keys = ChunkKeys(store, path, key_of, settings)
     grid = Grid.of(spec.shape, spec.chunks)
-    codecs = spec.codecs
-    if len(codecs) == 1 and codecs[0].name == "sharding_indexed" and grid.fixed is not None:
-        return Shards(keys, spec, grid)
-    return Chunks(keys, spec, grid)
+    return (Shards if cut_into_shards(spec, grid) else Chunks)(keys, spec, grid)

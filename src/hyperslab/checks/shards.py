@@ -90,7 +90,7 @@ class Shards:
 
     def _ranges(self, coords: Coords, entries: Entries, total: int) -> Any:
         """A flaw for the entries that lead out of the shard, one for those that overlap; the numbers of the others."""
-        bad = self._outside(entries, total)
+        bad = self._index.unsound(entries, total)
         written = (entries != np.uint64(MISSING)).any(axis=1)
         if bad.any():
             yield Flaw("shard-range", f"{self._named(coords, bad)} lie outside the shard, or over its index")
@@ -98,17 +98,6 @@ class Shards:
         if over.any():
             yield Flaw("shard-overlap", f"{self._named(coords, over)} share bytes of the shard")
         return _ranges_of(entries, np.flatnonzero(written & ~bad).tolist())
-
-    def _outside(self, entries: Entries, total: int) -> np.ndarray[Any, Any]:
-        offsets, lengths = entries[:, 0], entries[:, 1]
-        written = (entries != np.uint64(MISSING)).any(axis=1)
-        at_start = self._index.location == "start"
-        first = np.uint64(self._index.nbytes if at_start else 0)
-        limit = np.uint64(total if at_start else total - self._index.nbytes)
-        bad = (offsets < first) | (offsets > limit) | (lengths > limit - np.minimum(offsets, limit))
-        if self._chain.most_stored is not None:
-            bad |= lengths > np.uint64(self._chain.most_stored)
-        return np.asarray(written & bad)
 
     @staticmethod
     def _overlapping(entries: Entries, chosen: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -159,7 +148,7 @@ class Shards:
         if entries is None:
             return None, whole
         written = (entries != np.uint64(MISSING)).any(axis=1)
-        bad = self._outside(entries, total)
+        bad = self._index.unsound(entries, total)
         lost = [self._cells_of(coords, number) for number in np.flatnonzero(written & bad).tolist()]
         sound = np.flatnonzero(written & ~bad).tolist()
         parts: list[Any] = [None] * len(entries)
@@ -168,7 +157,8 @@ class Shards:
                 parts[number] = bytes(part)
             else:
                 lost.append(self._cells_of(coords, number))
-        return self._join(parts), _listed(lost)
+        saved = None if all(part is None for part in parts) else self._index.join(parts)
+        return saved, _listed(lost)
 
     def _entries_or_guess(self, key: str, total: int) -> Entries | None:
         raw = self._read_index(key, total)
@@ -187,21 +177,6 @@ class Shards:
         except HyperslabError:
             return False
         return True
-
-    def _join(self, parts: list[Any]) -> bytes | None:
-        if all(part is None for part in parts):
-            return None
-        entries = self._index.empty()
-        flat = entries.reshape(-1, 2)
-        at_start = self._index.location == "start"
-        offset = self._index.nbytes if at_start else 0
-        for number, part in enumerate(parts):
-            if part is not None:
-                flat[number] = offset, len(part)
-                offset += len(part)
-        index = bytes(self._index.render(entries))
-        body = b"".join(part for part in parts if part is not None)
-        return index + body if at_start else body + index
 
 
 class _BrokenIndex(Exception):

@@ -6,7 +6,7 @@ the shard. Both numbers 2^64 - 1 mean that the inner chunk was never written.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -22,6 +22,12 @@ from hyperslab.model.spec import Codec
 
 MISSING = 2**64 - 1
 Entries = np.ndarray[Any, Any]
+Part = Buffer | None
+"""An inner chunk as it is stored; None: never written."""
+
+
+def _fresh(size: int) -> memoryview:
+    return np.empty(size, np.uint8).data
 
 
 @dataclass(frozen=True)
@@ -65,7 +71,9 @@ class ShardIndex:
         """The entries of an encoded index; with ``total``, the shard's length, every range is checked to lie in it."""
         entries: Entries = self.chain.decode(data)
         if total is not None:
-            self._check(entries, total)
+            bad = self.unsound(entries, total)
+            if bad.any():
+                self._refuse(entries, total, bad)
         return entries
 
     def find(self, shard: Buffer) -> Entries:
@@ -84,19 +92,46 @@ class ShardIndex:
         """Entries of a shard of which nothing is written."""
         return np.full((*self.counts, 2), MISSING, np.dtype("<u8"))
 
-    def _check(self, entries: Entries, total: int) -> None:
-        offsets, lengths = entries[..., 0], entries[..., 1]
-        written = ~((offsets == MISSING) & (lengths == MISSING))
+    def join(self, parts: Sequence[Part], reserve: Callable[[int], memoryview] = _fresh) -> memoryview:
+        """The shard of all its inner chunks, in C order, one after another without gaps, and its index.
+
+        It lies in the memory that ``reserve`` gives for its length, which may be longer.
+        """
+        entries = self.empty()
+        flat = entries.reshape(-1, 2)
         at_start = self.location == "start"
-        first, limit = np.uint64(self.nbytes if at_start else 0), np.uint64(total if at_start else total - self.nbytes)
-        bad = written & ((offsets < first) | (offsets > limit) | (lengths > limit - np.minimum(offsets, limit)))
-        if bad.any():
-            _refuse("lies outside its shard, or over the index", f"a range within {first} to {limit}", entries, bad)
-        if self.most is not None and total > self.most and (bad := written & (lengths > np.uint64(self.most))).any():
-            _refuse("is too long for its cells", f"at most {self.most} bytes", entries, bad)
+        total = self.nbytes + sum(len(part) for part in parts if part is not None)
+        shard = reserve(total)[:total]
+        offset = self.nbytes if at_start else 0
+        for number, part in enumerate(parts):
+            if part is not None:
+                flat[number] = offset, len(part)
+                shard[offset : offset + len(part)] = part
+                offset += len(part)
+        index = self.render(entries)
+        shard[0 if at_start else offset :][: len(index)] = index
+        return shard
 
+    def unsound(self, entries: Entries, total: int) -> np.ndarray[Any, Any]:
+        """Which entries lead out of a shard of ``total`` bytes, over its index, or are longer than an inner chunk."""
+        offsets, lengths = entries[..., 0], entries[..., 1]
+        first, limit = self._room(total)
+        bad = (offsets < first) | (offsets > limit) | (lengths > limit - np.minimum(offsets, limit))
+        if self.most is not None and total > self.most:
+            bad |= lengths > np.uint64(self.most)
+        return np.asarray(bad & ~((offsets == MISSING) & (lengths == MISSING)))
 
-def _refuse(what: str, expected: str, entries: Entries, bad: np.ndarray[Any, Any]) -> NoReturn:
-    place = tuple(int(i) for i in np.argwhere(bad)[0])
-    found = tuple(int(number) for number in entries[place])
-    raise CorruptChunk(f"inner chunk {place} {what}", expected=expected, found=found)
+    def _room(self, total: int) -> tuple[np.uint64, np.uint64]:
+        """Where the inner chunks of a shard of ``total`` bytes lie: behind the index, or before it."""
+        at_start = self.location == "start"
+        return np.uint64(self.nbytes if at_start else 0), np.uint64(total if at_start else total - self.nbytes)
+
+    def _refuse(self, entries: Entries, total: int, bad: np.ndarray[Any, Any]) -> NoReturn:
+        place = tuple(int(i) for i in np.argwhere(bad)[0])
+        offset, length = (int(number) for number in entries[place])
+        first, limit = map(int, self._room(total))
+        if first <= offset and offset + length <= limit:
+            what, expected = "is too long for its cells", f"at most {self.most} bytes"
+        else:
+            what, expected = "lies outside its shard, or over the index", f"a range within {first} to {limit}"
+        raise CorruptChunk(f"inner chunk {place} {what}", expected=expected, found=(offset, length))

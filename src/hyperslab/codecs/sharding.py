@@ -13,7 +13,7 @@ import numpy as np
 from hyperslab.codecs.base import Buffer, Cells, Values
 from hyperslab.codecs.memory import contiguous
 from hyperslab.codecs.pipeline import Chain
-from hyperslab.codecs.shard_index import MISSING, ShardIndex
+from hyperslab.codecs.shard_index import MISSING, Part, ShardIndex
 
 Slices = tuple[Any, ...]
 
@@ -36,19 +36,11 @@ class Sharding:
 
     def encode(self, array: Values) -> Buffer:
         """The shard: inner chunks and index, without gaps."""
-        entries = self._index.empty()
-        offset = start = self._index.nbytes if self._index.location == "start" else 0
-        parts: list[Buffer] = []
-        for place, slices in self._places():
+        parts: list[Part] = []
+        for _, slices in self._places():
             block = array[slices]
-            if self._omits and self._is_fill(block):
-                continue
-            data = self._inner.encode(block)
-            entries[place] = offset, len(data)
-            offset += len(data)
-            parts.append(data)
-        index = self._index.render(entries)
-        return b"".join([index, *parts] if start else [*parts, index])
+            parts.append(None if self._omits and self._is_fill(block) else self._inner.encode(block))
+        return self._index.join(parts)
 
     def decode(self, data: Buffer) -> Values:
         """The cells of the whole shard; CorruptChunk when the index points outside."""

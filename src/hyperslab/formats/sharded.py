@@ -21,7 +21,7 @@ from hyperslab.chunks.source import Block
 from hyperslab.codecs.base import Cells
 from hyperslab.codecs.bounds import most_stored
 from hyperslab.codecs.chain import Chain, as_codecs, build_chain
-from hyperslab.codecs.shard_index import MISSING, Entries, ShardIndex
+from hyperslab.codecs.shard_index import MISSING, Entries, Part, ShardIndex
 from hyperslab.errors import Conflict, CorruptChunk, FormatError, HyperslabError
 from hyperslab.formats.coalesce import fetch_coalesced
 from hyperslab.formats.keys import ChunkKeys, fill_bytes, is_all
@@ -30,8 +30,6 @@ from hyperslab.stores.scratch import Scratch
 
 _TRIES = 20  # a shard replaced this often while its parts are fetched has a writer that never rests
 _PARALLEL = 8  # inner chunks in one write from which threads encode them
-
-Part = memoryview | bytes | None
 
 
 class Fetched:
@@ -227,21 +225,8 @@ class ShardedChunks:
         return parts
 
     def _join(self, parts: Sequence[Part]) -> memoryview:
-        """A shard of these inner chunks, one after another, with its index; valid until this thread joins again."""
-        entries = self._index.empty()
-        flat = entries.reshape(-1, 2)
-        at_start = self._index.location == "start"
-        total = self._index.nbytes + sum(len(part) for part in parts if part is not None)
-        shard = self._joined.reserve(total)[:total]
-        offset = self._index.nbytes if at_start else 0
-        for i, part in enumerate(parts):
-            if part is not None:
-                flat[i] = offset, len(part)
-                shard[offset : offset + len(part)] = part
-                offset += len(part)
-        index = self._index.render(entries)
-        shard[0 if at_start else offset :][: len(index)] = index
-        return shard
+        """A shard of these inner chunks; valid until this thread joins again."""
+        return self._index.join(parts, self._joined.reserve)
 
     # -- what is there ----------------------------------------------------------------------------------------------
 

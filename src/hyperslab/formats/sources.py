@@ -18,18 +18,22 @@ from hyperslab.stores.base import Store
 def open_chunks(store: Store, folder: str, key_of: KeyOf, spec: ArraySpec, settings: Settings) -> ChunkSource:
     """The chunks of the array whose keys are ``folder/`` + ``key_of(coords)``; Unsupported when they cannot be decoded.
 
-    An array whose only codec is ``sharding_indexed`` is cut into the inner chunks; other shards, and those of varying
-    size, are decoded whole.
+    Shards are cut into their inner chunks where :func:`cut_into_shards` says so; others are decoded whole.
     """
     if spec.problem is not None:
         raise Unsupported(spec.problem)
     keys = ChunkKeys(store, folder, key_of, settings)
     swaps = hasattr(store, "get_version") and not hasattr(store, "lock_chunks")
-    codecs = spec.codecs
     grid = Grid.of(spec.shape, spec.chunks)
-    if len(codecs) == 1 and codecs[0].name == "sharding_indexed" and grid.fixed is not None:
-        return (SwappedShards if swaps else ShardedChunks)(keys, spec, grid, codecs[0].config)
+    if cut_into_shards(spec, grid):
+        return (SwappedShards if swaps else ShardedChunks)(keys, spec, grid, spec.codecs[0].config)
     if swaps:
         return SwappedChunks(keys, spec, grid)
     chunks = KeyedChunks(keys, spec, grid)
     return RawChunks(keys, spec, grid) if chunks.direct and hasattr(store, "descriptor") else chunks
+
+
+def cut_into_shards(spec: ArraySpec, grid: Grid) -> bool:
+    """Whether each inner chunk of a shard is found by its index: ``sharding_indexed`` is the only codec of the array,
+    and its shards have one size."""
+    return [codec.name for codec in spec.codecs] == ["sharding_indexed"] and grid.fixed is not None

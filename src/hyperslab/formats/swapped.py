@@ -12,11 +12,11 @@ import numpy as np
 
 from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.source import Block
-from hyperslab.codecs.shard_index import MISSING, Entries
+from hyperslab.codecs.shard_index import MISSING, Entries, Part
 from hyperslab.errors import Conflict, HyperslabError
 from hyperslab.formats.keyed import KeyedChunks
 from hyperslab.formats.keys import is_all
-from hyperslab.formats.sharded import INDEX_BYTES, Fetched, Part, ShardedChunks, cut
+from hyperslab.formats.sharded import INDEX_BYTES, Fetched, ShardedChunks, cut
 from hyperslab.stores.attempts import attempts
 from hyperslab.stores.base import Version
 
