@@ -24,11 +24,11 @@ from hyperslab.stores.base import Version
 class SwappedChunks(KeyedChunks):
     """One stored object per chunk."""
 
-    def _read(self, coords: Coords, decode: Callable[[Any], None]) -> bool:
+    def _read(self, coords: Coords, decode: Callable[[Any], None], most: int | None) -> bool:
         keys = self._keys
         key = keys.prefix + keys.key_of(coords)
         try:
-            found = keys.store.get_version(key, most=self._most)
+            found = keys.store.get_version(key, most=most)
             if found is None:
                 return False
             decode(found.data)
@@ -41,13 +41,14 @@ class SwappedChunks(KeyedChunks):
         keys = self._keys
         key = keys.prefix + keys.key_of(coords)
         try:
-            found = keys.store.get_version(key, unless=known, most=self._most)
+            chain = self._chain_at(coords)
+            found = keys.store.get_version(key, unless=known, most=chain.most_stored)
             if found is None:
                 return None, None
             if found.data is None:
                 return None, known
             block = np.empty(self._grid.chunk_shape(coords), self._spec.numpy_dtype)
-            self._chain_at(coords).decode_into(found.data, out=block)
+            chain.decode_into(found.data, out=block)
         except HyperslabError as error:
             raise error.locate(url=keys.store.url, key=key) from error.__cause__
         return block, found.stamp
