@@ -24,6 +24,7 @@ from hyperslab.errors import Conflict, ReadOnly
 from hyperslab.formats.keyed_writer import KeyedWriter
 from hyperslab.formats.zarr3.dataset import Zarr3
 from hyperslab.stores.directory import DirectoryStore
+from hyperslab.stores.object import ObjectStore
 
 
 def planned(place: Path) -> list[Any]:
@@ -39,6 +40,15 @@ def damaged(tmp_path: Path, name: str, layout: str = "zarr3") -> Dataset:
     data = Dataset(sound(tmp_path, layout), layout)
     CASES[name].plant(data)
     return data
+
+
+def uploaded(data: Dataset) -> Any:
+    """A bucket that holds the dataset."""
+    bucket = obstore.store.MemoryStore()
+    for path in data.root.rglob("*"):
+        if path.is_file() and path.name != ".lock":
+            obstore.put(bucket, str(path.relative_to(data.root)), path.read_bytes())
+    return bucket
 
 
 def test_a_chunk_that_was_written_meanwhile_stays(tmp_path: Path) -> None:
@@ -62,16 +72,64 @@ def test_an_append_under_way_loses_nothing(tmp_path: Path) -> None:
 def test_inner_chunks_are_saved_where_there_are_no_locks(tmp_path: Path) -> None:
     """In an object store the shard is replaced only if it is still the one that was looked at."""
     data = damaged(tmp_path, "inner chunk flipped", "shards")
-    bucket = obstore.store.MemoryStore()
-    for path in data.root.rglob("*"):
-        if path.is_file() and path.name != ".lock":
-            obstore.put(bucket, str(path.relative_to(data.root)), path.read_bytes())
+    bucket = uploaded(data)
     report = hs.repair(bucket, dry_run=False, quarantine=tmp_path / "out")
     assert [(mend.kind, mend.done) for mend in report] == [("corrupt-chunk", True)]  # type: ignore[attr-defined]
     expected = CELLS["t2m"].copy()
     expected[0:2, 0:3] = 0
     np.testing.assert_array_equal(hs.open_group(bucket)["t2m"][...], expected)
     assert (tmp_path / "out" / "t2m" / "c" / "0" / "0").read_bytes() == data.chunk().read_bytes()
+
+
+def test_a_bucket_that_another_one_is_at_work_on_is_refused(tmp_path: Path) -> None:
+    bucket = uploaded(damaged(tmp_path, "chunk cut"))
+    with ObjectStore(bucket, "memory://").lock_node("", 1):
+        with pytest.raises(Conflict, match="another writer held the lock"):
+            hs.repair(bucket, dry_run=False, lock_timeout=0.1)
+        assert hs.repair(bucket)
+    assert hs.repair(bucket, dry_run=False)[0].done  # type: ignore[attr-defined]
+    assert not hs.check(bucket, deep=True)
+
+
+class Watched(ObjectStore):
+    """A bucket that knows which keys were changed while nobody held the dataset's lease."""
+
+    def __init__(self, bucket: Any) -> None:
+        super().__init__(bucket, "memory://")
+        self.unguarded: list[str] = []
+
+    def _note(self, key: str) -> None:
+        if self.read_lock(".lock") is None:
+            self.unguarded.append(key)
+
+    def put(self, key: str, value: Any, *, durable: bool = False) -> None:
+        self._note(key)
+        super().put(key, value, durable=durable)
+
+    def put_if(self, key: str, value: Any, expected: Any, *, durable: bool = False) -> Any:
+        self._note(key)
+        return super().put_if(key, value, expected, durable=durable)
+
+    def delete(self, key: str) -> None:
+        self._note(key)
+        super().delete(key)
+
+    def delete_prefix(self, prefix: str) -> None:
+        self._note(prefix)
+        super().delete_prefix(prefix)
+
+
+def test_whatever_is_changed_in_a_bucket_is_changed_under_its_lease(tmp_path: Path) -> None:
+    data = Dataset(sound(tmp_path, "shards"), "shards")
+    names = ["inner chunk flipped", "raw chunk cut", "chunk outside the grid", "foreign folder"]
+    names += ["document with bytes behind", "group without document"]
+    for name in [*names, "consolidated metadata of nothing"]:
+        CASES[name].plant(data)
+    store = Watched(uploaded(data))
+    report = hs.repair(store, dry_run=False)
+    assert len(report) >= 5 and all(mend.done for mend in report)  # type: ignore[attr-defined]
+    assert store.unguarded == [] and store.read_lock(".lock") is None
+    assert not hs.check(store, deep=True)
 
 
 def test_an_array_that_was_made_anew_is_left_alone(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
@@ -21,7 +21,6 @@ from hyperslab.formats.keyed_commit import key
 from hyperslab.formats.keyed_writer import KeyedWriter
 from hyperslab.formats.spelling import Docs
 from hyperslab.model.spec import ArraySpec, GroupSpec
-from hyperslab.stores.base import Locks
 
 
 class Stage(IntEnum):
@@ -168,13 +167,8 @@ class Menders:
 
     def _locked(self, act: Act) -> None:
         """Under the lock of the root, which writers of documents hold."""
-        with self._root_lock():
+        with self._writer.lock_node(""):
             act()
-
-    def _root_lock(self) -> AbstractContextManager[None]:
-        if isinstance(self._store, Locks):
-            return self._store.lock_node("", self._walk.settings.lock_timeout)
-        return nullcontext()
 
     # -- dimensions -------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 
 from hyperslab.checks.findings import Finding
@@ -71,11 +71,19 @@ class ChunkMender:
             return self._outside(finding)
         if kind == "temporary":
             return "remove it", partial(self._quarantine.remove, finding.key)
-        take, verb = partial(self._quarantine.take, finding.key), self._quarantine.verb
+        take, verb = partial(self._take, finding.key), self._quarantine.verb
         if finding.coords is None:
             return verb, take
         cells = span(self._of(finding.problem.node).grid, finding.coords)
         return f"{verb}; the cells {cells} read as the fill value then", take
+
+    def _take(self, place: str) -> None:
+        with self._leased():
+            self._quarantine.take(place)
+
+    def _leased(self) -> AbstractContextManager[None]:
+        """In a bucket, where chunks have no locks: the dataset's lease, which whoever makes it anew holds."""
+        return nullcontext() if isinstance(self._store, Locks) else self._writer.lock_node("")
 
     # -- arrays -----------------------------------------------------------------------------------------------------
 
@@ -97,7 +105,11 @@ class ChunkMender:
         """The array against growth and change, the chunk against writers; Conflict when the array did change."""
         path, coords = finding.problem.node, finding.coords or ()
         objects = self._of(path)
-        with self._writer.lock_node(path), objects.keys.lock([coords], self._walk.settings.lock_timeout):
+        with (
+            self._writer.lock_node(path),
+            self._leased(),
+            objects.keys.lock([coords], self._walk.settings.lock_timeout),
+        ):
             now = spec_now(self._writer, path)
             if now is None or self._walk.spelling.render(now) != self._objects[path][0]:
                 message = "the array was changed while it was repaired"
@@ -147,7 +159,7 @@ class ChunkMender:
         if sound and not objects.keys.exists(right):
             cells = span(objects.grid, coords)
             return f"call it {right}; it holds the cells {cells}", partial(self._rename, finding, right)
-        return self._quarantine.verb, partial(self._quarantine.take, finding.key)
+        return self._quarantine.verb, partial(self._take, finding.key)
 
     def _rename(self, finding: Finding, right: str) -> None:
         with self._held(finding) as (objects, _):
@@ -165,7 +177,7 @@ class ChunkMender:
 
     def _take_outside(self, finding: Finding) -> None:
         path = finding.problem.node
-        with self._writer.lock_node(path):
+        with self._writer.lock_node(path), self._leased():
             now = spec_now(self._writer, path)
             if now is not None and not _holds(Grid.of(now.shape, now.chunks), finding.coords or ()):
                 self._quarantine.take(finding.key)

@@ -19,6 +19,7 @@ from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import HyperslabError, ReadOnly
 from hyperslab.formats.keyed_writer import KeyedWriter
 from hyperslab.formats.spelling import Spelling
+from hyperslab.stores.base import Locks, LocksNodes
 
 
 def repair(
@@ -40,7 +41,7 @@ def repair(
     taken out goes to the folder ``quarantine`` (beside a local dataset: its name with ``.quarantine``), else it is
     removed. ``deep``: decode every chunk to find the damaged ones. What cannot be mended, also because a
     writer held a lock for longer than ``lock_timeout`` seconds, is not ``done``. ReadOnly when the place takes no
-    writes.
+    writes; Conflict when a bucket's lease is another's for that long: a conversion, or another repair, is at work.
     """
     place = find_place(url, format, storage_options)
     settings = Settings(workers=workers, cache_bytes=0, lock_timeout=lock_timeout)
@@ -77,6 +78,7 @@ class _Repair:
         store = self._place.where.store(read_only=False)
         failed = set()
         try:
+            self._refuse_held(store)
             for stage in Stage:
                 for mending in list(self._mendings(store, deep and stage is Stage.OBJECTS, stage)):
                     if mending.stage is stage and mending.act is not None:
@@ -88,6 +90,12 @@ class _Repair:
                         yield mending.report(done=False)
         finally:
             store.close()
+
+    def _refuse_held(self, store: Any) -> None:
+        """Conflict, before anything is looked at, when somebody is making the dataset in a bucket."""
+        if isinstance(store, LocksNodes) and not isinstance(store, Locks):
+            with store.lock_node("", self._settings.lock_timeout):
+                pass  # each mend takes it again, so that writers wait for one mend and not for all
 
     def _mendings(self, store: Any, deep: bool, only: Stage | None) -> Iterator[Mending]:
         walk = Walk(store, self._spelling, self._settings, deep)
