@@ -16,6 +16,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
+import xarray as xr
 from dask.base import tokenize
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -140,8 +141,27 @@ def test_chunks_as_asked(root):
         lazy = array.to_dask(asked)
         assert lazy.chunks == wanted
         np.testing.assert_array_equal(lazy, CELLS)
-    with pytest.raises(Invalid, match="'z'"):
-        array.to_dask({"z": 1})
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"z": 1}, "no dimension 'z'.*there are time, x"),
+        ({"tyme": 2}, "did you mean 'time'"),
+        ({"time": 0}, "at least 1"),
+        ({"time": -3}, "at least 1"),
+        ({"time": 2.5}, "at least 1"),
+        ({"time": "x"}, "'x' as a byte unit"),
+        ({"time": (1, 2)}, "do not add up"),
+        ((1, 2, 3), "same length"),
+        (0, "at least 1"),
+        (object(), "at least 1"),
+    ],
+)
+def test_chunks_that_make_no_sense(root, asked, words):
+    array = root.create_array("t", data=CELLS, dims=("time", "x"), chunks=(3, 4))
+    with pytest.raises(Invalid, match=words):
+        array.to_dask(asked)
 
 
 @pytest.mark.parametrize(
@@ -440,6 +460,35 @@ def test_an_array_that_is_made_of_itself(root):
     np.testing.assert_array_equal(array[::-1], CELLS)
     root["u"] = array.to_dask()[::-1]
     np.testing.assert_array_equal(root["u"], CELLS)
+
+
+def test_no_way_to_read_itself_is_missed(root):
+    """However the graph came by the array: what another part of the program dropped, dask's and xarray's own ways."""
+    array = root.create_array("t", data=CELLS, dims=("y", "x"), chunks=(3, 4))
+    lazy = array.to_dask()
+    again = array.to_dask()
+    assert again.name == lazy.name
+    del again
+    (Path(root.url).parent / "link.zarr").symlink_to(root.url)
+    dataset = xr.open_dataset(root.url, engine="hyperslab", chunks={})
+    turned = {
+        "ours": lazy[::-1],
+        "pickled": pickle.loads(pickle.dumps(lazy))[::-1],
+        "optimized": dask.optimize(lazy[::-1])[0],
+        "from_array": da.from_array(array)[::-1],
+        "inline": da.from_array(array, inline_array=True)[::-1],
+        "view": da.from_array(array.lazy[::-1]),
+        "xarray": (dataset["t"] * 1).data[::-1],
+        "lazy xarray": hs.open(root.url).to_xarray()["t"][::-1].chunk({"y": 2}).data,
+        "linked": hs.open(Path(root.url).parent / "link.zarr")["t"].to_dask()[::-1],
+        "several": lazy + root.create_array("u", data=CELLS, chunks=(3, 4)).to_dask() + da.from_array(array)[::-1],
+    }
+    for name, data in turned.items():
+        with pytest.raises(Invalid, match="made of the array that it is written to"):
+            array[...] = data
+        np.testing.assert_array_equal(array[...], CELLS, name)
+    array[...] = lazy + root["u"].to_dask()[::-1].rechunk((3, 4))  # the other one may be turned as it likes
+    np.testing.assert_array_equal(array[...], CELLS + CELLS[::-1])
 
 
 def test_an_error_in_a_block_is_raised(root):

@@ -18,7 +18,8 @@ from uuid import uuid4
 import numpy as np
 
 from hyperslab.array import Array, View
-from hyperslab.bridges.overlaps import Sizes, Source, Turn, check_source, guarded, remember
+from hyperslab.bridges.guessing import meant
+from hyperslab.bridges.overlaps import Sizes, Source, Turn, check_source, guarded
 from hyperslab.chunks.grid import FixedAxis, Grid
 from hyperslab.errors import Invalid
 
@@ -52,23 +53,34 @@ def to_dask(array: Array, chunks: Any = None) -> Any:
     """
     from dask.base import tokenize
 
+    cuts = _cuts(array, chunks)
+    blocks = Blocks(array.lazy[()].alone(), tokenize(array), cuts)
+    _check_travel(blocks)
+    meta = np.empty((0,) * array.ndim, array.dtype)
+    name = f"hyperslab-{tokenize(array, cuts)}"
+    return _dask().from_array(blocks, chunks=cuts, name=name, asarray=False, meta=meta)
+
+
+def _cuts(array: Array, chunks: Any) -> Sizes:
+    """The lengths of all blocks; Invalid for what dask would not take."""
     stored = _stored_chunks(array)
     if isinstance(chunks, Mapping):
         unknown = [name for name in chunks if name not in array.dims]
         if unknown:
-            raise Invalid(f"no dimension {unknown[0]!r}", node=array.path, remedy=f"there are {array.dims}")
-        chunks = tuple(
+            raise Invalid(f"no dimension {unknown[0]!r}", node=array.path, remedy=meant(unknown[0], array.dims))
+        asked: Any = tuple(
             cut if dim is None else chunks.get(dim, cut) for dim, cut in zip(array.dims, stored, strict=True)
         )
-    elif chunks is None:
-        chunks = stored
-    blocks = Blocks(array.lazy[()].alone(), tokenize(array))
-    _check_travel(blocks)
-    meta = np.empty((0,) * array.ndim, array.dtype)
-    name = f"hyperslab-{tokenize(array, chunks)}"
-    lazy = _dask().from_array(blocks, chunks=chunks, name=name, asarray=False, meta=meta)
-    remember(f"original-{name}", blocks, array.lazy[()], lazy.chunks)  # dask's name of the layer that holds it
-    return lazy
+    else:
+        asked = stored if chunks is None else chunks
+    try:
+        cuts: Sizes = _dask().core.normalize_chunks(asked, array.shape, dtype=array.dtype)
+        if any(size < 0 for sizes in cuts for size in sizes):
+            raise ValueError("a length below 0")
+    except (TypeError, ValueError, ArithmeticError) as error:
+        remedy = "give lengths of at least 1 (-1: the whole axis), 'auto', or a size such as '64 MiB'"
+        raise Invalid(f"chunks={chunks!r}: {error}", node=array.path, url=array.url, remedy=remedy) from None
+    return cuts
 
 
 def _stored_chunks(array: Array) -> tuple[int | tuple[int, ...], ...]:
@@ -85,15 +97,16 @@ def _stored_chunks(array: Array) -> tuple[int | tuple[int, ...], ...]:
 class Blocks(Source):
     """What dask slices: a view that is read when it is indexed."""
 
-    def __init__(self, view: View, token: str) -> None:
-        self._view = view
+    def __init__(self, view: View, token: str, chunks: Sizes) -> None:
+        self.view = view
+        self.chunks = chunks
         self._token = token
         self.shape = view.shape
         self.ndim = view.ndim
         self.dtype = view.dtype
 
     def __getitem__(self, key: Any) -> Any:
-        return self._view[key].read()
+        return self.view[key].read()
 
     def __dask_tokenize__(self) -> str:
         return self._token
@@ -154,7 +167,7 @@ def _view(target: Array | View, region: Any) -> View:
             raise Invalid("a view has no dimension names", remedy="give region as a key of positions")
         unknown = [name for name in region if name not in target.dims]
         if unknown:
-            raise Invalid(f"no dimension {unknown[0]!r}", node=target.path, remedy=f"there are {target.dims}")
+            raise Invalid(f"no dimension {unknown[0]!r}", node=target.path, remedy=meant(unknown[0], target.dims))
         region = tuple(slice(None) if dim is None else region.get(dim, slice(None)) for dim in target.dims)
     key = () if region is None else region
     return target.lazy[key] if isinstance(target, Array) else target[key]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
-from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from hyperslab.array import View
+from hyperslab.array import Array, View
 from hyperslab.chunks.source import Locking, Swaps
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.selection.region import Range
@@ -18,54 +18,112 @@ from hyperslab.stores.base import Locks
 
 Sizes = tuple[tuple[int, ...], ...]
 """The lengths of the blocks along each axis."""
+Place = tuple[str, str]
+Sources = dict[str, list[tuple[Place, Sizes | None]]]
+"""By layer or step the arrays (URL and node) that it reads, and by which blocks where that is known."""
 
 # -- made of themselves -------------------------------------------------------------------------------------------
 
+_WRAPPERS = ("value", "array", "_array", "_source", "_view")
+"""Under these names dask's nodes, xarray's lazy arrays and ours keep what they stand before."""
+_DEEPEST = 12
+
 
 class Source:
-    """What a layer of a graph, or a step of an expression, reads blocks of."""
+    """What dask reads as blocks of lengths ``chunks``: a ``view`` of an array."""
+
+    view: View
+    chunks: Sizes
 
 
-_SOURCES: WeakValueDictionary[str, Source] = WeakValueDictionary()
-_MADE_OF: WeakKeyDictionary[Source, tuple[tuple[str, str], Sizes]] = WeakKeyDictionary()
-
-
-def remember(layer: str, source: Source, view: View, chunks: Sizes) -> None:
-    """The layer of a graph that holds ``source`` reads the view's array by these blocks."""
-    _SOURCES[layer] = source
-    _MADE_OF[source] = ((view.cells.url, view.cells.node), chunks)
+def is_made_of(data: Any, url: str) -> bool:
+    """Whether a dask array reads cells of the dataset at ``url``."""
+    found = _by_expression(data) if hasattr(data, "expr") else _by_layer(data.__dask_graph__())
+    return any(place[0] == _true(url) for values in found.values() for place, _ in values)
 
 
 def check_source(data: Any, view: View) -> None:
     """Invalid when blocks would be read after others were written over what they are made of."""
-    url, node = view.cells.url, view.cells.node
     read = _read_by_expression if hasattr(data, "expr") else _read_by_graph
-    chunks, cell_by_cell = read(data, (url, node))
+    chunks, cell_by_cell = read(data, _place(view))
     if chunks and not (cell_by_cell and _is_all(view) and chunks == {data.chunks}):
         remedy = "write to another array, or persist() or compute() the data first"
+        url, node = view.cells.url, view.cells.node
         raise Invalid("the data is made of the array that it is written to", node=node, url=url, remedy=remedy)
 
 
-def _read_by_graph(data: Any, place: tuple[str, str]) -> tuple[set[Sizes], bool]:
+def _place(array: Array | View) -> Place:
+    return (_true(array.url), array.path) if isinstance(array, Array) else (_true(array.cells.url), array.cells.node)
+
+
+def _true(url: str) -> str:
+    """A folder may have several names."""
+    return os.path.realpath(url) if os.path.isabs(url) else url
+
+
+def _by_layer(graph: Any) -> Sources:
+    return {name: list(_sources(_values(layer))) for name, layer in _layers(graph).items()}
+
+
+def _by_expression(data: Any) -> Sources:
+    held = {step._name: [value for value in step.operands if not hasattr(value, "walk")] for step in data.expr.walk()}
+    return {name: list(_sources(values)) for name, values in held.items()}
+
+
+def _layers(graph: Any) -> Mapping[str, Any]:
+    layers: Mapping[str, Any] = getattr(graph, "layers", {"": graph})
+    return layers
+
+
+def _values(layer: Any) -> Iterator[Any]:
+    """What the tasks of a layer hold; of one that is not unrolled, what all its tasks share."""
+    if hasattr(layer, "indices"):
+        yield from (value for value, axes in layer.indices if axes is None)
+        return
+    for task in layer.values():
+        yield task
+        yield from getattr(task, "args", task if isinstance(task, tuple) else ())
+
+
+def _sources(values: Iterable[Any]) -> Iterator[tuple[Place, Sizes | None]]:
+    """The arrays among the values, also behind what others have wrapped around them."""
+    for value in values:
+        inner = value
+        for _ in range(_DEEPEST):
+            if isinstance(inner, Source):
+                yield _place(inner.view), inner.chunks
+            elif isinstance(inner, Array | View):
+                yield _place(inner), None
+            else:
+                inner = next((getattr(inner, name) for name in _WRAPPERS if hasattr(inner, name)), None)
+                continue
+            break
+
+
+def _read_by_graph(data: Any, place: Place) -> tuple[set[Sizes | None], bool]:
     """By which blocks the data is made of the array at ``place``, and whether each of its own is of one of those."""
     graph = data.__dask_graph__()
-    layers: Mapping[str, Any] = getattr(graph, "layers", {})
-    made_of = {name: _MADE_OF[_SOURCES[name]] for name in layers if name in _SOURCES}
-    same = {name: chunks for name, (where, chunks) in made_of.items() if where == place}
+    layers, same = _layers(graph), _of_place(_by_layer(graph), place)
     derived = _derived(graph, set(same))
-    return set(same.values()), all(_keeps_places(layers[name], derived) for name in derived)
+    apart = all(len(layers[name]) == 1 for name in same)  # a layer of the array alone, none of tasks that are fused
+    return set().union(*same.values()), apart and all(_keeps_places(layers[name], derived) for name in derived)
 
 
-def _read_by_expression(data: Any, place: tuple[str, str]) -> tuple[set[Sizes], bool]:
+def _read_by_expression(data: Any, place: Place) -> tuple[set[Sizes | None], bool]:
     """The same of an array under ``array.query-planning``."""
-    steps = {step._name: step for step in data.expr.walk()}
-    arrays = {name: getattr(step, "array", None) for name, step in steps.items()}
-    made_of = {name: _MADE_OF[array] for name, array in arrays.items() if isinstance(array, Source)}
-    same = {name: chunks for name, (where, chunks) in made_of.items() if where == place}
+    same = _of_place(_by_expression(data), place)
     derived = [
-        step for name, step in steps.items() if name not in same and any(below._name in same for below in step.walk())
+        step
+        for step in data.expr.walk()
+        if step._name not in same and any(below._name in same for below in step.walk())
     ]
-    return set(same.values()), all(type(step).__name__ == "Elemwise" for step in derived)
+    return set().union(*same.values()), all(type(step).__name__ == "Elemwise" for step in derived)
+
+
+def _of_place(sources: Sources, place: Place) -> dict[str, set[Sizes | None]]:
+    """The layers or steps that read one array, and by which blocks."""
+    found = {name: {chunks for where, chunks in values if where == place} for name, values in sources.items()}
+    return {name: chunks for name, chunks in found.items() if chunks}
 
 
 def _is_all(view: View) -> bool:
@@ -77,7 +135,8 @@ def _is_all(view: View) -> bool:
 def _derived(graph: Any, sources: set[str]) -> set[str]:
     """The layers of a graph that are made of these ones."""
     found = set(sources)
-    while more := {name for name, needs in graph.dependencies.items() if name not in found and found & set(needs)}:
+    needed: Mapping[str, Any] = getattr(graph, "dependencies", {})
+    while more := {name for name, needs in needed.items() if name not in found and found & set(needs)}:
         found |= more
     return found - sources
 
