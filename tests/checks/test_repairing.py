@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +26,7 @@ from hyperslab.checks.keyed import Walk
 from hyperslab.checks.mending import Menders
 from hyperslab.checks.quarantine import Quarantine
 from hyperslab.chunks.settings import Settings
-from hyperslab.errors import Conflict, ReadOnly
+from hyperslab.errors import Conflict, ReadOnly, StorageError
 from hyperslab.formats.keyed_writer import KeyedWriter
 from hyperslab.formats.zarr3.dataset import Zarr3
 from hyperslab.stores.directory import DirectoryStore
@@ -130,6 +136,80 @@ def test_whatever_is_changed_in_a_bucket_is_changed_under_its_lease(tmp_path: Pa
     assert len(report) >= 5 and all(mend.done for mend in report)  # type: ignore[attr-defined]
     assert store.unguarded == [] and store.read_lock(".lock") is None
     assert not hs.check(store, deep=True)
+
+
+def flushed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The paths that are flushed to the medium from now on."""
+    paths: list[str] = []
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        fsync(descriptor)
+        paths.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+
+    monkeypatch.setattr(os, "fsync", noted)
+    return paths
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells which file a descriptor is of")
+def test_what_is_taken_out_of_a_bucket_is_durable_before_it_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = flushed(monkeypatch)
+    data = damaged(tmp_path, "chunk cut")
+    kept = tmp_path / "out" / "t2m" / "c" / "0" / "0"
+
+    class Late(ObjectStore):
+        def delete_prefix(self, prefix: str) -> None:
+            assert {str(kept), *map(str, list(kept.parents)[:5])} <= set(paths)
+            super().delete_prefix(prefix)
+
+    store = Late(uploaded(data), "memory://")
+    paths.clear()
+    assert [mend.done for mend in hs.repair(store, dry_run=False, quarantine=tmp_path / "out")] == [True]  # type: ignore[attr-defined]
+    assert kept.read_bytes() == data.chunk().read_bytes()
+    assert store.get("t2m/c/0/0") is None
+
+
+@pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="needs a second file system")
+def test_what_goes_to_another_disk_is_durable_before_it_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = damaged(tmp_path, "chunk cut")
+    value = data.chunk().read_bytes()
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        if os.stat(folder).st_dev == os.stat(tmp_path).st_dev:
+            pytest.skip("both folders lie on one file system")
+        paths = flushed(monkeypatch)
+        hs.repair(data.root, dry_run=False, quarantine=folder)
+        kept = Path(folder) / "t2m" / "c" / "0" / "0"
+        assert kept.read_bytes() == value and {str(kept), str(kept.parent)} <= set(paths)
+
+
+def test_a_quarantine_that_takes_nothing_costs_nothing(tmp_path: Path) -> None:
+    """The error names the folder and what would work; the damaged value stays where it is, half a copy does not."""
+    bucket = uploaded(damaged(tmp_path, "chunk cut"))
+    (tmp_path / "out").write_text("a file")
+    (mend,) = hs.repair(bucket, dry_run=False, quarantine=tmp_path / "out")
+    assert not mend.done  # type: ignore[attr-defined]
+    assert f"in the quarantine {tmp_path / 'out'}: cannot write: " in mend.message
+    assert ObjectStore(bucket, "memory://").get("t2m/c/0/0")
+    with limited_files(1), pytest.raises(StorageError, match=r"cannot write.*--quarantine"):
+        Quarantine(ObjectStore(bucket, "memory://"), str(tmp_path / "other")).keep("t2m/c/0/0")
+    assert [path.name for path in (tmp_path / "other").rglob("*") if path.is_file()] == []
+
+
+@contextmanager
+def limited_files(size: int) -> Iterator[None]:
+    """No file grows beyond ``size`` bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
 
 
 def test_an_array_that_was_made_anew_is_left_alone(tmp_path: Path) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
-from hyperslab.errors import Invalid
+from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.stores.base import GetRanges, Size, WritableStore
 from hyperslab.stores.building import local_path
+from hyperslab.stores.files import discard, open_folder, sync_folder, write_error
 from hyperslab.stores.location import Location
 from hyperslab.stores.redaction import redact
 from hyperslab.stores.strays import Strays
@@ -52,15 +54,44 @@ class Quarantine:
         self.store.delete_prefix(place)
 
     def _copy(self, place: str, target: str) -> None:
+        """A value as a file, which the medium keeps when this is done; nothing where there is no value."""
         if isinstance(self.store, GetRanges) and isinstance(self.store, Size):
-            pieces: Iterable[bytes] = self._pieces(self.store, self.store, place)
+            pieces = self._pieces(self.store, self.store, place)
         else:
-            value = self.store.get(place)
-            pieces = [] if value is None else [value]
-        for piece in pieces:
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            with open(target, "ab") as file:
-                file.write(piece)
+            pieces = iter([self.store.get(place) or b""])
+        try:
+            for first in filter(None, pieces):
+                self._write(chain([first], pieces), target)
+        except HyperslabError:
+            raise
+        except OSError as error:
+            failed = write_error(error, self.folder or "", place)
+            failed.message = f"nothing is kept in the quarantine {self.folder}: {failed.message}"
+            failed.remedy = "name another folder with quarantine= (--quarantine)"
+            raise failed from error
+
+    def _write(self, pieces: Iterable[bytes], target: str) -> None:
+        """All of it and durable, or no file."""
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        try:
+            with open(target, "xb") as file:
+                for piece in pieces:
+                    file.write(piece)
+                file.flush()
+                os.fsync(file.fileno())
+            self._keep_names(target)
+        except BaseException:
+            discard(target)
+            raise
+
+    def _keep_names(self, target: str) -> None:
+        """Have the medium keep the names of a file and of the folders that were made for it."""
+        above = os.path.dirname(os.path.abspath(self.folder or ""))
+        place = os.path.abspath(target)
+        while place != above:
+            place = os.path.dirname(place)
+            with open_folder(place) as descriptor:
+                sync_folder(descriptor)
 
     @staticmethod
     def _pieces(ranges: GetRanges, sizes: Size, place: str) -> Iterator[bytes]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from hyperslab.errors import Invalid
-from hyperslab.stores.files import MISSING, remove_tree
+from hyperslab.stores.files import MISSING, open_folder, remove_tree, sync_and_close, sync_folder
 from hyperslab.stores.folders import Folders
 from hyperslab.stores.keys import LOCK, is_key, is_temporary
 
@@ -102,8 +102,15 @@ def expel(folders: Folders, place: str, target: str | None) -> None:
     folders.forget_all()
     if target is not None:
         os.makedirs(os.path.dirname(target), exist_ok=True)
-        shutil.move(parent + name, target)
+        shutil.move(parent + name, target, _copy_durably)  # copies to another disk, else renames
     elif os.path.isdir(parent + name) and not os.path.islink(parent + name):
         remove_tree(parent + name)
     else:
         os.unlink(parent + name)
+
+
+def _copy_durably(source: str, target: str) -> None:
+    shutil.copy2(source, target)
+    sync_and_close(os.open(target, os.O_RDONLY))
+    with open_folder(os.path.dirname(target)) as descriptor:
+        sync_folder(descriptor)
