@@ -10,12 +10,14 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 import hyperslab as hs
+from hyperslab.array.cells import _again
 from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, ReadOnly, Unsupported
 from hyperslab.stores import DirectoryStore, MemoryStore
 from hyperslab.stores.credentials import resolve
@@ -409,3 +411,45 @@ def test_nothing_is_opened_before_it_is_used(tmp_path):
     assert (list(group), dict(attrs)) == (["t"], {})
     for cells, wanted in ((array, CELLS), (view, CELLS[1:]), (decoded, CELLS)):
         np.testing.assert_array_equal(cells, wanted)
+
+
+class Slow:
+    """A session that takes its time over a spec, and counts how often it is asked for one."""
+
+    def __init__(self, session):
+        self._session, self.asked = session, 0
+
+    def __getattr__(self, name):
+        return getattr(self._session, name)
+
+    def array(self, path):
+        self.asked += 1
+        time.sleep(0.05)
+        return self._session.array(path)
+
+
+def test_threads_open_shared_cells_once(place):
+    """Whichever attribute each asks for first, all are of the same opened cells."""
+    session = Slow(hs.open(place)._session)
+    names = ("spec", "source", "grid", "settings", "cache", "dtype", "fill", "url")
+    shared, ready = _again(session, "g/t", CELLS.shape), threading.Barrier(len(names))
+
+    def first(name):
+        ready.wait()
+        return getattr(shared, name)
+
+    with ThreadPoolExecutor(len(names)) as pool:
+        found = dict(zip(names, pool.map(first, names), strict=True))
+    assert session.asked == 1
+    assert all(found[name] is getattr(shared, name) for name in names)
+    with pytest.raises(AttributeError, match="nothing"):
+        shared.nothing  # noqa: B018
+
+
+def test_cells_without_dimensions_are_pickled_unopened(tmp_path):
+    hs.create(tmp_path / "a.zarr").create_array("a", data=np.float32(4.5))
+    view = again(hs.open(tmp_path / "a.zarr")["a"].lazy[()])
+    (tmp_path / "a.zarr").rename(tmp_path / "b.zarr")
+    travelled = again(view)
+    (tmp_path / "b.zarr").rename(tmp_path / "a.zarr")
+    assert travelled.read() == 4.5

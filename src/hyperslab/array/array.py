@@ -154,9 +154,10 @@ class Array:
 
     @property
     def _cells(self) -> Cells:
-        if self._opened is None:
-            self._opened = open_cells(self._session, self._path, self._spec)
-        return self._opened
+        opened = self._opened  # another thread may refresh
+        if opened is None:
+            opened = self._opened = open_cells(self._session, self._path, self._spec)
+        return opened
 
     # -- reading ----------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from math import prod
 from operator import floordiv
@@ -33,17 +34,22 @@ class Cells:
 
     session: Session | None = None
     shape: tuple[int, ...] | None = None
+    opening: Any = None
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Of cells that were unpickled, when they are first used."""
-            if self.shape is None or name.startswith("__"):
+            """Of cells that were unpickled, when they are first used; by the first of the threads that share them."""
+            if self.opening is None or name.startswith("__"):
                 raise AttributeError(f"no attribute {name!r}")
-            opened = open_cells(self.session, self.node, _checked(self.session, self.node, self.shape))
-            self.__dict__.update(vars(opened))
-            self.shape = None
-            return getattr(opened, name)
+            with self.opening:
+                if self.shape is not None:
+                    opened = open_cells(self.session, self.node, _checked(self.session, self.node, self.shape))
+                    self.__dict__.update(vars(opened))
+                    self.shape = None
+            if name not in self.__dict__:
+                raise AttributeError(f"no attribute {name!r}")
+            return self.__dict__[name]
 
     def __init__(
         self, spec: ArraySpec, source: ChunkSource, settings: Settings, cache: BlockCache | None, node: str, url: str
@@ -146,7 +152,8 @@ class Cells:
     def __reduce__(self) -> tuple[Any, ...]:
         if self.session is None:
             raise Unsupported("cells of no open dataset cannot be pickled", node=self.node, url=self.url)
-        return _again, (self.session, self.node, self.shape or self.spec.shape)
+        shape = self.shape
+        return _again, (self.session, self.node, self.spec.shape if shape is None else shape)
 
 
 def open_cells(session: Session, path: str, spec: ArraySpec) -> Cells:
@@ -159,7 +166,7 @@ def open_cells(session: Session, path: str, spec: ArraySpec) -> Cells:
 def _again(session: Session, path: str, shape: tuple[int, ...]) -> Cells:
     """Cells that were pickled when the array had ``shape``; it may have grown since, not shrunk."""
     cells = Cells.__new__(Cells)
-    cells.session, cells.node, cells.shape = session, path, shape
+    cells.session, cells.node, cells.shape, cells.opening = session, path, shape, threading.Lock()
     return cells
 
 

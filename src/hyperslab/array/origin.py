@@ -29,7 +29,14 @@ _KEPT = 4
 class _Process:
     """This process among all others, and the order of what happens in it. A forked child is another one."""
 
+    name: str
+    moments: count[int]
+
     def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Take a name that no other process has, as a forked child does."""
         self.name = uuid4().hex
         self.moments = count()
 
@@ -140,4 +147,4 @@ class Register(Generic[Opened]):
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_process.__init__)  # type: ignore[misc]
+    os.register_at_fork(after_in_child=_process.begin)
