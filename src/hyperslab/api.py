@@ -15,7 +15,7 @@ from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import AlreadyExists, FormatError, HyperslabError, Invalid, NotFound, Unsupported
 from hyperslab.formats import detect, format_for_new, get_format, names
 from hyperslab.formats.appearance import appearance
-from hyperslab.formats.base import Format, FormatInfo, Mode
+from hyperslab.formats.base import Format, FormatInfo, HoldsOne, Mode
 from hyperslab.group import Group
 from hyperslab.group.links import follow
 from hyperslab.model.paths import normalize
@@ -68,8 +68,13 @@ def open(
         raise Invalid(f"format {chosen.name} has no option {unknown[0]!r}", url=where.url) from None
     cache = BlockCache(cache_bytes) if cache_bytes else None
     session = Session(reader, chosen, where.url, mode != "r", settings, cache, origin)
-    place, spec = follow(session, normalize(path))
+    place, spec = follow(session, normalize(path) or _main(session) or "")
     return Array(session, place, spec) if isinstance(spec, ArraySpec) else Group(session, place)
+
+
+def _main(session: Session) -> str | None:
+    """The array that stands for the dataset, where the format holds one."""
+    return session.reader.main if isinstance(session.reader, HoldsOne) else None
 
 
 def _choose(where: Location, mode: Mode, name: str | None) -> tuple[Format, Mode, Mapping[str, bytes | None]]:
@@ -117,8 +122,13 @@ def _detect(where: Location) -> tuple[Format, Mapping[str, bytes | None]]:
 
 
 def open_group(url: Target, mode: Mode = "r", **options: Any) -> Group:
-    """:func:`open`, when a group is expected; Invalid when it is an array."""
+    """:func:`open`, when a group is expected; Invalid when it is an array.
+
+    A dataset of one array is given as the group that holds the array and its coordinates.
+    """
     node = open(url, mode, **options)
+    if isinstance(node, Array) and not normalize(options.get("path", "")) and node.path == _main(node._session):
+        return Group(node._session, "")
     if not isinstance(node, Group):
         raise Invalid("this is an array", url=str(url), remedy="use open_array")
     return node

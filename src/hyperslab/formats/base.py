@@ -141,6 +141,16 @@ class Refreshes(Protocol):
 
 
 @runtime_checkable
+class HoldsOne(Protocol):
+    """A dataset that is one array, with its coordinates beside it in the root group."""
+
+    @property
+    def main(self) -> str | None:
+        """The name of that array, which is what opening the dataset gives; None while it has none."""
+        ...
+
+
+@runtime_checkable
 class Stamps(Protocol):
     def stamp(self, path: str) -> Hashable:
         """What identifies the present version of a node's documents; None where that cannot be told."""

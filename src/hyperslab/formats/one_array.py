@@ -1,0 +1,212 @@
+"""Formats whose dataset is one array: its name, dimensions, attributes and coordinates as one JSON document. Pure.
+
+The array and its coordinates (1-D arrays called as the dimension that they run along, scalars, and what its attribute
+``coordinates`` names, CF 1.11 section 5) look like the arrays of one group. Coordinates are small: their cells stand in
+the document. Only what there is to say is in it::
+
+    {"name": "air", "dims": ["time", null], "attrs": {"units": "K"}, "types": {}, "fill_value": -1.0,
+     "coords": {"time": {"dtype": "<f8", "shape": [2], "dims": ["time"], "cells": [0.0, 6.0], "attrs": {…}}},
+     "group": {"attrs": {"title": "…"}, "unlimited": ["time"]}}
+
+Cells of more than 1,000 numbers, and structured ones, are base64 of their little-endian bytes under ``base64``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from hyperslab.errors import FormatError, Invalid, Unsupported
+from hyperslab.formats.cells_json import base64_to_bytes, bytes_to_base64, cell_from_json, cell_to_json
+from hyperslab.formats.dtype_names import dtype_from_json, dtype_to_json
+from hyperslab.formats.typed_attrs import decode_attrs, encode_attrs
+from hyperslab.model.dims import Dimension
+from hyperslab.model.dtypes import DataType, VlenString, describe, numpy_dtype
+from hyperslab.model.spec import ArraySpec, GroupSpec
+
+DEFAULT = "data"
+"""The name of an array that has none."""
+STRING = "string"
+_MANY = 1000
+
+Values = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Coordinate:
+    """A small array that stands in the document: its spec and all its cells."""
+
+    spec: ArraySpec
+    cells: Values
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """One array with its coordinates: ``group`` holds what is said of all of them."""
+
+    name: str
+    spec: ArraySpec
+    coords: Mapping[str, Coordinate] = field(default_factory=dict)
+    group: GroupSpec = field(default_factory=GroupSpec)
+
+
+def main_array(specs: Mapping[str, ArraySpec]) -> str:
+    """Which of the arrays is the one that the others are coordinates of; Invalid lists them when there are several."""
+    if len(specs) == 1:
+        return next(iter(specs))
+    others = [name for name, spec in specs.items() if not _is_coordinate(name, spec, specs)]
+    if len(others) == 1:
+        return others[0]
+    listed = ", ".join(others or specs)
+    raise Invalid(
+        f"this format holds one array with its coordinates, here are {len(others or specs)}: {listed}",
+        remedy="choose one (path=, or save a DataArray)",
+    )
+
+
+def _is_coordinate(name: str, spec: ArraySpec, specs: Mapping[str, ArraySpec]) -> bool:
+    others = [other for other_name, other in specs.items() if other_name != name]
+    if spec.dims == (name,):
+        return any(name in other.dims for other in others)
+    return spec.shape == () or any(name in str(other.attrs.get("coordinates", "")).split() for other in others)
+
+
+# -- to JSON ------------------------------------------------------------------------------------------------------
+
+
+def labels_to_json(labelled: Labelled) -> dict[str, Any]:
+    """The document, without what goes without saying; Unsupported for cells that JSON cannot hold."""
+    spec = labelled.spec
+    said: dict[str, Any] = {} if labelled.name == DEFAULT else {"name": labelled.name}
+    said |= _described(spec)
+    if labelled.coords:
+        said["coords"] = {name: _coordinate_to_json(name, each) for name, each in labelled.coords.items()}
+    group = _attrs_to_json(labelled.group.attrs)
+    unlimited = [dim.name for dim in labelled.group.dims if dim.unlimited]
+    if unlimited:
+        group["unlimited"] = unlimited
+    if group:
+        said["group"] = group
+    return said
+
+
+def _described(spec: ArraySpec) -> dict[str, Any]:
+    said: dict[str, Any] = {"dims": list(spec.dims)} if any(dim is not None for dim in spec.dims) else {}
+    said |= _attrs_to_json(spec.attrs)
+    if spec.fill_value is not None:
+        said["fill_value"] = cell_to_json(spec.fill_cell()[()])
+    return said
+
+
+def _attrs_to_json(attrs: Mapping[str, Any]) -> dict[str, Any]:
+    if not attrs:
+        return {}
+    values, codes = encode_attrs(attrs)
+    return {"attrs": values} | ({"types": codes} if codes else {})
+
+
+def _coordinate_to_json(name: str, coordinate: Coordinate) -> dict[str, Any]:
+    spec, cells = coordinate.spec, coordinate.cells
+    try:
+        dtype = STRING if isinstance(spec.dtype, VlenString) else dtype_to_json(spec.numpy_dtype)
+    except TypeError as error:
+        raise Unsupported(f"coordinate {name!r}: {error}") from None
+    said = {"dtype": dtype, "shape": list(spec.shape)} | _described(spec)
+    if isinstance(spec.dtype, VlenString):
+        return said | {"cells": [str(cell) for cell in cells.flat]}
+    if cells.size > _MANY or cells.dtype.kind == "V":
+        little = np.ascontiguousarray(cells, _little(spec.numpy_dtype))
+        return said | {"base64": bytes_to_base64(little.tobytes())}
+    return said | {"cells": [cell_to_json(cell) for cell in cells.reshape(-1)]}
+
+
+def _little(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return dtype.newbyteorder("<") if dtype.names is None else dtype
+
+
+# -- from JSON ----------------------------------------------------------------------------------------------------
+
+
+def labels_from_json(said: Mapping[str, Any], spec: ArraySpec) -> Labelled:
+    """The array with all that the document says of it; ``spec`` holds what the format itself knows.
+
+    FormatError for what makes no sense.
+    """
+    try:
+        name = said.get("name", DEFAULT)
+        if not isinstance(name, str) or not name or "/" in name:
+            raise TypeError(f"{name!r} is no name of an array")
+        group = _object(said, "group")
+        coords = {
+            each: _coordinate_from_json(_object(coords, each))
+            for coords in [_object(said, "coords")]
+            for each in coords
+        }
+        main = _with_description(spec, said)
+        names = [dim for dim in main.dims if dim is not None]
+        unlimited = group.get("unlimited", [])
+        dims = tuple(
+            Dimension(dim, main.shape[main.dims.index(dim)], unlimited=True) for dim in names if dim in unlimited
+        )
+        return Labelled(name, main, coords, GroupSpec(attrs=_attrs(group), dims=dims))
+    except (TypeError, ValueError, OverflowError, KeyError, AttributeError) as error:
+        raise FormatError(f"the labels make no sense: {error}") from error
+
+
+def _object(said: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = said.get(key, {})
+    if not isinstance(value, dict):
+        raise TypeError(f"{key} is no object")
+    return value
+
+
+def _attrs(said: Mapping[str, Any]) -> dict[str, Any]:
+    return decode_attrs(_object(said, "attrs"), _object(said, "types"))
+
+
+def _with_description(spec: ArraySpec, said: Mapping[str, Any]) -> ArraySpec:
+    dims = said.get("dims") or [None] * len(spec.shape)
+    if not isinstance(dims, list) or len(dims) != len(spec.shape):
+        raise TypeError(f"dims {dims!r} for {len(spec.shape)} dimensions")
+    if any(dim is not None and not isinstance(dim, str) for dim in dims):
+        raise TypeError(f"dims {dims!r} are no names")
+    fill = said.get("fill_value")
+    if fill is not None:
+        fill = cell_from_json(fill, spec.numpy_dtype)
+    return spec.evolve(dims=tuple(dims), attrs=_attrs(said), fill_value=fill)
+
+
+def _coordinate_from_json(said: Mapping[str, Any]) -> Coordinate:
+    dtype: DataType = VlenString() if said["dtype"] == STRING else dtype_from_json(said["dtype"])
+    shape = tuple(said["shape"])
+    if any(type(length) is not int or length < 0 for length in shape):
+        raise TypeError(f"{shape} is no shape")
+    spec = ArraySpec(shape=shape, dtype=dtype, chunks=tuple(max(1, length) for length in shape))
+    cells = _cells(said, spec)
+    return Coordinate(_with_description(spec, said), cells)
+
+
+def _cells(said: Mapping[str, Any], spec: ArraySpec) -> Values:
+    """All cells; there must be as many as the shape says before any memory is taken."""
+    dtype, size = spec.numpy_dtype, prod(spec.shape)
+    if "base64" in said:
+        raw = base64_to_bytes(said["base64"])
+        if len(raw) != size * dtype.itemsize:
+            raise TypeError(f"{len(raw)} bytes for {size} cells of {describe(spec.dtype)}")
+        return np.frombuffer(raw, _little(dtype)).astype(dtype).reshape(spec.shape)
+    listed = said["cells"]
+    if not isinstance(listed, list) or len(listed) != size:
+        raise TypeError(f"there are not {size} cells")
+    cells = np.empty(size, numpy_dtype(spec.dtype))
+    if isinstance(spec.dtype, VlenString):
+        if not all(isinstance(cell, str) for cell in listed):
+            raise TypeError("cells that are no text")
+        cells[:] = listed
+    else:
+        for i, cell in enumerate(listed):
+            cells[i] = cell_from_json(cell, dtype)
+    return cells.reshape(spec.shape)
