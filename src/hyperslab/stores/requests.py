@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from hyperslab.errors import Conflict, HyperslabError, Invalid, ReadOnly, StorageError, Unsupported
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 Result = TypeVar("Result")
 
@@ -76,16 +76,23 @@ def _threads() -> ThreadPoolExecutor:
 
 
 def each_request(calls: Sequence[Callable[[], Result]]) -> list[Result]:
-    """The results of all, up to :data:`IN_FLIGHT` under way at once; the first error is raised when all have ended."""
+    """The results of all, up to :data:`IN_FLIGHT` under way at once.
+
+    After an error no other call begins, and the first error is raised when those under way have ended. An interrupt
+    does not wait for them.
+    """
     if len(calls) == 1:
         return [calls[0]()]
-    running = [_threads().submit(call) for call in calls]
-    failed = next((future for future in running if future.exception() is not None), None)
-    if failed is not None:
-        for future in running:
-            future.exception()
-        failed.result()
-    return [future.result() for future in running]
+    from concurrent.futures import FIRST_EXCEPTION, wait
+
+    running: list[Future[Result]] = []
+    try:
+        running.extend(_threads().submit(call) for call in calls)
+        wait(running, return_when=FIRST_EXCEPTION)
+    finally:
+        begun = [future for future in running if not future.cancel()]
+    wait(begun)
+    return [future.result() for future in begun]
 
 
 def request(call: Callable[[], Result], obstore: Any, url: str, key: str, *, writing: bool) -> Result:
