@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hyperslab.errors import FormatError, Invalid, NotFound, ReadOnly, Unsupported
 from hyperslab.stores import DirectoryStore, MemoryStore, ZipStore
 from hyperslab.stores.location import Location, Probe
-from hyperslab.stores.redaction import redact
+from hyperslab.stores.redaction import plain_options, redact, redact_text
 
 
 class Counting(MemoryStore):
@@ -212,6 +213,42 @@ def test_probe_of_a_huge_document(tmp_path: Path) -> None:
 def test_redaction(url: str, shown: str) -> None:
     """Users, passwords, tokens and signatures are hidden; what only looks like a URL's parts is left."""
     assert redact(url) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("404, url='https://u:canary@h/x?sig=canary&n=1'", "404, url='https://***@h/x?sig=***&n=1'"),
+        ("no host (h:443/x?X-Amz-Signature=canary) is up", "no host (h:443/x?X-Amz-Signature=*** is up"),
+        ("sent {'Cookie': 'canary; canary'}", "sent {'Cookie': ***"),
+        ("Authorization: Bearer canary\nDate: today", "Authorization: ***\nDate: today"),
+        ("KeyError: 'a/b.c/0'; a=b", "KeyError: 'a/b.c/0'; a=b"),
+    ],
+)
+def test_redaction_within_text(text: str, shown: str) -> None:
+    """What other libraries say, without the secrets in it."""
+    assert redact_text(text) == shown
+
+
+def test_plain_options() -> None:
+    """Secrets in options, in options of options, in lists of them and of headers; all else is left as it is."""
+    plain: dict[str, Any] = {
+        "region": "here",
+        "allow_external": ["https://h/monkeys", "/data"],
+        "remote_options": {"places": [{"bucket": "b"}, ("n", 1)], "allow_session": True},
+        "default_headers": {"Accept": "all"},
+    }
+    assert plain_options(plain) == plain
+    secret: dict[str, Any] = {
+        "allow_external": ["https://h/monkeys", "https://u:canary@h/x", "/data"],
+        "remote_options": {
+            "places": [{"bucket": "b", "token": "canary"}, ("n", 1), ("Cookie", "canary"), [b"X-Api-Key", b"canary"]],
+            "allow_session": True,
+            "auth": {"name": "canary"},
+        },
+        "default_headers": {"Accept": "all", "Cookie": "canary", b"set-cookie": b"canary", "X-Who": "Bearer canary"},
+    }
+    assert plain_options(plain | secret) == plain
 
 
 def test_no_secret_is_shown() -> None:
