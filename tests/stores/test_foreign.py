@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import hyperslab as hs
-from hyperslab.errors import Invalid, ReadOnly, StorageError
+from hyperslab.errors import Invalid, NotFound, ReadOnly, StorageError
 from hyperslab.stores import DirectoryStore
 from hyperslab.stores.foreign import FsspecStore, ZarrPythonStore, adopted
 from hyperslab.testing.stores import StoreTests
@@ -84,6 +85,68 @@ def test_fsspec_on_s3(s3: S3) -> None:
     nowhere = fsspec.get_mapper("s3://nowhere/x.zarr", **options)
     with pytest.raises(StorageError, match="nowhere"):
         hs.create(nowhere)
+
+
+REFERENCES = {
+    ".zgroup": '{"zarr_format": 2}',
+    "a/.zarray": '{"zarr_format": 2, "shape": [4], "chunks": [2], "dtype": "<i2", "compressor": null, "filters": null, '
+    '"order": "C", "fill_value": 7}',
+    "a/0": "base64:AQACAA==",
+}
+
+
+def test_references_of_fsspec() -> None:
+    """Their keys have no root before them."""
+    mapper = fsspec.get_mapper("reference://", fo={"version": 1, "refs": REFERENCES})
+    store = adopted(mapper)
+    assert list(store.list()) == sorted(REFERENCES)
+    assert store.list_dir() == ([".zgroup"], ["a"])
+    assert store.list_dir("a") == ([".zarray", "0"], [])
+    np.testing.assert_array_equal(hs.open(mapper)["a"], zarr.open_group(mapper, mode="r")["a"][:])
+
+
+def test_a_place_without_a_root() -> None:
+    mapper = fsspec.get_mapper("memory://")
+    store = adopted(mapper)
+    store.put("deep/down/.z", b"1")
+    try:
+        assert list(store.list("deep")) == ["deep/down/.z"]
+        assert store.list_dir("deep/down") == ([".z"], [])
+        assert "deep" in store.list_dir()[1]
+    finally:
+        store.delete_prefix("deep")
+
+
+def test_a_missing_place_that_is_only_read(tmp_path: Path) -> None:
+    """It is said to be missing, and nothing is made."""
+    for store in (
+        zarr.storage.LocalStore(tmp_path / "x", read_only=True),
+        zarr.storage.ZipStore(tmp_path / "x.zip", mode="r"),
+    ):
+        for use in (hs.open, hs.create):
+            with pytest.raises(NotFound, match="there is no such"):
+                use(store)
+    assert not list(tmp_path.iterdir())
+
+
+class Leaky(fsspec.spec.AbstractFileSystem):  # type: ignore[misc]
+    """A server that is down, whose client says where and how it asked."""
+
+    protocol = "leaky"
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **more: Any) -> bytes:
+        raise OSError(f"503, url='https://user:canary@host/{path}?X-Amz-Signature=canary', 'Cookie': 'canary'")
+
+    info = ls = find = cat_file
+
+
+def test_errors_hold_no_secrets() -> None:
+    """Nor does what a traceback shows."""
+    store = FsspecStore(fsspec.mapping.FSMap("x", Leaky()))
+    for read in (lambda: store.get("a"), lambda: store.size("a"), lambda: list(store.list())):
+        with pytest.raises(StorageError, match=r"503, url='https://\*\*\*@host/x") as caught:
+            read()
+        assert "canary" not in "".join(traceback.format_exception(caught.value))
 
 
 def test_what_is_no_store() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 
-from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, Invalid, NotFound, ReadOnly
+from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, Invalid, NotFound
 from hyperslab.stores import locks
 from hyperslab.stores.base import Buffer, Stamp
 from hyperslab.stores.commit import Commit
@@ -169,8 +169,7 @@ class DirectoryStore(FolderReader):
     @contextmanager
     def _writing(self, place: str | Commit) -> Iterator[None]:
         """Refuse when read-only; name the key in what the system says."""
-        if self.read_only:
-            raise ReadOnly("the store was opened for reading", url=self.url, remedy="open it for writing")
+        self._writable()
         try:
             yield
         except HyperslabError:

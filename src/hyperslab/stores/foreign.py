@@ -6,19 +6,19 @@ neither locks nor compare-and-swap: it takes one writer at a time.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
-from hyperslab.errors import HyperslabError, ReadOnly, StorageError, Unsupported
+from hyperslab.errors import HyperslabError, NotFound, StorageError
 from hyperslab.stores import counting
 from hyperslab.stores.base import Buffer
 from hyperslab.stores.directory import DirectoryStore
 from hyperslab.stores.keys import check_key, check_prefix, is_key
+from hyperslab.stores.named import OfThisProcess
 from hyperslab.stores.ranges import span
-from hyperslab.stores.redaction import redact
+from hyperslab.stores.redaction import redact, redact_text
 
 Result = TypeVar("Result")
 Names = list[str]
@@ -42,8 +42,7 @@ def adopted(target: Any) -> Any:
 def _of_zarr(store: Any) -> Any:
     kind = type(store).__name__
     if kind == "LocalStore":
-        read_only = store.read_only and os.path.isdir(store.root)
-        return DirectoryStore(store.root, read_only=read_only)
+        return DirectoryStore(store.root, read_only=store.read_only)
     if kind == "ObjectStore":
         from hyperslab.stores.buckets import wrapped
 
@@ -51,12 +50,11 @@ def _of_zarr(store: Any) -> Any:
     return ZarrPythonStore(store)
 
 
-class _Foreign:
+class _Foreign(OfThisProcess):
     """What both have in common: how keys are checked, what is counted, and what becomes of errors."""
 
     def __init__(self, url: str, *, read_only: bool) -> None:
-        self._url = redact(url)
-        self._read_only = read_only
+        super().__init__(redact(url), read_only=read_only)
 
     def _load(self, key: str, start: int | None, stop: int | None) -> bytes | None:
         raise NotImplementedError
@@ -75,25 +73,6 @@ class _Foreign:
 
     def _names_right_below(self, prefix: str) -> tuple[Names, Names]:
         raise NotImplementedError
-
-    @property
-    def url(self) -> str:
-        """Where it is, without secrets."""
-        return self._url
-
-    @property
-    def read_only(self) -> bool:
-        """Whether writes are refused."""
-        return self._read_only
-
-    def close(self) -> None:
-        """Whoever made the store closes it."""
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._url!r}{', read_only=True' if self._read_only else ''})"
-
-    def __reduce__(self) -> NoReturn:
-        raise Unsupported("a store object cannot be pickled", url=self._url, remedy="name its place by a path or URL")
 
     def get(self, key: str) -> bytes | None:
         """The whole value, or None."""
@@ -156,11 +135,8 @@ class _Foreign:
         except HyperslabError:
             raise
         except Exception as error:
-            raise StorageError(f"{type(error).__name__}: {error}", url=self._url, key=key or None) from error
-
-    def _writable(self, key: str) -> None:
-        if self._read_only:
-            raise ReadOnly("the store was opened for reading", url=self._url, key=key, remedy="open it for writing")
+            said = f"{type(error).__name__}: {redact_text(str(error))}"
+            raise StorageError(said, url=self._url, key=key or None) from None
 
 
 _GONE = (FileNotFoundError, IsADirectoryError, NotADirectoryError, KeyError)
@@ -175,7 +151,11 @@ class FsspecStore(_Foreign):
         super().__init__(self._fs.unstrip_protocol(self._root), read_only=read_only)
 
     def _path(self, key: str) -> str:
-        return f"{self._root}/{key}" if key else self._root
+        return f"{self._root}/{key}" if key and self._root else key or self._root
+
+    def _keys_in(self, paths: Iterable[str]) -> Names:
+        root = self._fs._strip_protocol(self._root)
+        return [path.removeprefix(root).strip("/") for path in paths]
 
     def _load(self, key: str, start: int | None, stop: int | None) -> bytes | None:
         try:
@@ -202,26 +182,25 @@ class FsspecStore(_Foreign):
         return int(info["size"]) if info["type"] == "file" else None
 
     def _names(self, prefix: str) -> Names:
-        skip = len(self._fs._strip_protocol(self._root)) + 1
         self._fs.invalidate_cache()
         with suppress(*_GONE):
-            found = self._fs.find(self._path(prefix))
-            return [path[skip:] for path in found if path[skip:].startswith(f"{prefix}/" if prefix else "")]
+            found = self._keys_in(self._fs.find(self._path(prefix)))
+            return [key for key in found if not prefix or key.startswith(f"{prefix}/")]
         return []
 
     def _names_right_below(self, prefix: str) -> tuple[Names, Names]:
         self._fs.invalidate_cache()
-        skip = len(self._fs._strip_protocol(self._path(prefix))) + 1
         keys: Names = []
         inner: Names = []
+        skip = len(prefix) + 1 if prefix else 0
         with suppress(*_GONE):
-            for info in self._fs.ls(self._path(prefix), detail=True):
-                name = info["name"][skip:].rstrip("/")
-                if info["type"] == "directory":
-                    inner.append(name)
-                elif name:
-                    keys.append(name)
-        return keys, [name for name in inner if self._fs.find(self._path(f"{prefix}/{name}" if prefix else name))]
+            infos = self._fs.ls(self._path(prefix), detail=True)
+            for info, key in zip(infos, self._keys_in(info["name"] for info in infos), strict=True):
+                if info["type"] != "directory":
+                    keys.append(key[skip:])
+                elif self._fs.find(self._path(key)):
+                    inner.append(key[skip:])
+        return list(filter(None, keys)), inner
 
 
 class ZarrPythonStore(_Foreign):
@@ -235,6 +214,14 @@ class ZarrPythonStore(_Foreign):
         self._sync = sync
         self._prototype = default_buffer_prototype()
         super().__init__(str(store), read_only=store.read_only)
+        self._try("", self._begin)
+
+    def _begin(self) -> None:
+        """Some of its calls want it open, and none says so by a clear error."""
+        try:
+            self._sync(self._store._ensure_open())
+        except FileNotFoundError:
+            raise NotFound("there is no such place", url=self._url, remedy="check the spelling") from None
 
     def _load(self, key: str, start: int | None, stop: int | None) -> bytes | None:
         from zarr.abc.store import RangeByteRequest

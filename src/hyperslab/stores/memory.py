@@ -9,10 +9,11 @@ from contextlib import AbstractContextManager, contextmanager
 from itertools import count
 from weakref import WeakSet
 
-from hyperslab.errors import AlreadyExists, Conflict, Invalid, NotFound, ReadOnly
+from hyperslab.errors import AlreadyExists, Conflict, Invalid, NotFound
 from hyperslab.stores import counting
 from hyperslab.stores.base import Buffer, Stamp
 from hyperslab.stores.keys import check_key, check_prefix
+from hyperslab.stores.named import Named
 from hyperslab.stores.ranges import span
 
 
@@ -44,12 +45,11 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_all)
 
 
-class MemoryStore:
+class MemoryStore(Named):
     """Keys in a dict, with every ability that a store may have. ``name`` opens the one of ``memory://name``."""
 
     def __init__(self, name: str | None = None, *, read_only: bool = False) -> None:
-        self._name = name
-        self._read_only = read_only
+        super().__init__(f"memory://{name or ''}", read_only=read_only)
         if name is None:
             self._shelf = _Shelf()
         elif read_only:
@@ -69,19 +69,6 @@ class MemoryStore:
     def forget(name: str) -> None:
         """Let go of ``memory://name``; stores that are open keep what they hold."""
         _NAMED.pop(name, None)
-
-    @property
-    def url(self) -> str:
-        """``memory://name``."""
-        return f"memory://{self._name or ''}"
-
-    @property
-    def read_only(self) -> bool:
-        """Whether writes are refused."""
-        return self._read_only
-
-    def close(self) -> None:
-        """The values stay."""
 
     def __repr__(self) -> str:
         return f"<MemoryStore {self.url}: {len(self._shelf.values)} keys>"
@@ -205,10 +192,6 @@ class MemoryStore:
                 with changed:
                     held.difference_update(wanted)
                     changed.notify_all()
-
-    def _writable(self, key: str | None = None) -> None:
-        if self._read_only:
-            raise ReadOnly("the store was opened for reading", url=self.url, key=key, remedy="open it for writing")
 
 
 def _below(prefix: str) -> str:

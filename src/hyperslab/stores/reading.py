@@ -23,17 +23,17 @@ from hyperslab.stores.files import (
 from hyperslab.stores.folders import Folders
 from hyperslab.stores.keys import check_key, check_prefix, is_key
 from hyperslab.stores.listing import names_in, walk
+from hyperslab.stores.named import Named
 from hyperslab.stores.ranges import span
 from hyperslab.stores.scratch import Scratch
 from hyperslab.stores.strays import Stray, strays_in
 
 
-class FolderReader:
+class FolderReader(Named):
     """Keys as files below ``root``: what :class:`~hyperslab.stores.directory.DirectoryStore` can do without writing."""
 
     def __init__(self, root: str | os.PathLike[str], *, read_only: bool = False) -> None:
-        self._url = os.path.abspath(os.fspath(root))
-        self._read_only = read_only
+        super().__init__(os.path.abspath(os.fspath(root)), read_only=read_only)
         if "\0" in self._url:
             raise Invalid(f"{self._url!r} is no path")
         if os.path.isdir(self._url):
@@ -44,22 +44,6 @@ class FolderReader:
             raise NotFound("there is no such folder", url=self._url)
         self._folders = Folders(self._url)
         self._known = self._folders.known
-
-    @property
-    def url(self) -> str:
-        """The absolute path of the root."""
-        return self._url
-
-    @property
-    def read_only(self) -> bool:
-        """Whether writes are refused."""
-        return self._read_only
-
-    def close(self) -> None:
-        """Nothing is held open."""
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._url!r}{', read_only=True' if self._read_only else ''})"
 
     def get(self, key: str) -> bytes | None:
         """The whole value, or None."""

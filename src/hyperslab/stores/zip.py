@@ -8,20 +8,21 @@ import threading
 from collections.abc import Iterator, Sequence
 from zipfile import ZipFile, ZipInfo
 
-from hyperslab.errors import Invalid, NotFound, ReadOnly
+from hyperslab.errors import Invalid, NotFound
 from hyperslab.stores import counting
 from hyperslab.stores.archive import Entries, read_directory
 from hyperslab.stores.base import Buffer, Stamp
 from hyperslab.stores.files import discard, open_folder, read_error, sync_folder, write_error
 from hyperslab.stores.keys import check_key, check_prefix, temporary_name
 from hyperslab.stores.memory import split_names
+from hyperslab.stores.named import Named
 from hyperslab.stores.ranges import span
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 """The one date that entries get, so that equal contents make equal archives."""
 
 
-class ZipStore:
+class ZipStore(Named):
     """The entries of the archive at ``path`` by their names; new ones are stored without compression.
 
     What is written becomes visible to others when the store is closed, all of it at one stroke and durably; a crash
@@ -36,7 +37,7 @@ class ZipStore:
     def __init__(self, path: str | os.PathLike[str], *, read_only: bool = False, limit: int = 1 << 30) -> None:
         self._turn = threading.RLock()
         self._path = os.path.abspath(os.fspath(path))
-        self._read_only = read_only
+        super().__init__(f"zip://{self._path}", read_only=read_only)
         self._limit = limit
         self._infos: dict[str, ZipInfo] = {}
         if os.path.exists(self._path):
@@ -63,16 +64,6 @@ class ZipStore:
             skip = len(tops.pop()) + 1
             self._listed = {key[skip:]: info for key, info in self._infos.items()}
             self._infos = self._infos | self._listed
-
-    @property
-    def url(self) -> str:
-        """``zip://`` and the absolute path."""
-        return f"zip://{self._path}"
-
-    @property
-    def read_only(self) -> bool:
-        """Whether writes are refused."""
-        return self._read_only
 
     def __repr__(self) -> str:
         return f"ZipStore({self._path!r}{', read_only=True' if self._read_only else ''})"
@@ -190,8 +181,7 @@ class ZipStore:
 
     def _change(self, key: str) -> ZipFile:
         """The new archive, to be changed; at first it is a copy of the old one."""
-        if self._read_only:
-            raise ReadOnly("the store was opened for reading", url=self.url, key=key, remedy="open it for writing")
+        self._writable(key)
         if self._new is None:
             try:
                 self._new = self._begin()
