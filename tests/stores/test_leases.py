@@ -105,3 +105,31 @@ def test_let_go_after_an_error(store: ObjectStore) -> None:
 def done(timer: threading.Timer) -> bool:
     timer.join(1)
     return not timer.is_alive()
+
+
+def test_another_ones_lock_is_not_removed(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the holder has not noticed that time went by: its clock stood still while the computer slept."""
+    monkeypatch.setattr(leases, "BEAT", 60.0)
+    for taken in (b"another", None):
+        with pytest.raises(Conflict, match="taken over"), store.lock_node("a", 1):
+            found = store.read_lock("a/.lock")
+            assert found is not None
+            if taken is None:
+                store.drop_lock("a/.lock")
+            else:
+                store.swap_lock("a/.lock", taken, found.stamp)
+        left = store.read_lock("a/.lock")
+        assert (None if left is None else bytes(left.data)) == taken
+        store.drop_lock("a/.lock")
+
+
+def test_what_holds_a_lock_may_remove_all_else(store: ObjectStore) -> None:
+    """Its own lock stays, and goes at the end of the block; those of dead writers go with the rest."""
+    store.put_many([("n", b""), ("a/n", b"")])
+    store.swap_lock("a/b/.lock", b"somebody who died", None)
+    for prefix in ("a", ""):
+        with store.lock_node(prefix, 1):
+            store.delete_prefix(prefix)
+            with pytest.raises(Conflict, match="timeout"), store.lock_node(prefix, 0.05):
+                pass
+    assert store._below("") == []

@@ -17,8 +17,9 @@ from typing import Any
 from hyperslab.conversion.fingerprint import agree
 from hyperslab.conversion.journal import Journal
 from hyperslab.conversion.unpublished import HIDDEN, Unpublished, unsealed
-from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, StorageError
-from hyperslab.stores.base import Locks, WritableStore
+from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, StorageError, Unsupported
+from hyperslab.stores import leases
+from hyperslab.stores.base import Locks, LocksNodes, WritableStore
 from hyperslab.stores.building import building, make_durable, put_in_place, refuse_taken, remove, sync_medium
 from hyperslab.stores.directory import DirectoryStore
 from hyperslab.stores.keys import is_temporary
@@ -64,7 +65,8 @@ def site_of(where: Location, *, overwrite: bool, head: Head | None) -> Iterator[
 
     When the block ends well the target is complete and in its place. Else it is what it was before; in a store without
     renames that is nothing, when something was to be overwritten. AlreadyExists unless ``overwrite``; Conflict when
-    another conversion is building it; Invalid when ``head`` does not agree with that of the journal.
+    another conversion is building it, or a writer is making a dataset there; Invalid when ``head`` does not agree with
+    that of the journal.
     """
     if where.scheme == "file" and where.path is not None and head is not None:
         with _resumable(where.path, overwrite, head) as site:
@@ -97,7 +99,7 @@ def _resumable(path: str, overwrite: bool, head: Head) -> Iterator[Site]:
     store = DirectoryStore(notes)
     journal = Journal(store, sync=partial(sync_medium, os.path.dirname(target)))
     try:
-        with _alone(store, "", target):
+        with _alone(store, target):
             site = _continued(journal, head, target, half)
             if site is None:
                 refuse_taken(target, overwrite)
@@ -164,7 +166,7 @@ def _forget_interrupted(path: str) -> None:
     half, notes = resumable_names(path)
     if os.path.isdir(notes):
         store = DirectoryStore(notes)
-        with suppress(Conflict), _alone(store, "", path):
+        with suppress(Conflict), _alone(store, path):
             Journal(store).end()
             remove(half)
             remove(notes)
@@ -187,7 +189,7 @@ def _in_place(where: Location, overwrite: bool, head: Head | None) -> Iterator[S
     journal = Journal(store, HIDDEN, partial(sync_medium, store.url) if local else None)
     if journal.head() is None:
         _refuse_taken(where, store, overwrite)
-    with _alone(store, HIDDEN, where.url):
+    with _alone(store, where.url):
         held = _held_back(journal, head, where)
         if held is None:
             _clear_way(where, store, journal, overwrite)
@@ -243,13 +245,21 @@ def _refuse_taken(where: Location, store: WritableStore, overwrite: bool) -> Non
 
 
 @contextmanager
-def _alone(store: WritableStore, folder: str, target: str) -> Iterator[None]:
-    """No other conversion builds this target meanwhile, where the store has locks."""
+def _alone(store: WritableStore, target: str) -> Iterator[None]:
+    """No other conversion builds this target meanwhile, and nobody makes a dataset there, where the store has locks.
+
+    That of a living writer is a Conflict. In a bucket it takes the time of a lease to tell one from a dead one.
+    """
     with ExitStack() as held:
-        if isinstance(store, Locks):
+        if isinstance(store, LocksNodes):
+            patience = 0 if isinstance(store, Locks) else leases.LEASE + leases.BEAT
             try:
-                held.enter_context(store.lock_node(folder, 0))
+                held.enter_context(store.lock_node("", patience))
             except Conflict:
                 remedy = "wait for it, or stop it"
-                raise Conflict("another conversion is building this target", url=target, remedy=remedy) from None
+                raise Conflict(
+                    "another conversion or writer is building this target", url=target, remedy=remedy
+                ) from None
+            except Unsupported:  # a server without conditional requests: one writer at a time
+                pass
         yield

@@ -11,6 +11,7 @@ from hyperslab.formats.keyed_dataset import KeyedReader
 from hyperslab.formats.keyed_writer import KeyedWriter
 from hyperslab.formats.spelling import Spelling
 from hyperslab.model.spec import GroupSpec
+from hyperslab.stores.base import Store
 from hyperslab.stores.building import building, can_build
 from hyperslab.stores.location import Location
 
@@ -38,15 +39,19 @@ def open_keyed(
         mode = "r+"
     store = where.store(read_only=False, create=mode != "r+")
     writer = KeyedWriter(store, spelling, settings, remembered if mode == "r+" else None, consolidated=consolidated)
-    taken = mode in ("a", "x") and any(map(len, store.list_dir("")))
-    if mode == "x" and taken:
-        raise AlreadyExists("the target exists", url=where.url, remedy="choose another, or mode='w' to replace it")
-    if mode == "r+" or taken:
+    if mode == "r+" or (mode == "a" and _is_taken(store)):
         return _opened(writer, spelling)
-    if mode == "w":
-        store.delete_prefix("")
-    writer.put("", GroupSpec())
+    with writer.lock_node(""):  # whoever else makes a dataset here, a conversion for one, is done or has not begun
+        if mode == "w":
+            store.delete_prefix("")
+        elif _is_taken(store):
+            raise AlreadyExists("the target exists", url=where.url, remedy="choose another, or mode='w' to replace it")
+        writer.put("", GroupSpec())
     return writer
+
+
+def _is_taken(store: Store) -> bool:
+    return any(map(len, store.list_dir("")))
 
 
 def _opened(reader: KeyedReader, spelling: Spelling) -> KeyedReader:

@@ -3,6 +3,7 @@
 The object is made by a conditional request. Its holder writes it anew every few seconds; when one that stays the same
 for :data:`LEASE` seconds, by the clock of those who wait, its holder is dead and the first of them takes it over. A
 holder whose lease was taken over, because it was stopped for so long, is told by ``Conflict`` at the end of its block.
+Right before it removes the object it looks whose it is, for no bucket removes on a condition.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ class _Holding:
             self._stamp = self._store.swap_lock(self._key, value, expected)
         except Conflict:
             found = self._store.read_lock(self._key)
-            if found is None or not bytes(found.data).startswith(self._name.encode()):
+            if found is None or not self._is_ours(found):
                 return False
             self._stamp = found.stamp
         self._alive = began
@@ -126,9 +127,20 @@ class _Holding:
                 self._timer = None
             if not self._lost and time.monotonic() - self._alive > LEASE / 2:
                 self._lost = not self._write(self._stamp)
+            if not self._lost:
+                with suppress(HyperslabError):  # the block has done its work; what stays is that of a dead writer, soon
+                    self._remove()
             if self._lost:
                 remedy = "look at what was written last, then repeat the change"
                 message = "the lock was taken over by another writer, for this one was silent for too long"
                 raise Conflict(message, url=self._url, key=self._key, remedy=remedy)
-            with suppress(HyperslabError):  # the block has done its work; what stays is that of a dead writer, soon
-                self._store.drop_lock(self._key)
+
+    def _remove(self) -> None:
+        """Remove the object, unless it is another's: this computer may have slept, and its clock with it."""
+        found = self._store.read_lock(self._key)
+        self._lost = found is None or not self._is_ours(found)
+        if not self._lost:
+            self._store.drop_lock(self._key)
+
+    def _is_ours(self, found: Version) -> bool:
+        return bytes(found.data).startswith(self._name.encode())

@@ -8,16 +8,17 @@ Requests that fail for a moment are repeated by obstore; what fails for good is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from functools import partial
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
-from hyperslab.errors import Conflict, ReadOnly, Unsupported
+from hyperslab.errors import Conflict, Unsupported
 from hyperslab.stores import counting
 from hyperslab.stores.base import Buffer, Stamp, Version
 from hyperslab.stores.files import too_long
 from hyperslab.stores.keys import LOCK, check_key, check_prefix, is_key
 from hyperslab.stores.leases import lease
+from hyperslab.stores.named import OfThisProcess
 from hyperslab.stores.ranges import merge, span
 from hyperslab.stores.requests import IN_FLIGHT, Refused, Unranged, each_request, request
 from hyperslab.stores.scratch import Scratch
@@ -32,7 +33,7 @@ _PAGE = 1000
 """Keys of a listing that are taken over at once."""
 
 
-class ObjectStore:
+class ObjectStore(OfThisProcess):
     """The keys below the prefix of an obstore store. One may be used by many threads, one bucket by many processes.
 
     ``url`` is shown in errors and must hold no secrets. A store object is never pickled: it knows credentials.
@@ -44,31 +45,12 @@ class ObjectStore:
     def __init__(self, store: Any, url: str, *, read_only: bool = False) -> None:
         import obstore
 
+        super().__init__(url, read_only=read_only)
         self._obstore = obstore
         self._store = store
-        self._url = url
-        self._read_only = read_only
         self._by_version = type(store).__name__ == "GCSStore"
         self._counts_forward = type(store).__name__ == "AzureStore"
-
-    @property
-    def url(self) -> str:
-        """Where it is, without secrets."""
-        return self._url
-
-    @property
-    def read_only(self) -> bool:
-        """Whether writes are refused."""
-        return self._read_only
-
-    def close(self) -> None:
-        """Connections close by themselves."""
-
-    def __repr__(self) -> str:
-        return f"ObjectStore({self._url!r}{', read_only=True' if self._read_only else ''})"
-
-    def __reduce__(self) -> NoReturn:
-        raise Unsupported("a store object cannot be pickled", url=self._url, remedy="name its place by a URL")
+        self._leased: set[str] = set()
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -291,9 +273,12 @@ class ObjectStore:
         self._remove(check_key(key))
 
     def delete_prefix(self, prefix: str) -> None:
-        """Remove every key that is ``prefix`` or stands below it; ``""`` removes all below the store's own prefix."""
+        """Remove every key that is ``prefix`` or stands below it; ``""`` removes all below the store's own prefix.
+
+        Locks of dead writers go, too; those that this store holds stay: their holder may be the one who removes.
+        """
         self._writable(check_prefix(prefix))
-        doomed = self._below(prefix)
+        doomed = [name for name in self._below(prefix) if name not in self._leased]
         if prefix:
             doomed.append(prefix)
         for start in range(0, len(doomed), _PAGE):
@@ -311,10 +296,17 @@ class ObjectStore:
 
     # -- locks ------------------------------------------------------------------------------------------------------
 
-    def lock_node(self, folder: str, timeout: float | None) -> AbstractContextManager[None]:
+    @contextmanager
+    def lock_node(self, folder: str, timeout: float | None) -> Iterator[None]:
         """Hold the documents of the node at ``folder`` by a lease; ``Conflict`` after ``timeout`` seconds."""
         self._writable(check_prefix(folder))
-        return lease(self, f"{folder}/{LOCK}" if folder else LOCK, self._url, timeout)
+        key = f"{folder}/{LOCK}" if folder else LOCK
+        with lease(self, key, self._url, timeout):
+            self._leased.add(key)
+            try:
+                yield
+            finally:
+                self._leased.discard(key)
 
     def swap_lock(self, key: str, value: Buffer, expected: Stamp | None) -> Stamp:
         """:meth:`put_if` of a lock object."""
@@ -337,10 +329,6 @@ class ObjectStore:
         if counting.traces:
             counting.count(1)
         return request(partial(call, *arguments), self._obstore, self._url, key, writing=writing)
-
-    def _writable(self, key: str) -> None:
-        if self._read_only:
-            raise ReadOnly("the store was opened for reading", url=self._url, key=key, remedy="open it for writing")
 
 
 def _asked(part: Range) -> Any:
