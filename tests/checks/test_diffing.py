@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import shutil
 import tracemalloc
@@ -17,6 +18,7 @@ from planting import CASES, LAYOUTS, Dataset, sound
 import hyperslab as hs
 from hyperslab.checks import CellsDiffer
 from hyperslab.checks.cells import unequal
+from hyperslab.errors import Invalid, StorageError
 from hyperslab.stores.memory import MemoryStore
 
 
@@ -147,6 +149,63 @@ def test_what_cannot_be_read_ends_nothing(layout: str, tmp_path: Path) -> None:
         ("t2m", "cells"),
         ("raw", "cells"),
     }
+
+
+class Unlisted(MemoryStore):
+    """A medium that fails, once it is ``worn``, where group ``g`` is listed."""
+
+    worn = False
+
+    def list_dir(self, prefix: str = "") -> Any:
+        if self.worn and prefix == "g":
+            raise StorageError("the medium fails", url=self.url, key=prefix)
+        return super().list_dir(prefix)
+
+
+def test_a_group_that_cannot_be_listed_ends_nothing() -> None:
+    stores = MemoryStore(), Unlisted()
+    for number, store in enumerate(stores):
+        with hs.create(store, "zarr2") as root:
+            root.create_group("g").attrs["n"] = number
+            root.create_array("z", data=np.full(3, number))
+    stores[1].worn = True
+    for a, b, letter in ((*stores, "B"), (*reversed(stores), "A")):
+        found = hs.diff(a, b)
+        assert [(one.node, one.kind) for one in found] == [
+            ("g", "attribute"),
+            ("g", "unreadable-node"),
+            ("z", "cells"),
+        ]
+        assert found[1].message == f"what lies below cannot be listed in {letter}: the medium fails"
+
+
+def test_each_side_has_options_of_its_own(tmp_path: Path) -> None:
+    """A pair is for A and for B; one mapping is for the sides that are not of this machine."""
+    (tmp_path / "cells.bin").write_bytes(bytes(range(8)))
+    places = []
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        array = {"zarr_format": 2, "shape": [8], "chunks": [8], "dtype": "|u1", "compressor": None} | {
+            "filters": None,
+            "order": "C",
+            "fill_value": 0,
+        }
+        refs = {".zgroup": {"zarr_format": 2}, "x/.zarray": array, "x/0": [str(tmp_path / "cells.bin")]}
+        places.append(tmp_path / name / "refs.json")
+        places[-1].write_text(json.dumps({"version": 1, "refs": refs}))
+    allowed = {"allow_external": [str(tmp_path)]}
+    assert not hs.diff(*places, storage_options=allowed)
+    assert not hs.diff(*places, storage_options=(allowed, allowed))
+    (only,) = hs.diff(*places, storage_options=(allowed, None))
+    assert only.kind == "unreadable-cells" and "in B" in only.message
+    (only,) = hs.diff(*places, storage_options=(None, allowed))
+    assert only.kind == "unreadable-cells" and "in A" in only.message
+    hs.convert(places[0], tmp_path / "y.zarr", storage_options=(allowed, None))
+    assert not hs.diff(places[1], tmp_path / "y.zarr", storage_options=allowed)
+    with pytest.raises(Invalid, match="pair"):
+        hs.diff(*places, storage_options=[allowed, allowed])  # type: ignore[arg-type]
+    with pytest.raises(Invalid, match="option"):
+        hs.diff(places[1], tmp_path / "y.zarr", storage_options=(allowed, allowed))
 
 
 def test_documents_alone(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +23,7 @@ from hyperslab.model.differences import differences
 from hyperslab.model.paths import child
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.stores.sides import Options, two_sides
 
 MEMORY = 256 << 20
 Node = GroupSpec | ArraySpec | Link
@@ -59,7 +60,7 @@ def diff(
     *,
     cells: bool = True,
     memory: int = MEMORY,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Options | tuple[Options, Options] = None,
     workers: int | None = None,
 ) -> Differences:
     """What differs between datasets ``a`` and ``b``: nodes, attributes, types, dimensions, fill values, cells.
@@ -67,13 +68,14 @@ def diff(
     Each problem says how B differs from A. Cells are compared by their bits (by their values where the types differ),
     chunk by chunk within ``memory`` bytes; ``cells=False`` leaves them out. How arrays are cut and encoded, and the
     order of names, mean nothing. A node or chunk that cannot be read is a difference and ends
-    nothing. ``storage_options`` are those of both places.
+    nothing. ``storage_options``: for places in the network, or a pair of them: those of A and of B.
     """
     settings = Settings(workers=workers, cache_bytes=0)
     with ExitStack() as stack:
         sides = []
-        for url in (a, b):
-            session = api.open(url, storage_options=storage_options, cache_bytes=0, workers=workers)._session
+        places: tuple[Any, Any] = two_sides(a, b, storage_options)
+        for place in places:
+            session = api.open(place, cache_bytes=0, workers=workers)._session
             stack.callback(session.reader.close)
             sides.append(session)
         job = _Diff(sides[0], sides[1], settings, memory if cells else 0)
@@ -110,7 +112,15 @@ class _Diff:
             yield from self._below(path)
 
     def _below(self, path: str) -> Iterator[Problem]:
-        ours, theirs = list(self.a.reader.children(path)), list(self.b.reader.children(path))
+        found: list[list[str]] = []
+        for letter, side in (("A", self.a), ("B", self.b)):
+            try:
+                found.append(list(side.reader.children(path)))
+            except HyperslabError as error:
+                yield Problem(path, "unreadable-node", f"what lies below cannot be listed in {letter}: {told(error)}")
+        if len(found) < 2:
+            return
+        ours, theirs = found
         for name in ours:
             if name in theirs:
                 yield from self.nodes(child(path, name))

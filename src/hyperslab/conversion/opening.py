@@ -1,23 +1,14 @@
-"""The two sides of a conversion: where they are, and their sessions without a cache."""
+"""The sessions of the two sides of a conversion, without a cache."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from hyperslab import api
 from hyperslab.array.session import Session
 from hyperslab.formats.base import Discards
-from hyperslab.stores.location import Location
-
-_OWN = ("file", "zip", "memory", "store")
-
-
-def located(target: Any, storage_options: Mapping[str, Any] | None) -> Location:
-    """The place; ``storage_options`` are for those in the network."""
-    where = Location.of(target)
-    return where if where.scheme in _OWN or not storage_options else Location.of(target, storage_options)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from hyperslab import api
 from hyperslab.bridges.cluster import client_of
 from hyperslab.conversion.fingerprint import head_of
 from hyperslab.conversion.job import SETTINGS, Job, Tally, copy_arrays
-from hyperslab.conversion.opening import located, opened
+from hyperslab.conversion.opening import opened
 from hyperslab.conversion.progress import Progress, Report, bar, reporting
 from hyperslab.conversion.rehearsal import Rehearsal, put_documents, rehearse
 from hyperslab.conversion.report import ConversionReport
@@ -29,6 +29,7 @@ from hyperslab.errors import Unsupported
 from hyperslab.formats import format_for_new, get_format
 from hyperslab.formats.base import Feature
 from hyperslab.stores.location import Location
+from hyperslab.stores.sides import Options, two_sides
 
 MEMORY = 256 << 20
 
@@ -51,7 +52,7 @@ def convert(
     allow_loss: bool = False,
     memory: int | str = MEMORY,
     scheduler: Any = None,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Options | tuple[Options, Options] = None,
 ) -> ConversionReport:
     """Copy the dataset ``src`` to ``dst`` in another format, or cut and encoded anew.
 
@@ -63,7 +64,7 @@ def convert(
     ``resume``: keep a journal and, when interrupted, the half-built target, and go on where the last call stopped.
     ``memory``: bytes for cells in flight (per process), or text such as ``"1GB"``. ``scheduler``: a dask.distributed
     Client (or address) whose workers copy. ``progress``: True for a bar on a terminal, or a function of ``Progress``.
-    ``storage_options``: for sides in the network.
+    ``storage_options``: for sides in the network, or a pair of them: the source's and the target's.
 
     Raises Unsupported with all losses before anything is touched, unless ``allow_loss`` (then they are logged before);
     AlreadyExists unless ``overwrite``, which replaces the target once the new one is complete. An interrupted
@@ -72,9 +73,10 @@ def convert(
     """
     started = time.perf_counter()
     wishes = {"chunks": chunks, "shards": shards, "codec": codec}
+    source, target = two_sides(src, dst, storage_options)
     order = _Order(
-        source=located(src, storage_options),
-        target=located(dst, storage_options),
+        source=source,
+        target=target,
         cutting=Cutting(**wishes),
         select=Select.of(select),
         memory=parse_size(memory, "memory"),
