@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import hyperslab as hs
-from hyperslab.conversion import Progress, convert
+from hyperslab.conversion import Progress, convert, spreading
 from hyperslab.conversion.selecting import Select, pick
 from hyperslab.conversion.spreading import Errand, refuse_unreachable
 from hyperslab.errors import CorruptChunk, FormatError, Invalid, Unsupported
@@ -81,6 +81,46 @@ def _left_open() -> int:
     from hyperslab.conversion import spreading
 
     return len(spreading._open)
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="/proc tells what is open")
+def test_a_worker_keeps_few_arrays_open(tmp_path: Path) -> None:
+    """What it has not used for the longest time is closed, yet never under a box that is being copied."""
+    place, target = tmp_path / "source.nc", tmp_path / "target.zarr"
+    names = [f"a{number}" for number in range(12)]
+    with hs.create(place) as source, hs.create(target) as made:
+        for root in (source, made):
+            for name in names:
+                root.create_array(name, shape=(6,), dtype="i4", dims=("x",))
+                if root is source:
+                    root[name][:] = np.arange(6)
+
+    def held() -> int:
+        links = (os.path.join("/proc/self/fd", name) for name in os.listdir("/proc/self/fd"))
+        return sum(os.path.lexists(link) and os.readlink(link) == str(place) for link in links)
+
+    def errand(name: str) -> Errand:
+        picked = pick(session, name, session.reader.node(name), Select({}, {}))
+        return Errand(f"one/{name}", Location.of(place), Location.of(target), False, "zarr3", name, picked, 1 << 20)
+
+    with hs.open_group(place) as root:
+        session = root._session
+        errands = [errand(name) for name in names]
+    before = held()
+    used: list[object] = []  # so that nothing is closed because it is forgotten
+    with spreading._sides_of(errands[0]) as sides:
+        for number, each in enumerate(errands[1:], 2):
+            spreading.run_errand(each, (slice(0, 6),))
+            used.append(spreading._open[each.name])
+            if number == spreading._MOST_OPEN:
+                most = held()
+        assert held() == most + 1
+        np.testing.assert_array_equal(sides.copy.source.read((0,)), np.arange(6))
+    assert before < held() == most
+    spreading.let_go("one")
+    assert held() == before
+    root = hs.open_group(target)
+    assert all((root[name][...] == np.arange(6)).all() for name in names[1:])
 
 
 class Stop(Exception):

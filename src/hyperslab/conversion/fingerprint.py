@@ -79,8 +79,10 @@ def _stamps(where: Location) -> Any:
         store = where.store(read_only=True)
         if not isinstance(store, List):
             return None
-        stamped = isinstance(store, Stamps) and (where.path is not None or where.scheme in _LOCAL)
-        return [(key, store.stamp(key) if stamped else None) for key in store.list("")]  # type: ignore[attr-defined]
+        keys = store.list("")
+        if isinstance(store, Stamps) and (where.path is not None or where.scheme in _LOCAL):
+            return [(key, store.stamp(key)) for key in keys]
+        return [(key, None) for key in keys]
     except HyperslabError:  # a web server lists nothing
         return None
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -86,26 +86,56 @@ def spread(client: Any, copies: Sequence[ArrayCopy], tally: Tally, source: Locat
 
 
 class _Open:
-    """Both sides of an errand, open; as many boxes at once as the memory allows."""
+    """Both sides of an errand, open; as many boxes at once as the memory allows. Closed when it is ``retired`` and the
+    last box that uses it is done."""
 
     def __init__(self, errand: Errand) -> None:
         if errand.version != installed():
             remedy = "install the same version everywhere"
             raise Unsupported(f"hyperslab {installed()} on a worker, {errand.version} at the client", remedy=remedy)
-        self.source = open_session(errand.source)
-        place: Any = errand.target
-        if errand.held:
-            store = errand.target.store(read_only=False)
-            place = Unpublished(store, unsealed(Journal(store, HIDDEN).documents()))
-        self.target = open_session(place, mode="r+", format=errand.format)
-        specs = [_array(session, errand.path) for session in (self.source, self.target)]
-        chunks = [session.reader.chunks(errand.path) for session in (self.source, self.target)]
-        self.copy = ArrayCopy(errand.path, errand.picked, chunks[0], specs[0], chunks[1], specs[1], errand.memory)
-        self.room = threading.BoundedSemaphore(self.copy.threads(1 << 16))
+        self._users = 0
+        self._retired = False
+        with ExitStack() as readers:
+            sessions: list[Session] = []
+            for side in (_open_source, _open_target):
+                sessions.append(side(errand))
+                readers.callback(sessions[-1].reader.close)
+            specs = [_array(session, errand.path) for session in sessions]
+            chunks = [session.reader.chunks(errand.path) for session in sessions]
+            self.copy = ArrayCopy(errand.path, errand.picked, chunks[0], specs[0], chunks[1], specs[1], errand.memory)
+            self.room = threading.BoundedSemaphore(self.copy.threads(1 << 16))
+            self._readers = readers.pop_all()
 
-    def close(self) -> None:
-        self.source.reader.close()
-        self.target.reader.close()
+    def enter(self) -> None:
+        """One more box uses it."""
+        self._users += 1
+
+    def leave(self) -> None:
+        """A box is done."""
+        self._users -= 1
+        self._close_unused()
+
+    def retire(self) -> None:
+        """No other box will use it."""
+        self._retired = True
+        self._close_unused()
+
+    def _close_unused(self) -> None:
+        if self._retired and not self._users:
+            with suppress(NodeNotFound):
+                self._readers.close()
+
+
+def _open_source(errand: Errand) -> Session:
+    return open_session(errand.source)
+
+
+def _open_target(errand: Errand) -> Session:
+    place: Any = errand.target
+    if errand.held:
+        store = errand.target.store(read_only=False)
+        place = Unpublished(store, unsealed(Journal(store, HIDDEN).documents()))
+    return open_session(place, mode="r+", format=errand.format)
 
 
 def _array(session: Session, path: str) -> ArraySpec:
@@ -121,20 +151,30 @@ _turn = threading.Lock()
 
 def run_errand(errand: Errand, box: Box) -> None:
     """Copy one box, on a worker."""
+    with _sides_of(errand) as sides, sides.room:
+        copy_box(sides.copy, box, SETTINGS)
+
+
+@contextmanager
+def _sides_of(errand: Errand) -> Iterator[_Open]:
+    """Both sides of an errand, for one box; those that were not used for the longest time are closed."""
     with _turn:
         if errand.name not in _open:
             _open[errand.name] = _Open(errand)
-            while len(_open) > _MOST_OPEN:
-                _open.popitem(last=False)  # closed when the last box that uses it is done
         _open.move_to_end(errand.name)
         sides = _open[errand.name]
-    with sides.room:
-        copy_box(sides.copy, box, SETTINGS)
+        sides.enter()
+        while len(_open) > _MOST_OPEN:
+            _open.popitem(last=False)[1].retire()
+    try:
+        yield sides
+    finally:
+        with _turn:
+            sides.leave()
 
 
 def let_go(name: str) -> None:
     """Close what a conversion left open on a worker."""
     with _turn:
         for known in [known for known in _open if known.startswith(name)]:
-            with suppress(NodeNotFound):
-                _open.pop(known).close()
+            _open.pop(known).retire()
