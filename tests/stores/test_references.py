@@ -103,7 +103,10 @@ def test_other_places_are_read_only_when_allowed(place: Path, way: str) -> None:
     url = written(place, way.format(absolute=outside))
     with pytest.raises(StorageError, match="outside"):
         hs.open(url)["a"][...]
-    for allowed in (True, [str(place.parent)]):
+    for refused in (False, [], str(place), ["/nowhere"], "/nowhere"):  # the letter / of a text names no folder
+        with pytest.raises(StorageError, match="outside"):
+            hs.open(url, storage_options={"allow_external": refused})["a"][...]
+    for allowed in (True, [str(place.parent)], str(place.parent)):
         root = hs.open(url, storage_options={"allow_external": allowed})
         np.testing.assert_array_equal(root["a"], np.arange(12))
 

@@ -40,19 +40,19 @@ _REMEDY = "name the folders or URLs that may be read: storage_options={'allow_ex
 
 class ReferenceStore:
     """The keys of one document. Targets are read only below the document's own folder, and where ``allow_external``
-    (a list of folders and URL prefixes, or True) allows; ``remote_options`` are the storage options of servers.
+    (a folder or URL prefix, a list of them, or True) allows; ``remote_options`` are the storage options of servers.
     """
 
     def __init__(
         self,
         path: str,
         *,
-        allow_external: bool | Sequence[str] = (),
+        allow_external: bool | str | Sequence[str] = (),
         remote_options: Mapping[str, Any] | None = None,
         limit: int = LIMIT,
     ) -> None:
         self._path = os.path.abspath(path)
-        self._allowed = allow_external
+        self._allowed = [allow_external] if isinstance(allow_external, str) else allow_external  # not its letters
         self._options = dict(remote_options or {})
         self._entries = _read(self._path, self.url, limit)
         self._files: dict[str, RemoteFile] = {}
