@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import dask.multiprocessing
 import iris_sample_data
 import numpy as np
 import pytest
@@ -53,9 +57,16 @@ def opened(url: str, **options: Any) -> xr.Dataset:
     return xr.open_dataset(url, engine="hyperslab", **options)
 
 
+@pytest.fixture(scope="module")
+def processes(environment: None) -> Iterator[Any]:
+    """dask's scheduler of processes, which are started once and not anew for each compute."""
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        yield partial(dask.multiprocessing.get, pool=pool)
+
+
 @pytest.mark.parametrize("decode", [True, False], ids=["decoded", "stored"])
 @pytest.mark.parametrize("file", FILES, ids=lambda path: path.stem)
-def test_identical(tmp_path: Path, s3: S3, cluster: Any, file: Path, decode: bool) -> None:
+def test_identical(tmp_path: Path, s3: S3, cluster: Any, processes: Any, file: Path, decode: bool) -> None:
     places = [str(tmp_path / "a.zarr"), str(tmp_path / "a.zip"), f"s3://{s3.bucket()}/a.zarr"]
     with xr.open_dataset(file, decode_cf=decode) as source:
         for url in places:
@@ -63,26 +74,27 @@ def test_identical(tmp_path: Path, s3: S3, cluster: Any, file: Path, decode: boo
             assert_identical(opened(url, decode_cf=decode), source)
             lazy = opened(url, decode_cf=decode, chunks={})
             assert_identical(lazy.compute(scheduler="threads"), source)
+            assert_identical(lazy.compute(scheduler=processes), source)
             assert_identical(lazy.compute(scheduler=cluster), source)
 
 
-def test_under_processes(tmp_path: Path, s3: S3, environment: None) -> None:
-    """A pool of processes, started anew for each compute: a few files are enough."""
-    for file in FILES[:2]:
-        with xr.open_dataset(file) as source:
-            for url in (str(tmp_path / f"{file.stem}.zarr"), f"s3://{s3.bucket()}/a.zarr"):
-                source.hyperslab.save(url)
-                lazy = opened(url, chunks={})
-                assert_identical(lazy.compute(scheduler="processes", num_workers=2), source)
+def test_a_pool_of_its_own(tmp_path: Path) -> None:
+    """``scheduler="processes"``, as users write it."""
+    with xr.open_dataset(FILES[0]) as source:
+        source.hyperslab.save(tmp_path / "a.zarr")
+        lazy = opened(str(tmp_path / "a.zarr"), chunks={})
+        assert_identical(lazy.compute(scheduler="processes", num_workers=2), source)
 
 
-def test_trees(tmp_path: Path, s3: S3, cluster: Any) -> None:
+def test_trees(tmp_path: Path, s3: S3, cluster: Any, processes: Any) -> None:
     with xr.open_dataset(FILES[0]) as source:
         tree = xr.DataTree.from_dict({"/a": source, "/b/c": source.isel(time=slice(-3, None)), "/": xr.Dataset()})
         for url in (str(tmp_path / "a.zarr"), str(tmp_path / "a.zip"), f"s3://{s3.bucket()}/a.zarr"):
             tree.hyperslab.save(url)
             assert_identical(xr.open_datatree(url, engine="hyperslab"), tree)
             lazy = xr.open_datatree(url, engine="hyperslab", chunks={})
+            assert_identical(lazy.compute(scheduler="threads"), tree)
+            assert_identical(lazy.compute(scheduler=processes), tree)
             assert_identical(lazy.compute(scheduler=cluster), tree)
 
 
