@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 import hyperslab as hs
-from hyperslab.errors import HyperslabError, NodeNotFound
+from hyperslab.errors import HyperslabError, NodeNotFound, NotFound, StorageError
 from servers.files import serving
 
 CELLS = np.arange(3600.0).reshape(60, 60)
@@ -24,12 +25,39 @@ class Quiet(SimpleHTTPRequestHandler):
         """Say nothing."""
 
 
-@pytest.fixture
-def poor(tmp_path: Path) -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path))) as server:
+class Timeless(Quiet):
+    """Tells no time either."""
+
+    def send_header(self, keyword: str, value: str) -> None:
+        """All but that one."""
+        if keyword != "Last-Modified":
+            super().send_header(keyword, value)
+
+
+class Odd(Quiet):
+    """Answers as if a range had been asked for that is not there."""
+
+    def do_GET(self) -> None:
+        """Also to who asks for none."""
+        if "/c/" not in self.path:
+            return super().do_GET()
+        self.send_response(416)
+        self.send_header("Content-Length", "0")
+        return self.end_headers()
+
+
+@contextmanager
+def hosting(folder: Path, handler: type[Quiet]) -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(folder))) as server:
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
+
+
+@pytest.fixture
+def poor(tmp_path: Path) -> Iterator[str]:
+    with hosting(tmp_path, Quiet) as url:
+        yield url
 
 
 @pytest.fixture
@@ -61,8 +89,55 @@ def test_reading(tmp_path: Path, request: pytest.FixtureRequest, kind: str, form
             assert array[7, 8:10].tolist() == [-1, -2]
     with pytest.raises(NodeNotFound):
         found["g/nowhere"]
-    with pytest.raises(HyperslabError):
-        hs.open(f"{host}/nowhere.zarr", storage_options={"retry_config": {"max_retries": 0}})
+    with pytest.raises(NotFound):
+        hs.open(f"{host}/nowhere.zarr")
     with pytest.raises(HyperslabError):
         hs.open(f"{host}/x%20y.zarr", "r+")["g/a"][3, 3] = 5
     assert hs.open(f"{host}/x%20y.zarr")["g/a"][3, 3] == CELLS[3, 3]
+
+
+def _two(folder: Path) -> hs.Group:
+    root = hs.create(folder / "x.zarr", consolidated=True)
+    root.create_array("chunks", data=CELLS, chunks=(20, 25))
+    root.create_array("shards", data=CELLS, chunks=(10, 10), shards=(60, 60))
+    return root
+
+
+def test_nothing_tells_versions(tmp_path: Path) -> None:
+    """Without ETag and time nothing that was read before is taken for what is there."""
+    root = _two(tmp_path)
+    with hosting(tmp_path, Timeless) as url:
+        found = hs.open(f"{url}/x.zarr")
+        for name, array in found.items():
+            for value in (-1.0, -2.0):
+                assert array[7, 8] == root[name][7, 8]
+                np.testing.assert_array_equal(array[7:22, 3:9], root[name][7:22, 3:9])
+                root[name][7, 8] = value
+                assert array[7, 8] == value
+
+
+def test_an_answer_to_no_question(tmp_path: Path) -> None:
+    """It is an error of the server, and none of ours is let out."""
+    _two(tmp_path)
+    with hosting(tmp_path, Odd) as url:
+        for array in hs.open(f"{url}/x.zarr").values():
+            with pytest.raises(StorageError, match=r"416.*/c/"):
+                array[7, 8]
+
+
+@pytest.mark.parametrize("name", ["nowhere.zarr", "nowhere.nc", "nowhere", "a/b"])
+def test_nothing_there(tmp_path: Path, name: str) -> None:
+    """It takes few requests to know, though the server refuses to list: that is not asked again and again."""
+    asked: list[str] = []
+
+    class Counting(Quiet):
+        def parse_request(self) -> bool:
+            """Note what is asked."""
+            parsed = super().parse_request()
+            asked.append(self.command)
+            return parsed
+
+    with hosting(tmp_path, Counting) as url, pytest.raises(NotFound):
+        hs.open(f"{url}/{name}")
+    assert len(asked) <= 8
+    assert asked.count("PROPFIND") <= 2

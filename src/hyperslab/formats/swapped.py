@@ -18,7 +18,7 @@ from hyperslab.formats.keyed import KeyedChunks
 from hyperslab.formats.keys import is_all
 from hyperslab.formats.sharded import INDEX_BYTES, Fetched, ShardedChunks, cut
 from hyperslab.stores.attempts import attempts
-from hyperslab.stores.base import Version
+from hyperslab.stores.base import Unversioned, Version
 
 
 class SwappedChunks(KeyedChunks):
@@ -128,7 +128,9 @@ class SwappedShards(ShardedChunks):
         entries = self._index.parse(found.data, found.size)
         if len(self._entries) * entries.nbytes > INDEX_BYTES:
             self._entries.clear()
-        self._entries[key] = known = (found.stamp, entries)
+        known = (found.stamp, entries)
+        if not isinstance(found.stamp, Unversioned):  # whether it is still true could not be asked
+            self._entries[key] = known
         return known
 
     # -- writing ----------------------------------------------------------------------------------------------------

@@ -18,6 +18,10 @@ Buffer = bytes | bytearray | memoryview
 Stamp = Hashable
 
 
+class Unversioned:
+    """The stamp of a value whose server tells neither a version nor a time: no two are equal."""
+
+
 @runtime_checkable
 class Get(Protocol):
     def get(self, key: str) -> bytes | None:

@@ -40,7 +40,9 @@ def open_objects(url: str, options: Mapping[str, Any], *, read_only: bool) -> St
     if any(isinstance(place, str) and place.startswith("http://") for place in places):
         given["client_options"].setdefault("allow_http", True)
     try:
-        return ObjectStore(from_url(url, **given), redact(url), read_only=read_only)
+        hasty = given | {"retry_config": given["retry_config"] | {"max_retries": 0}}
+        lister = from_url(url, **hasty) if url.startswith("http") else None
+        return ObjectStore(from_url(url, **given), redact(url), read_only=read_only, lister=lister)
     except UnknownConfigurationKeyError as error:
         name = str(error).partition("'")[2].partition("'")[0]
         remedy = "see the configuration keys of obstore"

@@ -8,13 +8,13 @@ Requests that fail for a moment are repeated by obstore; what fails for good is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from hyperslab.errors import Conflict, Unsupported
+from hyperslab.errors import Conflict, StorageError, Unsupported
 from hyperslab.stores import counting
-from hyperslab.stores.base import Buffer, Stamp, Version
+from hyperslab.stores.base import Buffer, Stamp, Unversioned, Version
 from hyperslab.stores.files import too_long
 from hyperslab.stores.keys import LOCK, check_key, check_prefix, is_key
 from hyperslab.stores.leases import lease
@@ -37,17 +37,20 @@ class ObjectStore(OfThisProcess):
     """The keys below the prefix of an obstore store. One may be used by many threads, one bucket by many processes.
 
     ``url`` is shown in errors and must hold no secrets. A store object is never pickled: it knows credentials.
+    ``lister``: the same store without patience, that is asked for a listing first: most web servers refuse each.
     """
 
     concurrency = IN_FLIGHT
     """How many requests at once suit it; a reader of many chunks takes so many threads."""
 
-    def __init__(self, store: Any, url: str, *, read_only: bool = False) -> None:
+    def __init__(self, store: Any, url: str, *, read_only: bool = False, lister: Any = None) -> None:
         import obstore
 
         super().__init__(url, read_only=read_only)
         self._obstore = obstore
         self._store = store
+        self._lister = lister
+        self._lists = True
         self._by_version = type(store).__name__ == "GCSStore"
         self._counts_forward = type(store).__name__ == "AzureStore"
         self._leased: set[str] = set()
@@ -92,12 +95,10 @@ class ObjectStore(OfThisProcess):
         if part is not None and part[0] < 0 and self._counts_forward:
             part, options = self._from_start(key, part, options)
         try:
-            return self._ask(key, self._fetch, key, part, options, most, unless)
+            return self._ask(key, self._fetch, key, part, options, most, unless, ranged=part is not None)
         except (Refused, Unranged):
-            if part is None:
-                raise
-        found = self._ask(key, self._fetch, key, None, options, most, unless)
-        if found.data is None:
+            found = self._ask(key, self._fetch, key, None, options, most, unless)
+        if found.data is None or part is None:
             return found
         start, stop = span(*part, found.size)
         return Version(found.data[start:stop], found.size, found.stamp)
@@ -133,10 +134,12 @@ class ObjectStore(OfThisProcess):
         return self._ranges(check_key(key), ranges, {})
 
     def get_ranges_of(self, key: str, ranges: Sequence[Range], stamp: Stamp) -> list[bytes] | None:
-        """:meth:`get_ranges` of the version that has this stamp; ``Conflict`` when it is another one by now."""
+        """:meth:`get_ranges` of the version that has this stamp; ``Conflict`` when it is another one by now, as far as
+        the server tells."""
         tag = self._tag(stamp)
         found = self._ranges(check_key(key), ranges, {} if tag is None else {"if_match": tag})
-        if tag is None and found is not None and self.stamp(key) != stamp:
+        unsure = tag is None and not isinstance(stamp, Unversioned)
+        if unsure and found is not None and self.stamp(key) != stamp:
             raise Conflict("it is another version by now", url=self._url, key=key)
         return found
 
@@ -172,7 +175,7 @@ class ObjectStore(OfThisProcess):
         if part[0] < 0:
             return bytes(self._version(key, part, options, None).data)
         try:
-            found = self._ask(key, self._fetch, key, part, options, None)
+            found = self._ask(key, self._fetch, key, part, options, None, ranged=True)
         except Refused:  # the range begins behind the end, or the value is empty
             return b""
         except Unranged:
@@ -196,10 +199,12 @@ class ObjectStore(OfThisProcess):
             return None
 
     def _stamp(self, meta: Mapping[str, Any]) -> Stamp:
-        """Google swaps by the number of a version, the others by the ETag; a server that has none tells the time."""
+        """Google swaps by the number of a version, the others by the ETag; a server that has none tells the time,
+        which obstore gives as 1970 where it does not."""
         if self._by_version:
-            return meta["e_tag"], meta["version"]
-        return meta["e_tag"] or (meta.get("size"), meta.get("last_modified"))
+            return meta["e_tag"], meta.get("version")
+        time = meta.get("last_modified")
+        return meta["e_tag"] or ((meta["size"], time) if time is not None and time.timestamp() else Unversioned())
 
     def _tag(self, stamp: Stamp | None) -> str | None:
         """The ETag in a stamp, None of a server that has none."""
@@ -215,23 +220,36 @@ class ObjectStore(OfThisProcess):
     def _below(self, prefix: str) -> Names:
         """Every name below ``prefix/``, whatever it is, or that of the prefix itself left out."""
 
-        def walk() -> Names:
-            pages = self._obstore.list(self._store, prefix or None, chunk_size=_PAGE)
+        def walk(store: Any) -> Names:
+            pages = self._obstore.list(store, prefix or None, chunk_size=_PAGE)
             names = [entry["path"] for page in pages for entry in page]
             if counting.traces:
                 counting.count(len(names) // _PAGE)
             return names
 
-        return [name for name in self._ask(prefix, walk) if not prefix or name.startswith(f"{prefix}/")]
+        return [name for name in self._listing(prefix, walk) if not prefix or name.startswith(f"{prefix}/")]
 
     def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
         """The names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
         where = check_prefix(prefix) or None
-        found = self._ask(prefix, self._obstore.list_with_delimiter, self._store, where)
+        found = self._listing(prefix, lambda store: self._obstore.list_with_delimiter(store, where))
         skip = len(prefix) + 1 if prefix else 0
         keys = (entry["path"][skip:] for entry in found["objects"])
         inner = (path[skip:] for path in found["common_prefixes"])
         return sorted(filter(is_key, keys)), sorted(filter(is_key, inner))
+
+    def _listing(self, prefix: str, call: Callable[[Any], Result]) -> Result:
+        """What ``call`` lists; Unsupported where the server lists nothing, which is asked once."""
+        if not self._lists:
+            raise Unsupported("this server lists nothing", url=self._url, remedy="use a local copy")
+        try:
+            if self._lister is not None:
+                with suppress(StorageError):
+                    return self._ask(prefix, call, self._lister)
+            return self._ask(prefix, call, self._store)
+        except Unsupported:
+            self._lists = False
+            raise
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
@@ -325,10 +343,13 @@ class ObjectStore(OfThisProcess):
 
     # -- requests ---------------------------------------------------------------------------------------------------
 
-    def _ask(self, key: str, call: Callable[..., Result], *arguments: Any, writing: bool = False) -> Result:
+    def _ask(
+        self, key: str, call: Callable[..., Result], *arguments: Any, writing: bool = False, ranged: bool = False
+    ) -> Result:
         if counting.traces:
             counting.count(1)
-        return request(partial(call, *arguments), self._obstore, self._url, key, writing=writing)
+        called = partial(call, *arguments)
+        return request(called, self._obstore, self._url, key, writing=writing, ranged=ranged)
 
 
 def _asked(part: Range) -> Any:

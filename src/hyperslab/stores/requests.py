@@ -21,7 +21,7 @@ IN_FLIGHT = 32
 """Requests under way at once."""
 
 _ASKS = 6
-_ASKS_WEB = 3  # a web server answers 501 to a listing, each time
+_ASKS_WEB = 3  # so that a server that is down is noticed within seconds
 _TRIES = 3  # where obstore does not ask again by itself: bodies that break off, conditional writes, removals
 _PAUSE = 0.1  # seconds before the second of them, then twice as long each time
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
@@ -95,8 +95,11 @@ def each_request(calls: Sequence[Callable[[], Result]]) -> list[Result]:
     return [future.result() for future in begun]
 
 
-def request(call: Callable[[], Result], obstore: Any, url: str, key: str, *, writing: bool) -> Result:
-    """The call's result. FileNotFoundError, :class:`Refused` and :class:`Unranged` are answers, the rest is an error.
+def request(
+    call: Callable[[], Result], obstore: Any, url: str, key: str, *, writing: bool, ranged: bool = False
+) -> Result:
+    """The call's result. FileNotFoundError is an answer, and :class:`Refused` and :class:`Unranged` are where a range
+    was asked for (``ranged``); the rest is an error.
 
     A write that is repeated, for its answer was lost, may find itself done: a conditional one is then a ``Conflict``,
     as if another writer had been faster. No error carries what obstore says of itself: a URL in it may hold a password.
@@ -116,7 +119,7 @@ def request(call: Callable[[], Result], obstore: Any, url: str, key: str, *, wri
         except HyperslabError:
             raise
         except Exception as error:
-            _answer(error)
+            _answer(error, ranged)
             if not last and _broke_off(str(error)):
                 sleep(pause)
                 pause *= 2
@@ -130,8 +133,10 @@ def request(call: Callable[[], Result], obstore: Any, url: str, key: str, *, wri
     raise AssertionError
 
 
-def _answer(error: Exception) -> None:
+def _answer(error: Exception, ranged: bool) -> None:
     """Raise what is no failure."""
+    if not ranged:
+        return
     text = str(error)
     if "416 Range Not Satisfiable" in text or "status code: 416" in text:
         raise Refused from None
