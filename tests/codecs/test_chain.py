@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
 import gc
+import subprocess
 import sys
 from types import FrameType
 from typing import Any
