@@ -21,8 +21,8 @@ from hyperslab.group.links import follow
 from hyperslab.model.paths import normalize
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Store
-from hyperslab.stores.building import building, can_build, local_path
-from hyperslab.stores.location import Location, Probe
+from hyperslab.stores.building import building, can_build
+from hyperslab.stores.location import Location, Probe, local_path
 
 Target = str | os.PathLike[str] | Store
 _MODES = ("r", "r+", "a", "w", "x")

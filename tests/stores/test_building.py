@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import stat
+import sys
 from pathlib import Path
 
 import pytest
 
 from hyperslab.errors import AlreadyExists
 from hyperslab.stores import building as building_module
-from hyperslab.stores.building import building, local_path
+from hyperslab.stores.building import building
 
 
 def _names(folder: Path) -> list[str]:
@@ -53,18 +56,47 @@ def test_a_taken_target_is_refused_before_and_after(tmp_path: Path) -> None:
     assert _names(tmp_path) == ["a", "b"]
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="folders are not flushed")
+def test_the_new_name_is_on_the_medium(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder above is flushed once the target stands there, before the old one is removed; new ones above, too."""
+    flushed: list[tuple[int, list[str]]] = []
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        fsync(descriptor)
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            flushed.append((os.fstat(descriptor).st_ino, sorted(os.listdir(descriptor))))
+
+    monkeypatch.setattr(os, "fsync", noted)
+    with building(str(tmp_path / "x/y/a.zarr")) as temporary:
+        _make(Path(temporary), "folder", "new")
+    assert (tmp_path.stat().st_ino, ["x"]) in flushed
+    assert ((tmp_path / "x").stat().st_ino, ["y"]) in flushed
+    assert flushed[-1] == ((tmp_path / "x/y").stat().st_ino, ["a.zarr"])
+    for exchange in (building_module._exchange, lambda a, b: False):
+        monkeypatch.setattr(building_module, "_exchange", exchange)
+        with building(str(tmp_path / "x/y/a.zarr"), overwrite=True) as temporary:
+            _make(Path(temporary), "folder", "newer")
+        inode, names = flushed[-1]
+        assert inode == (tmp_path / "x/y").stat().st_ino
+        assert len(names) == 2 and "a.zarr" in names
+
+
+@pytest.mark.skipif(sys.platform == "win32" or os.geteuid() == 0, reason="permissions")
+def test_beside_what_may_not_be_listed(tmp_path: Path) -> None:
+    tmp_path.chmod(0o300)
+    try:
+        with building(str(tmp_path / "a")) as temporary:
+            Path(temporary).write_text("new")
+        assert (tmp_path / "a").read_text() == "new"
+    finally:
+        tmp_path.chmod(0o700)
+
+
 def test_missing_parents_are_made(tmp_path: Path) -> None:
     with building(str(tmp_path / "x/y/a")) as temporary:
         Path(temporary).write_text("new")
     assert (tmp_path / "x/y/a").read_text() == "new"
-
-
-def test_local_paths(tmp_path: Path) -> None:
-    assert local_path(tmp_path) == str(tmp_path)
-    assert local_path("file:///a%20b/c.zarr") == "/a b/c.zarr"
-    assert local_path("a.nc") == "a.nc"
-    assert local_path("memory://x") is None
-    assert local_path(object()) is None
 
 
 def _make(path: Path, kind: str, text: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from hyperslab.errors import FormatError, Invalid, NotFound, ReadOnly, Unsupported
 from hyperslab.stores import DirectoryStore, MemoryStore, ZipStore
-from hyperslab.stores.location import Location, Probe
+from hyperslab.stores.location import Location, Probe, local_path
 from hyperslab.stores.redaction import plain_options, redact, redact_text
 
 
@@ -249,6 +249,18 @@ def test_plain_options() -> None:
         "default_headers": {"Accept": "all", "Cookie": "canary", b"set-cookie": b"canary", "X-Who": "Bearer canary"},
     }
     assert plain_options(plain | secret) == plain
+
+
+def test_local_paths(tmp_path: Path) -> None:
+    """As they are written; a URL of files is read as it is when it is opened."""
+    assert local_path(tmp_path) == str(tmp_path)
+    assert local_path("a.nc") == "a.nc"
+    assert local_path("memory://x") is None
+    assert local_path(object()) is None
+    for url in ("file:///a%20b/c.zarr", "FILE://localhost/a%20b/c.zarr", "file:///a b?c#d.zarr"):
+        assert local_path(url) == Location.of(url).path
+    with pytest.raises(Invalid, match="another machine"):
+        local_path("file://elsewhere/c.zarr")
 
 
 def test_no_secret_is_shown() -> None:

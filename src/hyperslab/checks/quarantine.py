@@ -9,9 +9,8 @@ from itertools import chain
 
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.stores.base import GetRanges, Size, WritableStore
-from hyperslab.stores.building import local_path
 from hyperslab.stores.files import discard, open_folder, sync_folder, write_error
-from hyperslab.stores.location import Location
+from hyperslab.stores.location import Location, local_path
 from hyperslab.stores.redaction import redact
 from hyperslab.stores.strays import Strays
 

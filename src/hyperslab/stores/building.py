@@ -6,11 +6,11 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from ctypes import CDLL, get_errno
-from urllib.parse import unquote, urlsplit
 
 from hyperslab.errors import AlreadyExists, HyperslabError, Invalid, StorageError
+from hyperslab.stores.files import open_folder, sync_folder
 from hyperslab.stores.redaction import redact
 
 _FEW = 200
@@ -20,8 +20,10 @@ _FEW = 200
 def building(target: str, *, overwrite: bool = False) -> Iterator[str]:
     """A path beside ``target`` (a file or a folder to be): renamed to it when the block ends, removed when it fails.
 
-    Whatever interrupts the block, ``target`` is afterwards what it was before, or complete. A symbolic link stays and
-    what it names is replaced. AlreadyExists unless ``overwrite``.
+    Whatever interrupts the block, ``target`` is afterwards what it was before, or complete; and so it is when the
+    system dies while it takes its place, but for this: where two folders cannot change places (only Linux can, and not
+    in every file system), there is a moment without one at ``target``, the old one being beside it as ``.partial-…``. A
+    symbolic link stays and what it names is replaced. AlreadyExists unless ``overwrite``.
     """
     if "://" in target:
         raise Invalid(f"{redact(target)} is no path of this machine", remedy="write a local file and copy it there")
@@ -29,7 +31,7 @@ def building(target: str, *, overwrite: bool = False) -> Iterator[str]:
     refuse_taken(target, overwrite)
     temporary = sibling(target)
     try:
-        os.makedirs(os.path.dirname(target), exist_ok=True)
+        _make_folder(os.path.dirname(target))
         yield temporary
         put_in_place(temporary, target, overwrite=overwrite)
     except HyperslabError as error:
@@ -40,18 +42,6 @@ def building(target: str, *, overwrite: bool = False) -> Iterator[str]:
         raise StorageError(f"the target could not be put in place: {error}", url=target) from error
     finally:
         remove(temporary)
-
-
-def local_path(target: object) -> str | None:
-    """The path of a target in the file system (a path or ``file://`` URL); None for any other."""
-    if isinstance(target, os.PathLike):
-        path: str = os.fspath(target)
-        return path
-    if not isinstance(target, str):
-        return None
-    if target.startswith("file://"):
-        return unquote(urlsplit(target).path)
-    return None if "://" in target else target
 
 
 def sibling(target: str) -> str:
@@ -122,17 +112,38 @@ def put_in_place(temporary: str, target: str, *, overwrite: bool) -> None:
     ``overwrite``. What was there is then gone, or under the temporary name, to be removed."""
     make_durable(temporary)
     refuse_taken(target, overwrite)
-    _rename(temporary, target)
+    with _entries(os.path.dirname(target)) as folder:
+        aside = _rename(temporary, target)
+        sync_folder(folder)
+    if aside is not None:
+        remove(aside)
 
 
-def _rename(temporary: str, target: str) -> None:
+def _make_folder(path: str) -> None:
+    """Make a folder with those above it, durably."""
+    missing = []
+    while not os.path.isdir(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    for path in reversed(missing):
+        with _entries(os.path.dirname(path)) as above:
+            os.makedirs(path, exist_ok=True)
+            sync_folder(above)
+
+
+def _entries(folder: str) -> AbstractContextManager[int]:
+    """A descriptor to flush the folder's entries by; -1 of one that may be written to and not read."""
+    return open_folder(folder) if os.access(folder, os.R_OK) else nullcontext(-1)
+
+
+def _rename(temporary: str, target: str) -> str | None:
     """One rename. Where a folder is in the way they change places; on systems that cannot, two renames, the first one
-    undone should the second fail."""
+    undone should the second fail: the name of what was there is given."""
     if not os.path.lexists(target) or not (os.path.isdir(target) or os.path.isdir(temporary)):
         os.replace(temporary, target)
-        return
+        return None
     if _exchange(temporary, target):
-        return  # what is now under the temporary name is removed with it
+        return None  # what is now under the temporary name is removed with it
     aside = sibling(target)
     os.rename(target, aside)
     try:
@@ -140,7 +151,7 @@ def _rename(temporary: str, target: str) -> None:
     except BaseException:
         os.rename(aside, target)
         raise
-    remove(aside)
+    return aside
 
 
 _HERE, _EXCHANGE = -100, 2

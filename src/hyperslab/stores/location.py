@@ -145,6 +145,19 @@ class Location:
         return Location.of, (self.url.replace(f"{HIDDEN}@", ""), plain_options(self.options) | named(self.options))
 
 
+def local_path(target: object) -> str | None:
+    """The path of a target in the file system (a path or ``file://`` URL) as it is written; None for any other."""
+    if isinstance(target, os.PathLike):
+        path: str = os.fspath(target)
+        return path
+    if not isinstance(target, str):
+        return None
+    match = _URL.fullmatch(target)
+    if match is None:
+        return target
+    return _path_of_url(match[2], target) if match[1].lower() == "file" else None
+
+
 def _path_of_url(rest: str, text: str) -> str:
     host, slash, path = rest.partition("/")
     if host not in ("", "localhost"):
