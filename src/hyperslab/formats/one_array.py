@@ -26,6 +26,7 @@ from hyperslab.formats.dtype_names import dtype_from_json, dtype_to_json
 from hyperslab.formats.typed_attrs import decode_attrs, encode_attrs
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import DataType, VlenString, describe, numpy_dtype
+from hyperslab.model.paths import check_name
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 DEFAULT = "data"
@@ -138,7 +139,7 @@ def labels_from_json(said: Mapping[str, Any], spec: ArraySpec) -> Labelled:
     """
     try:
         name = said.get("name", DEFAULT)
-        if not isinstance(name, str) or not name or "/" in name:
+        if not isinstance(name, str):
             raise TypeError(f"{name!r} is no name of an array")
         group = _object(said, "group")
         coords = {
@@ -146,6 +147,8 @@ def labels_from_json(said: Mapping[str, Any], spec: ArraySpec) -> Labelled:
             for coords in [_object(said, "coords")]
             for each in coords
         }
+        if check_name(name) in map(check_name, coords):
+            raise TypeError(f"a coordinate is called {name!r}, as the array is")
         main = _with_description(spec, said)
         names = [dim for dim in main.dims if dim is not None]
         unlimited = group.get("unlimited", [])
