@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import xarray as xr
 from click.testing import CliRunner, Result
 
 import hyperslab as hs
@@ -118,6 +119,29 @@ def test_get_prints_labels_beside_cells(air: Path) -> None:
 def test_get_selects(air: Path, selection: list[str], values: Any) -> None:
     flags = [word for text in selection for word in ("-s", text)]
     assert document("get", air, "t2m", *flags)["values"] == values
+
+
+@pytest.mark.parametrize(
+    ("chosen", "course"),
+    [
+        ("lat=40.0..50.0", "lat descends from 50.0 to 40.0"),
+        ("time=2013-01-04..2013-01-02", "time ascends from 2013-01-01T00:00:00 to 2013-01-06T00:00:00"),
+        ("time=4..2", "its positions go from 0 to 5"),
+        ("lat=90.0..80.0", "lat descends from 50.0 to 40.0"),
+    ],
+)
+def test_an_empty_range_is_told_on_stderr(air: Path, chosen: str, course: str) -> None:
+    """xarray gives no cells either, and no error."""
+    result = run("get", air, "t2m", "-s", chosen)
+    assert result.exit_code == 0 and result.stdout.split() == ["time", "lat", "t2m"]
+    assert result.stderr == f"{chosen} is an empty range: {course}\n"
+    assert run("get", air, "t2m", "-s", chosen, "-q").stderr == ""
+    assert document("get", air, "t2m", "-s", chosen)["values"] in ([], [[]] * DAYS)
+    with xr.open_zarr(air, consolidated=False) as theirs:
+        dim, _, bounds = chosen.partition("=")
+        start, stop = (float(bound) if dim == "lat" else bound for bound in bounds.split(".."))
+        if len(str(start)) > 1:
+            assert theirs.t2m.sel({dim: slice(start, stop)}).size == 0
 
 
 def test_get_nearest_decoded_and_the_only_array(air: Path) -> None:

@@ -106,6 +106,30 @@ def _labels(coordinate: Array, item: Any, cells: Values) -> Values:
         return cells
 
 
+def empty_ranges(root: Group | Array, array: Array, key: tuple[Any, ...], by_label: Collection[str]) -> dict[str, str]:
+    """The dimensions of which a range takes no cell though there are some, with words on how they run.
+
+    A range by label from the higher to the lower one is empty on an axis that ascends, as it is in xarray.
+    """
+    found = {}
+    for dim, item, size in zip(array.dims, key, array.shape, strict=True):
+        if dim and size and isinstance(item, slice) and not range(*item.indices(size)):
+            found[dim] = _course(root, array, dim) if dim in by_label else f"its positions go from 0 to {size - 1}"
+    return found
+
+
+def _course(root: Group | Array, array: Array, dim: str) -> str:
+    coordinate = _coordinate(root, array, dim)
+    if coordinate is None:
+        return "no label lies there"
+    ends = np.array([0, coordinate.size - 1])
+    cells = np.asarray(coordinate.oindex[(ends,)])
+    first, last = map(cell_text, _labels(coordinate, ends, cells))
+    if cells.dtype.kind not in "iuf" or cells[0] == cells[1]:
+        return f"{dim} runs from {first} to {last}"
+    return f"{dim} {'ascends' if cells[0] < cells[1] else 'descends'} from {first} to {last}"
+
+
 def as_text(part: Part, limit: int | None) -> tuple[str, int]:
     """A scalar as itself, anything else in columns; at most ``limit`` lines, and how many cells were left out."""
     if not part.dims:

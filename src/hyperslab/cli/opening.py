@@ -21,9 +21,9 @@ selection_option = click.option(
 )
 
 
-def open_dataset(url: str, format: str | None = None) -> Group | Array:
-    """The dataset at ``url``, read-only."""
-    return api.open(url, format=format)
+def open_dataset(url: str, storage: Mapping[str, Any] | None, format: str | None = None) -> Group | Array:
+    """The dataset at ``url``, read-only; ``storage``: its storage options."""
+    return api.open(url, format=format, storage_options=storage)
 
 
 def arrays_of(node: Group | Array) -> Iterator[tuple[str, Array]]:

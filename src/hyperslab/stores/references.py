@@ -35,7 +35,10 @@ Parts = list[bytes]
 Ranges = Sequence[tuple[int, int]]
 _TEMPLATE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 _URL = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
-_REMEDY = "name the folders or URLs that may be read: storage_options={'allow_external': [...]}, or True for all"
+_REMEDY = (
+    "name the folders or URLs that may be read: storage_options={'allow_external': [...]}, or True for all "
+    "(--storage-option allow_external=FOLDER)"
+)
 
 
 class ReferenceStore:

@@ -10,6 +10,7 @@ import click
 from hyperslab.cli.opening import as_words, open_dataset, refuse_positions_beyond, selection_option
 from hyperslab.cli.output import json_option, print_json, say
 from hyperslab.cli.selection import Selection, parse_selections
+from hyperslab.cli.storage import storage_option
 from hyperslab.conversion import ConversionReport, Select, convert
 from hyperslab.conversion.sizes import parse_size
 from hyperslab.errors import Invalid, LabelError
@@ -29,6 +30,8 @@ from hyperslab.errors import Invalid, LabelError
 @click.option("--resume", is_flag=True, help="Keep what is done when interrupted, and go on from there.")
 @click.option("--memory", default="256MiB", show_default=True, metavar="SIZE", help="Memory for cells in flight.")
 @click.option("--scheduler", metavar="ADDRESS", help="Have the workers of this dask.distributed cluster copy.")
+@storage_option("--src-option", "SRC")
+@storage_option("--dst-option", "DST")
 @json_option
 def command(
     src: str,
@@ -36,13 +39,15 @@ def command(
     chunks: str | None,
     shards: str | None,
     selections: tuple[str, ...],
+    src_option: dict[str, Any] | None,
+    dst_option: dict[str, Any] | None,
     as_json: bool,
     **options: Any,
 ) -> None:
     """Copy the dataset SRC to DST; what DST cannot hold is said first. The format follows from DST's name."""
     chosen = parse_selections(selections)
     if chosen.isel:
-        refuse_positions_beyond(open_dataset(src), chosen)
+        refuse_positions_beyond(open_dataset(src, src_option), chosen)
     quiet = getattr(click.get_current_context().obj, "quiet", False)
     memory = parse_size(options.pop("memory"), "--memory")
     report = _convert(
@@ -53,6 +58,7 @@ def command(
         shards=lengths(shards, "--shards"),
         progress=not quiet and not as_json,
         memory=memory,
+        storage_options=(src_option, dst_option),
         **options,
     )
     if as_json:

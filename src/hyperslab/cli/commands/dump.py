@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import PurePosixPath
+from typing import Any
 
 import click
 
@@ -10,16 +11,20 @@ from hyperslab.array import Array
 from hyperslab.cli.cdl import dump
 from hyperslab.cli.opening import find_array, open_dataset, url_argument
 from hyperslab.cli.output import json_option, print_json
+from hyperslab.cli.storage import storage_option
 
 
 @click.command("dump", epilog="Example: hyperslab dump air.zarr -h; hyperslab dump air.zarr --array t2m")
 @url_argument
 @click.option("-h", "--header", is_flag=True, help="The header alone, no cells.")
 @click.option("--array", "arrays", multiple=True, metavar="PATH", help="Cells of this array only; repeatable.")
+@storage_option()
 @json_option
-def command(url: str, header: bool, arrays: tuple[str, ...], as_json: bool) -> None:
+def command(
+    url: str, header: bool, arrays: tuple[str, ...], storage_option: dict[str, Any] | None, as_json: bool
+) -> None:
     """The dataset at URL as CDL text, as ncdump prints it."""
-    root = open_dataset(url)
+    root = open_dataset(url, storage_option)
     name = PurePosixPath(url.rstrip("/")).name
     name = name.rsplit(".", 1)[0] or name
     only = frozenset(find_array(root, path).path for path in arrays) if arrays else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -13,6 +14,7 @@ from hyperslab.cli import labelled
 from hyperslab.cli.opening import find_array, open_dataset, path_argument, selection_key, selection_option, url_argument
 from hyperslab.cli.output import json_option, json_text, print_json, say
 from hyperslab.cli.selection import parse_selections
+from hyperslab.cli.storage import storage_option
 from hyperslab.errors import AlreadyExists, Invalid
 from hyperslab.stores.building import building
 
@@ -27,9 +29,17 @@ _FILES = (".npy", ".csv", ".json", ".nc", ".zarr")
 @click.option("--nearest", is_flag=True, help="Take the neighbour of a label that no cell has.")
 @click.option("--decoded", is_flag=True, help="Apply CF scale, offset, missing values and time.")
 @click.option("-o", "--output", help="A new file: .npy, .csv, .json, .nc or .zarr.")
+@storage_option()
 @json_option
 def command(
-    url: str, path: str, selections: tuple[str, ...], nearest: bool, decoded: bool, output: str | None, as_json: bool
+    url: str,
+    path: str,
+    selections: tuple[str, ...],
+    nearest: bool,
+    decoded: bool,
+    output: str | None,
+    storage_option: dict[str, Any] | None,
+    as_json: bool,
 ) -> None:
     """A part of the array PATH, chosen by labels and positions: DIM=VALUE or DIM=START..STOP[..STEP].
 
@@ -40,10 +50,14 @@ def command(
         raise Invalid(
             f"{output!r} has no ending that says what to write", remedy=f"end it with one of {', '.join(_FILES)}"
         )
-    root = open_dataset(url)
+    root = open_dataset(url, storage_option)
     array = find_array(root, path)
-    key = selection_key(array, parse_selections(selections), nearest)
+    chosen = parse_selections(selections)
+    key = selection_key(array, chosen, nearest)
     part = labelled.take(root, array, key, decoded=decoded)
+    for dim, course in labelled.empty_ranges(root, array, key, chosen.sel).items():
+        typed = next(text for text in selections if text.partition("=")[0].strip() == dim)
+        say(f"{typed} is an empty range: {course}")
     if nearest and (taken := labels_taken(part)):
         say(f"taken: {taken}")
     if output:

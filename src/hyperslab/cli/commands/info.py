@@ -10,16 +10,18 @@ from hyperslab.array import Array
 from hyperslab.cli.describing import array_facts, codec_word, cut_text
 from hyperslab.cli.opening import arrays_of, open_dataset, url_argument
 from hyperslab.cli.output import columns, json_option, print_json, size_text
+from hyperslab.cli.storage import storage_option
 from hyperslab.group import Group
 
 
 @click.command("info", epilog="Example: hyperslab info air.zarr --json")
 @url_argument
 @click.option("--format", help="The format, where it is not to be found out.")
+@storage_option()
 @json_option
-def command(url: str, format: str | None, as_json: bool) -> None:
+def command(url: str, format: str | None, storage_option: dict[str, Any] | None, as_json: bool) -> None:
     """Format, sizes, dimensions and arrays of the dataset at URL."""
-    root = open_dataset(url, format)
+    root = open_dataset(url, storage_option, format)
     facts = gather(root)
     if as_json:
         print_json("info", **facts)

@@ -17,6 +17,7 @@ from hyperslab.cli.axes import Axis, axis_of, title_of
 from hyperslab.cli.opening import find_array, open_dataset, path_argument, selection_key, selection_option, url_argument
 from hyperslab.cli.output import json_option, print_json, say
 from hyperslab.cli.selection import parse_selections
+from hyperslab.cli.storage import storage_option
 from hyperslab.errors import AlreadyExists, FormatError, Invalid
 from hyperslab.group import Group
 from hyperslab.stores.building import building
@@ -36,6 +37,7 @@ Values = np.ndarray[Any, Any]
 @click.option("--decoded", is_flag=True, help="Apply CF scale, offset and missing values.")
 @click.option("--nearest", is_flag=True, help="Take the neighbour of a label that no cell has.")
 @click.option("--overwrite", is_flag=True, help="Replace the picture.")
+@storage_option()
 @json_option
 def command(
     url: str,
@@ -46,6 +48,7 @@ def command(
     decoded: bool,
     nearest: bool,
     overwrite: bool,
+    storage_option: dict[str, Any] | None,
     as_json: bool,
 ) -> None:
     """A picture of a part of the array PATH: a line where one dimension is left, an image where two are.
@@ -58,7 +61,7 @@ def command(
             f"{output!r} has no ending that says what to draw", remedy=f"end it with {', '.join(drawing.SUFFIXES)}"
         )
     drawing.known_map(cmap)
-    root = open_dataset(url)
+    root = open_dataset(url, storage_option)
     array = find_array(root, path)
     _refuse_undrawable(array, array.dtype, decoded)
     chosen = _Chosen.of(array, selection_key(array, parse_selections(selections), nearest))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Any
 
 import click
 
@@ -10,6 +11,7 @@ from hyperslab.checks import Mend, repair
 from hyperslab.checks.report import as_line
 from hyperslab.cli.opening import url_argument
 from hyperslab.cli.output import json_option, print_json, say
+from hyperslab.cli.storage import storage_option
 
 
 @click.command("repair", epilog="Example: hyperslab repair air.zarr --apply")
@@ -19,16 +21,31 @@ from hyperslab.cli.output import json_option, print_json, say
 @click.option("--shallow", is_flag=True, help="Leave out chunks that are damaged inside: decode none.")
 @click.option("--quarantine", metavar="FOLDER", help="Where what is taken out goes; else beside a local dataset.")
 @click.option("--format", help="The format, where it is not to be found out.")
+@storage_option()
 @json_option
 def command(
-    url: str, apply: bool, dry_run: bool, shallow: bool, quarantine: str | None, format: str | None, as_json: bool
+    url: str,
+    apply: bool,
+    dry_run: bool,
+    shallow: bool,
+    quarantine: str | None,
+    format: str | None,
+    storage_option: dict[str, Any] | None,
+    as_json: bool,
 ) -> int:
     """Show how each problem of the dataset at URL would be mended; with --apply, mend it. Sound cells stay as they are.
 
     The exit code is 1 while there are problems: all of them without --apply, those that could not be mended with it.
     """
     dry_run = dry_run or not apply
-    report = repair(url, dry_run=dry_run, deep=not shallow, quarantine=quarantine, format=format)
+    report = repair(
+        url,
+        dry_run=dry_run,
+        deep=not shallow,
+        quarantine=quarantine,
+        format=format,
+        storage_options=storage_option,
+    )
     left = [mend for mend in report if not (isinstance(mend, Mend) and mend.done)]
     if as_json:
         mends = [{"action": None, "done": False, **asdict(mend)} for mend in report]
