@@ -1,6 +1,7 @@
 """The executor over a plain dict of blocks: threads, cache, locks, errors."""
 
 import threading
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -163,3 +164,43 @@ def test_batches_are_shared_between_threads():
     each_batch(work, range(100), 2)
     assert sorted(seen) == list(range(100))
     assert len(names) == 2
+
+
+class TransactingBlocks(Blocks):
+    """Blocks that tell what was written within which transaction."""
+
+    def __init__(self, shape, chunks):
+        super().__init__(shape, chunks)
+        self.told = []
+
+    @contextmanager
+    def transaction(self, timeout):
+        self.told.append(("begins", timeout))
+        try:
+            yield
+        except ZeroDivisionError:
+            self.told.append("fails")
+            raise
+        self.told.append("ends")
+
+    def write(self, coords, block):
+        if (block == 13).any():
+            raise ZeroDivisionError
+        self.told.append(coords)
+        super().write(coords, block)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_all_chunks_of_one_write_are_one_transaction(workers):
+    source = TransactingBlocks((8,), (2,))
+    put(source, slice(1, 7), 5, lock_timeout=7.0, workers=workers)
+    assert source.told[0] == ("begins", 7.0)
+    assert sorted(source.told[1:-1]) == [(0,), (1,), (2,), (3,)]
+    assert source.told[-1] == "ends"
+    source.told.clear()
+    with pytest.raises(ZeroDivisionError):
+        put(source, slice(2, 4), 13)
+    assert [source.told[0][0], source.told[-1]] == ["begins", "fails"]
+    source.told.clear()
+    put(source, slice(2, 2), 5)
+    assert source.told == [], "nothing to write needs no transaction"

@@ -8,7 +8,7 @@ its batch's chunks, so that no other writer's cells are lost.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import groupby, islice
 from math import prod
@@ -267,7 +267,14 @@ def write(
     make = swapper if hasattr(source, "swap") else _writer
     work = make(source, plan, values, fill, settings, fields)
     workers = min(settings.threads, -(-pieces // size)) if nbytes * pieces > _SERIAL else 1
-    each_batch(work, batches(plan, plan.grid, size, pieces), workers)
+    with transaction_of(source, settings):
+        each_batch(work, batches(plan, plan.grid, size, pieces), workers)
+
+
+def transaction_of(source: ChunkSource, settings: Settings) -> AbstractContextManager[None]:
+    """What makes one of all that is written to the source in a block, where it can (:class:`~.source.Transacts`)."""
+    begin = getattr(source, "transaction", None)
+    return nullcontext() if begin is None else begin(settings.lock_timeout)
 
 
 def _writer(

@@ -99,6 +99,14 @@ class Locking(Protocol):
 
 
 @runtime_checkable
+class Transacts(Protocol):
+    def transaction(self, timeout: float | None) -> AbstractContextManager[None]:
+        """Hold the array against other writers for all the chunks of one write: they show together, when it ends well,
+        or not at all. ``Conflict`` after ``timeout`` seconds (None: never)."""
+        ...
+
+
+@runtime_checkable
 class Swaps(Protocol):
     """Where no lock can be held: what is written back must still be what was read. All the chunks of one call are
     stored together: they lie in one outer chunk, or it is one chunk."""

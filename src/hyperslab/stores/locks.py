@@ -1,7 +1,8 @@
 """Locks that the kernel holds and drops when their holder dies: nothing that is left on disk means anything.
 
 Chunks: byte ranges of an empty file ``.lock`` in the array's folder, locked per open file description (``F_OFD_SETLK``
-of fcntl(2)), so that threads exclude one another as processes do. Documents: ``flock`` of the node's folder itself.
+of fcntl(2)), so that threads exclude one another as processes do. Documents: ``flock`` of the node's folder itself, or
+of the file that is the dataset.
 Where the system has no such ranges, the whole of ``.lock`` is one lock. Waiting is polling, up to a timeout.
 """
 
@@ -13,7 +14,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 from weakref import WeakSet
 
@@ -153,12 +154,28 @@ if sys.platform == "win32":
         with hold_ranges(folder, [0], timeout):
             yield
 
+    @contextmanager
+    def hold_file(path: Callable[[], str], timeout: float | None) -> Iterator[None]:
+        with hold_ranges(lambda: os.path.join(os.path.dirname(path()), ""), [0], timeout):
+            yield
+
 else:
 
-    @contextmanager
-    def hold_folder(folder: Callable[[], str], timeout: float | None) -> Iterator[None]:
+    def hold_folder(folder: Callable[[], str], timeout: float | None) -> AbstractContextManager[None]:
         """Hold ``folder()`` itself exclusively; ``Conflict`` after ``timeout`` seconds (None: never)."""
-        held = _acquire(folder, os.O_RDONLY | os.O_DIRECTORY, [WHOLE], _lock_folder, timeout)
+        return _hold_whole(folder, os.O_RDONLY | os.O_DIRECTORY, timeout)
+
+    def hold_file(path: Callable[[], str], timeout: float | None) -> AbstractContextManager[None]:
+        """Hold the file ``path()`` itself exclusively; ``Conflict`` after ``timeout`` seconds (None: never).
+
+        Where the path leads to another file once the lock is there, that one is waited for. ``path`` raises when there
+        is no such file: else a new one under that name is waited for too.
+        """
+        return _hold_whole(path, os.O_RDONLY, timeout)
+
+    @contextmanager
+    def _hold_whole(path: Callable[[], str], flags: int, timeout: float | None) -> Iterator[None]:
+        held = _acquire(path, flags, [WHOLE], _lock_whole, timeout)
         try:
             yield
         finally:
@@ -166,7 +183,7 @@ else:
                 fcntl.flock(held.number, fcntl.LOCK_UN)
                 held.close()
 
-    def _lock_folder(descriptor: int, part: Range) -> None:
+    def _lock_whole(descriptor: int, part: Range) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
