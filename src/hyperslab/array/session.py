@@ -55,6 +55,12 @@ class Session:
         """Whether it was unpickled and not used yet."""
         return self.moment is not None and self.shared is None
 
+    @property
+    def is_written_whole(self) -> bool:
+        """Whether what is written is there when it is closed, and not before, as in a zip or a netCDF file."""
+        zipped = self.origin is not None and self.origin.where.scheme == "zip"
+        return zipped or isinstance(self.reader, Discards)
+
     def writer(self) -> Writer:
         """The reader as a writer; ReadOnly before anything is touched."""
         if not self.writable:
@@ -120,7 +126,7 @@ class Session:
             raise Unsupported("a dataset that was not opened by its place cannot be pickled", url=self.url)
         if self.is_unopened:
             return _again, (self.origin, self.moment, self.settings)
-        if self.writable and (self.origin.where.scheme == "zip" or isinstance(self.reader, Discards)):
+        if self.writable and self.is_written_whole:
             message = "what is written whole when it is closed cannot be written by several processes"
             raise Unsupported(
                 message, url=self.url, remedy="close it and open it with mode='r', or write a .zarr folder"

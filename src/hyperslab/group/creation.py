@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -135,6 +135,8 @@ def _one_cut(cut: Any, length: int) -> int | tuple[int, ...]:
         if cut < 1:
             raise Invalid(f"a chunk length of {cut}", remedy="chunk lengths are at least 1, or -1 for the whole axis")
         return int(cut)
+    if not isinstance(cut, Iterable) or not all(isinstance(size, int | np.integer) for size in cut):
+        raise Invalid(f"a chunk length of {cut!r}", remedy="chunk lengths are whole numbers, or tuples of them")
     return tuple(int(size) for size in cut)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 from xarray import conventions
 
+from hyperslab.bridges.xarray.storable import typed
 from hyperslab.errors import Invalid
 
 CF = frozenset(
@@ -27,6 +28,8 @@ CF = frozenset(
     }
 )
 """What xarray's encoders take."""
+DECODED = ("scale_factor", "add_offset", "missing_value", "_Unsigned", "calendar", "dtype")
+"""Attributes by which stored numbers are read as others; they go when cells come that were encoded without them."""
 STORED = frozenset({"chunks", "shards", "codec", "checksum", "fill_value"})
 """What ``create_array`` takes."""
 
@@ -69,7 +72,13 @@ def _encode(name: str, variable: xr.Variable) -> xr.Variable:
     plain.encoding = {key: value for key, value in variable.encoding.items() if key in CF}
     if np.dtype(plain.encoding.get("dtype", variable.dtype)).kind == "f":
         plain.encoding.setdefault("_FillValue", None)  # NaN needs none; xarray would add one that nobody asked for
-    done = conventions.encode_cf_variable(plain, name=name)
+    try:
+        done = typed(name, conventions.encode_cf_variable(plain, name=name))
+    except (TypeError, ValueError, OverflowError) as error:
+        if isinstance(error, Invalid):
+            raise
+        remedy = f"its encoding is {plain.encoding or 'empty'}: change that, or the cells by astype()"
+        raise Invalid(f"{name!r} cannot be encoded: {error}", remedy=remedy) from error
     done.encoding = layout
     return done
 

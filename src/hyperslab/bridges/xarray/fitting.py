@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from hyperslab.array import Array
+from hyperslab.array import Array, times
 from hyperslab.errors import Invalid
+from hyperslab.model.calendars import calendar_name, parse_moment, unit_length
 
 _MEANING = ("units", "calendar", "scale_factor", "add_offset")
 
@@ -17,7 +18,8 @@ _MEANING = ("units", "calendar", "scale_factor", "add_offset")
 def check_dims(name: str, variable: xr.Variable, array: Any, grows: str | None = None) -> None:
     """The dimensions of what is there, in its order, and of its lengths (but for the one that grows)."""
     if not isinstance(array, Array):
-        raise Invalid(f"{name!r} is a group, not an array", url=array.url, node=array.path)
+        remedy = "choose another name, or delete the group"
+        raise Invalid(f"{name!r} is a group, not an array", url=array.url, node=array.path, remedy=remedy)
     if variable.dims != array.dims:
         remedy = "transpose it" if set(variable.dims) == set(array.dims) else "rename its dimensions"
         raise Invalid(f"{name!r} has dimensions {variable.dims}, stored are {array.dims}", remedy=remedy)
@@ -33,10 +35,31 @@ def check_meaning(name: str, decoded: xr.Variable, variable: xr.Variable, array:
         raise Invalid(f"{name!r} is {variable.dtype} when encoded, stored is {array.dtype}", remedy="astype it")
     for word in _MEANING:
         given, stored = variable.attrs.get(word), array.attrs.get(word)
-        if given is not None and stored is not None and not np.array_equal(given, stored):
+        if given is not None and stored is not None and not _same(word, variable.attrs, array.attrs):
             message = f"{name!r} would be stored with {word} {given!r}, what is there has {stored!r}"
             raise Invalid(message, remedy="convert it; times must be whole numbers of the stored units")
     check_range(name, decoded, variable.attrs, array.dtype)
+
+
+def _same(word: str, given: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
+    """Whether an attribute means the same: times may count from the same moment in other words."""
+    if np.array_equal(given[word], stored[word]):
+        return True
+    if word == "calendar":
+        return calendar_name(str(given[word])) == calendar_name(str(stored[word])) is not None
+    clocks = _clock(given), _clock(stored)
+    return word == "units" and clocks[0] is not None and clocks[0] == clocks[1]
+
+
+def _clock(attrs: Mapping[str, Any]) -> tuple[int, int] | None:
+    """The length of the unit and the instant from which it is counted; None for what counts no time."""
+    found = times.clock(attrs)
+    calendar = calendar_name(found.calendar) if found else None
+    moment = parse_moment(found.epoch) if found else None
+    if found is None or calendar is None or moment is None:
+        return None
+    length, start = unit_length(found.unit, calendar), moment.start(calendar)
+    return None if length is None or start is None else (length, start)
 
 
 def check_range(name: str, decoded: xr.Variable, attrs: Mapping[Any, Any], dtype: np.dtype[Any]) -> None:

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any, Literal
 
 import xarray as xr
+from xarray.namedarray.pycompat import is_chunked_array
 
 from hyperslab import api
+from hyperslab.bridges.overlaps import is_made_of
+from hyperslab.bridges.xarray.cells import Later, write_chunked
 from hyperslab.bridges.xarray.replacing import replacing
-from hyperslab.bridges.xarray.writing import (
-    Later,
-    Storing,
-    append,
-    detached,
-    write_chunked,
-    write_new,
-    write_over,
-    write_region,
-)
+from hyperslab.bridges.xarray.storable import check_chunks, check_storable
+from hyperslab.bridges.xarray.writing import Storing, append, detached, write_new, write_over, write_region
 from hyperslab.errors import AlreadyExists, Invalid, NotFound
 from hyperslab.formats import format_for_new
 from hyperslab.group import Group
@@ -47,70 +41,86 @@ def save_xarray(
     """:func:`hyperslab.save` of an xarray object."""
     how = Storing(chunks=chunks, codec=codec, encoding=encoding, compute=compute)
     mode = mode or ("a" if append_dim is not None else "r+" if region is not None else "x")
-    _check(mode, append_dim, region)
+    _check(obj, mode, append_dim, region)
     path = normalize(group)
     datasets = _datasets(obj)
+    check_storable(datasets.values())
+    check_chunks(datasets.values(), chunks)
     if mode in ("x", "w") and not path:
         later = _save_new(url, datasets, format, mode == "w", how, options)
     elif append_dim is not None or region is not None:
         with api.open_group(url, "r+", format=format, path=path, **options) as root:
-            later = _save_part(root, _as_dataset(obj), append_dim, region, how)
+            later = _save_part(root, datasets[""], append_dim, region, how)
     else:
-        with api.open_group(url, "r+" if mode == "r+" else "a", format=format, **options) as root:
+        made = mode != "r+" and not Location.of(url, options.get("storage_options")).exists()
+        how_opened = _consolidated(url, format, options) if made else options
+        with api.open_group(url, "r+" if mode == "r+" else "a", format=format, **how_opened) as root:
             later = _save_into(root, path, datasets, mode, how)
     return None if compute else _delayed(url, later, {"format": format, **options})
 
 
 def _save_part(root: Group, dataset: xr.Dataset, append_dim: str | None, region: Any, how: Storing) -> list[Later]:
     """Rows behind, or cells within, what is there."""
+    _check_later(root, how)
     if append_dim is not None:
         return append(root, dataset, append_dim, how)
     return write_region(root, dataset, region, how)
 
 
-def _check(mode: str, append_dim: str | None, region: Any) -> None:
+def _check(obj: Any, mode: str, append_dim: Any, region: Any) -> None:
     if mode not in ("x", "w", "a", "r+"):
         raise Invalid(f"mode {mode!r}", remedy="a mode is one of x, w, a, r+")
-    if append_dim and region:
+    if append_dim is None and region is None:
+        return
+    if append_dim is not None and region is not None:
         raise Invalid("append_dim and region exclude each other", remedy="append first, or write into a region")
     if append_dim is not None and not isinstance(append_dim, str):
         raise Invalid(f"append_dim {append_dim!r}", remedy="the name of one dimension")
-    if (append_dim or region) and mode not in ("a", "r+"):
+    if mode not in ("a", "r+"):
         raise Invalid(f"mode {mode!r} replaces what append_dim and region are for", remedy="leave mode out")
+    if isinstance(obj, xr.DataTree):
+        raise Invalid("append_dim and region are for one group", remedy="save the Dataset of each node by group=")
+
+
+def _check_later(root: Group, how: Storing, url: api.Target | None = None) -> None:
+    """What is written whole when it is closed cannot be written later."""
+    if not how.compute and root._session.is_written_whole:
+        place = root.url if url is None else Location.of(url).url
+        remedy = "leave compute=False out, or write a .zarr folder"
+        raise Invalid("a netCDF or zip file is complete when save returns", url=place, remedy=remedy)
 
 
 def _save_new(
     url: api.Target, datasets: Mapping[str, xr.Dataset], format: str | None, overwrite: bool, how: Storing, options: Any
 ) -> list[Later]:
     """A new dataset, whole when it stands at its place, but for what is to be computed later."""
-    name = format or format_for_new(Location.of(url).url)
-    if not how.compute and name == "netcdf":
-        raise Invalid("a netCDF file is complete when save returns", url=str(url), remedy="leave compute=False out")
-    for dataset in datasets.values():
-        _check_asked(dataset, how)
+    place = Location.of(url).url
     if overwrite:
-        place = Location.of(url).url
+        _check_sources(datasets, place)
         datasets = {path: detached(dataset, place) for path, dataset in datasets.items()}
-    if name in ("zarr2", "zarr3"):  # xarray's own engine warns of a dataset without consolidated metadata
-        options = {"consolidated": True} | options
-    with api.created(url, format, overwrite=overwrite, **options) as root:
+    with api.created(url, format, overwrite=overwrite, **_consolidated(url, format, options)) as root:
+        _check_later(root, how, url)
         return _write_tree(root, datasets, how)
 
 
-def _check_asked(dataset: xr.Dataset, how: Storing) -> None:
-    """Chunks of dimensions, and names of variables, that there are."""
-    slashed = [name for name in dataset.variables if "/" in str(name)]
-    if slashed:
-        raise Invalid(f"a variable named {slashed[0]!r}", remedy="a slash makes groups: rename it, or use a DataTree")
-    unknown = [dim for dim in how.chunks if dim not in dataset.dims] if isinstance(how.chunks, Mapping) else []
-    if unknown and dataset.variables:
-        near = get_close_matches(str(unknown[0]), map(str, dataset.dims), 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {tuple(dataset.dims)}"
-        raise Invalid(f"chunks for a dimension {unknown[0]!r}", remedy=hint)
+def _consolidated(url: api.Target, format: str | None, options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The options of a new dataset: xarray's own engine warns of a Zarr without consolidated metadata."""
+    name = format or format_for_new(Location.of(url).url)
+    return {"consolidated": True, **options} if name in ("zarr2", "zarr3") else options
+
+
+def _check_sources(datasets: Mapping[str, xr.Dataset], place: str) -> None:
+    """No dask array is made of what will be gone when it is computed."""
+    for dataset in datasets.values():
+        for name, variable in dataset.variables.items():
+            if is_chunked_array(variable._data) and is_made_of(variable.data, place):
+                remedy = "load() it first, or save it elsewhere"
+                raise Invalid(f"{name!r} is read from the dataset that is to be changed", url=place, remedy=remedy)
 
 
 def _save_into(root: Group, path: str, datasets: Mapping[str, xr.Dataset], mode: str, how: Storing) -> list[Later]:
     """Into a group of a dataset that may hold others."""
+    _check_later(root, how)
     there = not path or path in root
     if there and path and mode == "x":
         remedy = "mode='w' replaces it, 'a' adds to it"
@@ -134,8 +144,7 @@ def _save_group(root: Group, path: str, datasets: Mapping[str, xr.Dataset], how:
 
 
 def _change(group: Group, name: str, dataset: xr.Dataset, how: Storing) -> list[Later]:
-    region = {str(dim): slice(0, size) for dim, size in dataset.sizes.items()}
-    return write_region(_below(group, name), dataset, region, how)
+    return write_region(_below(group, name), dataset, None, how)
 
 
 def _add(group: Group, name: str, dataset: xr.Dataset, how: Storing) -> list[Later]:
@@ -146,7 +155,7 @@ def _below(group: Group, name: str) -> Group:
     path = name.strip("/")
     node = group if not path else group[path] if path in group else group.create_group(path)
     if not isinstance(node, Group):
-        raise Invalid("this is an array", url=group.url, node=path)
+        raise Invalid("this is an array", url=group.url, node=path, remedy="mode='w' makes a group in its place")
     return node
 
 
@@ -162,13 +171,9 @@ def _datasets(obj: Any) -> dict[str, xr.Dataset]:
     """By path: one for each node of a tree, with the coordinates that it inherits left to its parents."""
     if isinstance(obj, xr.DataTree):
         return {path if path != "." else "": node.to_dataset(inherit=False) for path, node in obj.subtree_with_keys}
-    return {"": _as_dataset(obj)}
-
-
-def _as_dataset(obj: xr.Dataset | xr.DataArray | xr.DataTree) -> xr.Dataset:
     if isinstance(obj, xr.DataArray):
-        return obj.to_dataset(name=obj.name if obj.name is not None else "data")
-    return obj.to_dataset() if isinstance(obj, xr.DataTree) else obj
+        obj = obj.to_dataset(name=obj.name if obj.name is not None else "data")
+    return {"": obj}
 
 
 def _delayed(url: api.Target, later: list[Later], options: Mapping[str, Any]) -> Any:

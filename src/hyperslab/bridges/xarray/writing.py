@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Literal
 
 import numpy as np
@@ -13,19 +12,20 @@ import xarray as xr
 from xarray.namedarray.pycompat import is_chunked_array
 
 from hyperslab.array import Array
+from hyperslab.bridges.xarray.cells import Later, cells_of, write_all
 from hyperslab.bridges.xarray.dtypes import hyperslab_dtype
-from hyperslab.bridges.xarray.encoding import CF, Encoding, encoded, plain_attrs
+from hyperslab.bridges.xarray.encoding import CF, DECODED, Encoding, encoded, plain_attrs
 from hyperslab.bridges.xarray.fitting import check_dims, check_meaning, same_kind
 from hyperslab.bridges.xarray.reading import indexed, open_group, stored_attrs
+from hyperslab.bridges.xarray.regions import region_dims, resolve, where_of
 from hyperslab.bridges.xarray.replacing import replacing
-from hyperslab.errors import Invalid
+from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.formats.fill_values import same_fill
 from hyperslab.group import Group
 from hyperslab.model.dims import Dimension
 from hyperslab.model.spec import GroupSpec
 
-Region = Mapping[str, slice]
-_BLOCK = 64 << 20  # bytes of a lazy variable that are in memory at a time
+_SAID = ("units", "_FillValue", *DECODED)
 _APPENDING = (1 << 62) - 1  # the lock range of a group into which rows are put, apart from those of chunks and keys
 
 
@@ -41,15 +41,6 @@ class Storing:
     compute: bool = True
 
 
-@dataclass(frozen=True)
-class Later:
-    """A dask array that is still to be written: into the array at ``path`` of the dataset, or a region of it."""
-
-    path: str
-    variable: xr.Variable
-    where: Any
-
-
 def write_new(group: Group, dataset: xr.Dataset, how: Storing) -> list[Later]:
     """Every variable as a new array of a new or empty group; gives what is left to compute."""
     variables, attrs = encoded(dataset, how.encoding)
@@ -61,7 +52,7 @@ def write_new(group: Group, dataset: xr.Dataset, how: Storing) -> list[Later]:
     with group.batch():
         writer.put(group.path, GroupSpec(attrs=plain_attrs(attrs), dims=dims))
         arrays = {name: _create(group, name, variable, how) for name, variable in variables.items()}
-    return _write_all(((arrays[name], variable, ...) for name, variable in variables.items()), how.compute)
+    return write_all(((arrays[name], variable, ...) for name, variable in variables.items()), how.compute)
 
 
 def write_over(group: Group, dataset: xr.Dataset, how: Storing) -> list[Later]:
@@ -79,7 +70,7 @@ def write_over(group: Group, dataset: xr.Dataset, how: Storing) -> list[Later]:
         with group.batch():
             for name in made:
                 _create(group, name, variables[name], how, places[name])
-        later = _write_all(((group[places.get(name, name)], variables[name], ...) for name in variables), how.compute)
+        later = write_all(((group[places.get(name, name)], variables[name], ...) for name in variables), how.compute)
     with group.batch():
         group.attrs.update(plain_attrs(attrs))
         for name in variables.keys() - places.keys():
@@ -98,6 +89,8 @@ def _holds(group: Group, name: str, variable: xr.Variable) -> bool:
     """Whether there is an array that can take the variable's cells as it is."""
     array = group.get(name)
     if not isinstance(array, Array):
+        return False
+    if any(word in array.attrs and word not in variable.attrs for word in DECODED):
         return False
     fills = stored_attrs(array).get("_FillValue"), variable.attrs.get("_FillValue")
     return same_kind(variable, array) and same_fill(*(None if fill is None else np.asarray(fill)[()] for fill in fills))
@@ -142,50 +135,55 @@ def append(group: Group, dataset: xr.Dataset, dim: str, how: Storing) -> list[La
         _check_lengths(group, existing, rows, dim)
         _check_labels(existing, dataset, dim)
         variables, _ = encoded(_as_stored(detached(rows, group.url), existing, how))
-        arrays: dict[str, Any] = {name: group[name] for name in variables}
-        for name, array in arrays.items():
-            check_dims(name, variables[name], array, dim)
-            check_meaning(name, rows.variables[name], variables[name], array)
-        with group.batch():
-            for name, array in arrays.items():
-                array.append(_cells(variables[name]), dim)
+        pairs: list[tuple[Any, xr.Variable]] = [(group[name], variable) for name, variable in variables.items()]
+        for array, variable in pairs:
+            check_dims(array.name, variable, array, dim)
+            check_meaning(array.name, rows.variables[array.name], variable, array)
+        _append_all(group, pairs, dim)
         fresh = [name for name in rest if name not in existing.variables]
         return write_over(group, dataset[fresh], how) if fresh else []
 
 
+def _append_all(group: Group, pairs: Iterable[tuple[Any, xr.Variable]], dim: str) -> None:
+    """Rows into all arrays, or none: those that have theirs when another one fails lose them again."""
+    before = [(array, array.shape) for array, _ in pairs]
+    try:
+        with group.batch():
+            for array, variable in pairs:
+                array.append(cells_of(variable), dim)
+    except BaseException:
+        for array, shape in before:
+            with suppress(HyperslabError):  # of a file that is written whole nothing is kept
+                array.resize(shape)
+        raise
+
+
 def write_region(
-    group: Group, dataset: xr.Dataset, region: Mapping[str, Any] | Literal["auto"], how: Storing
+    group: Group, dataset: xr.Dataset, region: Mapping[str, Any] | Literal["auto"] | None, how: Storing
 ) -> list[Later]:
-    """Cells within ``region`` of what is there; ``auto``: where the coordinates are the same."""
+    """Cells within ``region`` of what is there; ``auto``: where the coordinates are the same; None: all cells."""
     existing = _existing(group)
-    dims = _region_dims(region, dataset)
-    outside = [name for name in dataset.variables if not set(dataset[name].dims) & dims]
-    if outside:
-        raise Invalid(
-            f"variables without any dimension of the region: {outside}", remedy="drop_vars() them before writing"
-        )
     missing = [name for name in dataset.variables if name not in existing.variables]
     if missing:
         raise Invalid(f"variables that are not there: {missing}", remedy="write them with mode='a' first")
-    key = _resolve(region, dataset, existing)
+    key = {} if region is None else _key(region, dataset, existing)
     variables, _ = encoded(_as_stored(detached(dataset, group.url), existing, how))
     writes = []
     for name, variable in variables.items():
         array: Any = group[name]
-        writes.append((array, variable, _where(name, variable, array, key)))
+        writes.append((array, variable, where_of(name, variable, array, key)))
         check_meaning(name, dataset.variables[name], variable, array)
-    return _write_all(writes, how.compute)
+    return write_all(writes, how.compute)
 
 
-def _where(name: str, variable: xr.Variable, array: Any, key: Region) -> tuple[slice, ...]:
-    """The region of one array; Invalid when the variable is of another shape."""
-    if variable.dims != array.dims:
-        raise Invalid(f"{name!r} has dimensions {variable.dims}, stored are {array.dims}", remedy="transpose it")
-    where = tuple(key.get(str(dim), slice(None)) for dim in variable.dims)
-    sizes = tuple(len(range(*part.indices(length))) for part, length in zip(where, array.shape, strict=True))
-    if sizes != variable.shape:
-        raise Invalid(f"{name!r} is of shape {variable.shape}, the region of shape {sizes}")
-    return where
+def _key(region: Any, dataset: xr.Dataset, existing: xr.Dataset) -> dict[str, slice]:
+    """Slices by dimension. Invalid where a variable has none of them: it would be written again with each region."""
+    dims = region_dims(region, dataset)
+    outside = [name for name in dataset.variables if not set(dataset[name].dims) & dims]
+    if outside:
+        message = f"variables without any dimension of the region: {outside}"
+        raise Invalid(message, remedy="drop_vars() them before writing")
+    return resolve(region, dataset, existing)
 
 
 # -- new arrays ---------------------------------------------------------------------------------------------------
@@ -234,51 +232,6 @@ def _is_regular(cuts: tuple[int, ...]) -> bool:
     return len(set(cuts[:-1])) <= 1 and cuts[-1] <= cuts[0]
 
 
-# -- cells --------------------------------------------------------------------------------------------------------
-
-
-def _write_all(writes: Iterable[tuple[Any, xr.Variable, Any]], compute: bool) -> list[Later]:
-    """Arrays, variables and the regions that they are for; gives the dask arrays that are left for later."""
-    later = []
-    for array, variable, where in writes:
-        if not is_chunked_array(variable._data):
-            _write_plain(array, variable, where)
-        elif compute:
-            write_chunked(array, variable, where)
-        else:
-            later.append(Later(array.path, variable, where))
-    return later
-
-
-def write_chunked(array: Array, variable: xr.Variable, where: Any, *, compute: bool = True) -> Any:
-    """A dask array by blocks; with ``compute=False`` the Delayed that does it."""
-    from hyperslab.bridges import dask
-
-    return dask.write(array, variable.data, region=None if where is ... else where, compute=compute)
-
-
-def _write_plain(array: Array, variable: xr.Variable, where: Any) -> None:
-    """In one piece what is in memory, else by rows of chunks."""
-    if variable._in_memory or not variable.ndim or variable.nbytes <= _BLOCK:
-        array[where] = _cells(variable)
-        return
-    key = (slice(None),) * variable.ndim if where is ... else where
-    first = key[0].indices(array.shape[0])[0]
-    cut = array.grid.axes[0]
-    row = max(variable.nbytes // max(variable.shape[0], 1), 1)
-    step = max(cut.size_of(0), _BLOCK // row // cut.size_of(0) * cut.size_of(0))
-    for start in range(0, variable.shape[0], step):
-        stop = min(start + step, variable.shape[0])
-        array[(slice(first + start, first + stop), *key[1:])] = _cells(variable[start:stop])
-
-
-def _cells(variable: xr.Variable) -> np.ndarray[Any, Any]:
-    cells = np.asarray(variable.values)
-    if cells.dtype.kind == "O" and hyperslab_dtype(variable.dtype) is str:
-        return np.where(variable.isnull().values, "", cells)  # what xarray's own writers make of missing text
-    return cells
-
-
 # -- what is there ------------------------------------------------------------------------------------------------
 
 
@@ -298,10 +251,10 @@ def _as_stored(dataset: xr.Dataset, existing: xr.Dataset, how: Storing) -> xr.Da
     result = dataset.copy()
     for name in result.variables:
         if name in existing.variables:
-            known = existing.variables[name].encoding
-            result[name].encoding = {key: known[key] for key in known if key in CF}
-            stored = existing.variables[name].attrs
-            result[name].attrs = {key: value for key, value in result[name].attrs.items() if key in stored}
+            known, attrs = existing.variables[name].encoding, result[name].attrs
+            result[name].encoding = {key: known[key] for key in known if key in CF and key not in attrs}
+            kept = {*existing.variables[name].attrs, *_SAID}  # what is encoded already says how, and is not once more
+            result[name].attrs = {key: value for key, value in attrs.items() if key in kept}
     return result
 
 
@@ -334,54 +287,6 @@ def _check_labels(existing: xr.Dataset, dataset: xr.Dataset, dim: str) -> None:
         if getattr(stored, direction) and not getattr(after, direction):
             remedy = "sort the rows, write those that exist by region='auto', or use Array.append if this is meant"
             raise Invalid(f"{dim!r} would no longer be sorted: {after[1]} behind {after[0]}", remedy=remedy)
-
-
-def _region_dims(region: Any, dataset: xr.Dataset) -> set[str]:
-    """The dimensions that a region names; Invalid for those that there are not."""
-    if region == "auto":
-        return {str(dim) for dim in dataset.dims}
-    if not isinstance(region, Mapping) or not region:
-        raise Invalid(f"region {region!r}", remedy="slices by dimension, or 'auto'")
-    unknown = [str(dim) for dim in region if dim not in dataset.dims]
-    if unknown:
-        near = get_close_matches(unknown[0], map(str, dataset.dims), 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {tuple(dataset.dims)}"
-        raise Invalid(f"no dimension {unknown[0]!r} in what is to be written", remedy=hint)
-    return {str(dim) for dim in region}
-
-
-def _resolve(
-    region: Mapping[str, Any] | Literal["auto"], dataset: xr.Dataset, existing: xr.Dataset
-) -> dict[str, slice]:
-    """Slices by dimension; ``auto`` finds where the coordinates of ``dataset`` stand in what is there."""
-    wanted: Mapping[str, Any] = {str(dim): "auto" for dim in dataset.dims} if region == "auto" else region
-    found = {}
-    for dim, part in wanted.items():
-        if dim not in dataset.dims or dim not in existing.dims:
-            raise Invalid(f"no dimension {dim!r} in both", remedy=f"there are {tuple(existing.dims)}")
-        found[dim] = _place(dim, dataset, existing) if part == "auto" else _checked_slice(dim, part)
-    return found
-
-
-def _checked_slice(dim: str, part: Any) -> slice:
-    if not isinstance(part, slice) or part.step not in (None, 1):
-        raise Invalid(f"the region of {dim!r} is {part!r}", remedy="a slice without step, or 'auto'")
-    return part
-
-
-def _place(dim: str, dataset: xr.Dataset, existing: xr.Dataset) -> slice:
-    if dim not in dataset.indexes and dataset.sizes[dim] == existing.sizes[dim]:
-        return slice(0, existing.sizes[dim])
-    if dim not in dataset.indexes or dim not in existing.indexes:
-        raise Invalid(f"{dim!r} has no coordinate to find the region by", remedy="name the region by slices")
-    if not existing.indexes[dim].is_unique:
-        raise Invalid(f"labels of {dim!r} occur twice", remedy="name the region by slices")
-    places = existing.indexes[dim].get_indexer(dataset.indexes[dim])
-    if (places < 0).any():
-        raise Invalid(f"some labels of {dim!r} are not there", remedy="append them first")
-    if (np.diff(places) != 1).any():
-        raise Invalid(f"the labels of {dim!r} do not stand side by side", remedy="sort them as they are stored")
-    return slice(int(places[0]), int(places[-1]) + 1) if len(places) else slice(0, 0)
 
 
 def _appending(group: Group) -> AbstractContextManager[None]:

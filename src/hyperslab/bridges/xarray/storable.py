@@ -1,0 +1,102 @@
+"""What no format can hold, found before anything is written: Invalid names the variable and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from xarray.namedarray.pycompat import is_chunked_array
+
+from hyperslab.bridges.guessing import meant
+from hyperslab.errors import Invalid
+
+_REMEDIES = {
+    "CategoricalDtype": "astype(str) it, or store its codes with the attributes flag_values and flag_meanings",
+    "DatetimeTZDtype": "store times in UTC: tz_convert('UTC').tz_localize(None), and the zone as an attribute",
+    "PeriodDtype": "store to_timestamp() of it",
+    "IntervalDtype": "store its left and right ends as two variables",
+}
+_BYTES = np.dtype("O", metadata={"element_type": bytes})
+
+
+def check_storable(datasets: Iterable[xr.Dataset]) -> None:
+    """Names that a dataset can have, cells of NumPy's types or of one Python type, plain indexes."""
+    for dataset in datasets:
+        for name, variable in dataset.variables.items():
+            _check_names(name, variable)
+            _check_dtype(name, variable)
+            if name in dataset.xindexes and variable.dims == (name,) and variable.to_index().nlevels > 1:
+                raise Invalid(f"{name!r} is a MultiIndex", remedy=f"store its levels: reset_index({name!r})")
+
+
+def check_chunks(datasets: Iterable[xr.Dataset], chunks: Any) -> None:
+    """Chunks are asked for dimensions that there are, in one of the datasets at least."""
+    dims = {dim: None for dataset in datasets for dim in dataset.dims}
+    unknown = [dim for dim in chunks if dim not in dims] if isinstance(chunks, Mapping) else []
+    if unknown and dims:
+        raise Invalid(f"chunks for a dimension {unknown[0]!r}", remedy=meant(unknown[0], dims))
+
+
+def _check_names(name: Any, variable: xr.Variable) -> None:
+    if "/" in str(name):
+        raise Invalid(f"a variable named {name!r}", remedy="a slash makes groups: rename it, or use a DataTree")
+    odd = [dim for dim in variable.dims if not isinstance(dim, str)]
+    if odd:
+        raise Invalid(f"{name!r} has a dimension named {odd[0]!r}", remedy="rename it: names are text")
+
+
+def _check_dtype(name: Any, variable: xr.Variable) -> None:
+    if isinstance(variable.dtype, np.dtype):
+        return
+    remedy = _REMEDIES.get(type(variable.dtype).__name__, "astype() it to a dtype of NumPy")
+    raise Invalid(f"{name!r} is of the pandas dtype {variable.dtype}", remedy=remedy)
+
+
+def typed(name: str, variable: xr.Variable) -> xr.Variable:
+    """A variable of objects as one of what they are: text, bytes or numbers. Invalid for others and for mixtures.
+
+    Those of dask are taken for text, which is seen to when a block is written.
+    """
+    if variable.dtype.kind != "O" or variable.dtype.metadata or is_chunked_array(variable._data):
+        return variable
+    cells = np.asarray(variable.values)
+    missing = _missing(cells)
+    there = cells[~missing]
+    kinds = {str if issubclass(kind, str) else kind for kind in set(map(type, there.ravel()))}
+    if len(kinds) > 1:
+        words = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise Invalid(f"{name!r} holds objects of several types: {words}", remedy="astype() them to one")
+    if kinds <= {str}:
+        return variable
+    return xr.Variable(variable.dims, _of_one_kind(name, cells, missing), variable.attrs, variable.encoding)
+
+
+def _missing(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Where objects are None, NaN or NaT."""
+    return np.asarray(xr.Variable([f"axis_{axis}" for axis in range(cells.ndim)], cells).isnull().values)
+
+
+def _of_one_kind(name: str, cells: np.ndarray[Any, Any], missing: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Bytes, of which missing ones are empty; numbers, of which they are NaN."""
+    there = cells[~missing]
+    if isinstance(there.flat[0], bytes):
+        return np.where(missing, b"", cells).astype(_BYTES)
+    values = np.array(there.tolist()) if isinstance(there.flat[0], complex | float | int | np.generic) else there
+    if values.dtype.kind not in "biufc":
+        remedy = "store numbers, text, bytes or NumPy's times"
+        raise Invalid(f"{name!r} holds objects of type {type(there.flat[0]).__name__}", remedy=remedy)
+    dtype = values.dtype if not missing.any() or values.dtype.kind in "fc" else np.dtype(float)
+    result = np.full(cells.shape, np.nan if missing.any() else 0, dtype)
+    result[~missing] = values
+    return result
+
+
+def text(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Objects that are to be text; missing ones are empty, as xarray's own writers make them."""
+    plain = np.where(_missing(cells), "", cells)
+    other = next((cell for cell in plain.flat if not isinstance(cell, str)), None)
+    if other is not None:
+        raise Invalid(f"an object of type {type(other).__name__} among text", remedy="astype() the variable first")
+    return plain

@@ -1,0 +1,158 @@
+"""What saving refuses, before anything is written: each by an error of ours that says what would work."""
+
+from __future__ import annotations
+
+import dask.array as da
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+import hyperslab as hs
+from hyperslab.errors import Invalid
+
+LEVELS = pd.MultiIndex.from_product([["a", "b"], [1, 2]], names=("letter", "number"))
+ZONED = pd.date_range("2013-01-01", periods=2, tz="Europe/Paris")
+
+
+def along_x(*cells: object, **options: object) -> xr.Dataset:
+    return xr.Dataset({"a": ("x", *cells)}, **options)
+
+
+def objects(*cells: object) -> np.ndarray:
+    made = np.empty(len(cells), object)
+    made[:] = cells
+    return made
+
+
+@pytest.mark.parametrize(
+    ("dataset", "words"),
+    [
+        (along_x(pd.Categorical(["u", "v", "u"])), "'a'.*category.*astype"),
+        (along_x(pd.array([1, None, 3], dtype="Int64")), "'a'.*Int64.*astype"),
+        (along_x(pd.interval_range(0, 3)), "'a'.*interval.*left and right"),
+        (along_x(pd.period_range("2013-01", periods=3, freq="M")), "'a'.*period.*to_timestamp"),
+        (along_x(ZONED), "'a'.*Europe/Paris.*tz_convert"),
+        (along_x([1, 2], coords={"x": ZONED}), "'x'.*Europe/Paris.*tz_convert"),
+        (
+            along_x(range(4), coords=xr.Coordinates.from_pandas_multiindex(LEVELS, "x")),
+            "'x' is a MultiIndex.*reset_ind",
+        ),
+        (along_x(objects("a", 1, 2.5)), "several types: float, int, str"),
+        (along_x(objects(b"a", "b")), "several types: bytes, str"),
+        (along_x(objects([1], [1, 2])), "objects of type list"),
+        (along_x(objects({"k": 1}, None)), "objects of type dict"),
+        (along_x(objects(2**80)), "objects of type int"),
+        (along_x(objects(*ZONED)), "objects of type Timestamp"),
+        (along_x([1], coords={"b/c": ("x", [1])}), "named 'b/c'.*slash"),
+        (xr.Dataset({"a": ((1,), [1])}), "dimension named 1"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+@pytest.mark.parametrize("mode", ["x", "a", "w"])
+def test_what_no_format_holds(tmp_path: object, dataset: xr.Dataset, words: str, mode: str) -> None:
+    url = f"{tmp_path}/a.zarr"
+    if mode != "x":
+        hs.save(url, xr.Dataset({"old": ("y", [1])}))
+    with pytest.raises(Invalid, match=words) as caught:
+        dataset.hyperslab.save(url, mode=mode)
+    assert caught.value.remedy
+    assert mode == "x" or list(hs.open(url)) == ["old"]
+
+
+def test_the_remedies_work(tmp_path: object) -> None:
+    tall = along_x(range(4), coords=xr.Coordinates.from_pandas_multiindex(LEVELS, "x")).reset_index("x")
+    tall.hyperslab.save(f"{tmp_path}/a.zarr")
+    back = xr.open_dataset(f"{tmp_path}/a.zarr", engine="hyperslab").load()
+    xr.testing.assert_equal(back.set_index(x=["letter", "number"]), tall.set_index(x=["letter", "number"]))
+    utc = along_x([1, 2], coords={"x": ZONED.tz_convert("UTC").tz_localize(None)})
+    utc.hyperslab.save(f"{tmp_path}/b.zarr")
+    xr.testing.assert_equal(xr.open_dataset(f"{tmp_path}/b.zarr", engine="hyperslab"), utc)
+
+
+@pytest.mark.parametrize(
+    ("cells", "stored"),
+    [
+        (objects(1, 2), np.array([1, 2])),
+        (objects(1, None), np.array([1, np.nan])),
+        (objects(True, False), np.array([True, False])),
+        (objects(1.5, np.nan), np.array([1.5, np.nan])),
+        (objects(b"\xff", None, b"a"), objects(b"\xff", b"", b"a")),
+        (objects("é", None), objects("é", "")),
+    ],
+    ids=str,
+)
+def test_objects_are_stored_as_what_they_are(tmp_path: object, cells: np.ndarray, stored: np.ndarray) -> None:
+    """As xarray's own engines do."""
+    along_x(cells).hyperslab.save(f"{tmp_path}/a.zarr")
+    got = xr.open_dataset(f"{tmp_path}/a.zarr", engine="hyperslab")["a"].values
+    assert got.dtype.kind == stored.dtype.kind
+    np.testing.assert_array_equal(got, stored)
+    if got.dtype.kind != "b" and stored[0] != b"\xff":  # which those of netCDF refuse
+        along_x(cells).to_netcdf(f"{tmp_path}/a.nc", engine="netcdf4")
+        np.testing.assert_array_equal(xr.open_dataset(f"{tmp_path}/a.nc")["a"].values, got)
+
+
+def test_text_of_dask_is_seen_to_block_by_block(tmp_path: object) -> None:
+    lazy = along_x(da.from_array(objects("a", None, "c"), chunks=2))
+    lazy.hyperslab.save(f"{tmp_path}/a.zarr")
+    assert hs.open(f"{tmp_path}/a.zarr")["a"][...].tolist() == ["a", "", "c"]
+    with pytest.raises(Invalid, match="type int among text"):
+        along_x(da.from_array(objects("a", 1), chunks=1)).hyperslab.save(f"{tmp_path}/b.zarr")
+
+
+@pytest.mark.parametrize("options", [{}, {"mode": "a"}, {"group": "g"}, {"append_dim": "time"}, {"region": "auto"}])
+def test_chunks_of_no_dimension(tmp_path: object, options: dict) -> None:
+    dataset = xr.Dataset({"a": (("time", "x"), np.zeros((2, 3)))})
+    url = f"{tmp_path}/a.zarr"
+    if options:
+        dataset.hyperslab.save(url)
+    with pytest.raises(Invalid, match="did you mean 'time'"):
+        dataset.hyperslab.save(url, chunks={"tyme": 2}, **options)
+
+
+@pytest.mark.parametrize("cut", ["x", 2.5, (1, 1.5)])
+def test_chunks_that_are_no_lengths(tmp_path: object, cut: object) -> None:
+    with pytest.raises(Invalid, match="whole numbers"):
+        along_x([1, 2]).hyperslab.save(f"{tmp_path}/a.zarr", chunks={"x": cut})
+
+
+def test_chunks_of_a_tree_are_for_those_that_have_the_dimension(tmp_path: object) -> None:
+    tree = xr.DataTree.from_dict({"/": along_x([1, 2]), "/b": xr.Dataset({"t": ("time", np.arange(6))})})
+    tree.hyperslab.save(f"{tmp_path}/a.zarr", chunks={"time": 2})
+    assert hs.open(f"{tmp_path}/a.zarr")["b/t"].chunks == (2,)
+    with pytest.raises(Invalid, match="did you mean 'time'"):
+        tree.hyperslab.save(f"{tmp_path}/b.zarr", chunks={"tyme": 2})
+
+
+@pytest.mark.parametrize("options", [{"append_dim": "x"}, {"region": "auto"}])
+def test_rows_and_regions_are_of_one_group(tmp_path: object, options: dict) -> None:
+    """Of a tree only the root would be written."""
+    tree = xr.DataTree.from_dict({"/": along_x([1, 2]), "/b": along_x([3, 4])})
+    tree.hyperslab.save(f"{tmp_path}/a.zarr")
+    with pytest.raises(Invalid, match="one group"):
+        tree.hyperslab.save(f"{tmp_path}/a.zarr", **options)
+
+
+@pytest.mark.parametrize("name", ["a.nc", "a.zarr.zip"])
+@pytest.mark.parametrize("options", [{}, {"group": "g"}, {"mode": "a"}, {"region": {"x": slice(0, 2)}}])
+def test_what_is_written_whole_is_not_written_later(tmp_path: object, name: str, options: dict) -> None:
+    url, dataset = f"{tmp_path}/{name}", along_x(np.array([1, 2]))
+    if options:
+        dataset.hyperslab.save(url)
+    with pytest.raises(Invalid, match="complete when save returns"):
+        (dataset * 2).chunk({"x": 1}).hyperslab.save(url, compute=False, **options)
+    if options:
+        assert hs.open(url)["a"][...].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("place", ["memory://replaced.zarr", "{}/a.zarr"])
+def test_what_is_made_of_what_it_replaces(tmp_path: object, place: str) -> None:
+    """The cells would be read when they are gone."""
+    url = place.format(tmp_path)
+    along_x(np.array([1, 2])).hyperslab.save(url, mode="w" if "memory" in url else "x")
+    made = xr.open_dataset(url, engine="hyperslab", chunks={}) * 2
+    with pytest.raises(Invalid, match="'a' is read from"):
+        made.hyperslab.save(url, mode="w")
+    made.load().hyperslab.save(url, mode="w")
+    assert hs.open(url)["a"][...].tolist() == [2, 4]
