@@ -15,6 +15,7 @@ import pytest
 
 import hyperslab as hs
 from hyperslab.errors import HyperslabError, NodeNotFound, NotFound, StorageError
+from hyperslab.stores.location import Location
 from servers.files import serving
 
 CELLS = np.arange(3600.0).reshape(60, 60)
@@ -44,6 +45,59 @@ class Odd(Quiet):
         self.send_response(416)
         self.send_header("Content-Length", "0")
         return self.end_headers()
+
+
+class Weak(Quiet):
+    """Names versions by weak ETags, which match where something is asked for unless it is one, and nowhere else."""
+
+    tag = ""
+
+    def do_GET(self) -> None:
+        """By the conditions of RFC 9110, section 13."""
+        place = Path(self.translate_path(self.path))
+        self.tag = f'W/"{place.stat().st_mtime_ns}"' if place.is_file() else ""
+        if self.tag and "If-Match" in self.headers:
+            return self.send_error(412)
+        if self.tag and self.headers.get("If-None-Match") == self.tag:
+            self.send_response(304)
+            return self.end_headers()
+        return super().do_GET() if self.command == "GET" else super().do_HEAD()
+
+    def end_headers(self) -> None:
+        """With the ETag."""
+        if self.tag:
+            self.send_header("ETag", self.tag)
+        super().end_headers()
+
+    do_HEAD = do_GET
+
+
+def _listed(place: str) -> str:
+    kind = "<D:collection/>" if place.endswith("/") else ""
+    about = (
+        "<D:getlastmodified>Tue, 01 Jan 2030 00:00:00 GMT</D:getlastmodified>"
+        f"<D:getcontentlength>2</D:getcontentlength><D:resourcetype>{kind}</D:resourcetype>"
+    )
+    return (
+        f"<D:response><D:href>{place}</D:href><D:propstat><D:status>HTTP/1.1 200 OK</D:status>"
+        f"<D:prop>{about}</D:prop></D:propstat></D:response>"
+    )
+
+
+class Listing(Quiet):
+    """Lists a folder with one file and one folder by WebDAV, but for the first request, for which it is too busy."""
+
+    asked = 0
+
+    def do_PROPFIND(self) -> None:
+        """As RFC 4918 says."""
+        type(self).asked += 1
+        seen = "".join(map(_listed, ["/x%20y/", "/x%20y/zarr.json", "/x%20y/g/"]))
+        text = f'<?xml version="1.0"?><D:multistatus xmlns:D="DAV:">{seen}</D:multistatus>'.encode()
+        self.send_response(207 if self.asked > 1 else 503)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
 
 
 @contextmanager
@@ -103,10 +157,11 @@ def _two(folder: Path) -> hs.Group:
     return root
 
 
-def test_nothing_tells_versions(tmp_path: Path) -> None:
-    """Without ETag and time nothing that was read before is taken for what is there."""
+@pytest.mark.parametrize("handler", [Timeless, Weak])
+def test_what_tells_versions_badly(tmp_path: Path, handler: type[Quiet]) -> None:
+    """Nothing that was read before is taken for what is there, and nothing waits for another version."""
     root = _two(tmp_path)
-    with hosting(tmp_path, Timeless) as url:
+    with hosting(tmp_path, handler) as url:
         found = hs.open(f"{url}/x.zarr")
         for name, array in found.items():
             for value in (-1.0, -2.0):
@@ -141,3 +196,11 @@ def test_nothing_there(tmp_path: Path, name: str) -> None:
         hs.open(f"{url}/{name}")
     assert len(asked) <= 8
     assert asked.count("PROPFIND") <= 2
+
+
+def test_a_server_that_lists(tmp_path: Path) -> None:
+    """One that was too busy is asked again; names are those below the place that was opened."""
+    with hosting(tmp_path, Listing) as url:
+        store = Location.of(f"{url}/x%20y").store(read_only=True)
+        assert store.list_dir() == (["zarr.json"], ["g"])
+        assert list(store.list()) == ["zarr.json"]

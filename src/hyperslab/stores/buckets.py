@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.stores.base import Store
 from hyperslab.stores.directory import DirectoryStore
-from hyperslab.stores.object import ObjectStore
+from hyperslab.stores.object import Lists, ObjectStore
 from hyperslab.stores.redaction import redact
 from hyperslab.stores.requests import patience
 
@@ -40,9 +41,8 @@ def open_objects(url: str, options: Mapping[str, Any], *, read_only: bool) -> St
     if any(isinstance(place, str) and place.startswith("http://") for place in places):
         given["client_options"].setdefault("allow_http", True)
     try:
-        hasty = given | {"retry_config": given["retry_config"] | {"max_retries": 0}}
-        lister = from_url(url, **hasty) if url.startswith("http") else None
-        return ObjectStore(from_url(url, **given), redact(url), read_only=read_only, lister=lister)
+        lists = _web_lists(url, given, from_url) if url.startswith("http") else None
+        return ObjectStore(from_url(url, **given), redact(url), read_only=read_only, lists=lists)
     except UnknownConfigurationKeyError as error:
         name = str(error).partition("'")[2].partition("'")[0]
         remedy = "see the configuration keys of obstore"
@@ -51,6 +51,14 @@ def open_objects(url: str, options: Mapping[str, Any], *, read_only: bool) -> St
         names = ", ".join(options) or "none"
         message = f"the URL and the storage options ({names}) make no store"
         raise Invalid(message, url=redact(url), remedy="see the configuration keys of obstore") from None
+
+
+def _web_lists(url: str, given: Mapping[str, Any], from_url: Callable[..., Any]) -> Lists:
+    """Those of the whole web server: obstore gives the paths of all that it lists from there. The first one has no
+    patience, since most web servers refuse to list, with words that are else worth another try."""
+    scheme, host, path, *_ = urlsplit(url)
+    hasty = {**given, "retry_config": {**given["retry_config"], "max_retries": 0}}
+    return Lists(unquote(path).strip("/"), [from_url(f"{scheme}://{host}", **options) for options in (hasty, given)])
 
 
 def wrapped(store: Any, *, read_only: bool = False) -> Store:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -33,24 +34,37 @@ _PAGE = 1000
 """Keys of a listing that are taken over at once."""
 
 
+@dataclass(frozen=True)
+class Lists:
+    """What is asked for listings: ``stores``, in turn until one answers, whose names begin with ``above``."""
+
+    above: str
+    stores: Sequence[Any]
+
+    def below(self, prefix: str) -> tuple[str | None, int]:
+        """What stands there for a prefix of ours, and the length of what precedes the names below it."""
+        whole = "/".join(filter(None, (self.above, prefix)))
+        return whole or None, len(whole) + 1 if whole else 0
+
+
 class ObjectStore(OfThisProcess):
     """The keys below the prefix of an obstore store. One may be used by many threads, one bucket by many processes.
 
     ``url`` is shown in errors and must hold no secrets. A store object is never pickled: it knows credentials.
-    ``lister``: the same store without patience, that is asked for a listing first: most web servers refuse each.
+    ``lists``: who is asked for listings, where that is another one.
     """
 
     concurrency = IN_FLIGHT
     """How many requests at once suit it; a reader of many chunks takes so many threads."""
 
-    def __init__(self, store: Any, url: str, *, read_only: bool = False, lister: Any = None) -> None:
+    def __init__(self, store: Any, url: str, *, read_only: bool = False, lists: Lists | None = None) -> None:
         import obstore
 
         super().__init__(url, read_only=read_only)
         self._obstore = obstore
         self._store = store
-        self._lister = lister
-        self._lists = True
+        self._lists = lists or Lists("", (store,))
+        self._lists_nothing = False
         self._by_version = type(store).__name__ == "GCSStore"
         self._counts_forward = type(store).__name__ == "AzureStore"
         self._leased: set[str] = set()
@@ -136,7 +150,7 @@ class ObjectStore(OfThisProcess):
     def get_ranges_of(self, key: str, ranges: Sequence[Range], stamp: Stamp) -> list[bytes] | None:
         """:meth:`get_ranges` of the version that has this stamp; ``Conflict`` when it is another one by now, as far as
         the server tells."""
-        tag = self._tag(stamp)
+        tag = self._strong(stamp)
         found = self._ranges(check_key(key), ranges, {} if tag is None else {"if_match": tag})
         unsure = tag is None and not isinstance(stamp, Unversioned)
         if unsure and found is not None and self.stamp(key) != stamp:
@@ -211,6 +225,11 @@ class ObjectStore(OfThisProcess):
         tag: Any = stamp[0] if isinstance(stamp, tuple) else stamp
         return tag if isinstance(tag, str) else None
 
+    def _strong(self, stamp: Stamp | None) -> str | None:
+        """The ETag if it may stand in If-Match: a weak one never matches there (RFC 9110, 13.1.1)."""
+        tag = self._tag(stamp)
+        return None if tag is None or tag.startswith("W/") else tag
+
     # -- listing ----------------------------------------------------------------------------------------------------
 
     def list(self, prefix: str = "") -> Iterator[str]:
@@ -220,9 +239,11 @@ class ObjectStore(OfThisProcess):
     def _below(self, prefix: str) -> Names:
         """Every name below ``prefix/``, whatever it is, or that of the prefix itself left out."""
 
+        where, skip = self._lists.below(prefix)[0], self._lists.below("")[1]
+
         def walk(store: Any) -> Names:
-            pages = self._obstore.list(store, prefix or None, chunk_size=_PAGE)
-            names = [entry["path"] for page in pages for entry in page]
+            pages = self._obstore.list(store, where, chunk_size=_PAGE)
+            names = [entry["path"][skip:] for page in pages for entry in page]
             if counting.traces:
                 counting.count(len(names) // _PAGE)
             return names
@@ -231,24 +252,24 @@ class ObjectStore(OfThisProcess):
 
     def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
         """The names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
-        where = check_prefix(prefix) or None
+        where, skip = self._lists.below(check_prefix(prefix))
         found = self._listing(prefix, lambda store: self._obstore.list_with_delimiter(store, where))
-        skip = len(prefix) + 1 if prefix else 0
         keys = (entry["path"][skip:] for entry in found["objects"])
         inner = (path[skip:] for path in found["common_prefixes"])
         return sorted(filter(is_key, keys)), sorted(filter(is_key, inner))
 
     def _listing(self, prefix: str, call: Callable[[Any], Result]) -> Result:
         """What ``call`` lists; Unsupported where the server lists nothing, which is asked once."""
-        if not self._lists:
+        if self._lists_nothing:
             raise Unsupported("this server lists nothing", url=self._url, remedy="use a local copy")
+        *hasty, last = self._lists.stores
         try:
-            if self._lister is not None:
+            for store in hasty:
                 with suppress(StorageError):
-                    return self._ask(prefix, call, self._lister)
-            return self._ask(prefix, call, self._store)
+                    return self._ask(prefix, call, store)
+            return self._ask(prefix, call, last)
         except Unsupported:
-            self._lists = False
+            self._lists_nothing = True
             raise
 
     # -- writing ----------------------------------------------------------------------------------------------------
@@ -269,9 +290,11 @@ class ObjectStore(OfThisProcess):
     def _mode(self, expected: Stamp | None) -> Any:
         if expected is None:
             return "create"
-        etag = self._tag(expected)
+        etag = self._strong(expected)
         if etag is None:
-            raise Unsupported("this server names no versions (ETag)", url=self._url, remedy="use another server")
+            raise Unsupported(
+                "this server names no versions (strong ETags)", url=self._url, remedy="use another server"
+            )
         return {"e_tag": etag, "version": expected[1]} if isinstance(expected, tuple) else {"e_tag": etag}
 
     def _put(self, key: str, value: Buffer, mode: Any) -> Stamp:
