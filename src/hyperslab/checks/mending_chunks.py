@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
+from typing import Any
 
 from hyperslab.checks.findings import Finding
 from hyperslab.checks.keyed import Walk
@@ -123,7 +124,8 @@ class ChunkMender:
             return "mended with the rest of this chunk", nothing
         saved, lost = self._of(finding.problem.node).salvage(finding.coords or (), finding.key)
         cells = f"the cells {lost} read as the fill value then" if lost else "no cell is lost"
-        action = self._quarantine.verb if saved is None else "keep its other inner chunks" if lost else "write it anew"
+        gone = "write fill values in its place" if self._swaps else self._quarantine.verb
+        action = gone if saved is None else "keep its other inner chunks" if lost else "write it anew"
         return f"{action}; {cells}", partial(self._replace, finding)
 
     def _again(self, finding: Finding) -> bool:
@@ -142,14 +144,24 @@ class ChunkMender:
             saved, _ = objects.salvage(coords, finding.key)
             if objects.keys.stamp(finding.key) != stamp:
                 raise Conflict("the chunk was written meanwhile", url=self._store.url, key=finding.key)
-            if saved is None:
+            if saved is None and not self._swaps:
                 self._quarantine.take(finding.key)
                 return
             self._quarantine.keep(finding.key)
-            if isinstance(self._store, PutIf) and not isinstance(self._store, Locks):
-                self._store.put_if(finding.key, saved, stamp, durable=True)
-            else:
-                self._store.put(finding.key, saved, durable=True)
+            # no bucket deletes on a condition: a chunk that is lost there is swapped for one of fill values
+            self._put(finding.key, objects.blank(coords) if saved is None else saved, stamp)
+
+    @property
+    def _swaps(self) -> bool:
+        """Whether chunks have no locks and are swapped, as writers do there."""
+        return isinstance(self._store, PutIf) and not isinstance(self._store, Locks)
+
+    def _put(self, key: str, value: Any, stamp: Any) -> None:
+        """Store a chunk; where there are no locks only if the present one still has this stamp, else Conflict."""
+        if isinstance(self._store, PutIf) and self._swaps:
+            self._store.put_if(key, value, stamp, durable=True)
+        else:
+            self._store.put(key, value, durable=True)
 
     def _misspelled(self, finding: Finding) -> Plan:
         """A chunk that decodes takes the place that its name means, when nothing lies there."""
@@ -165,7 +177,7 @@ class ChunkMender:
         with self._held(finding) as (objects, _):
             value = self._store.get(finding.key)
             if value is not None and not objects.keys.exists(right):
-                self._store.put(right, value, durable=True)
+                self._put(right, value, None)
                 self._store.delete(finding.key)
 
     def _outside(self, finding: Finding) -> Plan:

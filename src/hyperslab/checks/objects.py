@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+
 from hyperslab.checks.findings import told
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.memory import require
@@ -43,6 +45,10 @@ class Objects(Protocol):
 
     def salvage(self, coords: Coords, key: str) -> tuple[Any, str]:
         """What can be saved of a damaged object, as new bytes (None: nothing), and the cells that are lost, as text."""
+        ...
+
+    def blank(self, coords: Coords) -> Any:
+        """An object of nothing but fill values, as bytes: what takes the place of a lost one that cannot be deleted."""
         ...
 
 
@@ -84,6 +90,11 @@ class Chunks:
     def salvage(self, coords: Coords, key: str) -> tuple[Any, str]:
         """A chunk is whole or nothing."""
         return None, span(self.grid, coords)
+
+    def blank(self, coords: Coords) -> Any:
+        """A chunk of fill values."""
+        shape = self.grid.chunk_shape(coords)
+        return self._chain(shape).encode(np.ascontiguousarray(np.broadcast_to(self._spec.fill_cell(), shape)))
 
 
 def length_flaw(size: int, fixed: int | None, most: int | None) -> Flaw | None:

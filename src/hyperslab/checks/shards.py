@@ -160,6 +160,10 @@ class Shards:
         saved = None if all(part is None for part in parts) else self._index.join(parts)
         return saved, _listed(lost)
 
+    def blank(self, coords: Coords) -> Any:
+        """A shard in which nothing is written."""
+        return self._index.join([None] * self._index.size)
+
     def _entries_or_guess(self, key: str, total: int) -> Entries | None:
         raw = self._read_index(key, total)
         try:
