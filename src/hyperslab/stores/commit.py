@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import time
 from contextlib import nullcontext, suppress
-from functools import cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -18,23 +17,15 @@ from hyperslab.stores.base import Buffer
 from hyperslab.stores.files import create, discard, sync_and_close
 from hyperslab.stores.folders import Folders
 from hyperslab.stores.keys import temporary_name
+from hyperslab.stores.threads import threads
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
+    from concurrent.futures import Future
 
 _ATTEMPTS = 8
 _MOST_OPEN = 128
 _THREADS = 16
-
-
-@cache
-def _flushers() -> ThreadPoolExecutor:
-    """Threads that wait for the medium while the next values are written; a forked child makes its own."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_flushers.cache_clear)
-    return ThreadPoolExecutor(_THREADS, thread_name_prefix="hyperslab-flush")
+"""Which wait for the medium while the next values are written."""
 
 
 class Commit:
@@ -60,7 +51,7 @@ class Commit:
         temporary, descriptor = self._create(folder, temporary_name(name), value)
         self._written.append((key, temporary, folder))
         if self._last is not None:
-            self._flushing.append((self._last[0], _flushers().submit(sync_and_close, self._last[1])))
+            self._flushing.append((self._last[0], threads(_THREADS, "flush").submit(sync_and_close, self._last[1])))
         self._last = key, descriptor
         # the clock of a file system may tick only every few ms: two versions must never share size, time and inode
         now = time.time_ns()

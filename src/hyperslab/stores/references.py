@@ -23,6 +23,7 @@ from hyperslab.stores.credentials import resolve
 from hyperslab.stores.files import read_error, read_whole
 from hyperslab.stores.keys import check_key, check_prefix, is_key
 from hyperslab.stores.memory import split_names
+from hyperslab.stores.named import Named
 from hyperslab.stores.ranges import span
 from hyperslab.stores.redaction import redact
 from hyperslab.stores.remote import RemoteFile
@@ -41,7 +42,7 @@ _REMEDY = (
 )
 
 
-class ReferenceStore:
+class ReferenceStore(Named):
     """The keys of one document. Targets are read only below the document's own folder, and where ``allow_external``
     (a folder or URL prefix, a list of them, or True) allows; ``remote_options`` are the storage options of servers.
     """
@@ -55,23 +56,11 @@ class ReferenceStore:
         limit: int = LIMIT,
     ) -> None:
         self._path = os.path.abspath(path)
+        super().__init__(f"reference://{self._path}", read_only=True)
         self._allowed = [allow_external] if isinstance(allow_external, str) else allow_external  # not its letters
         self._options = dict(remote_options or {})
         self._entries = _read(self._path, self.url, limit)
         self._files: dict[str, RemoteFile] = {}
-
-    @property
-    def url(self) -> str:
-        """``reference://`` and the absolute path of the document."""
-        return f"reference://{self._path}"
-
-    @property
-    def read_only(self) -> bool:
-        """Always."""
-        return True
-
-    def close(self) -> None:
-        """Nothing is held open."""
 
     def __repr__(self) -> str:
         return f"ReferenceStore({self._path!r})"

@@ -6,14 +6,14 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from functools import cache
 from time import sleep
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hyperslab.errors import Conflict, HyperslabError, Invalid, ReadOnly, StorageError, Unsupported
+from hyperslab.stores.threads import threads
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
+    from concurrent.futures import Future
 
 Result = TypeVar("Result")
 
@@ -66,15 +66,6 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_Process.forked)
 
 
-@cache
-def _threads() -> ThreadPoolExecutor:
-    from concurrent.futures import ThreadPoolExecutor
-
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_threads.cache_clear)
-    return ThreadPoolExecutor(IN_FLIGHT, thread_name_prefix="hyperslab-request")
-
-
 def each_request(calls: Sequence[Callable[[], Result]]) -> list[Result]:
     """The results of all, up to :data:`IN_FLIGHT` under way at once.
 
@@ -87,7 +78,7 @@ def each_request(calls: Sequence[Callable[[], Result]]) -> list[Result]:
 
     running: list[Future[Result]] = []
     try:
-        running.extend(_threads().submit(call) for call in calls)
+        running.extend(threads(IN_FLIGHT, "request").submit(call) for call in calls)
         wait(running, return_when=FIRST_EXCEPTION)
     finally:
         begun = [future for future in running if not future.cancel()]
