@@ -313,3 +313,63 @@ def test_long_names_stay_inside_the_picture(tmp_path: Path) -> None:
     figure.savefig(tmp_path / "a.png")
     box = figure.get_tightbbox()
     assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= figure.get_figwidth() and box.y1 <= figure.get_figheight()
+
+
+def curved(root: Any, *, turned: bool = False, hole: bool = False) -> tuple[Any, Any]:
+    """Latitudes and longitudes of a turned grid over the date line, and an array on it; gives both as they are."""
+    y, x = np.mgrid[-4.0:4.0, -6.0:6.0]
+    lat, lon = 50 + 0.8 * y - 0.5 * x, (178 + 0.8 * x + 0.5 * y + 180) % 360 - 180
+    if hole:
+        lat[0, 0] = np.nan
+    dims = ("x", "y") if turned else ("y", "x")
+    root.create_array("lat", data=lat.T if turned else lat, dims=dims, units="degrees_north")
+    root.create_array("lon", data=lon.T if turned else lon, dims=dims, units="degrees_east")
+    root.create_array("t", data=np.arange(96.0).reshape(1, 8, 12), dims=("time", "y", "x"))
+    return lat, lon
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("part", [(), ("y=::2", "x=8..2..-1")])
+def test_a_curved_grid_is_drawn_where_its_cells_are(turned: bool, part: tuple[str, ...]) -> None:
+    root = hs.create(MemoryStore(), format="zarr3")
+    lat, lon = curved(root, turned=turned)
+    cut = (slice(None, None, 2), slice(8, 2, -1)) if part else ...
+    axes = drawing.draw(picture(root, "t", *part), "viridis").axes[0]
+    mesh = next(child for child in axes.get_children() if isinstance(child, QuadMesh))
+    assert np.array_equal(mesh.get_array(), root["t"][0][cut])
+    corners = mesh.get_coordinates()
+    middles = (corners[:-1, :-1] + corners[1:, 1:] + corners[1:, :-1] + corners[:-1, 1:]) / 4
+    assert np.allclose(middles[..., 1], lat[cut])
+    assert np.allclose((middles[..., 0] - lon[cut] + 180) % 360, 180)
+    assert np.ptp(corners[..., 0]) < 20
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("lon (degrees_east)", "lat (degrees_north)")
+
+
+def test_a_curved_grid_around_the_globe() -> None:
+    """That of an ocean model with two poles in the north: no cell is drawn across the picture."""
+    root = hs.open(sample("orca2_votemper.nc"))
+    drawn = picture(root, "votemper")
+    axes = drawing.draw(drawn, "viridis").axes[0]
+    assert axes.get_xlim() == (-180, 180) and axes.get_ylabel() == "Latitude (degrees)"
+    meshes = [child for child in axes.get_children() if isinstance(child, QuadMesh)]
+    places = np.concatenate([mesh.get_coordinates()[40, :, 0] for mesh in meshes])
+    assert np.diff(np.sort(places[np.abs(places) <= 182])).max() <= 2.01
+    corners = meshes[0].get_coordinates()[..., 0]
+    there = ~np.ma.getmaskarray(drawn.cells)
+    assert np.abs(np.diff(corners, axis=1))[:-1][there].max() <= 180
+
+
+def test_a_curved_grid_without_all_its_places_is_drawn_by_position() -> None:
+    root = hs.create(MemoryStore(), format="zarr3")
+    curved(root, hole=True)
+    assert [axis.label for axis in picture(root, "t").axes] == ["y (position)", "x (position)"]
+
+
+def test_coordinates_of_the_dimensions_come_first(tmp_path: Path) -> None:
+    root = hs.create(tmp_path / "a.zarr")
+    curved(root)
+    root.create_array("x", data=np.arange(12.0), dims=("x",), units="m")
+    assert [axis.label for axis in picture(root, "t").axes] == ["y (position)", "x (m)"]
+    del root["x"]
+    result = run(tmp_path / "a.zarr", "t", "-o", tmp_path / "a.png", "--json")
+    assert json.loads(result.stdout)["dims"] == {"y": 8, "x": 12}

@@ -18,13 +18,14 @@ Values = np.ndarray[Any, Any]
 
 _PRESSURE = ("Pa", "hPa", "kPa", "mbar", "millibar", "bar", "dbar", "decibar")
 """Units that point downwards where the attribute ``positive`` says nothing (CF 1.11, 4.3.1)."""
-_EAST = ("degrees_east", "degree_east", "degree_E", "degrees_E", "degreeE", "degreesE")
-_NORTH = ("degrees_north", "degree_north", "degree_N", "degrees_N", "degreeN", "degreesN")
+EAST = ("degrees_east", "degree_east", "degree_E", "degrees_E", "degreeE", "degreesE")
+NORTH = ("degrees_north", "degree_north", "degree_N", "degrees_N", "degreeN", "degreesN")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Axis:
     """Cells stand ``at`` places: of a ``calendar`` seconds since 1970-01-01 (as its instants), of ``words`` 0, 1, 2 …
+    Of a curved grid they are those of every cell of the image, in two dimensions.
 
     ``bounds`` are the stored edges of contiguous cells, one more than cells. ``vertical``: up or down in the world.
     ``circle``: degrees of longitude, where 360 is 0; ``limit``: no edge lies beyond it or its negative.
@@ -63,17 +64,25 @@ class Axis:
         return replace(self, at=at[order], bounds=None), order
 
     def edges(self) -> Values:
-        """Where each cell begins, and the end of the last: as stored, else half way to the neighbours."""
+        """Where each cell begins, and the end of the last: as stored, else half way to the neighbours. Of a curved grid
+        the corners of all cells."""
         if self.bounds is not None:
             return self.bounds
-        halves = np.diff(self.at) / 2
-        found = np.concatenate([self.at[:1] - halves[:1], self.at[:-1] + halves, self.at[-1:] + halves[-1:]])
+        found = self.at
+        for axis in range(found.ndim):
+            found = _halfway(found, axis)
         limit = self.limit if np.abs(self.at).max() <= self.limit else np.inf
         return np.asarray(np.clip(found, -limit, limit))
 
     def by_position(self, positions: Values) -> Axis:
         """The same dimension drawn by position."""
         return _by_position(self.dim, positions)
+
+
+def _halfway(at: Values, axis: int) -> Values:
+    at = np.moveaxis(at, axis, 0)
+    halves = np.diff(at, axis=0) / 2
+    return np.moveaxis(np.concatenate([at[:1] - halves[:1], at[:-1] + halves, at[-1:] + halves[-1:]]), 0, axis)
 
 
 def axis_of(root: Group | Array, part: Part, number: int, item: Any, positions: Values) -> Axis:
@@ -87,7 +96,7 @@ def axis_of(root: Group | Array, part: Part, number: int, item: Any, positions: 
         words = tuple(map(cell_text, found.labels))
         return Axis(dim=dim, title=title, at=np.arange(float(len(words))), words=words)
     try:
-        scale = _Numbers.of(found)
+        scale = Numbers.of(found)
         at = scale.places(found.cells)
     except HyperslabError:  # neither numbers nor words, or attributes that make no sense
         return _by_position(dim, positions)
@@ -103,8 +112,8 @@ def axis_of(root: Group | Array, part: Part, number: int, item: Any, positions: 
         bounds=_bounds(root, found, item, scale, at),
         vertical=positive in ("up", "down") or units in _PRESSURE or attrs.get("axis") == "Z",
         down=positive == "down" or (units in _PRESSURE and positive != "up"),
-        circle=units in _EAST or (attrs.get("standard_name") == "longitude" and units.startswith("degree")),
-        limit=90.0 if units in _NORTH or attrs.get("standard_name") == "latitude" else np.inf,
+        circle=units in EAST or (attrs.get("standard_name") == "longitude" and units.startswith("degree")),
+        limit=90.0 if units in NORTH or attrs.get("standard_name") == "latitude" else np.inf,
     )
 
 
@@ -132,7 +141,7 @@ def title_of(array: Array, otherwise: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Numbers:
+class Numbers:
     """How stored cells become places: unpacked by CF, times ``factor`` plus ``start`` where they count time."""
 
     attrs: dict[str, Any]
@@ -141,7 +150,7 @@ class _Numbers:
     start: float = 0.0
 
     @classmethod
-    def of(cls, found: Coordinate) -> _Numbers:
+    def of(cls, found: Coordinate) -> Numbers:
         """Unsupported for cells that are no numbers."""
         if found.cells.dtype.kind == "M":
             return cls({}, "proleptic_gregorian")
@@ -166,7 +175,7 @@ class _Numbers:
         return np.asarray(unpacked, "f8") * self.factor + self.start
 
 
-def _bounds(root: Group | Array, found: Coordinate, item: Any, scale: _Numbers, at: Values) -> Values | None:
+def _bounds(root: Group | Array, found: Coordinate, item: Any, scale: Numbers, at: Values) -> Values | None:
     """The edges that the array named by the attribute ``bounds`` holds, if they leave no gap (CF 1.11, 7.1)."""
     name = found.array.attrs.get("bounds")
     if not isinstance(name, str) or isinstance(root, Array):

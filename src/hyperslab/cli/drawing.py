@@ -129,11 +129,16 @@ def _image(figure: Any, plot: Any, picture: Picture, cmap: str, aspect: float | 
     (rows, columns), cells = picture.axes, picture.cells
     if columns.vertical and not rows.vertical:
         rows, columns, cells = columns, rows, cells.T
-    mesh = plot.pcolormesh(columns.edges(), rows.edges(), cells, cmap=cmap, shading="flat", rasterized=True)
+    x, y = columns.edges(), rows.edges()
+    mesh = plot.pcolormesh(x, y, cells, cmap=cmap, shading="flat", rasterized=True)
+    if x.ndim == 2 and columns.circle and np.ptp(x) >= 360.0:  # what goes on beyond 180 comes in on the other side
+        for turn in (-360.0, 360.0):
+            plot.pcolormesh(x + turn, y, cells, cmap=cmap, shading="flat", rasterized=True, norm=mesh.norm)
+        plot.set_xlim(-180.0, 180.0)
     if aspect:
         plot.set_aspect("equal")
-    _label(plot.xaxis, columns, columns.edges())
-    _label(plot.yaxis, rows, rows.edges())
+    _label(plot.xaxis, columns, x)
+    _label(plot.yaxis, rows, y)
     if rows.down:
         plot.invert_yaxis()
     plot.set_facecolor("0.88")
@@ -149,7 +154,8 @@ def _aspect(rows: Axis, columns: Axis) -> float | None:
     kinds = {"degrees" if axis.units.startswith("degree") else axis.units for axis in (rows, columns)}
     if len(kinds) > 1 or kinds == {""} or rows.vertical or columns.vertical:
         return None
-    ratio = float(np.ptp(rows.edges()) / np.ptp(columns.edges()))
+    width = min(np.ptp(columns.edges()), 360.0 if columns.circle else np.inf)
+    ratio = float(np.ptp(rows.edges()) / width)
     return ratio if 0.1 <= ratio <= 5 else None
 
 

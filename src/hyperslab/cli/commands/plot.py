@@ -14,6 +14,7 @@ import numpy as np
 from hyperslab.array import Array, cf
 from hyperslab.cli import drawing, labelled
 from hyperslab.cli.axes import Axis, axis_of, title_of
+from hyperslab.cli.curved import curved_axes, without_torn
 from hyperslab.cli.opening import find_array, open_dataset, path_argument, selection_key, selection_option, url_argument
 from hyperslab.cli.output import json_option, print_json, say
 from hyperslab.cli.selection import parse_selections
@@ -72,7 +73,7 @@ def command(
     except AlreadyExists as error:
         error.remedy = "choose another name, or --overwrite"
         raise
-    dims = {axis.dim: int(axis.at.size) for axis in picture.axes}
+    dims = {axis.dim: int(size) for axis, size in zip(picture.axes, picture.cells.shape, strict=True)}
     say(f"{' x '.join(map(str, dims.values()))} cells of /{array.path} in {output}{chosen.note}")
     if as_json:
         print_json("plot", url=url, path=array.path, output=output, dims=dims, every=chosen.every)
@@ -169,17 +170,30 @@ def compose(root: Group | Array, array: Array, chosen: _Chosen, *, decoded: bool
     cells = masked(array, part.values, decoded=decoded)
     if not cells.count():
         raise Invalid("every cell of the selection is missing", url=array.url, node=array.path, remedy="choose others")
-    kept = [(item, size) for item, size in zip(chosen.key, array.shape, strict=False) if not isinstance(item, int)]
+    cells, axes = _placed(root, array, part, chosen.key, cells)
+    units = "" if array.units in (None, "1") else f" ({array.units})"
+    title = title_of(array, "cells")
+    fixed = ", ".join(_fixed_texts(array, part, chosen.key))
+    return drawing.Picture(cells, axes, title, fixed, f"{title}{units}")
+
+
+def _placed(
+    root: Group | Array, array: Array, part: labelled.Part, key: tuple[Any, ...], cells: Any
+) -> tuple[Any, tuple[Axis, ...]]:
+    """The cells in the order of their axes, and those."""
+    kept = [(item, size) for item, size in zip(key, array.shape, strict=False) if not isinstance(item, int)]
+    names = [dim for dim, item in zip(array.dims, key, strict=False) if not isinstance(item, int)]
+    if len(set(names)) == 2 and None not in names and not set(names) & set(part.coordinates):
+        curved = curved_axes(root, array, {str(dim): item for dim, (item, _) in zip(names, kept, strict=True)})
+        if curved is not None:
+            return without_torn(cells, curved[1]), curved
     axes = []
     for number, (item, size) in enumerate(kept):
         positions = np.asarray(_places(item, size))
         axis, order = _arranged(axis_of(root, part, number, item, positions), positions, len(kept))
         cells = cells.take(order, axis=number)
         axes.append(axis)
-    units = "" if array.units in (None, "1") else f" ({array.units})"
-    title = title_of(array, "cells")
-    fixed = ", ".join(_fixed_texts(array, part, chosen.key))
-    return drawing.Picture(cells, tuple(axes), title, fixed, f"{title}{units}")
+    return cells, tuple(axes)
 
 
 def masked(array: Array, values: Values, *, decoded: bool) -> Any:
