@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from statistics import mean
 
-from benchmarks import buckets, ecosystem, reading, sharded, small, trees, writing
+from benchmarks import buckets, ecosystem, packed, reading, sharded, small, trees, writing
 from benchmarks.harness import OURS, Outcome, measure
 from benchmarks.report import amount, page
 
@@ -21,6 +21,7 @@ FAMILIES = {
     "sharded": sharded,
     "ecosystem": ecosystem,
     "buckets": buckets,
+    "packed": packed,
 }
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 

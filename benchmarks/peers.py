@@ -27,6 +27,9 @@ SETTINGS = {
     "zarr + zarrs": ("zarrs", "codec_pipeline.path = zarrs.ZarrsCodecPipeline, else defaults"),
     "tensorstore": ("tensorstore", "defaults (as many threads as cores), cache_pool 0; file_io_sync as the row says"),
     "netCDF4": ("netCDF4", "set_auto_maskandscale(False), chunk cache of 64 MiB"),
+    "bloscpack": ("bloscpack", "as the row says, by python-blosc with as many threads as cores"),
+    "np.save": ("numpy", "np.save and np.load"),
+    "blosc2 .b2nd": ("blosc2", "blosc2.open, as many threads as cores"),
     "h5py": ("h5py", "rdcc_nbytes 64 MiB, hdf5plugin's filters, libver latest"),
 }
 assert zarrs.ZarrsCodecPipeline  # imported for its registration

@@ -1,0 +1,95 @@
+"""One compressed file: packing, unpacking, and a small part of it; checksums are on where the format has them."""
+
+from __future__ import annotations
+
+import collections
+import collections.abc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import blosc2
+import numpy as np
+
+import hyperslab as hs
+from benchmarks.harness import OURS, Contender, Row, Target
+
+collections.MutableMapping = collections.abc.MutableMapping  # type: ignore[attr-defined]  # bloscpack wants it there
+import bloscpack  # noqa: E402 - its last release is older than Python 3.10
+
+TITLE = "One compressed file"
+_CODECS = {"lz4": 5, "zstd": 1}
+_PART = slice(1_000_000, 1_001_000)
+
+
+def rows(folder: Path, side: int) -> Iterator[Row]:
+    """Per codec: pack, unpack; then 1,000 cells of a file of 2 MiB chunks."""
+    values = _walk(side * side // 2)
+    for cname, level in _CODECS.items():
+        title = f"{values.nbytes >> 20} MiB float64, {cname}-{level}, adler32, chunks of 1 MiB"
+        yield _packing(folder / cname, values, cname, level, title)
+        yield _unpacking(folder / cname, values, title)
+    yield _part(folder / "part", values)
+
+
+def _walk(size: int) -> np.ndarray[Any, Any]:
+    """A random walk of three digits: compresses about 1.3 times under lz4."""
+    return np.cumsum(np.random.default_rng(4).standard_normal(size)).round(3)
+
+
+def _peers(folder: Path, cname: str, level: int) -> dict[str, tuple[Callable[[Any], None], Callable[[], Any]]]:
+    """How each writes an array, and reads it back."""
+    ours, theirs, plain = folder / "ours.blp", folder / "theirs.blp", folder / "a.npy"
+    arguments = bloscpack.BloscArgs(typesize=8, clevel=level, shuffle=True, cname=cname)
+
+    def save(values: Any) -> None:
+        hs.save(ours, values, mode="w", codec=f"blosc:{cname}:{level}", durable=False)
+
+    def pack(values: Any) -> None:
+        bloscpack.pack_ndarray_to_file(values, str(theirs), chunk_size="1M", blosc_args=arguments)
+
+    return {
+        OURS: (save, lambda: hs.open_array(ours, cache_bytes=0)[...]),
+        "bloscpack": (pack, lambda: bloscpack.unpack_ndarray_from_file(str(theirs))),
+        "np.save": (lambda values: np.save(plain, values), lambda: np.load(plain)),
+    }
+
+
+def _packing(folder: Path, values: Any, cname: str, level: int, title: str) -> Row:
+    folder.mkdir()
+    peers = _peers(folder, cname, level)
+
+    def packer(name: str) -> Callable[[], Any]:
+        write, read = peers[name]
+
+        def run() -> Any:
+            write(values)
+            return read
+
+        return run
+
+    contenders = [Contender(name, packer(name)) for name in peers]
+    return Row(f"pack {title}", contenders, lambda _, read: np.array_equal(read(), values), (Target("bloscpack", 2.0),))
+
+
+def _unpacking(folder: Path, values: Any, title: str) -> Row:
+    contenders = [Contender(name, read) for name, (_, read) in _peers(folder, "lz4", 5).items()]
+    targets = (Target("bloscpack", 2.0), Target("np.save", 1 / 1.3))
+    return Row(f"unpack {title}", contenders, lambda _, got: np.array_equal(got, values), targets)
+
+
+def _part(folder: Path, values: Any) -> Row:
+    folder.mkdir()
+    chunk = (2 << 20) // 8
+    hs.save(folder / "a.blp", values, chunks=(chunk,), codec="blosc:lz4:5")
+    blosc2.asarray(values, chunks=(chunk,), urlpath=str(folder / "a.b2nd"), cparams={"codec": blosc2.Codec.LZ4})
+
+    def ours() -> Any:
+        return hs.open_array(folder / "a.blp", cache_bytes=0)[_PART]
+
+    def theirs() -> Any:
+        return blosc2.open(str(folder / "a.b2nd"))[_PART]
+
+    contenders = [Contender(OURS, ours, times=20), Contender("blosc2 .b2nd", theirs, times=20)]
+    title = "1,000 of 32 Mi float64, lz4-5, chunks of 2 MiB, opened anew"
+    return Row(title, contenders, lambda _, got: np.array_equal(got, values[_PART]), (Target("blosc2 .b2nd", 1.0),))
