@@ -18,6 +18,7 @@ from hyperslab.codecs.base import Buffer, Cells
 from hyperslab.codecs.bounds import ceiling, damaged, room, wrong_size
 from hyperslab.codecs.config import Config, choice, integer, only
 from hyperslab.codecs.native import address, function
+from hyperslab.codecs.snappy import decode_chunk
 from hyperslab.errors import CorruptChunk, Invalid, Unsupported
 
 HEADER = Struct("<BBBBIII")
@@ -26,6 +27,7 @@ CNAMES = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
 SHUFFLES = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
 MAX_BYTES = 2**31 - 1 - 16
 _VERSION = 2
+_SNAPPY = FORMATS.index("snappy")
 _STORED = 0b10
 
 
@@ -45,7 +47,6 @@ class Blosc:
         shuffle = integer("blosc", {"shuffle": shuffle}, "shuffle", 1, -1, 2)
         self._shuffle = shuffle if shuffle >= 0 else (2 if self._typesize == 1 else 1)
         self._room = room(cells)
-        self._decompress = function("blosc", "blosc_decompress_ctx", c_void_p, c_void_p, c_size_t, c_int)
 
     @cached_property
     def _compress(self) -> Any:
@@ -79,14 +80,62 @@ class Blosc:
         self.decode_into(data, out)
         return out
 
-    def decode_into(self, data: Buffer, out: memoryview) -> None:
-        """Decode exactly ``len(out)`` bytes into ``out``."""
+    @staticmethod
+    def decode_into(data: Buffer, out: memoryview) -> None:
+        """Decode exactly ``len(out)`` bytes into ``out``; of whichever compressor."""
         size = len(out)
         check_header(data, size, size)
-        if size:
-            got = self._decompress(address(data), addressof(c_char.from_buffer(out)), size, 1)
+        if data[2] >> 5 == _SNAPPY and not _has_snappy():
+            decode_chunk(data, out)
+        elif size:
+            got = _decompress()(address(data), addressof(c_char.from_buffer(out)), size, 1)
             if got != size:
                 raise damaged("blosc", f"error {got} of the Blosc library", size)
+
+
+def decode_part(data: Buffer, start: int, out: memoryview, size: int) -> None:
+    """Put the bytes from ``start`` on of a chunk that decodes to ``size`` into ``out``, until that is full.
+
+    Where Blosc can, only the blocks that hold them are decoded. Invalid when they do not lie within the chunk,
+    CorruptChunk when it is damaged.
+    """
+    stop = start + len(out)
+    if not 0 <= start <= stop <= size:
+        raise Invalid(f"bytes {start} to {stop} of a chunk of {size}")
+    check_header(data, size, size)
+    typesize, blocksize = data[3], int.from_bytes(data[8:12], "little")
+    first, last = start // typesize, -(-stop // typesize)
+    blocks = -(-stop // blocksize) - start // blocksize if stop > start else 0
+    no_item = last * typesize > size  # the rest behind the last whole item
+    if no_item or 2 * blocks * blocksize > size or (data[2] >> 5 == _SNAPPY and not _has_snappy()):
+        whole = np.empty(size, np.uint8).data
+        Blosc.decode_into(data, whole)
+        out[:] = whole[start:stop]
+        return
+    exact = first * typesize == start and last * typesize == stop
+    target = out if exact else np.empty((last - first) * typesize, np.uint8).data
+    if len(target):
+        got = _getitem()(address(data), first, last - first, addressof(c_char.from_buffer(target)))
+        if got != len(target):
+            raise damaged("blosc", f"error {got} of the Blosc library", len(target))
+    if not exact:
+        out[:] = target[start - first * typesize :][: len(out)]
+
+
+def part_pays(data: Buffer, start: int, stop: int) -> bool:
+    """Whether at most half of the blocks of a chunk hold these bytes; ``data`` begins with the chunk's header."""
+    size, blocksize = int.from_bytes(data[4:8], "little"), int.from_bytes(data[8:12], "little")
+    return blocksize > 0 and 2 * blocksize * (-(-stop // blocksize) - start // blocksize) <= size
+
+
+@cache
+def _decompress() -> Any:
+    return function("blosc", "blosc_decompress_ctx", c_void_p, c_void_p, c_size_t, c_int)
+
+
+@cache
+def _getitem() -> Any:
+    return function("blosc", "blosc_getitem", c_void_p, c_int, c_int, c_void_p)
 
 
 _COMPRESS = (c_int, c_int, c_size_t, c_size_t, c_void_p, c_void_p, c_size_t, c_char_p, c_size_t, c_int)
@@ -142,8 +191,13 @@ def _refuse(code: int, first: int, stored: int) -> NoReturn:
 
 @cache
 def _readable() -> frozenset[int]:
-    """The numbers in headers of the compressors that this build has."""
-    return frozenset(code for code, name in enumerate(FORMATS) if name in _available())
+    """The numbers in headers of the compressors that can be read: Snappy by our own code where it must be."""
+    return frozenset(code for code, name in enumerate(FORMATS) if name in _available() or code == _SNAPPY)
+
+
+@cache
+def _has_snappy() -> bool:
+    return "snappy" in _available()
 
 
 @cache

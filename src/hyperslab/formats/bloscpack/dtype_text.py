@@ -64,7 +64,8 @@ def _simple(text: str) -> np.dtype[Any]:
 
 
 def _structured(said: list[Any]) -> np.dtype[Any]:
-    names, formats, offsets, size = [], [], [], 0
+    names: dict[str, np.dtype[Any]] = {}
+    offsets, size = [], 0
     for field in said:
         if not isinstance(field, list) or len(field) not in (2, 3):
             raise TypeError(f"{field!r:.80} is no field: (name, type) or (name, type, shape)")
@@ -75,15 +76,14 @@ def _structured(said: list[Any]) -> np.dtype[Any]:
             if not name or name in names:
                 raise TypeError(f"field {name!r} has no name of its own")
             dtype = read_dtype(field[1])
-            names.append(name)
-            formats.append(dtype if len(field) == 2 else _repeated(dtype, field[2]))
+            names[name] = dtype if len(field) == 2 else _repeated(dtype, field[2])
             offsets.append(size)
-            size += formats[-1].itemsize
+            size += names[name].itemsize
         if size > _LARGEST:
             raise TypeError(f"cells of this type have {size} bytes or more")
     if not names:
         raise TypeError("a structure without fields")
-    return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": size})
+    return np.dtype({"names": [*names], "formats": [*names.values()], "offsets": offsets, "itemsize": size})
 
 
 def _name(said: Any) -> str:

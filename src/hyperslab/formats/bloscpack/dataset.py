@@ -1,0 +1,113 @@
+"""The Reader of bloscpack files: one array, its coordinates beside it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Any
+
+from hyperslab.chunks.source import ChunkSource
+from hyperslab.errors import HyperslabError, Invalid, NodeNotFound
+from hyperslab.formats.bloscpack.document import Content, parse
+from hyperslab.formats.bloscpack.file import LocalFile, ServedFile
+from hyperslab.formats.bloscpack.front import Front, read_appendix, read_front
+from hyperslab.formats.bloscpack.source import open_stream
+from hyperslab.formats.bloscpack.table import ChunkTable, Tables, codecs_of, read_table, stored_end
+from hyperslab.formats.in_memory import CellsInMemory
+from hyperslab.model.spec import ArraySpec, GroupSpec
+
+_log = logging.getLogger("hyperslab")
+
+
+def read_content(file: LocalFile | ServedFile, front: Front) -> Content:
+    """What a file holds by its header and metadata; FormatError when they make no sense or contradict each other."""
+    if front.fault is not None:
+        raise front.fault
+    header, doc, codecs = front.header, front.doc, codecs_of(file, front)
+    nbytes, size = header.nbytes, header.chunk_size
+    if header.layout == "v2":
+        doc = read_appendix(file, stored_end(file, read_table(file, front)))
+    if nbytes < 0:
+        said = parse(doc, nbytes=-1, chunk_size=size, loose=front.is_loose)
+        table = read_table(file, front, -1 if said.plain else said.nbytes)
+        nbytes, size = table.nbytes, table.uniform
+        if table.fault:
+            _log.warning("%s: %s", file.url, table.fault)
+        if table.unfinished and nbytes < said.nbytes:
+            nbytes = -1
+    return parse(doc, nbytes=nbytes, chunk_size=size, loose=front.is_loose, codecs=codecs)
+
+
+class BloscpackReader:
+    """One bloscpack file, read-only. A file that is changed in place is read as it is then, in its old shape."""
+
+    def __init__(self, file: LocalFile | ServedFile) -> None:
+        self._file = file
+        self._lock = threading.RLock()
+        self._content: Content | None = None
+        try:
+            self._front = read_front(file)
+        except HyperslabError as error:
+            file.close()
+            raise error.locate(url=file.url) from error.__cause__
+        self._tables = Tables(file, self._load)
+
+    def _load(self) -> ChunkTable:
+        """As the file is now."""
+        front = read_front(self._file)
+        content = self.content
+        return read_table(self._file, front, -1 if content.plain else content.nbytes)
+
+    @property
+    def content(self) -> Content:
+        """The array with its labels, and how it is stored; FormatError lists what is wrong with the metadata."""
+        found = self._content
+        if found is None:
+            with self._lock:
+                try:
+                    found = self._content = self._content or read_content(self._file, self._front)
+                except HyperslabError as error:
+                    raise error.locate(url=self._file.url) from error.__cause__
+        return found
+
+    @property
+    def main(self) -> str | None:
+        """The name of the array."""
+        return self.content.labelled.name
+
+    def children(self, path: str) -> list[str]:
+        """The array and its coordinates."""
+        if path:
+            self.node(path)
+            raise Invalid("this is an array", url=self._file.url, node=path)
+        labelled = self.content.labelled
+        return [labelled.name, *labelled.coords]
+
+    def node(self, path: str) -> GroupSpec | ArraySpec:
+        """What lies at ``path``."""
+        labelled = self.content.labelled
+        if not path:
+            return labelled.group
+        if path == labelled.name:
+            return labelled.spec
+        if path not in labelled.coords:
+            raise NodeNotFound(f"there is no /{path}", url=self._file.url, node=path)
+        return labelled.coords[path].spec
+
+    def chunks(self, path: str) -> ChunkSource:
+        """The cells of the array, or of a coordinate."""
+        spec = self.node(path)
+        content = self.content
+        if not isinstance(spec, ArraySpec):
+            raise Invalid("this is a group", url=self._file.url, node=path)
+        if path != content.labelled.name:
+            return CellsInMemory(content.labelled.coords[path].cells)
+        return open_stream(self._file, self._tables, content, self._front.header.digest, path)
+
+    def stamp(self, path: str) -> Any:
+        """What identifies the present version of the file."""
+        return self._file.stamp()
+
+    def close(self) -> None:
+        """Let go of the file; closing twice is fine."""
+        self._file.close()

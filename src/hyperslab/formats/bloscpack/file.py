@@ -1,0 +1,120 @@
+"""The bytes of a file at places: a file of this machine under a descriptor, or an object of a server by ranges."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from hyperslab.errors import CorruptChunk, HyperslabError, Invalid, NotFound
+from hyperslab.formats.hdf5 import pread_into
+from hyperslab.stores.files import MISSING, READ_REGULAR, read_error
+from hyperslab.stores.remote import RemoteFile
+
+Stamp = Any
+
+
+class Bytes(Protocol):
+    """What the readers of bloscpack files ask of a file."""
+
+    @property
+    def url(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+    def pread(self, size: int, offset: int) -> bytes:
+        """Exactly ``size`` bytes from ``offset`` on; CorruptChunk when the file is shorter, before they are taken."""
+        ...
+
+    def stamp(self) -> Stamp:
+        """What identifies the present version."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class LocalFile:
+    """A file that is kept open: what takes its name later is another one. ``size``: as of the last :meth:`stamp`."""
+
+    def __init__(self, path: str, url: str, flags: int = READ_REGULAR & ~getattr(os, "O_NOFOLLOW", 0)) -> None:
+        self.url = url
+        try:
+            self.descriptor = os.open(path, flags)
+        except OSError as error:
+            if error.errno in MISSING:
+                raise NotFound("there is no such file", url=url) from error
+            raise read_error(error, url, "") from error
+        self.size = 0
+        self.stamp()
+
+    def stamp(self) -> tuple[int, int, int]:
+        """Size, time of the last change, and inode."""
+        try:
+            found = os.fstat(self.descriptor)
+        except OSError as error:
+            raise self._failed(error) from error
+        self.size = found.st_size
+        return found.st_size, found.st_mtime_ns, found.st_ino
+
+    def pread(self, size: int, offset: int) -> bytes:
+        """Exactly ``size`` bytes from ``offset`` on; CorruptChunk when the file is shorter, before they are taken."""
+        if offset + size > self.size:
+            raise _short(offset + size, self.size)
+        out = bytearray(size)
+        self.pread_into(memoryview(out), offset)
+        return bytes(out)
+
+    def pread_into(self, out: memoryview, offset: int) -> None:
+        """Fill ``out`` from ``offset`` on; CorruptChunk when the file is shorter."""
+        try:
+            done = os.preadv(self.descriptor, [out], offset)
+        except OSError as error:
+            raise self._failed(error) from error
+        if done < len(out):
+            pread_into(self.descriptor, out[done:], offset + done)
+
+    def _failed(self, error: OSError) -> HyperslabError:
+        if self.descriptor < 0:
+            return Invalid("the dataset is closed", url=self.url, remedy="open it again")
+        return read_error(error, self.url, "")
+
+    def close(self) -> None:
+        """Let go of the file; closing twice is fine."""
+        descriptor, self.descriptor = self.descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        if hasattr(self, "descriptor"):
+            self.close()
+
+
+class ServedFile:
+    """An object of a server, all reads of one version. What its first request brought is not asked for again."""
+
+    def __init__(self, remote: RemoteFile) -> None:
+        self._remote = remote
+        self.url = remote.url
+        self.size = remote.size
+        self.concurrency = remote.concurrency
+
+    def stamp(self) -> Stamp:
+        """That of the version that is read."""
+        return self._remote.stamp
+
+    def pread(self, size: int, offset: int) -> bytes:
+        """Exactly ``size`` bytes from ``offset`` on; CorruptChunk when the object is shorter."""
+        return self.preads([(offset, offset + size)])[0]
+
+    def preads(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """The bytes ``start <= i < stop`` of each range, by few requests at once."""
+        head = self._remote.head
+        far = [(start, stop) for start, stop in ranges if stop > len(head)]
+        found = iter(self._remote.preads(far) if far else ())
+        return [head[start:stop] if stop <= len(head) else next(found) for start, stop in ranges]
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def _short(stop: int, length: int) -> CorruptChunk:
+    return CorruptChunk("the file ends within its bytes", expected=stop, found=length)

@@ -1,0 +1,275 @@
+"""The cells of an array that lies as one stream of bytes in Blosc chunks, cut where it suited its writer.
+
+The grid that is shown has whole rows. Where every stored chunk holds whole rows, a chunk of the grid is a stored one,
+and decodes straight into the result; elsewhere it is a range of the stream, put together from the stored chunks that
+hold it. Every digest is verified, also when only a part of a chunk is decoded.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.chunks.source import Block
+from hyperslab.codecs.base import Buffer
+from hyperslab.codecs.blosc import HEADER, Blosc, decode_part
+from hyperslab.codecs.digests import Digest
+from hyperslab.errors import CorruptChunk, HyperslabError, MissingChunks, ReadOnly
+from hyperslab.formats.bloscpack.document import Content
+from hyperslab.formats.bloscpack.file import LocalFile, ServedFile, Stamp
+from hyperslab.formats.bloscpack.table import ChunkTable, Tables
+
+Take = Callable[[ChunkTable, int], tuple[Buffer, int]]
+"""A stored chunk whose digest is right, and the bytes that it decodes to."""
+
+
+class StreamChunks:
+    """One array over the chunks of a file."""
+
+    def __init__(
+        self, file: LocalFile | ServedFile, tables: Tables, content: Content, digest: Digest, node: str
+    ) -> None:
+        self._file: Any = file
+        self._tables = tables
+        self._table: ChunkTable | None = None
+        self._digest = digest
+        self._node = node
+        spec = content.spec
+        self._grid = Grid.of(spec.shape, spec.chunks)
+        self._content = content
+        self._turns = content.order == "F"
+        self._axis = content.axis
+        self._length = spec.shape[content.axis] if spec.shape else 1
+        self._row = content.row
+        self._rows = (self._grid.fixed or (1,))[content.axis] if spec.shape else 1
+        self._shape = spec.shape[-2::-1] if self._turns else spec.shape[1:]
+        self._direct = not self._turns and content.stored == spec.numpy_dtype
+        self._one = False
+        self._scratch = threading.local()
+
+    @property
+    def grid(self) -> Grid:
+        """Rows of about the size of the stored chunks."""
+        return self._grid
+
+    def table(self) -> ChunkTable:
+        """Where the stored chunks lie."""
+        if self._table is None:
+            table = self._tables.get()
+            self._one = self._direct and table.edges is None and table.chunk_size == self._rows * self._row
+            self._table = table
+        return self._table
+
+    # -- a chunk of the grid ----------------------------------------------------------------------------------------
+
+    def read_into(self, coords: Coords, out: Block) -> bool:
+        """Decode the chunk into ``out``; what lies behind the array's edge is left as it is."""
+        self._fill(coords, out, self._take)
+        return True
+
+    def _fill(self, coords: Coords, out: Block, take: Take) -> None:
+        table = self._table or self.table()
+        number = coords[self._axis] if coords else 0
+        if self._one:
+            try:
+                chunk, size = take(table, number)
+                Blosc.decode_into(chunk, out.reshape(-1).view(np.uint8).data[:size])
+            except HyperslabError as error:
+                self._again(error, table, number, 0, out.reshape(-1).view(np.uint8).data)
+            return
+        first = number * self._rows
+        count = min(self._rows, self._length - first)
+        if self._direct:
+            self._gather(table, first * self._row, out.reshape(-1).view(np.uint8).data[: count * self._row], take)
+        elif coords:
+            self._turned(out)[:count] = self._rows_of(table, first, count, take)
+        else:
+            out[...] = self._rows_of(table, first, count, take)
+
+    def _rows_of(self, table: ChunkTable, first: int, count: int, take: Take) -> Block:
+        """Rows of the array as they lie in the stream: the slowest axis first."""
+        rows = np.empty((count, *self._shape) if self._grid.axes else (), self._content.stored)
+        self._gather(table, first * self._row, rows.reshape(-1).view(np.uint8).data, take)
+        return rows
+
+    def _turned(self, block: Block) -> Block:
+        """A block with its axes in the order of the stream."""
+        return block.T if self._turns else block
+
+    def read_part(self, coords: Coords, within: tuple[Any, ...], out: Block) -> bool:
+        """Decode only the rows that hold the cells ``within``, and of large chunks only the blocks that hold those."""
+        table = self._table or self.table()
+        rows = within[self._axis]
+        first = coords[self._axis] * self._rows + rows.start
+        if self._direct and rows.step in (None, 1) and out.flags.c_contiguous and out.shape[1:] == self._shape:
+            self._gather(table, first * self._row, out.reshape(-1).view(np.uint8).data, self._take)
+            return True
+        others = [part for axis, part in enumerate(within) if axis != self._axis]
+        count = range(rows.start, rows.stop, rows.step or 1)[-1] + 1 - rows.start
+        cells = self._rows_of(table, first, count, self._take)
+        self._turned(out)[...] = cells[(slice(None, None, rows.step), *(others[::-1] if self._turns else others))]
+        return True
+
+    # -- the stream -------------------------------------------------------------------------------------------------
+
+    def _gather(self, table: ChunkTable, start: int, out: memoryview, take: Take) -> None:
+        """Fill ``out`` with the bytes of the stream from ``start`` on."""
+        done = 0
+        while done < len(out):
+            number = table.find(start + done)
+            begin, end = table.span(number)
+            within = start + done - begin
+            part = out[done : done + min(end - begin - within, len(out) - done)]
+            if not part:
+                raise self._located(table.missing(number), table, number)
+            try:
+                self._decode(table, number, within, part, take)
+            except HyperslabError as error:
+                self._again(error, table, number, within, part)
+            done += len(part)
+
+    def _decode(self, table: ChunkTable, number: int, start: int, out: memoryview, take: Take) -> None:
+        """The bytes of a stored chunk from ``start`` on."""
+        chunk, size = take(table, number)
+        if len(out) == size:
+            Blosc.decode_into(chunk, out)
+        else:
+            decode_part(chunk, start, out, size)
+
+    def _again(self, error: HyperslabError, table: ChunkTable, number: int, start: int, out: memoryview) -> None:
+        """Read a chunk once more if the file was changed meanwhile; else raise what was wrong with it."""
+        if isinstance(error, CorruptChunk | MissingChunks):
+            fresh = self._tables.renewed(table)
+            if fresh is not table:
+                self._table = None
+                size = fresh.entry(number)[2]
+                self._decode(fresh, number, start, out[: size - start], self._take)
+                return
+        raise self._located(error, table, number) from error.__cause__
+
+    def _take(self, table: ChunkTable, number: int) -> tuple[Buffer, int]:
+        """A chunk in the scratch memory of this thread."""
+        offset, size, nbytes = table.entry(number)
+        data = getattr(self._scratch, "data", None)
+        if data is None or len(data) < size:
+            data = self._scratch.data = memoryview(bytearray(size))
+        data = data[:size]
+        self._file.pread_into(data, offset)
+        return self._sound(data, nbytes), nbytes
+
+    def _sound(self, data: memoryview, nbytes: int) -> memoryview:
+        """The chunk alone, of what was read from its place on; CorruptChunk when its digest is not right."""
+        stored = int.from_bytes(data[12:16], "little")
+        chunk, size = data[:stored], self._digest.size
+        if not HEADER.size <= stored <= len(data) - size:
+            limit = min(len(data) - size, nbytes + HEADER.size)
+            raise CorruptChunk("its stored size makes no sense", expected=f"{HEADER.size} to {limit}", found=stored)
+        if size and self._digest.of(chunk) != data[stored : stored + size]:
+            self._digest.check(chunk, data[stored : stored + size])
+        return chunk
+
+    def _located(self, error: HyperslabError, table: ChunkTable, number: int) -> HyperslabError:
+        at = f" at byte {table.starts[number]}" if number < table.found else ""
+        return error.locate(url=self._file.url, node=self._node, key=f"chunk {number}{at}")
+
+    # -- what else can be asked -------------------------------------------------------------------------------------
+
+    def read(self, coords: Coords) -> Block:
+        """The decoded chunk; cells behind the array's edge are zero."""
+        block = np.zeros(self._grid.chunk_shape(coords), self._content.spec.numpy_dtype)
+        self.read_into(coords, block)
+        return block
+
+    def stamp(self, coords: Coords) -> Stamp:
+        """That of the file: a chunk may lie in any of its bytes."""
+        return self._file.stamp()
+
+    def stored(self) -> Iterator[Coords]:
+        """Every chunk of the grid, for what is not there cannot be read."""
+        return iter(self._grid)
+
+    def stored_sizes(self, coords: Iterable[Coords]) -> int:
+        """Bytes of the stored chunks that hold these, digests included."""
+        table = self._table or self.table()
+        wanted: set[int] = set()
+        for place in coords:
+            wanted |= set(self.stored_chunks(table, place))
+        return sum(int(table.rooms[number]) for number in wanted if number < table.found)
+
+    def stored_chunks(self, table: ChunkTable, coords: Coords) -> range:
+        """The stored chunks that hold a chunk of the grid."""
+        first = (coords[self._axis] if coords else 0) * self._rows
+        start, stop = first * self._row, min(first + self._rows, self._length) * self._row
+        return range(table.find(start), table.find(stop - 1) + 1) if start < stop else range(0)
+
+    def nbytes_stored(self) -> int:
+        """Bytes of all stored chunks, digests included."""
+        table = self._table or self.table()
+        return int(np.maximum(table.rooms, 0).sum())
+
+    def write(self, coords: Coords, block: Block) -> None:
+        """Refused."""
+        raise _read_only()
+
+    def erase(self, coords: Coords) -> None:
+        """Refused."""
+        raise _read_only()
+
+
+class ServedChunks(StreamChunks):
+    """The same of a file on a server: what a batch of chunks needs comes by few requests."""
+
+    def __init__(self, file: ServedFile, tables: Tables, content: Content, digest: Digest, node: str) -> None:
+        super().__init__(file, tables, content, digest, node)
+        self.concurrency = file.concurrency
+
+    def fetch(self, coords: Sequence[Coords]) -> _Arrived:
+        """What is stored of these chunks."""
+        table = self._table or self.table()
+        numbers = sorted({number for place in coords for number in self.stored_chunks(table, place)})
+        entries = []
+        for number in numbers:
+            try:
+                entries.append(table.entry(number))
+            except HyperslabError as error:
+                raise self._located(error, table, number) from error.__cause__
+        parts = self._file.preads([(offset, offset + size) for offset, size, _ in entries])
+        return _Arrived(self, dict(zip(numbers, parts, strict=True)))
+
+    def _take(self, table: ChunkTable, number: int) -> tuple[Buffer, int]:
+        offset, size, nbytes = table.entry(number)
+        return self._sound(memoryview(self._file.pread(size, offset)), nbytes), nbytes
+
+
+class _Arrived:
+    """Stored chunks that are here, to be decoded."""
+
+    def __init__(self, source: ServedChunks, parts: dict[int, bytes]) -> None:
+        self._source = source
+        self._parts = parts
+
+    def read_into(self, coords: Coords, out: Block) -> bool:
+        """Decode the chunk into ``out``."""
+        self._source._fill(coords, out, self._take)
+        return True
+
+    def _take(self, table: ChunkTable, number: int) -> tuple[Buffer, int]:
+        nbytes = table.entry(number)[2]
+        return self._source._sound(memoryview(self._parts[number]), nbytes), nbytes
+
+
+def open_stream(
+    file: LocalFile | ServedFile, tables: Tables, content: Content, digest: Digest, node: str
+) -> StreamChunks:
+    """The cells of an array in a file of this machine or of a server."""
+    if isinstance(file, ServedFile):
+        return ServedChunks(file, tables, content, digest, node)
+    return StreamChunks(file, tables, content, digest, node)
+
+
+def _read_only() -> ReadOnly:
+    return ReadOnly("this dataset is open for reading", remedy="open it with mode='r+'")

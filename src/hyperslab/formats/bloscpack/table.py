@@ -1,0 +1,283 @@
+"""Where the chunks of a file lie: by its offsets, or by walking from one to the next where there are none."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hyperslab.chunks.memory import require
+from hyperslab.codecs.blosc import FORMATS, HEADER, MAX_BYTES
+from hyperslab.errors import CorruptChunk, FormatError, MissingChunks, Problem
+from hyperslab.formats.bloscpack.file import Bytes
+from hyperslab.formats.bloscpack.front import Front
+from hyperslab.formats.bloscpack.header import Header
+from hyperslab.model.spec import Codec
+
+Numbers = np.ndarray[Any, Any]
+BLOSC = HEADER.size
+_WINDOW = 1 << 16
+_VERSIONS = (1, 2)
+_SHUFFLES = {0: "noshuffle", 1: "shuffle", 4: "bitshuffle"}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ChunkTable:
+    """The chunks that were found: where each starts, and the bytes to the next one (or to the end of the file).
+
+    ``said``: chunks that there should be. ``chunk_size`` and ``last``: decoded bytes of each chunk and of the last one;
+    -1, and ``edges``, where they differ. ``begin``: the first byte that a chunk may have. ``fault`` says why there are
+    no more than these; ``unfinished``: the file does not say how many there should be, or where they are, for its
+    writer never came to the end.
+    """
+
+    starts: Numbers
+    rooms: Numbers
+    chunk_size: int
+    last: int
+    digest_size: int
+    begin: int
+    file_size: int
+    said: int
+    edges: Numbers | None = None
+    fault: str = ""
+    unfinished: bool = False
+
+    @property
+    def found(self) -> int:
+        """Chunks whose places are known."""
+        return len(self.starts)
+
+    @property
+    def nbytes(self) -> int:
+        """Decoded bytes of all the chunks that there should be."""
+        if self.edges is not None:
+            return int(self.edges[-1])
+        return 0 if self.said == 0 else self.chunk_size * (self.said - 1) + self.last
+
+    @property
+    def uniform(self) -> int:
+        """Decoded bytes of every chunk, of which the last may have fewer; -1 where they differ."""
+        if self.edges is None:
+            return self.chunk_size
+        sizes = np.diff(self.edges)
+        if not len(sizes):
+            return -1
+        same = bool((sizes[:-1] == sizes[0]).all()) and sizes[-1] <= sizes[0]
+        return int(sizes[0]) if same else -1
+
+    def find(self, position: int) -> int:
+        """The chunk that holds a byte of the stream; MissingChunks behind the last one of a walk."""
+        if self.edges is None:
+            return position // self.chunk_size if self.chunk_size > 0 else 0
+        number = int(np.searchsorted(self.edges, position, side="right")) - 1
+        if number >= self.found:
+            raise self.missing(number)
+        return number
+
+    def span(self, number: int) -> tuple[int, int]:
+        """The bytes of the stream that a chunk holds."""
+        if self.edges is not None:
+            return int(self.edges[number]), int(self.edges[number + 1])
+        start = number * self.chunk_size
+        return start, start + (self.last if number == self.said - 1 else self.chunk_size)
+
+    def entry(self, number: int) -> tuple[int, int, int]:
+        """Where a chunk starts, the bytes to read from there (it, and its digest), and what it decodes to.
+
+        MissingChunks when it is not there, CorruptChunk when there is no room for one.
+        """
+        if number >= len(self.starts):
+            raise self.missing(number)
+        room = int(self.rooms[number])
+        if room < BLOSC + self.digest_size:
+            raise self._misplaced(number)
+        if self.edges is not None:
+            nbytes = int(self.edges[number + 1] - self.edges[number])
+        else:
+            nbytes = self.last if number == self.said - 1 else self.chunk_size
+        return int(self.starts[number]), min(room, nbytes + BLOSC + self.digest_size), nbytes
+
+    def missing(self, number: int) -> MissingChunks:
+        """The error for a chunk that is not there."""
+        remedy = "write the file anew from its source, or read only the cells before"
+        why = f": {self.fault}" if self.fault else ""
+        return MissingChunks(f"chunk {number} is not there, the last whole one is {self.found - 1}{why}", remedy=remedy)
+
+    def _misplaced(self, number: int) -> CorruptChunk:
+        start = int(self.starts[number])
+        expected = f"{self.begin} to {self.file_size - BLOSC - self.digest_size}, and no other chunk within"
+        return CorruptChunk("its offset lies outside the file or within another chunk", expected=expected, found=start)
+
+
+def read_table(file: Bytes, front: Front, expected: int = -1) -> ChunkTable:
+    """The chunks of a file. ``expected``: decoded bytes by the metadata, for what the header leaves open.
+
+    FormatError where nobody can tell where they begin.
+    """
+    header, at = front.header, front.offsets_at
+    if header.has_offsets and header.nchunks < 0:
+        return _walked(file, header, _behind_offsets(file, at), expected)
+    if header.has_offsets:
+        require(32 * header.nchunks, None)
+        starts = np.frombuffer(file.pread(8 * header.nchunks, at), "<i8")
+        if not (starts == -1).any():
+            return _by_offsets(file, header, starts, front.chunks_at)
+    return _walked(file, header, front.chunks_at, expected)
+
+
+def _behind_offsets(file: Bytes, at: int) -> int:
+    """Where the offsets of an unfinished file end: the first of them says it, or where it is not set, all are -1 (no
+    chunk begins like that)."""
+    first = int.from_bytes(file.pread(8, at), "little", signed=True) if at + 8 <= file.size else -1
+    if first != -1:
+        if first < at + 8 or first > file.size or (first - at) % 8:
+            message = f"the number of chunks is not known, nor where they begin: the first offset is {first}"
+            raise FormatError(message, problems=(Problem("", "offsets", message),))
+        return first
+    while words := min(_WINDOW, file.size - at) // 8:
+        other = np.frombuffer(file.pread(8 * words, at), "<i8") != -1
+        if other.any():
+            return at + 8 * int(np.argmax(other))
+        at += 8 * words
+    return at
+
+
+def _by_offsets(file: Bytes, header: Header, starts: Numbers, begin: int) -> ChunkTable:
+    order = np.argsort(starts, kind="stable")
+    rooms = np.empty_like(starts)
+    rooms[order] = np.diff(np.append(starts[order], file.size))
+    rooms[(starts < begin) | (starts > file.size)] = -1
+    edges, last, size = None, header.last_chunk, header.chunk_size
+    if size < 0:
+        sizes = [_decoded(file, int(start), int(room)) for start, room in zip(starts, rooms, strict=True)]
+        edges = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
+    elif last < 0 and len(starts):
+        last = _decoded(file, int(starts[-1]), int(rooms[-1]))
+    return ChunkTable(
+        starts=starts,
+        rooms=rooms,
+        chunk_size=size,
+        last=last,
+        digest_size=header.digest.size,
+        begin=begin,
+        file_size=file.size,
+        said=header.nchunks,
+        edges=edges,
+    )
+
+
+def _decoded(file: Bytes, start: int, room: int) -> int:
+    """What a chunk says that it decodes to."""
+    if room < BLOSC:
+        message = f"the sizes of the chunks are not known, and offset {start} leads to none"
+        raise FormatError(message, problems=(Problem("", "offsets", message),))
+    return int.from_bytes(file.pread(4, start + 4), "little")
+
+
+def _walked(file: Bytes, header: Header, begin: int, expected: int) -> ChunkTable:
+    """From one chunk to the next, as the lengths in them say, to the last one or to the end of the file."""
+    digest, at, wanted = header.digest.size, begin, header.nchunks
+    starts: list[int] = []
+    sizes: list[int] = []
+    fault = ""
+    while wanted < 0 or len(starts) < wanted:
+        if at + BLOSC + digest > file.size:
+            rest = file.size - at
+            fault = f"the file ends within chunk {len(starts)}" if rest or wanted >= 0 else ""
+            break
+        version, _, _, _, nbytes, _, stored = HEADER.unpack(file.pread(BLOSC, at))
+        if version not in _VERSIONS or not BLOSC <= stored <= nbytes + BLOSC or nbytes > MAX_BYTES:
+            fault = f"at byte {at} there is no chunk, but version {version}, {nbytes} bytes stored in {stored}"
+            break
+        if at + stored + digest > file.size:
+            fault = f"the file ends within chunk {len(starts)}, which reaches to {at + stored + digest}"
+            break
+        starts.append(at)
+        sizes.append(nbytes)
+        at += stored + digest
+    rooms = np.diff(np.array([*starts, at], np.int64))
+    size, last, edges = header.chunk_size, header.last_chunk, None
+    if size < 0:
+        edges, wanted = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64))), max(wanted, len(sizes))
+    elif wanted < 0:
+        wanted, last = _uniform(sizes, size, expected)
+    elif last < 0:
+        last = sizes[-1] if wanted == len(sizes) > 0 else max(0, expected - (wanted - 1) * size)
+    return ChunkTable(
+        starts=np.array(starts, np.int64),
+        rooms=rooms,
+        chunk_size=size,
+        last=last,
+        digest_size=digest,
+        begin=begin,
+        file_size=file.size,
+        said=wanted,
+        edges=edges,
+        fault=fault,
+        unfinished=header.nchunks < 0 or header.has_offsets,
+    )
+
+
+def _uniform(sizes: list[int], size: int, expected: int) -> tuple[int, int]:
+    """How many chunks of ``size`` there should be, and the decoded bytes of the last one."""
+    if expected < 0 or not size:
+        return len(sizes), sizes[-1] if sizes else 0
+    count = max(1, -(-expected // size))
+    return max(count, len(sizes)), expected - (count - 1) * size if count >= len(sizes) else sizes[-1]
+
+
+def codecs_of(file: Bytes, front: Front) -> tuple[Codec, ...]:
+    """How the first chunk is compressed, which is how the others usually are; nothing when it cannot be told."""
+    at = front.chunks_at
+    if front.header.slots > 0:
+        offset = int.from_bytes(file.pread(8, front.offsets_at), "little", signed=True)
+        at = at if offset < 0 else offset
+    if at + BLOSC > file.size:
+        return ()
+    _, _, flags, typesize, _, _, _ = HEADER.unpack(file.pread(BLOSC, at))
+    if flags >> 5 >= len(FORMATS):
+        return ()
+    shuffle = _SHUFFLES.get(flags & 5, "noshuffle")
+    return (Codec("blosc", {"cname": FORMATS[flags >> 5], "shuffle": shuffle, "typesize": max(typesize, 1)}),)
+
+
+def stored_end(file: Bytes, table: ChunkTable) -> int:
+    """Where the last stored chunk and its digest end; the end of the file when that cannot be told."""
+    if not table.found:
+        return table.begin
+    last = int(np.argmax(table.starts))
+    if table.rooms[last] < BLOSC:
+        return file.size
+    start = int(table.starts[last])
+    return start + int.from_bytes(file.pread(4, start + 12), "little") + table.digest_size
+
+
+class Tables:
+    """The table of a file, read when it is first asked for, and again once the file is another one."""
+
+    def __init__(self, file: Bytes, load: Callable[[], ChunkTable]) -> None:
+        self._file = file
+        self._load = load
+        self._lock = threading.Lock()
+        self._known: tuple[Any, ChunkTable] | None = None
+
+    def get(self) -> ChunkTable:
+        """The table."""
+        known = self._known
+        return known[1] if known is not None else self._read(None)
+
+    def renewed(self, table: ChunkTable) -> ChunkTable:
+        """The table as it is now; the same one while the file is."""
+        return self._read(table)
+
+    def _read(self, stale: ChunkTable | None) -> ChunkTable:
+        with self._lock:
+            stamp = self._file.stamp()
+            if self._known is not None and (self._known[0] == stamp or self._known[1] is not stale):
+                return self._known[1]
+            self._known = stamp, self._load()
+            return self._known[1]
