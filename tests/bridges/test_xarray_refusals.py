@@ -111,6 +111,21 @@ def test_chunks_of_no_dimension(tmp_path: object, options: dict) -> None:
         dataset.hyperslab.save(url, chunks={"tyme": 2}, **options)
 
 
+@pytest.mark.parametrize(
+    ("chunks", "words"),
+    [({"tyme": 2}, "did you mean 'time'"), ({"time": "x"}, "'x' as a byte unit"), ({"time": (1, 2)}, "do not add up")],
+)
+def test_chunks_to_be_read_by(tmp_path: object, chunks: dict, words: str) -> None:
+    """xarray passes over a dimension that is not there."""
+    dataset = xr.Dataset({"a": (("time", "x"), np.zeros((4, 6)))})
+    dataset.hyperslab.save(f"{tmp_path}/a.zarr", chunks={"time": 1})
+    root = hs.open(f"{tmp_path}/a.zarr")
+    for opening in (root.to_xarray, root.to_datatree, root["a"].to_xarray, root["a"].to_dask):
+        with pytest.raises(Invalid, match=words):
+            opening(chunks=chunks)
+    assert root.to_datatree(chunks={"time": 2})["a"].chunks == root["a"].to_xarray(chunks={"time": 2, "x": 6}).chunks
+
+
 @pytest.mark.parametrize("cut", ["x", 2.5, (1, 1.5)])
 def test_chunks_that_are_no_lengths(tmp_path: object, cut: object) -> None:
     with pytest.raises(Invalid, match="whole numbers"):

@@ -205,17 +205,15 @@ class Group(MutableMapping[str, "Group | Array"]):
     def to_xarray(self, **options: Any) -> Any:
         """The arrays right below as a lazy ``xarray.Dataset``; ``options`` as in ``xarray.open_dataset``: ``chunks={}``
         gives dask arrays of the stored chunks."""
-        from xarray import open_dataset
+        from hyperslab.bridges.xarray import open_lazy
 
-        node: Any = self  # our engine takes it
-        return open_dataset(node, engine="hyperslab", **options)
+        return open_lazy(self, **options)
 
     def to_datatree(self, **options: Any) -> Any:
         """The group with all below it as a lazy ``xarray.DataTree``; ``options`` as in ``xarray.open_datatree``."""
-        from xarray import open_datatree
+        from hyperslab.bridges.xarray import open_lazy_tree
 
-        node: Any = self  # our engine takes it
-        return open_datatree(node, engine="hyperslab", **options)
+        return open_lazy_tree(self, **options)
 
     # -- looking ----------------------------------------------------------------------------------------------------
 

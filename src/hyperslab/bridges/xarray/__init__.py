@@ -1,6 +1,6 @@
 """hyperslab for users of xarray: the engine, saving and the accessors. Imports xarray."""
 
-from hyperslab.bridges.xarray.reading import indexed, open_array, open_group, open_groups
+from hyperslab.bridges.xarray.reading import indexed, open_array, open_group, open_groups, open_lazy, open_lazy_tree
 from hyperslab.bridges.xarray.saving import save_xarray
 
-__all__ = ["indexed", "open_array", "open_group", "open_groups", "save_xarray"]
+__all__ = ["indexed", "open_array", "open_group", "open_groups", "open_lazy", "open_lazy_tree", "save_xarray"]

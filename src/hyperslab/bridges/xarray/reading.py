@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import xarray as xr
@@ -14,7 +15,8 @@ from hyperslab.array import Array
 from hyperslab.bridges.xarray.coordinates import computed_coordinates
 from hyperslab.bridges.xarray.dtypes import xarray_dtype
 from hyperslab.bridges.xarray.lazy import LazyCells
-from hyperslab.errors import HyperslabError
+from hyperslab.bridges.xarray.storable import check_chunks
+from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.group import Group
 from hyperslab.model.paths import split
 
@@ -160,5 +162,34 @@ def open_groups(root: Group, **decoders: Any) -> dict[str, xr.Dataset]:
 def open_array(array: Array, **decoders: Any) -> xr.DataArray:
     """One array with the coordinates that stand in its group."""
     above, name = split(array.path)
-    node: Any = Group(array._session, above) if array.path else array
-    return xr.open_dataset(node, engine="hyperslab", **decoders)[name or "data"]
+    return open_lazy(Group(array._session, above) if array.path else array, **decoders)[name or "data"]
+
+
+def open_lazy(node: Group | Array, chunks: Any = None, **options: Any) -> xr.Dataset:
+    """What is open already by ``xarray.open_dataset``; Invalid for chunks that make no sense."""
+    known: Any = node  # our engine takes it
+    with _named(chunks):
+        dataset = xr.open_dataset(known, engine="hyperslab", chunks=chunks, **options)
+    check_chunks([dataset], chunks)
+    return dataset
+
+
+def open_lazy_tree(group: Group, chunks: Any = None, **options: Any) -> xr.DataTree:
+    """The same by ``xarray.open_datatree``."""
+    known: Any = group
+    with _named(chunks):
+        tree = xr.open_datatree(known, engine="hyperslab", chunks=chunks, **options)
+    check_chunks([node.dataset for node in tree.subtree], chunks)
+    return tree
+
+
+@contextmanager
+def _named(chunks: Any) -> Iterator[None]:
+    """What dask says of chunks as an error of ours."""
+    try:
+        yield
+    except (TypeError, ValueError, ArithmeticError) as error:
+        if chunks is None or isinstance(error, HyperslabError) or "unexpected" in str(error):
+            raise
+        remedy = "give lengths by dimension, 'auto', {} for the stored ones, or a size such as '64 MiB'"
+        raise Invalid(f"chunks={chunks!r}: {error}", remedy=remedy) from error
