@@ -74,6 +74,8 @@ def _encode(name: str, variable: xr.Variable) -> xr.Variable:
         plain.encoding.setdefault("_FillValue", None)  # NaN needs none; xarray would add one that nobody asked for
     try:
         done = typed(name, conventions.encode_cf_variable(plain, name=name))
+        if done.dtype.kind == "b":  # objects that are truths: xarray's coder saw objects
+            done = conventions.encode_cf_variable(done, name=name)
     except (TypeError, ValueError, OverflowError) as error:
         if isinstance(error, Invalid):
             raise

@@ -15,6 +15,7 @@ from hyperslab.array import Array
 from hyperslab.bridges.xarray import accessors
 from hyperslab.bridges.xarray.reading import open_group, open_groups
 from hyperslab.errors import Invalid
+from hyperslab.formats.base import HoldsOne
 from hyperslab.group import Group
 
 assert accessors  # imported for its registration: who uses the engine may write `ds.hyperslab`
@@ -99,7 +100,10 @@ def _node(target: Any, group: str | None, options: Mapping[str, Any]) -> Group |
         return node[group] if group and isinstance(node, Group) else node
     if isinstance(target, str) and target.startswith("~"):
         target = os.path.expanduser(target)
-    return api.open(target, path=(group or "").strip("/"), **given)
+    path = (group or "").strip("/")
+    opened = api.open(target, path=path, **given)
+    alone = not path and isinstance(opened, Array) and isinstance(opened._session.reader, HoldsOne)
+    return Group(opened._session, "") if alone else opened
 
 
 __all__ = ["HyperslabBackendEntrypoint"]
