@@ -90,6 +90,26 @@ def read_whole(descriptor: int, size: int) -> bytes:
     return b"".join(parts)
 
 
+def read_at(descriptor: int, size: int, offset: int) -> bytes:
+    """Up to ``size`` bytes from ``offset`` on; fewer where the file ends."""
+    data = os.pread(descriptor, size, offset)
+    if len(data) == size or not data:
+        return data
+    parts, done = [data], len(data)
+    while done < size and (data := os.pread(descriptor, size - done, offset + done)):
+        parts.append(data)
+        done += len(data)
+    return b"".join(parts)
+
+
+def write_at(descriptor: int, data: Buffer, offset: int) -> None:
+    """Write all of ``data`` from ``offset`` on."""
+    view = memoryview(data).cast("B")
+    done = 0
+    while done < view.nbytes:
+        done += os.pwrite(descriptor, view[done:], offset + done)
+
+
 def create(path: str, value: Buffer) -> int:
     """Write a new file whole and give its open descriptor; when anything fails the file is gone again."""
     descriptor = os.open(path, _CREATE, 0o666)

@@ -12,6 +12,7 @@ Specification: bloscpack's header (``RFC.rst`` and ``header.rst`` of bloscpack 0
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,9 @@ from hyperslab.formats.base import Feature, FormatInfo, Mode, Reader
 from hyperslab.formats.bloscpack.dataset import BloscpackReader
 from hyperslab.formats.bloscpack.file import LocalFile, ServedFile
 from hyperslab.formats.bloscpack.header import MAGIC
+from hyperslab.formats.bloscpack.maker import BloscpackMaker
+from hyperslab.formats.bloscpack.planning import OPTIONS, Options
+from hyperslab.formats.bloscpack.writer import BloscpackWriter
 from hyperslab.stores.location import Location, Probe
 from hyperslab.stores.places import REMOTE
 
@@ -51,7 +55,12 @@ FEATURES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class BloscpackFormat:
-    """Format ``bloscpack``."""
+    """Format ``bloscpack``.
+
+    Options: ``layout`` (``v3``, or ``blaze``: the specification's own), ``checksum`` (adler32, or another of the nine),
+    ``offsets``, ``slack`` (room in each chunk for changes in place: bytes, a fraction of its stored size, ``"full"``),
+    ``metadata_codec`` (zlib, none), ``order`` (C, F), ``chunk_bytes`` (1 MiB).
+    """
 
     name: str = "bloscpack"
     features: frozenset[Feature] = FEATURES
@@ -63,7 +72,7 @@ class BloscpackFormat:
             name=self.name,
             holds="one array with its coordinates in one file of Blosc chunks",
             recognised_by="the first bytes: blpk",
-            writable=False,
+            writable=True,
         )
 
     def sniff(self, probe: Probe) -> bool:
@@ -71,15 +80,22 @@ class BloscpackFormat:
         return probe.head(len(MAGIC)) == MAGIC
 
     def open(self, where: Location, mode: Mode, *, settings: Settings = DEFAULTS, **options: Any) -> Reader:
-        """Read a file of the local file system, or one on a server by byte ranges.
+        """Open or make a file of the local file system, or read one on a server by byte ranges.
 
-        NotFound, FormatError, Unsupported.
+        NotFound, FormatError, AlreadyExists, Unsupported; Invalid for an option that there is not.
         """
-        if options:
-            raise Invalid(f"format bloscpack has no option {next(iter(options))!r}", remedy="leave it out")
-        if mode != "r":
-            raise Unsupported("bloscpack files are only read", url=where.url, remedy="write another format")
-        return BloscpackReader(_file(where))
+        unknown = [name for name in options if name not in OPTIONS]
+        if unknown:
+            raise Invalid(f"format bloscpack has no option {unknown[0]!r}", remedy=f"there are {', '.join(OPTIONS)}")
+        chosen = Options.of(**options)
+        if mode == "r":
+            return BloscpackReader(_file(where))
+        if where.scheme != "file" or where.path is None:
+            remedy = "write it in the local file system and copy it there, or use zarr3"
+            raise Unsupported("bloscpack files are written in the local file system", url=where.url, remedy=remedy)
+        if mode == "r+" or (mode == "a" and os.path.exists(where.path)):
+            return BloscpackWriter(where.path, where.url, settings, chosen)
+        return BloscpackMaker(where.path, where.url, "w" if mode == "w" else "x", settings, chosen)
 
 
 def _file(where: Location) -> LocalFile | ServedFile:

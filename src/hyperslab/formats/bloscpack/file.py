@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
 
 from hyperslab.errors import CorruptChunk, HyperslabError, Invalid, NotFound
+from hyperslab.formats.bloscpack.journal import Undo, journal_path, pending
 from hyperslab.formats.hdf5 import pread_into
 from hyperslab.stores.files import MISSING, READ_REGULAR, read_error
 from hyperslab.stores.remote import RemoteFile
 
 Stamp = Any
+T = TypeVar("T")
+_ATTEMPTS = 100
 
 
 class Bytes(Protocol):
@@ -33,10 +36,17 @@ class Bytes(Protocol):
 
 
 class LocalFile:
-    """A file that is kept open: what takes its name later is another one. ``size``: as of the last :meth:`stamp`."""
+    """A file that is kept open: what takes its name later is another one. ``size``: as of the last :meth:`stamp`.
+
+    While a writer changes it in place, or when one died at it, what its journal holds is read in place of what changed.
+    """
 
     def __init__(self, path: str, url: str, flags: int = READ_REGULAR & ~getattr(os, "O_NOFOLLOW", 0)) -> None:
         self.url = url
+        self._path = os.path.realpath(path)
+        self._undo: Undo | None = None
+        self._journal: Any = None
+        self._known: Stamp = None
         try:
             self.descriptor = os.open(path, flags)
         except OSError as error:
@@ -52,24 +62,57 @@ class LocalFile:
             found = os.fstat(self.descriptor)
         except OSError as error:
             raise self._failed(error) from error
-        self.size = found.st_size
-        return found.st_size, found.st_mtime_ns, found.st_ino
+        stamp = found.st_size, found.st_mtime_ns, found.st_ino
+        if stamp != self._known or self._undo is not None:
+            self._known = stamp
+            self.look_for_journal()
+        self.size = found.st_size if self._undo is None else self._undo.size
+        return stamp
+
+    def look_for_journal(self) -> bool:
+        """See whether a writer is changing the file, or died at it; whether there is such a journal."""
+        self._journal = _stat(journal_path(self._path))
+        self._undo = None if self._journal is None else pending(self._path, self.descriptor)
+        return self._undo is not None
+
+    def _restored(self, out: memoryview, offset: int) -> bool:
+        """Put old bytes over what was read, if the journal is still the same one: else it is to be read again."""
+        undo = self._undo
+        if undo is None:
+            return True
+        if _stat(journal_path(self._path)) != self._journal:
+            self.stamp()
+            return False
+        undo.restore(offset, out)
+        return True
 
     def pread(self, size: int, offset: int) -> bytes:
         """Exactly ``size`` bytes from ``offset`` on; CorruptChunk when the file is shorter, before they are taken."""
         if offset + size > self.size:
             raise _short(offset + size, self.size)
-        out = bytearray(size)
-        self.pread_into(memoryview(out), offset)
-        return bytes(out)
+        if self._undo is not None:
+            out = bytearray(size)
+            self.pread_into(memoryview(out), offset)
+            return bytes(out)
+        try:
+            found = os.pread(self.descriptor, size, offset)
+        except OSError as error:
+            raise self._failed(error) from error
+        if len(found) < size:
+            raise _short(offset + size, offset + len(found))
+        return found
 
     def pread_into(self, out: memoryview, offset: int) -> None:
         """Fill ``out`` from ``offset`` on; CorruptChunk when the file is shorter."""
+        undo = self._undo
         try:
             done = os.preadv(self.descriptor, [out], offset)
         except OSError as error:
             raise self._failed(error) from error
-        if done < len(out):
+        if undo is not None:  # what was cut off is in the journal
+            if not self._restored(out, offset):
+                self.pread_into(out, offset)
+        elif done < len(out):
             pread_into(self.descriptor, out[done:], offset + done)
 
     def _failed(self, error: OSError) -> HyperslabError:
@@ -114,6 +157,30 @@ class ServedFile:
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+def settled(file: Bytes, read: Callable[[], T]) -> T:
+    """What ``read`` finds in one version of the file: it is called again while another writer changes it."""
+    for _ in range(_ATTEMPTS):
+        before = file.stamp()
+        try:
+            found = read()
+        except HyperslabError:
+            if file.stamp() == before:
+                raise
+            continue
+        if file.stamp() == before:
+            return found
+    return read()
+
+
+def _stat(path: str) -> Any:
+    """What tells one file of this name from another; None when there is none."""
+    try:
+        found = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _short(stop: int, length: int) -> CorruptChunk:

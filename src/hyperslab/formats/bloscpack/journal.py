@@ -20,10 +20,11 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import chain
 from struct import Struct
 
 from hyperslab.stores.base import Buffer
-from hyperslab.stores.files import open_folder, read_whole, sync_and_close, sync_folder
+from hyperslab.stores.files import open_folder, read_at, read_whole, sync_and_close, sync_folder, write_at
 
 Change = tuple[int, Buffer]
 """An offset in the file, and the bytes that come there."""
@@ -69,7 +70,7 @@ def pending(path: str, descriptor: int) -> Undo | None:
     undo = _load(journal_path(path))
     if undo is None or undo.inode != os.fstat(descriptor).st_ino:
         return None
-    front = bytearray(_pread(descriptor, min(_FRONT, undo.size), 0))
+    front = bytearray(read_at(descriptor, min(_FRONT, undo.size), 0))
     front += bytes(min(_FRONT, undo.size) - len(front))
     undo.restore(0, memoryview(front))
     return undo if sha256(front).digest() == undo.front else None
@@ -87,18 +88,21 @@ def roll_back(path: str, descriptor: int, *, durable: bool) -> bool:
     return undo is not None
 
 
-def patch(path: str, descriptor: int, changes: Iterable[Change], size: int, *, durable: bool) -> None:
+def patch(
+    path: str, descriptor: int, changes: Iterable[Change], size: int, *, durable: bool, behind: Iterable[Change] = ()
+) -> None:
     """Make all the changes, and the file ``size`` bytes long; when that fails, or is killed, none. The lock is held.
 
-    OSError as the system gives it; the file is then what it was, or its journal is there to make it so.
+    ``behind``: those that begin behind the end of the file, taken one after the other. OSError as the system gives it;
+    the file is then what it was, or its journal is there to make it so.
     """
     ordered = sorted(changes, key=lambda change: change[0], reverse=True)  # what may not find room comes first
     undo = _undo_of(descriptor, ordered, size)
     place = journal_path(path)
     _write(place, undo, os.fstat(descriptor).st_mode & 0o777, durable)
     try:
-        for offset, data in ordered:
-            _pwrite(descriptor, memoryview(data).cast("B"), offset)
+        for offset, data in chain(behind, ordered):
+            write_at(descriptor, data, offset)
         if size < undo.size:
             os.ftruncate(descriptor, size)
         now = time.time_ns()  # the clock of a file system may tick only every few ms: readers tell versions by it
@@ -123,8 +127,8 @@ def _undo_of(descriptor: int, changes: Sequence[Change], size: int) -> Undo:
     found = os.fstat(descriptor)
     places = [(offset, min(offset + len(data), found.st_size)) for offset, data in changes]
     places.append((size, found.st_size))
-    parts = [(start, _pread(descriptor, stop - start, start)) for start, stop in places if start < stop]
-    front = _pread(descriptor, min(_FRONT, found.st_size), 0)
+    parts = [(start, read_at(descriptor, stop - start, start)) for start, stop in places if start < stop]
+    front = read_at(descriptor, min(_FRONT, found.st_size), 0)
     return Undo(found.st_ino, found.st_size, sha256(front).digest(), tuple(parts))
 
 
@@ -138,8 +142,9 @@ def _write(place: str, undo: Undo, mode: int, durable: bool) -> None:
             at = 0
             for piece in (head, *(old for _, old in undo.parts)):
                 whole.update(piece)
-                at += _pwrite(descriptor, memoryview(piece), at)
-            _pwrite(descriptor, memoryview(whole.digest()), at)
+                write_at(descriptor, piece, at)
+                at += len(piece)
+            write_at(descriptor, whole.digest(), at)
         except BaseException:
             os.close(descriptor)
             raise
@@ -186,7 +191,7 @@ def _parse(data: bytes) -> Undo | None:
 
 def _restore(descriptor: int, undo: Undo, durable: bool) -> None:
     for offset, old in undo.parts:
-        _pwrite(descriptor, memoryview(old), offset)
+        write_at(descriptor, old, offset)
     os.ftruncate(descriptor, undo.size)
     now = time.time_ns()
     os.utime(descriptor, ns=(now, now))
@@ -204,20 +209,3 @@ def _remove(place: str, durable: bool) -> None:
 def _sync_folder_of(place: str) -> None:
     with open_folder(os.path.dirname(place) or ".") as folder:
         sync_folder(folder)
-
-
-def _pread(descriptor: int, size: int, offset: int) -> bytes:
-    """Up to ``size`` bytes; fewer where the file ends."""
-    parts = []
-    while size and (data := os.pread(descriptor, size, offset)):
-        parts.append(data)
-        size -= len(data)
-        offset += len(data)
-    return b"".join(parts)
-
-
-def _pwrite(descriptor: int, data: memoryview, offset: int) -> int:
-    done = 0
-    while done < data.nbytes:
-        done += os.pwrite(descriptor, data[done:], offset + done)
-    return done

@@ -12,7 +12,7 @@ import numpy as np
 from hyperslab.chunks.memory import require
 from hyperslab.codecs.blosc import FORMATS, HEADER, MAX_BYTES
 from hyperslab.errors import CorruptChunk, FormatError, MissingChunks, Problem
-from hyperslab.formats.bloscpack.file import Bytes
+from hyperslab.formats.bloscpack.file import Bytes, settled
 from hyperslab.formats.bloscpack.front import Front
 from hyperslab.formats.bloscpack.header import Header
 from hyperslab.model.spec import Codec
@@ -279,5 +279,6 @@ class Tables:
             stamp = self._file.stamp()
             if self._known is not None and (self._known[0] == stamp or self._known[1] is not stale):
                 return self._known[1]
-            self._known = stamp, self._load()
-            return self._known[1]
+            table = settled(self._file, self._load)
+            self._known = self._file.stamp(), table
+            return table

@@ -1,0 +1,125 @@
+"""A file that is there, as it is when it is looked at: for writers, who hold its lock when it matters."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from hyperslab.errors import HyperslabError
+from hyperslab.formats.bloscpack.dataset import read_content
+from hyperslab.formats.bloscpack.document import Content
+from hyperslab.formats.bloscpack.file import LocalFile, settled
+from hyperslab.formats.bloscpack.front import Front, read_front
+from hyperslab.formats.bloscpack.held import Base, HeldChunks
+from hyperslab.formats.bloscpack.planning import Options, default_rows
+from hyperslab.formats.bloscpack.preface import Style
+from hyperslab.formats.bloscpack.slots import CODEC, typesize_of
+from hyperslab.formats.bloscpack.source import StreamChunks
+from hyperslab.formats.bloscpack.staging import Staging
+from hyperslab.formats.bloscpack.table import ChunkTable, Tables, read_table
+from hyperslab.model.spec import Codec
+
+
+@dataclass(eq=False)
+class Present:
+    """An open file of one version: its front, its chunks, and what it holds. ``state``: what a writer made of it."""
+
+    file: LocalFile
+    stamp: Any
+    front: Front
+    tables: Tables
+    content: Content
+    state: Any = None
+
+    @property
+    def table(self) -> ChunkTable:
+        """Where the chunks are."""
+        return self.tables.get()
+
+
+def look(path: str, url: str) -> Present:
+    """Open a file and read all of it but its cells; NotFound, FormatError. It is looked at again while it changes."""
+    file = LocalFile(path, url)
+
+    def read() -> Present:
+        front = read_front(file)
+        content = read_content(file, front)
+        tables = _tables(file, front, content)
+        tables.get()
+        return Present(file, file.stamp(), front, tables, content)
+
+    try:
+        return settled(file, read)
+    except HyperslabError as error:
+        raise error.locate(url=url) from error.__cause__
+
+
+def _tables(file: LocalFile, front: Front, content: Content) -> Tables:
+    expected = -1 if content.plain else content.nbytes
+    first = [front]
+
+    def load() -> ChunkTable:
+        return read_table(file, first.pop() if first else read_front(file), expected)
+
+    return Tables(file, load)
+
+
+def is_same(present: Present, path: str) -> bool:
+    """Whether the path still leads to this version."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return False
+    return bool((found.st_size, found.st_mtime_ns, found.st_ino) == present.stamp)
+
+
+def held_of(present: Present, options: Options, url: str) -> HeldChunks:
+    """The chunks of the file, to be changed."""
+    front, content = present.front, present.content
+    spec = content.spec
+    codecs = tuple(_writable(codec) for codec in spec.codecs) or (CODEC,)
+    content = content.evolve(
+        labelled=type(content.labelled)(
+            content.labelled.name,
+            spec.evolve(codecs=codecs, layout={}),
+            content.labelled.coords,
+            content.labelled.group,
+        )
+    )
+    style = Style.of(front.header, front.section).evolve(
+        typesize=front.header.typesize if front.header.layout != "v1" else typesize_of(content.stored.itemsize),
+        metadata=front.header.has_metadata or not content.plain,
+    )
+    folder = os.path.dirname(os.path.realpath(url)) or "."
+    held = HeldChunks(content, _rows(present, options), style, options.slack, lambda: Staging(folder), url)
+    stream = StreamChunks(present.file, present.tables, present.content, front.header.digest, content.labelled.name)
+    held.base = Base(stream, present.content, held.length)
+    return held
+
+
+def _writable(codec: Codec) -> Codec:
+    """Chunks of Snappy are read, and written as LZ4."""
+    return Codec("blosc", {**codec.config, "cname": "lz4"}) if codec.config.get("cname") == "snappy" else codec
+
+
+def _rows(present: Present, options: Options) -> int:
+    """Rows of a chunk: what the file has. A single chunk that is as large as the array says nothing of others to come.
+
+    Where stored chunks end within rows, they are cut anew.
+    """
+    content, table = present.content, present.table
+    shape, row, axis = content.spec.shape, content.row, content.axis
+    if not shape:
+        return 1
+    usual = default_rows((*shape[:axis], 0, *shape[axis + 1 :]), row, axis, options.chunk_bytes)
+    size = table.uniform
+    if not row:
+        return max(usual, shape[axis])
+    if not content.nbytes and size <= 0:
+        return usual
+    if size > 0 and size % row == 0:
+        alone = table.found <= 1 and size == table.last
+        return max(size // row, usual) if alone else size // row
+    cut: Any = content.spec.chunks[axis]
+    return max(int(cut), 1)

@@ -1,0 +1,164 @@
+"""The Writer of changes to a bloscpack file.
+
+A file is changed by transactions: whatever is changed within one shows together, or not at all. A batch is one, and so
+is each assignment, append, resize or change of attributes outside of one. Writers wait for one another.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from hyperslab.chunks.settings import Settings
+from hyperslab.errors import Invalid, NotFound
+from hyperslab.formats.bloscpack.commit import Old, commit
+from hyperslab.formats.bloscpack.document import Content
+from hyperslab.formats.bloscpack.draft import Draft
+from hyperslab.formats.bloscpack.existing import Present, held_of, is_same, look
+from hyperslab.formats.bloscpack.held import HeldChunks
+from hyperslab.formats.bloscpack.planning import Options
+from hyperslab.formats.bloscpack.state import State
+from hyperslab.formats.bloscpack.writing import Writing, settle_journal
+from hyperslab.stores.files import write_error
+from hyperslab.stores.locks import hold_file
+
+
+class BloscpackWriter(Writing):
+    """Changes to a file that is there (``r+``)."""
+
+    def __init__(self, path: str, url: str, settings: Settings, options: Options) -> None:
+        super().__init__(path, url, settings, options)
+        self._present: Present | None = None
+        self._running: State | None = None
+        self._depth = 0
+        self._lock = ExitStack()
+        self._seen()
+
+    def _there(self) -> str:
+        if not os.path.lexists(self._path):
+            raise NotFound("there is no such file", url=self._url)
+        return self._path
+
+    def _seen(self) -> Present:
+        """The file as it is now."""
+        self._check_open()
+        present = self._present
+        if present is None or not is_same(present, self._there()):
+            present = self._present = look(self._there(), self._url)
+        return present
+
+    def _now(self) -> State:
+        running = self._running
+        if running is not None:
+            return running
+        present = self._seen()
+        if present.state is None:
+            present.state = self._state_of(present)
+        state: State = present.state
+        return state
+
+    def _state_of(self, present: Present) -> State:
+        held = held_of(present, self._options, self._url)
+        return State(self._options, _no_other, Draft.of(present.content.labelled), held)
+
+    def _runs(self) -> bool:
+        return self._running is not None
+
+    # -- transactions -----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def transaction(self, timeout: float | None) -> Iterator[None]:
+        """Hold the file against other writers; at the end of the outermost block everything shows."""
+        with self._take_turn(timeout):
+            state = self._begin(timeout)
+            mark = state.mark()
+            try:
+                yield
+            except BaseException:
+                state.reset(mark)
+                raise
+            finally:
+                self._end()
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """One transaction, in which other threads may take part; what was changed before an error is kept."""
+        timeout = self._settings.lock_timeout
+        with self._take_turn(timeout):
+            self._begin(timeout)
+        try:
+            yield
+        finally:
+            with self._take_turn(None):
+                self._end()
+
+    def _begin(self, timeout: float | None) -> State:
+        if self._running is None:
+            with ExitStack() as held:
+                held.enter_context(hold_file(self._there, timeout))
+                if settle_journal(self._path, durable=self._settings.durable):
+                    self._present = None
+                present = self._seen()
+                self._running = present.state or self._state_of(present)
+                self._lock = held.pop_all()
+        self._depth += 1
+        return self._running
+
+    def _end(self) -> None:
+        self._depth -= 1
+        state = self._running
+        if self._depth or state is None:
+            return
+        try:
+            if state.touched or state.written:
+                self._commit(state, self._seen_before())
+        finally:
+            self._running = self._present = None
+            self._lock.close()
+
+    def _seen_before(self) -> Present:
+        """The file as it was when the transaction began: nobody else changes it meanwhile."""
+        if self._present is None:
+            raise Invalid("no transaction runs", url=self._url)
+        return self._present
+
+    def _commit(self, state: State, present: Present) -> None:
+        held = state.held
+        if held is None:
+            raise Invalid("there is no array", url=self._url)
+        content = state.content()
+        held = held.become(content)
+        try:
+            descriptor = os.open(self._path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
+        except OSError as error:
+            raise write_error(error, self._url, os.path.basename(self._path)) from error
+        try:
+            old = Old(self._path, descriptor, present.front, present.table, present.content)
+            commit(old, held, self._url, documents=state.touched, durable=self._settings.durable)
+        finally:
+            os.close(descriptor)
+
+    # -- cells ------------------------------------------------------------------------------------------------------
+
+    def sizes_main(self, path: str, numbers: Iterable[int] | None) -> int:
+        rooms = self._seen().table.rooms
+        return int(rooms.sum() if numbers is None else sum(rooms[n] for n in numbers if n < len(rooms)))
+
+    def stamp(self, path: str) -> Any:
+        return None if self._running is not None else self._seen().stamp
+
+    def refresh(self, path: str) -> None:
+        """Look at the file again, unless it is being changed here."""
+        if self._running is None:
+            self._present = None
+
+    def close(self) -> None:
+        """Let go of the file; closing twice is fine."""
+        self._closed = True
+        self._present = None
+
+
+def _no_other(content: Content, rows: int) -> HeldChunks:
+    raise Invalid("this file holds an array already", remedy="save the other one in a file of its own")
