@@ -15,10 +15,21 @@ FORMATS = {
     "zarr3": "hyperslab.formats.zarr3",
     "zarr2": "hyperslab.formats.zarr2",
     "netcdf": "hyperslab.formats.netcdf",
+    "blaze": "hyperslab.formats.blaze",
+    "bloscpack": "hyperslab.formats.bloscpack",
+    "b2nd": "hyperslab.formats.b2nd",
 }
 
 # what a new dataset becomes, by the end of its name; the longest match counts
-SUFFIXES = {".zarr": "zarr3", ".nc": "netcdf", ".nc4": "netcdf", ".cdf": "netcdf"}
+SUFFIXES = {
+    ".zarr": "zarr3",
+    ".nc": "netcdf",
+    ".nc4": "netcdf",
+    ".cdf": "netcdf",
+    ".blaze": "blaze",
+    ".blp": "bloscpack",
+    ".b2nd": "b2nd",
+}
 
 
 @cache
@@ -28,7 +39,7 @@ def _foreign() -> dict[str, EntryPoint]:
 
 
 # names that promise something else than a folder of Zarr: refused where nothing but the name says what is wanted
-OTHERS = (".nczarr", ".blp", ".blaze", ".b2nd", ".h5", ".hdf5", ".csv", ".json", ".npy", ".npz", ".txt", ".grib")
+OTHERS = (".nczarr", ".h5", ".hdf5", ".csv", ".json", ".npy", ".npz", ".txt", ".grib")
 
 
 def get_format(name: str) -> Format:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from hyperslab.chunks.source import ChunkSource
+from hyperslab.errors import Problem
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.location import Location, Probe
@@ -151,6 +152,13 @@ class HoldsOne(Protocol):
 
 
 @runtime_checkable
+class Examines(Protocol):
+    def problems(self, *, deep: bool, workers: int) -> Iterable[Problem]:
+        """Every problem of the dataset, found by looking through all of it; ``deep`` decodes every chunk besides."""
+        ...
+
+
+@runtime_checkable
 class Stamps(Protocol):
     def stamp(self, path: str) -> Hashable:
         """What identifies the present version of a node's documents; None where that cannot be told."""
@@ -161,6 +169,13 @@ class Stamps(Protocol):
 class Plans(Protocol):
     def new_array(self, spec: ArraySpec) -> ArraySpec:
         """A user's wish (shape, dtype, dims, chunks, neutral codecs) in this format's own spelling, or Unsupported."""
+        ...
+
+
+@runtime_checkable
+class CutsChunks(Protocol):
+    def auto_chunks(self, shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+        """The chunk lengths of a new array that nobody chose any for, where the format has a rule of its own."""
         ...
 
 

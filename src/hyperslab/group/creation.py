@@ -13,7 +13,7 @@ from hyperslab.chunks.auto import auto_chunks, auto_shards
 from hyperslab.codecs.checksums import WORDS as CHECKSUMS
 from hyperslab.codecs.default import parse_codec
 from hyperslab.errors import Invalid
-from hyperslab.formats.base import Plans
+from hyperslab.formats.base import CutsChunks, Plans
 from hyperslab.model.dtypes import as_data_type, numpy_dtype
 from hyperslab.model.spec import ArraySpec, Chunks, Codec
 
@@ -57,7 +57,8 @@ def array_spec(wish: Wish, session: Session) -> ArraySpec:
     dtype = as_data_type(_dtype(wish.dtype, data))
     dims = _dims(wish.dims, len(shape))
     itemsize = numpy_dtype(dtype).itemsize
-    auto = auto_chunks(shape, itemsize)
+    reader = session.reader
+    auto = (reader.auto_chunks if isinstance(reader, CutsChunks) else auto_chunks)(shape, itemsize)
     chunks = _cut(wish.chunks, shape, dims, _fitted(wish, auto) if wish.in_blocks and wish.shards is None else auto)
     shards = None
     if wish.shards is not None:

@@ -259,7 +259,8 @@ class FormatTests(OneArrayTests):
             found = cast(ArraySpec, reader.node("v"))
             assert (found.chunks, found.inner_chunks) == ((4, 8), whole)
             source = reader.chunks("v")
-            assert source.read((0, 0)) is None
+            unwritten = source.read((0, 0))
+            assert unwritten is None or (self.holds_one and not unwritten.any())
             assert np.array_equal(cast(Any, source.read(last)), np.full(whole, 5, "f4"))
 
     # -- together ---------------------------------------------------------------------------------------------------

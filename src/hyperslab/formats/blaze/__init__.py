@@ -1,0 +1,112 @@
+"""Blaze directories: an array as Blosc chunks in superchunk files; bcolz and BLZ directories are read, bcolz's written.
+
+The chunked half of the specification that Blaze shipped as ``docs/source/format.rst`` (2012-12), which repeats the
+persistence format of carray and bcolz ::
+
+    air.blaze/
+    ├── data/__1__.bin …   superchunks: header, offsets, Blosc chunks of rows, each with its digest
+    ├── data/col2/sc1/…    the same for each column of a structured array, nested as its fields are
+    └── meta/
+        ├── sizes          {"shape": [10000000], "nbytes": 80000000, "cbytes": 17316745}
+        ├── storage        {"dtype": "float64", "cparams": {"shuffle": true, "clevel": 5}, "chunklen": 16384, …}
+        ├── attributes     {"temperature": 11.4}
+        ├── superchunks    {"nchunks": 256, "checksum": "adler32", "cname": "lz4"} (ours)
+        └── labels         name, dimensions, coordinates (ours; only when there are any)
+
+``layout="bcolz"`` writes what bcolz 1.2 reads: ``data/__0.blp`` … with one chunk each, ``__attrs__``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hyperslab.chunks.settings import DEFAULTS, Settings
+from hyperslab.errors import AlreadyExists, FormatError
+from hyperslab.formats.base import Feature, FormatInfo, Mode, Reader
+from hyperslab.formats.blaze.dataset import BlazeReader
+from hyperslab.formats.blaze.document import SIZES, STORAGE, TABLE, Options
+from hyperslab.formats.blaze.writer import BlazeWriter
+from hyperslab.stores.building import building, can_build
+from hyperslab.stores.location import Location, Probe
+
+_LACKS = frozenset(
+    {
+        Feature.GROUPS,
+        Feature.LINKS,
+        Feature.REFERENCES,
+        Feature.VLEN,
+        Feature.USER_TYPES,
+        Feature.CHAR,
+        Feature.VARYING_CHUNKS,
+        Feature.SPARSE,
+    }
+)
+
+
+@dataclass(frozen=True)
+class BlazeFormat:
+    """Format ``blaze``, read and written."""
+
+    @property
+    def name(self) -> str:
+        """``blaze``."""
+        return "blaze"
+
+    @property
+    def features(self) -> frozenset[Feature]:
+        """What it can hold."""
+        return frozenset(Feature) - _LACKS
+
+    @property
+    def info(self) -> FormatInfo:
+        """Its line of ``list_formats``."""
+        holds = "one array with its coordinates, in superchunk files; tables of bcolz and BLZ are read"
+        return FormatInfo("blaze", holds, "meta/storage and meta/sizes, or __rootdirs__", True)
+
+    def sniff(self, probe: Probe) -> bool:
+        """Whether the documents of an array, or of a table, are there."""
+        if probe.get(STORAGE) is not None:
+            return probe.get(SIZES) is not None
+        return probe.get(TABLE) is not None
+
+    def open(
+        self,
+        where: Location,
+        mode: Mode,
+        *,
+        settings: Settings = DEFAULTS,
+        remembered: Mapping[str, bytes | None] | None = None,
+        **options: Any,
+    ) -> Reader:
+        """Open or make a dataset; options for new arrays: ``layout``, ``checksum``, ``superchunk``."""
+        chosen = Options(**options)
+        if mode == "r":
+            return _opened(BlazeReader(where.store(read_only=True), settings, remembered))
+        if mode == "w" and where.scheme == "file" and where.exists() and can_build(where.target):
+            with building(where.target, overwrite=True) as temporary:
+                os.mkdir(temporary)
+        store = where.store(read_only=False, create=mode != "r+")
+        taken = any(map(len, store.list_dir("")))
+        if mode == "r+" or (mode == "a" and taken):
+            return _opened(BlazeWriter(store, settings, chosen, remembered=remembered))
+        if taken and mode != "w":
+            raise AlreadyExists("the target exists", url=where.url, remedy="choose another, or mode='w' to replace it")
+        if taken:
+            store.delete_prefix("")
+        return BlazeWriter(store, settings, chosen, new=True)
+
+
+def _opened(reader: BlazeReader) -> BlazeReader:
+    try:
+        if reader.table is None:
+            reader.node("")
+    except KeyError:
+        message = "this holds no blaze dataset: no meta/storage and meta/sizes, no __rootdirs__"
+        raise FormatError(message, url=reader.store.url) from None
+    return reader
+
+
+FORMAT = BlazeFormat()

@@ -1,0 +1,132 @@
+"""Reading a directory: an array with its coordinates, or a table of bcolz or BLZ as a group of its columns."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable, Mapping
+
+from hyperslab.chunks.settings import Settings
+from hyperslab.chunks.source import ChunkSource
+from hyperslab.errors import HyperslabError, NodeNotFound
+from hyperslab.formats.blaze.document import ATTRIBUTES, LABELS, SIZES, TABLE, parse_table
+from hyperslab.formats.blaze.opened import ArrayFolder
+from hyperslab.formats.in_memory import CellsInMemory
+from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.stores.base import Stamps, Store
+
+
+class BlazeReader:
+    """A dataset open for reading. ``remembered`` holds values by key that were read before, None for missing ones."""
+
+    def __init__(self, store: Store, settings: Settings, remembered: Mapping[str, bytes | None] | None = None) -> None:
+        self._store = store
+        self._settings = settings
+        self._mutex = threading.RLock()
+        self._folder = self._open_folder("", remembered)
+        self._columns: dict[str, ArrayFolder] | None = None
+        self._looked = False
+
+    def _open_folder(self, root: str, remembered: Mapping[str, bytes | None] | None = None) -> ArrayFolder:
+        return ArrayFolder(self._store, root, self._settings, remembered)
+
+    @property
+    def store(self) -> Store:
+        """The store that the dataset lies in."""
+        return self._store
+
+    @property
+    def table(self) -> Mapping[str, ArrayFolder] | None:
+        """The columns of a table by name; None for an array."""
+        with self._mutex:
+            if not self._looked:
+                doc = self._folder.document(TABLE)
+                if doc is not None:
+                    self._columns = {name: self._open_folder(folder) for name, folder in parse_table(doc).items()}
+                self._looked = True
+            return self._columns
+
+    @property
+    def main(self) -> str | None:
+        """The name of the array; None for a table."""
+        return None if self.table is not None else self._folder.labelled.name
+
+    def children(self, path: str) -> list[str]:
+        """The array and its coordinates, or the columns of a table."""
+        if path:
+            self.node(path)
+            return []
+        if self.table is not None:
+            return list(self.table)
+        labelled = self._folder.labelled
+        return [labelled.name, *labelled.coords]
+
+    def node(self, path: str) -> GroupSpec | ArraySpec:
+        """The group, the array, a coordinate, or a field of the array that is stored on its own."""
+        if self.table is not None:
+            return self._in_table(path)
+        labelled = self._folder.labelled
+        if not path:
+            return labelled.group
+        if path == labelled.name:
+            return labelled.spec
+        if path in labelled.coords:
+            return labelled.coords[path].spec
+        found = self._folder.field(tuple(path.split("/")))
+        if found is None:
+            raise NodeNotFound("there is no such array", url=self._store.url, node=path)
+        return found[0]
+
+    def _in_table(self, path: str) -> GroupSpec | ArraySpec:
+        if not path:
+            return GroupSpec(attrs=self._folder.document(ATTRIBUTES["bcolz"]) or {})
+        return self._column(path).labelled.spec
+
+    def _column(self, path: str) -> ArrayFolder:
+        columns = self.table or {}
+        if path not in columns:
+            raise NodeNotFound("there is no such column", url=self._store.url, node=path)
+        return columns[path]
+
+    def chunks(self, path: str) -> ChunkSource:
+        """The chunks of an array."""
+        spec = self.node(path)
+        if not isinstance(spec, ArraySpec):
+            raise NodeNotFound("this is a group, not an array", url=self._store.url, node=path)
+        try:
+            return self._chunks(path, spec)
+        except HyperslabError as error:
+            raise error.locate(url=self._store.url, node=path) from error.__cause__
+
+    def _chunks(self, path: str, spec: ArraySpec) -> ChunkSource:
+        if self.table is not None:
+            return self._column(path).source(spec)
+        labelled = self._folder.labelled
+        if path == labelled.name:
+            return self._folder.source(spec)
+        if path in labelled.coords:
+            return self._coordinate(path, spec)
+        found = self._folder.field(tuple(path.split("/")))
+        assert found is not None
+        return found[1]
+
+    def _coordinate(self, path: str, spec: ArraySpec) -> ChunkSource:
+        return CellsInMemory(self._folder.labelled.coords[path].cells)
+
+    def refresh(self, path: str) -> None:
+        """Read the documents anew when they are needed."""
+        with self._mutex:
+            for folder in (self._folder, *(self._columns or {}).values()):
+                folder.forget()
+
+    def stamp(self, path: str) -> Hashable:
+        """What identifies the present version of the documents; None where the store cannot tell."""
+        if not isinstance(self._store, Stamps):
+            return None
+        folder = self._column(path) if path and self.table is not None else self._folder
+        names = (SIZES, LABELS, *ATTRIBUTES.values())
+        stamps = tuple(self._store.stamp(folder.key(name)) for name in names)
+        return None if all(stamp is None for stamp in stamps) else stamps
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self._store.close()

@@ -1,0 +1,304 @@
+"""The JSON documents of a Blaze, bcolz or BLZ directory, and the spec that they mean. Pure.
+
+``meta/sizes`` and ``meta/storage`` as the specification has them, the attributes in ``meta/attributes`` (``__attrs__``
+in bcolz). Two files of ours in ``meta``, which others pass over: ``superchunks`` has what ``storage`` has no key for,
+``labels`` name, dimensions and coordinates (``formats/one_array.py``), there only when there is something to say.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Literal
+
+import numpy as np
+
+from hyperslab.codecs.blosc import CNAMES, MAX_BYTES, SHUFFLES
+from hyperslab.codecs.digests import NUMBERS, digest_number
+from hyperslab.errors import FormatError, Invalid
+from hyperslab.formats.blaze.superchunk import Shape
+from hyperslab.formats.bloscpack.dtype_text import read_dtype
+from hyperslab.formats.cells_json import cell_from_json, cell_to_json
+from hyperslab.formats.faults import Faults
+from hyperslab.formats.one_array import Labelled, labels_from_json, labels_to_json
+from hyperslab.model.spec import ArraySpec, Codec
+from hyperslab.stores.keys import is_key
+
+SIZES, STORAGE, LABELS, SUPERCHUNKS = "meta/sizes", "meta/storage", "meta/labels", "meta/superchunks"
+ATTRIBUTES = {"blaze": "meta/attributes", "bcolz": "__attrs__"}
+TABLE = "__rootdirs__"
+DATA = "data"
+Docs = Mapping[str, Mapping[str, Any]]
+"""Documents by their keys."""
+
+_SHUFFLES = {number: name for name, number in SHUFFLES.items()}
+_KEYS = ("dtype", "cparams", "bparams", "chunklen", "dflt", "expectedlen")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How new arrays are stored: the ``layout``, the name of the ``checksum`` behind each chunk, chunks in a superchunk
+    (None: as many as make about 32 MiB). Invalid for others than there are."""
+
+    layout: Literal["blaze", "bcolz"] = "blaze"
+    checksum: str = "adler32"
+    superchunk: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.layout not in ATTRIBUTES:
+            raise Invalid(f"layout {self.layout!r}", remedy=f"a layout is one of {', '.join(ATTRIBUTES)}")
+        digest_number(self.checksum)
+        if self.superchunk is not None and (not isinstance(self.superchunk, int) or self.superchunk < 1):
+            raise Invalid(f"superchunk={self.superchunk!r}", remedy="a number of chunks, at least 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Storing:
+    """How one array's chunks are stored: ``rows`` in each, ``per`` superchunk, their codec."""
+
+    layout: str
+    rows: int
+    per: int
+    checksum: str
+    codec: Codec
+
+    @classmethod
+    def of(cls, spec: ArraySpec) -> Storing:
+        """As a spec of this format says."""
+        said: Mapping[str, Any] = spec.layout.get("blaze", {})
+        inner: Any = spec.inner_chunks or spec.chunks
+        codecs = spec.codecs[0].config["codecs"] if spec.inner_chunks else spec.codecs
+        rows = inner[0] if inner else 1
+        per = spec.chunks[0] // rows if spec.inner_chunks else 1  # type: ignore[operator]
+        return cls(said.get("layout", "blaze"), rows, per, said.get("checksum", "adler32"), codecs[0])
+
+    def shape_of(self, row_bytes: int, itemsize: int) -> Shape:
+        """The data files of a column whose rows take so many bytes."""
+        single = self.layout == "bcolz"
+        return Shape(self.rows * row_bytes, self.per, itemsize, NUMBERS[self.checksum], single)
+
+
+def spelled(spec: ArraySpec, storing: Storing, **layout: Any) -> ArraySpec:
+    """The spec in this format's own spelling: chunks of whole rows, in superchunks where those hold several."""
+    rest = tuple(max(1, length) for length in spec.shape[1:])
+    chunks, codecs = (storing.rows, *rest) if spec.shape else (), (storing.codec,)
+    if storing.per > 1 and spec.shape:
+        config = {"chunk_shape": chunks, "codecs": codecs, "index_codecs": ()}
+        chunks, codecs = (storing.rows * storing.per, *rest), (Codec("sharding_indexed", config),)
+    said = {"layout": storing.layout, "checksum": storing.checksum} | layout
+    return spec.evolve(chunks=chunks, codecs=codecs, layout={"blaze": said})
+
+
+def row_bytes(spec: ArraySpec) -> int:
+    """Decoded bytes of one row: all cells at one position of the first axis."""
+    return prod(spec.shape[1:]) * spec.numpy_dtype.itemsize
+
+
+# -- reading --------------------------------------------------------------------------------------------------------
+
+
+def parse(docs: Docs, layout: str, per: int | None = None) -> Labelled:
+    """The array with its labels; ``per``: chunks in the first superchunk, where only its header tells.
+
+    FormatError lists every problem; Unsupported for cells that are objects.
+    """
+    faults = Faults("")
+    sizes, storage = docs.get(SIZES, {}), docs.get(STORAGE, {})
+    shape = faults.lengths("shape", sizes.get("shape"), 0)
+    dtype = _dtype(storage.get("dtype"), faults)
+    rows = storage.get("chunklen")
+    if type(rows) is not int or rows < 1:
+        faults.refuse("chunklen", f"chunklen is {rows!r:.60}, not a whole number of at least 1")
+    own = docs.get(SUPERCHUNKS, {})
+    per = _per(own, per, layout, faults)
+    faults.check()
+    assert shape is not None and dtype is not None and isinstance(rows, int)
+    spec = ArraySpec(shape=shape, dtype=dtype, chunks=(1,) * len(shape))
+    if rows * row_bytes(spec) > MAX_BYTES:
+        faults.refuse("chunklen", f"chunks of {rows} rows take {rows * row_bytes(spec)} bytes, Blosc takes {MAX_BYTES}")
+        faults.check()
+    checksum = own.get("checksum", "adler32") if layout == "blaze" else "none"
+    storing = Storing(layout, rows, per, checksum if checksum in NUMBERS else "adler32", _codec(storage, own, spec))
+    kept = {key: storage[key] for key in storage if key not in _KEYS}
+    params = "bparams" if "bparams" in storage else "cparams"
+    more = {
+        "expectedlen": storage.get("expectedlen"),
+        "kept": kept,
+        "params": params,
+        "said": storage.get(params),
+        "dflt": storage.get("dflt"),
+    }
+    said = {**docs.get(LABELS, {}), "attrs": docs.get(ATTRIBUTES[layout], {})}
+    labelled = labels_from_json(said, spelled(spec, storing, **more))
+    main = labelled.spec
+    if main.fill_value is None:
+        main = main.evolve(fill_value=_fill(storage.get("dflt"), main))
+    return Labelled(labelled.name, main, labelled.coords, labelled.group)
+
+
+def _dtype(said: Any, faults: Faults) -> np.dtype[Any] | None:
+    try:
+        dtype = read_dtype(said)
+    except TypeError as error:
+        faults.refuse("dtype", str(error))
+        return None
+    if not dtype.itemsize:
+        faults.refuse("dtype", f"cells of type {dtype} have no bytes")
+    for path, _ in columns(dtype):
+        for name in path:
+            if not is_safe(name):
+                faults.refuse("field-name", f"the field {name!r} is no name of a folder")
+    return dtype
+
+
+def _per(own: Mapping[str, Any], found: int | None, layout: str, faults: Faults) -> int:
+    if layout == "bcolz":
+        return 1
+    per = own.get("nchunks", found if found is not None else 1)
+    if type(per) is not int or not 1 <= per <= 1 << 32:
+        faults.refuse("superchunk", f"{per!r:.60} chunks in a superchunk")
+        return 1
+    return per
+
+
+def _codec(storage: Mapping[str, Any], own: Mapping[str, Any], spec: ArraySpec) -> Codec:
+    """What new chunks are written by; a wish that makes none sense is passed over, for each chunk says how it is."""
+    params = storage.get("cparams", storage.get("bparams"))
+    params = params if isinstance(params, dict) else {}
+    name = params.get("cname", own.get("cname", "blosclz"))
+    level, shuffle = params.get("clevel", 5), params.get("shuffle", 1)
+    config = {
+        "cname": name if name in CNAMES else "blosclz",
+        "clevel": level if type(level) is int and 0 <= level <= 9 else 5,
+        "shuffle": _SHUFFLES.get(int(shuffle) if isinstance(shuffle, bool | int) else 1, "shuffle"),
+    }
+    if spec.numpy_dtype.names is None:
+        config["typesize"] = spec.numpy_dtype.itemsize
+    if type(size := own.get("blocksize")) is int and size > 0:
+        config["blocksize"] = size
+    return Codec("blosc", config)
+
+
+def _fill(said: Any, spec: ArraySpec) -> Any:
+    """The value of ``dflt``; None for zero, and for what cannot be one."""
+    found = _cell(said, spec)
+    return None if found.tobytes() == bytes(found.itemsize) else found[()]
+
+
+def _cell(said: Any, spec: ArraySpec) -> np.ndarray[Any, Any]:
+    """The cell that ``dflt`` spells, zero for what is none. BLZ has one for each column of a row."""
+    dtype = spec.numpy_dtype
+    found = np.zeros((), dtype)
+    try:
+        while isinstance(said, list) and dtype.names is None and dtype.kind != "c":
+            (said,) = {json.dumps(each) for each in said}
+            said = json.loads(said)
+        if dtype.kind == "S":
+            cell = np.bytes_(said.encode("latin-1"))
+        elif dtype.kind == "c" and not isinstance(said, list):
+            cell = dtype.type(said)
+        else:
+            cell = cell_from_json(bool(said) if dtype.kind == "b" else said, dtype)
+        found[()] = cell
+    except (TypeError, ValueError, OverflowError, AttributeError, KeyError, IndexError):
+        return np.zeros((), dtype)
+    return found
+
+
+# -- writing --------------------------------------------------------------------------------------------------------
+
+
+def render(labelled: Labelled, cbytes: int) -> dict[str, dict[str, Any] | None]:
+    """The documents by key; None for one that is not to be there. Unsupported for what JSON cannot hold."""
+    spec, storing = labelled.spec, Storing.of(labelled.spec)
+    said: Mapping[str, Any] = spec.layout.get("blaze", {})
+    labels = labels_to_json(labelled)
+    attributes = labels.pop("attrs", {})
+    docs: dict[str, dict[str, Any] | None] = {
+        STORAGE: _storage(spec, storing, said),
+        LABELS: labels or None,
+        ATTRIBUTES[storing.layout]: attributes,
+        SIZES: {"shape": list(spec.shape), "nbytes": prod(spec.shape) * spec.numpy_dtype.itemsize, "cbytes": cbytes},
+    }
+    if storing.layout == "blaze":
+        own = {"nchunks": storing.per, "checksum": storing.checksum, "cname": storing.codec.config["cname"]}
+        size = storing.codec.config.get("blocksize")
+        docs[SUPERCHUNKS] = own | ({"blocksize": size} if size else {})
+    return docs
+
+
+def _storage(spec: ArraySpec, storing: Storing, said: Mapping[str, Any]) -> dict[str, Any]:
+    config = storing.codec.config
+    shuffle = SHUFFLES.get(config.get("shuffle", "shuffle"), 1)
+    params: dict[str, Any] = dict(said.get("said") or {})
+    if storing.layout == "bcolz" and said.get("params") != "bparams":
+        params |= {"clevel": config["clevel"], "shuffle": shuffle, "cname": config["cname"]}
+        params.setdefault("quantize", 0)
+    else:
+        params |= {"shuffle": shuffle if shuffle == 2 else bool(shuffle), "clevel": config["clevel"]}
+    dtype = spec.numpy_dtype
+    text = str(dtype) if dtype.names is None else str(np.lib.format.dtype_to_descr(dtype))
+    expected = said.get("expectedlen")
+    expected = (spec.shape[0] if spec.shape else 1) if expected is None else expected
+    doc: dict[str, Any] = {"dtype": text, said.get("params", "cparams"): params, "chunklen": storing.rows}
+    last = {"dflt": _dflt(spec, said.get("dflt"))}
+    doc |= {"expectedlen": expected} | last if storing.layout == "bcolz" else last | {"expectedlen": expected}
+    kept: Mapping[str, Any] = said.get("kept", {})
+    return doc | dict(kept)
+
+
+def _dflt(spec: ArraySpec, before: Any) -> Any:
+    """The fill value as JSON; as it was spelled ``before`` where it is the same."""
+    cell = spec.fill_cell()[()]
+    if before is not None and _cell(before, spec).tobytes() == cell.tobytes():
+        return before
+    if spec.numpy_dtype.kind == "S":
+        return bytes(cell).decode("latin-1")
+    return cell_to_json(cell)
+
+
+def document_bytes(doc: Mapping[str, Any]) -> bytes:
+    """A document as bcolz writes it: one line of ASCII."""
+    return json.dumps(doc, ensure_ascii=True, allow_nan=False).encode() + b"\n"
+
+
+# -- tables, columns ------------------------------------------------------------------------------------------------
+
+
+def parse_table(doc: Mapping[str, Any]) -> dict[str, str]:
+    """The folder of each column of a bcolz or BLZ table; FormatError for names that are none."""
+    names, dirs = doc.get("names"), doc.get("dirs", {})
+    if not isinstance(names, list) or not isinstance(dirs, dict) or len(names) > 10**5:
+        raise FormatError("the columns are no list of names")
+    found = {name: dirs.get(name, name) for name in names if isinstance(name, str)}
+    if len(found) < len(names) or not all(is_safe(name) and is_safe(folder) for name, folder in found.items()):
+        raise FormatError(f"the columns {names!r:.200} have names that are no names of folders")
+    return found
+
+
+def is_safe(name: Any) -> bool:
+    """Whether a field may name a folder: one segment of a key that no data file could have."""
+    plain = isinstance(name, str) and is_key(name) is not None and "/" not in name
+    return plain and not (name.startswith("__") and name.endswith((".bin", ".blp")))
+
+
+Field = tuple[str, ...]
+
+
+def columns(dtype: np.dtype[Any]) -> list[tuple[Field, np.dtype[Any]]]:
+    """The innermost fields, each with the names that lead to it; one without names for cells that are no structure."""
+    base, shape = dtype.subdtype or (dtype, ())
+    if base.names is None or base.fields is None or shape:
+        return [((), dtype)]
+    return [((name, *path), leaf) for name in base.names for path, leaf in columns(base.fields[name][0])]
+
+
+def field_at(dtype: np.dtype[Any], path: Field) -> np.dtype[Any] | None:
+    """The type of a field of a field …; None when there is none of these names."""
+    for name in path:
+        if dtype.fields is None or name not in dtype.fields:
+            return None
+        dtype = dtype.fields[name][0]
+    return dtype

@@ -1,0 +1,167 @@
+"""One array's directory in a store: its documents, the spec that they mean, and the chunks below ``data``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+from hyperslab.chunks.settings import Settings
+from hyperslab.errors import HyperslabError, NodeNotFound
+from hyperslab.formats.blaze.columns import Columns, column_spec, fill_of
+from hyperslab.formats.blaze.document import (
+    ATTRIBUTES,
+    DATA,
+    LABELS,
+    SIZES,
+    STORAGE,
+    SUPERCHUNKS,
+    Field,
+    Storing,
+    columns,
+    field_at,
+    parse,
+)
+from hyperslab.formats.blaze.keys import DataKeys
+from hyperslab.formats.blaze.swapped import SwappedSuperchunks
+from hyperslab.formats.blaze.writing import Superchunks
+from hyperslab.formats.bloscpack.header import ENOUGH
+from hyperslab.formats.bloscpack.header import parse as parse_header
+from hyperslab.formats.documents import read_document
+from hyperslab.formats.one_array import Labelled
+from hyperslab.model.spec import ArraySpec
+from hyperslab.stores.base import Store
+
+Hold = Callable[[float | None], AbstractContextManager[None]]
+Note = Callable[[], None]
+
+
+class ArrayFolder:
+    """The directory of an array at ``root`` of a store (a column of a table, or the whole). ``remembered``: values by
+    key that were read before; ``hold``: what locks the array where chunks cannot be; ``note``: called by each write."""
+
+    def __init__(
+        self,
+        store: Store,
+        root: str,
+        settings: Settings,
+        remembered: Mapping[str, bytes | None] | None = None,
+        hold: Hold | None = None,
+        note: Note | None = None,
+    ) -> None:
+        self.store: Any = store
+        self.root = root
+        self._settings = settings
+        self._remembered = dict(remembered or {})
+        self._hold = hold
+        self._note = note
+        self._docs: dict[str, dict[str, Any]] | None = None
+        self._labelled: Labelled | None = None
+
+    def key(self, name: str) -> str:
+        """The key of a document or folder in the directory."""
+        return f"{self.root}/{name}" if self.root else name
+
+    def forget(self) -> None:
+        """Read the documents anew when they are needed."""
+        self._remembered.clear()
+        self._docs = self._labelled = None
+
+    # -- documents --------------------------------------------------------------------------------------------------
+
+    @property
+    def docs(self) -> dict[str, dict[str, Any]]:
+        """The documents that are there."""
+        if self._docs is None:
+            self._docs = {name: doc for name in (STORAGE, SIZES) if (doc := self.document(name)) is not None}
+            for name in (SUPERCHUNKS, LABELS, *ATTRIBUTES.values()):
+                doc = self.document(name)
+                if doc is not None:
+                    self._docs[name] = doc
+        return self._docs
+
+    def document(self, name: str) -> dict[str, Any] | None:
+        """One document; FormatError when it is no JSON object."""
+        key = self.key(name)
+        data = self._remembered.pop(key) if key in self._remembered else self.store.get(key)
+        return None if data is None else read_document(data, key)
+
+    @property
+    def labelled(self) -> Labelled:
+        """The array with its labels; NodeNotFound when there is none, FormatError with every problem."""
+        if self._labelled is None:
+            try:
+                docs = self.docs
+                if STORAGE not in docs or SIZES not in docs:
+                    raise NodeNotFound("there is no array", node=self.root)
+                layout = self.layout
+                per = self._first_count() if layout == "blaze" and SUPERCHUNKS not in docs else None
+                self._labelled = parse(docs, layout, per)
+            except HyperslabError as error:
+                raise error.locate(url=self.store.url, node=self.root) from error.__cause__
+        return self._labelled
+
+    def take(self, labelled: Labelled, docs: dict[str, dict[str, Any]]) -> None:
+        """Remember what was just written."""
+        self._docs = docs
+        self._labelled = labelled
+
+    @property
+    def layout(self) -> str:
+        """``blaze`` or ``bcolz`` (BLZ is alike), by the documents or else by the names of the data files."""
+        if SUPERCHUNKS in self.docs or ATTRIBUTES["bcolz"] not in self.docs:
+            names = [] if SUPERCHUNKS in self.docs else self.store.list_dir(self.key(DATA))[0]
+            return "bcolz" if any(name.endswith(".blp") for name in names) else "blaze"
+        return "bcolz"
+
+    def _first_count(self) -> int | None:
+        """Chunks in the first superchunk, as its header says."""
+        folder = self.key(DATA)
+        names, inner = self.store.list_dir(folder)
+        while not any(name.endswith(".bin") for name in names) and inner:
+            folder = f"{folder}/{inner[0]}"
+            names, inner = self.store.list_dir(folder)
+        found = self.store.get_ranges(f"{folder}/__1__.bin", [(0, ENOUGH)])
+        return None if found is None else max(1, parse_header(found[0]).nchunks)
+
+    # -- chunks -----------------------------------------------------------------------------------------------------
+
+    def source(self, spec: ArraySpec, *, exact: bool = False) -> Superchunks | Columns:
+        """The chunks under ``spec``. ``exact``: what lies behind its last row is cut off by a write."""
+        layout = Storing.of(spec).layout
+        fields = columns(spec.numpy_dtype) if layout == "blaze" else [((), spec.numpy_dtype)]
+        if fields[0][0] == ():
+            kind = SwappedSuperchunks if self._swaps else Superchunks
+            return kind(self._keys((), layout), spec, exact=exact)
+        found = []
+        for path, dtype in fields:
+            inner = column_spec(spec, path, dtype)
+            column = Superchunks(self._keys(path, layout), inner, fill_of(spec, path), exact=exact)
+            found.append((path, column))
+        return Columns(spec, found, self._hold if self._swaps else None)
+
+    @property
+    def _swaps(self) -> bool:
+        return hasattr(self.store, "get_version") and not hasattr(self.store, "lock_chunks")
+
+    def _keys(self, path: Field, layout: str) -> DataKeys:
+        return DataKeys(self.store, self.root, path, layout, self._settings, self._note)
+
+    def field(self, path: Field) -> tuple[ArraySpec, Superchunks | Columns] | None:
+        """A field of a field … that is stored on its own, as an array; None when there is none of these names."""
+        spec = self.labelled.spec
+        dtype = field_at(spec.numpy_dtype, path)
+        if dtype is None or not path or Storing.of(spec).layout != "blaze":
+            return None
+        whole = self.source(spec)
+        assert isinstance(whole, Columns)
+        inner = [(names[len(path) :], column) for names, column in whole.columns if names[: len(path)] == path]
+        if inner[0][0] == ():
+            return column_spec(spec, path, dtype), inner[0][1]
+        narrow = spec.evolve(dtype=dtype, fill_value=fill_of(spec, path)[()], attrs={})
+        return narrow, Columns(narrow, inner, self._hold if self._swaps else None)
+
+    def data_keys(self) -> Iterator[str]:
+        """Every key below ``data``."""
+        keys: Iterator[str] = self.store.list(self.key(DATA))
+        return keys

@@ -1,0 +1,265 @@
+"""Reading one column's chunks out of data files, each of which holds the chunks of a superchunk.
+
+A read fetches a file's offsets and the ranges that it needs, or the whole file when most of it is wanted. What was
+never written, or is shorter than the array is long, reads as the fill value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.chunks.source import Block
+from hyperslab.codecs.base import Buffer, Cells
+from hyperslab.codecs.blosc import Blosc
+from hyperslab.errors import Conflict, CorruptChunk, HyperslabError
+from hyperslab.formats.blaze.document import Storing, row_bytes
+from hyperslab.formats.blaze.keys import DataKeys
+from hyperslab.formats.blaze.superchunk import Index, open_part, read_index
+from hyperslab.formats.coalesce import fetch_coalesced
+from hyperslab.model.spec import ArraySpec
+
+_TRIES = 20  # a file replaced this often while its parts are fetched has a writer that never rests
+_REMEMBERED = 64 << 20  # bytes of offsets that one array remembers
+Stored = tuple[Buffer, Index, int] | None
+"""What lies in the span of a chunk, the index of its file, its number there; None where nothing was written."""
+
+
+class Fetched:
+    """Stored chunks, to be decoded; the ``version`` of the file where it came with them."""
+
+    def __init__(self, column: Column, parts: Mapping[Coords, Stored], version: Any = None) -> None:
+        self.version = version
+        self._column = column
+        self._parts = parts
+
+    def read_into(self, coords: Coords, out: Block) -> bool:
+        """Decode the chunk into ``out``; False when it was never written."""
+        stored = self._parts[coords]
+        if stored is None:
+            return False
+        self._column.decode(coords, stored, out)
+        return True
+
+
+class Column:
+    """The chunks of a column. ``fill``: the fill value of its last axes, where it is no single cell."""
+
+    fetches_stamps = False
+
+    def __init__(self, keys: DataKeys, spec: ArraySpec, fill: Any = None) -> None:
+        storing = Storing.of(spec)
+        self._keys = keys
+        self._spec = spec
+        self.concurrency = keys.concurrency
+        outer = Grid.of(spec.shape, spec.chunks) if spec.inner_chunks else None
+        self._grid = Grid.of(spec.shape, spec.inner_chunks or spec.chunks, outer)
+        self.per = storing.per
+        self._row = row_bytes(spec)
+        self._rows = spec.shape[0] if spec.shape else 1
+        self._chunk_rows = storing.rows if spec.shape else 1
+        self.shape = storing.shape_of(self._row, spec.numpy_dtype.itemsize)
+        self._fill = spec.fill_cell() if fill is None else fill
+        self._blosc = Blosc(storing.codec.config, Cells(spec.numpy_dtype, (self._chunk_rows,)))
+        self._decode = self._blosc.decode_into
+        self._stamp_of: Callable[[str], Any] = getattr(keys.store, "stamp", _unknown)
+        self._indexes: dict[str, tuple[Any, Index]] = {}
+
+    @property
+    def grid(self) -> Grid:
+        """How the array is cut: chunks of rows, with superchunks as the outer grid where they hold several."""
+        return self._grid
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the cells."""
+        return self._spec.numpy_dtype
+
+    @property
+    def keys(self) -> DataKeys:
+        """Where the data files lie."""
+        return self._keys
+
+    @property
+    def chunks(self) -> int:
+        """Chunks that the array has."""
+        return -(-self._rows // self._chunk_rows)
+
+    @property
+    def places(self) -> int:
+        """Superchunks that the array has."""
+        return -(-self.chunks // self.per)
+
+    def count(self, place: int) -> int:
+        """Chunks of the array in a superchunk."""
+        return max(0, min(self.per, self.chunks - place * self.per))
+
+    def size(self, number: int) -> int:
+        """Decoded bytes of a chunk of the array."""
+        return max(0, min(self._chunk_rows, self._rows - number * self._chunk_rows)) * self._row
+
+    def _number(self, coords: Coords) -> int:
+        return coords[0] if coords else 0
+
+    def _by_place(self, coords: Iterable[Coords]) -> dict[int, list[Coords]]:
+        found: dict[int, list[Coords]] = {}
+        for each in coords:
+            found.setdefault(self._number(each) // self.per, []).append(each)
+        return found
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def fetch(self, coords: Sequence[Coords]) -> Fetched:
+        """Get what is stored of these chunks: by ranges, or files whole when most of them is wanted."""
+        parts: dict[Coords, Stored] = {}
+        version = None
+        for place, members in self._by_place(coords).items():
+            key = self._keys.key(place)
+            numbers = [self._number(each) % self.per for each in members]
+            try:
+                found, version = self._stored(key, numbers)
+            except HyperslabError as error:
+                raise error.locate(url=self._keys.store.url, key=key) from error.__cause__
+            parts |= zip(members, found, strict=True)
+        return Fetched(self, parts, version)
+
+    def _stored(self, key: str, numbers: Sequence[int]) -> tuple[list[Stored], Any]:
+        if 2 * len(numbers) >= self.per:
+            data = self._keys.store.get(key)
+            return ([None] * len(numbers) if data is None else self._cut(data, numbers)), None
+        for _ in range(_TRIES):
+            stamp, index = self._index_now(key)
+            if index is None:
+                return [None] * len(numbers), None
+            there = [number for number in numbers if number < index.count]
+            get_ranges = partial(self._keys.store.get_ranges, key)
+            found = fetch_coalesced(get_ranges, [index.span(number) for number in there])
+            if found is not None and (stamp is None or self._stamp_of(key) == stamp):
+                return in_order(numbers, there, found, index), None
+        raise Conflict("the superchunk is being replaced all the time", remedy="try again")
+
+    def _cut(self, data: Buffer, numbers: Sequence[int]) -> list[Stored]:
+        index, view = self.index_of(data), memoryview(data)
+        there = [number for number in numbers if number < index.count]
+        spans = (index.span(number) for number in there)
+        return in_order(numbers, there, [view[start:stop] for start, stop in spans], index)
+
+    def index_of(self, data: Buffer) -> Index:
+        """The index of a whole file."""
+        index = read_index(data, len(data), self.shape)
+        assert isinstance(index, Index)
+        return index
+
+    def _index_now(self, key: str) -> tuple[Any, Index | None]:
+        """The stamp of a file and its index, of one version."""
+        for _ in range(_TRIES):
+            stamp = self._stamp_of(key)
+            known = self._indexes.get(key)
+            if known is not None and stamp is not None and known[0] == stamp:
+                return known
+            try:
+                index = self._read_index(key)
+            except HyperslabError:
+                if stamp is None or self._stamp_of(key) == stamp:
+                    raise
+                continue
+            if index is not None and self._stamp_of(key) == stamp:
+                self._remember(key, stamp, index)
+            elif index is not None:
+                continue
+            return stamp, index
+        raise Conflict("the superchunk is being replaced all the time", key=key, remedy="try again")
+
+    def _read_index(self, key: str) -> Index | None:
+        total = self._keys.size(key)
+        need = None if total is None else min(self.shape.head, total)
+        while total is not None and need is not None:
+            found = self._keys.store.get_ranges(key, [(0, need)])
+            if found is None:
+                break
+            if len(found[0]) < need:
+                raise CorruptChunk("the file became shorter while it was read", expected=need, found=len(found[0]))
+            index = read_index(found[0], total, self.shape)
+            if isinstance(index, Index):
+                return index
+            need = index
+        return None
+
+    def _remember(self, key: str, stamp: Any, index: Index) -> None:
+        if len(self._indexes) * index.nbytes > _REMEMBERED:
+            self._indexes.clear()
+        self._indexes[key] = (stamp, index)
+
+    def decode(self, coords: Coords, stored: Stored, out: Block) -> None:
+        """Decode a chunk into ``out``, of the whole chunk's shape; CorruptChunk names file and chunk."""
+        assert stored is not None
+        part, index, number = stored
+        try:
+            chunk = open_part(part, index, number)
+            nbytes = index.size(number)
+            if nbytes == out.nbytes:
+                self._decode(chunk, out.reshape(-1).view(np.uint8).data)
+                return
+            rows = nbytes // self._row if self._row else 0
+            if rows * self._row != nbytes or nbytes > out.nbytes:
+                raise CorruptChunk("the chunk is of no whole number of rows", expected=self._row, found=nbytes)
+            self._decode(chunk, out[:rows].reshape(-1).view(np.uint8).data)
+            out[rows:] = self._fill
+        except HyperslabError as error:
+            key = f"{self._keys.key(self._number(coords) // self.per)} chunk {number}"
+            raise error.locate(url=self._keys.store.url, key=key) from error.__cause__
+
+    def read(self, coords: Coords) -> Block | None:
+        """The decoded chunk in memory of its own, or None when it was never written."""
+        block = np.empty(self._grid.chunk_shape(coords), self._spec.numpy_dtype)
+        return block if self.read_into(coords, block) else None
+
+    def read_into(self, coords: Coords, out: Block) -> bool:
+        """Decode the chunk into ``out``; False when it was never written."""
+        return self.fetch([coords]).read_into(coords, out)
+
+    def raw(self, coords: Coords) -> bytes | None:
+        """The bare Blosc chunk, its digest verified; None when it was never written."""
+        stored = self.fetch([coords])._parts[coords]
+        return None if stored is None else bytes(open_part(*stored))
+
+    # -- what is there ----------------------------------------------------------------------------------------------
+
+    def stamp(self, coords: Coords) -> Any:
+        """What identifies the stored version of the chunk's superchunk."""
+        return self._stamp_of(self._keys.key(self._number(coords) // self.per))
+
+    def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
+        """Hold the superchunks of these chunks against other writers."""
+        return self._keys.lock({(self._number(each) // self.per,) for each in coords}, timeout)
+
+    def stored(self) -> Iterator[Coords]:
+        """The coordinates of every chunk that is stored."""
+        rest = (0,) * (len(self._grid.axes) - 1)
+        for place in self._keys.places()[0]:
+            _, index = self._index_now(self._keys.key(place))
+            for local in range(0 if index is None else index.count):
+                yield (place * self.per + local, *rest) if self._grid.axes else ()
+
+    def nbytes_stored(self) -> int:
+        """Bytes of all data files."""
+        return self._keys.stored_sizes(map(self._keys.key, self._keys.places()[0]))
+
+    def stored_sizes(self, coords: Iterable[Coords]) -> int:
+        """Bytes of the files that these chunks lie in."""
+        return self._keys.stored_sizes({self._keys.key(place) for place in self._by_place(coords)})
+
+
+def in_order(numbers: Sequence[int], there: Sequence[int], found: Sequence[Buffer], index: Index) -> list[Stored]:
+    """What was ``found`` of the chunks that are ``there``, for all ``numbers`` that were asked for."""
+    parts = dict(zip(there, found, strict=True))
+    return [(parts[number], index, number) if number in parts else None for number in numbers]
+
+
+def _unknown(key: str) -> None:
+    """The stamp of a store that tells none."""

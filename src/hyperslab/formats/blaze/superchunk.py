@@ -1,0 +1,227 @@
+"""One data file: a header, where its chunks begin, and Blosc chunks each followed by its digest. Pure.
+
+``data/__1__.bin`` of a Blaze directory holds many chunks in the specification's layout of bloscpack (version 2, without
+metadata); ``data/__0.blp`` of bcolz and BLZ one chunk behind the 16 bytes of version 1. Every file is checked before
+anything in it is decoded: offsets within it, chunks that do not overlap, sizes as the header says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from hyperslab.codecs.base import Buffer
+from hyperslab.codecs.blosc import HEADER
+from hyperslab.codecs.digests import DIGESTS, Digest
+from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, Unsupported
+from hyperslab.formats.bloscpack.header import ENOUGH, SIZE, V1_SIZE, Header, parse, render
+
+BLOSC = HEADER.size
+Numbers = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How the data files of a column are made: ``most`` chunks of ``chunk_bytes`` decoded bytes in each, or one chunk
+    behind a header of version 1 (``single``); the number of the ``checksum`` and the size of a cell for new files."""
+
+    chunk_bytes: int
+    most: int
+    typesize: int
+    checksum: int = 1
+    single: bool = False
+
+    @property
+    def digest(self) -> Digest:
+        """The checksum behind each chunk of a new file."""
+        return DIGESTS[0 if self.single else self.checksum]
+
+    @property
+    def head(self) -> int:
+        """Bytes from which the places of all chunks are usually known."""
+        return SIZE + 8 * self.most
+
+
+@dataclass(frozen=True)
+class Index:
+    """Where the chunks of one file lie: each from its start to where the next begins at the latest."""
+
+    starts: Numbers
+    stops: Numbers
+    chunk_size: int
+    last: int
+    digest: Digest
+
+    @property
+    def count(self) -> int:
+        """Chunks in the file."""
+        return len(self.starts)
+
+    @cached_property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return int(self.starts.nbytes + self.stops.nbytes)
+
+    def span(self, number: int) -> tuple[int, int]:
+        """Where the chunk and its digest lie."""
+        return int(self.starts[number]), int(self.stops[number])
+
+    def size(self, number: int) -> int:
+        """Decoded bytes of a chunk."""
+        return self.last if number == self.count - 1 else self.chunk_size
+
+
+def read_index(head: Buffer, total: int, shape: Shape) -> Index | int:
+    """The index of a file of ``total`` bytes that begins with ``head``, or how many bytes it takes to tell.
+
+    FormatError for a header that makes no sense or does not fit ``shape``; CorruptChunk for chunks that lie elsewhere
+    than in the file.
+    """
+    if len(head) < min(ENOUGH, total):
+        return min(ENOUGH, total)
+    header = _header(head, shape)
+    if header.layout == "v1" or header.slots <= 0:
+        return total if len(head) < total else _walked(head, header, shape)
+    table = header.size + header.meta_size
+    first = table + 8 * header.slots
+    if first > total:
+        raise CorruptChunk("the file ends within its offsets", expected=f"{first} bytes", found=total)
+    if len(head) < first:
+        return first
+    starts = np.frombuffer(head, "<i8", header.nchunks, table)
+    if (starts < 0).any():
+        return total if len(head) < total else _walked(head, header, shape)
+    return _checked(starts, header, shape, first, total)
+
+
+def _header(head: Buffer, shape: Shape) -> Header:
+    header = parse(bytes(head[:ENOUGH]))
+    if header.layout == "v3" and header.has_metadata:
+        raise Unsupported("superchunks with a metadata section of bloscpack's own", remedy="rewrite the file")
+    if header.nchunks > shape.most:
+        raise FormatError(f"the file holds {header.nchunks} chunks, there are {shape.most} in a superchunk")
+    sizes, whole = {header.chunk_size, header.last_chunk}, shape.chunk_bytes
+    if header.chunk_size not in (-1, whole) and not (header.nchunks == 1 and len(sizes) == 1 and max(sizes) <= whole):
+        raise FormatError(f"chunk-size is {header.chunk_size}, a chunk of this array has {whole} bytes")
+    return header
+
+
+def _walked(data: Buffer, header: Header, shape: Shape) -> Index:
+    """Chunk by chunk, as the lengths in them say."""
+    at = header.size + header.meta_size + 8 * max(header.slots, 0)
+    starts: list[int] = []
+    size = header.digest.size
+    while at < len(data) if header.nchunks < 0 else len(starts) < header.nchunks:
+        if len(starts) == shape.most:
+            raise FormatError(f"the file holds more than the {shape.most} chunks of a superchunk")
+        stored = _stored(memoryview(data)[at:])
+        starts.append(at)
+        at += stored + size
+    return _checked(np.array(starts, np.int64), header, shape, starts[0] if starts else 0, len(data), data)
+
+
+def _checked(starts: Numbers, header: Header, shape: Shape, first: int, total: int, data: Any = None) -> Index:
+    """The index, if every chunk has room for its header and digest before the next one."""
+    order = np.argsort(starts, kind="stable")
+    stops = np.empty_like(starts)
+    stops[order] = np.append(starts[order][1:], total)
+    least = BLOSC + header.digest.size
+    bad = (starts < first) | (stops - starts < least)
+    if bad.any():
+        number = int(np.argmax(bad))
+        span = f"{starts[number]} to {stops[number]}"
+        message = f"chunk {number} lies outside the file, over its header or over another chunk"
+        raise CorruptChunk(message, expected=f"at least {least} bytes within {first} to {total}", found=span)
+    size, last = header.chunk_size, header.last_chunk
+    if (size < 0 or last < 0) and len(starts):
+        if data is None:
+            raise FormatError("chunk-size or last-chunk is unknown in a file with offsets")
+        size, last = (HEADER.unpack_from(data, int(starts[i]))[4] for i in (0, -1))
+        if (len(starts) > 1 and size != shape.chunk_bytes) or last > shape.chunk_bytes:
+            raise CorruptChunk("chunks of a wrong size", expected=f"{shape.chunk_bytes} bytes", found=max(size, last))
+    return Index(starts, stops, shape.chunk_bytes if len(starts) > 1 else last, last, header.digest)
+
+
+def _stored(chunk: Buffer) -> int:
+    """Bytes that a chunk says to take, its header included."""
+    if len(chunk) < BLOSC:
+        raise CorruptChunk("the file ends within a chunk's header", expected=f"{BLOSC} bytes", found=len(chunk))
+    stored = int(HEADER.unpack_from(chunk)[6])
+    if not BLOSC <= stored <= len(chunk):
+        raise CorruptChunk("the file ends within a chunk", expected=f"{stored} bytes", found=len(chunk))
+    return stored
+
+
+def open_part(part: Buffer, index: Index, number: int) -> memoryview:
+    """The Blosc chunk of what lies in its span, its digest verified and its decoded size as the header has it.
+
+    CorruptChunk with both values.
+    """
+    view = memoryview(part)
+    stored = _stored(view)
+    behind = view[stored : stored + index.digest.size]
+    if len(behind) < index.digest.size:
+        raise CorruptChunk("the chunk leaves no room for its digest", expected=f"{index.digest.size} bytes behind")
+    index.digest.check(view[:stored], behind)
+    nbytes = int(HEADER.unpack_from(view)[4])
+    if nbytes != index.size(number):
+        raise CorruptChunk("the chunk has another size than its file says", expected=index.size(number), found=nbytes)
+    return view[:stored]
+
+
+def seal(chunk: Buffer, shape: Shape) -> bytes:
+    """A chunk as it is stored: itself and its digest."""
+    return bytes(chunk) + shape.digest.of(chunk)
+
+
+def join(parts: Sequence[Buffer], last: int, shape: Shape) -> memoryview:
+    """A file of sealed chunks, the last one of ``last`` decoded bytes; FormatError for more than fit."""
+    header = Header(
+        layout="v1" if shape.single else "v2",
+        version=1 if shape.single else 2,
+        has_offsets=not shape.single,
+        checksum=0 if shape.single else shape.checksum,
+        typesize=shape.typesize if shape.typesize <= 255 else 1,
+        chunk_size=shape.chunk_bytes,
+        last_chunk=last,
+        nchunks=len(parts),
+    )
+    at = V1_SIZE if shape.single else SIZE + 8 * len(parts)
+    starts = at + np.cumsum([0, *map(len, parts)])
+    file = np.empty(int(starts[-1]), np.uint8).data
+    file[: header.size] = render(header)
+    if not shape.single:
+        file[SIZE:at] = starts[:-1].astype("<i8").tobytes()
+    for start, part in zip(starts.tolist(), parts, strict=False):
+        file[start : start + len(part)] = part
+    return file
+
+
+def flaws(data: Buffer, shape: Shape, decode: Callable[[memoryview, int], None] | None = None) -> list[str]:
+    """What is wrong with a whole file, a line for each of its chunks; ``decode``: try that too."""
+    try:
+        index = read_index(data, len(data), shape)
+    except HyperslabError as error:
+        return [told(error)]
+    assert isinstance(index, Index)
+    found = []
+    for number in range(index.count):
+        start, stop = index.span(number)
+        try:
+            chunk = open_part(memoryview(data)[start:stop], index, number)
+            if decode is not None:
+                decode(chunk, index.size(number))
+        except HyperslabError as error:
+            found.append(f"chunk {number} at {start}: {told(error)}")
+    return found
+
+
+def told(error: HyperslabError) -> str:
+    """What an error says, with both values."""
+    if isinstance(error, CorruptChunk) and (error.expected is not None or error.found is not None):
+        return f"{error.message} (expected {error.expected}, found {error.found})"
+    return error.message

@@ -1,0 +1,372 @@
+"""Writing a directory: documents are replaced one by one, at once; chunks before the sizes that tell of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from hyperslab.chunks.settings import Settings
+from hyperslab.chunks.source import ChunkSource
+from hyperslab.errors import Invalid, NodeNotFound, Unsupported
+from hyperslab.formats.blaze import creation
+from hyperslab.formats.blaze.coordinates import CoordinateCells, Values, resized
+from hyperslab.formats.blaze.dataset import BlazeReader
+from hyperslab.formats.blaze.document import (
+    ATTRIBUTES,
+    DATA,
+    LABELS,
+    SIZES,
+    STORAGE,
+    SUPERCHUNKS,
+    Options,
+    Storing,
+    render,
+)
+from hyperslab.formats.blaze.opened import ArrayFolder
+from hyperslab.formats.blaze.steps import blank, check_size, may_label, own, plain, publish
+from hyperslab.formats.one_array import Coordinate, Labelled, main_array
+from hyperslab.formats.typed_attrs import encode_attrs
+from hyperslab.model.dtypes import VlenString
+from hyperslab.model.paths import normalize
+from hyperslab.model.refs import Link
+from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.stores.base import LocksNodes, WritableStore
+
+
+class BlazeWriter(BlazeReader):
+    """A dataset open for writing. ``new``: it holds nothing yet; arrays are made as ``options`` say."""
+
+    def __init__(
+        self,
+        store: WritableStore,
+        settings: Settings,
+        options: Options,
+        *,
+        new: bool = False,
+        remembered: Mapping[str, bytes | None] | None = None,
+    ) -> None:
+        self._local = threading.local()
+        self._written = False
+        super().__init__(store, settings, remembered)
+        self._target = store
+        self._options = options
+        self._empty = new
+        self._made = new
+        self._group = GroupSpec()
+        self._waiting: dict[str, Coordinate] = {}
+        self._ahead: dict[str, Values] = {}
+        self._first: int | None = None
+        self._closed = False
+
+    def _open_folder(self, root: str, remembered: Mapping[str, bytes | None] | None = None) -> ArrayFolder:
+        return ArrayFolder(
+            self._store, root, self._settings, remembered, hold=lambda timeout: self._locked(), note=self._note
+        )
+
+    def _note(self) -> None:
+        self._written = True
+
+    # -- what is there ----------------------------------------------------------------------------------------------
+
+    @property
+    def table(self) -> Mapping[str, ArrayFolder] | None:
+        """The columns of a table by name; None for an array."""
+        return None if self._made_here else super().table
+
+    @property
+    def _made_here(self) -> bool:
+        return getattr(self, "_made", False)
+
+    @property
+    def main(self) -> str | None:
+        """The name of the array; None for a table, and while there is none."""
+        return None if self._empty else super().main
+
+    def children(self, path: str) -> list[str]:
+        """The array and its coordinates, or the columns of a table."""
+        if path:
+            return super().children(path)
+        return [*([] if self._empty else super().children("")), *self._waiting]
+
+    def node(self, path: str) -> GroupSpec | ArraySpec:
+        """The group, the array, a coordinate, or a field of the array that is stored on its own."""
+        if path in self._waiting:
+            return self._waiting[path].spec
+        if not self._empty:
+            return super().node(path)
+        if path:
+            raise NodeNotFound("there is no such array", url=self._store.url, node=path)
+        return self._group
+
+    def refresh(self, path: str) -> None:
+        """Read the documents anew when they are needed."""
+        if not self._empty:
+            super().refresh(path)
+
+    def _chunks(self, path: str, spec: ArraySpec) -> ChunkSource:
+        return self._coordinate(path, spec) if path in self._waiting else super()._chunks(path, spec)
+
+    def _coordinate(self, path: str, spec: ArraySpec) -> ChunkSource:
+        def put(cells: Values) -> None:
+            self._put_cells(path, spec, cells)
+
+        return CoordinateCells(spec, lambda: self._cells(path), put, lambda: self.lock_node(path))
+
+    def _cells(self, path: str) -> Values:
+        if path in self._ahead:
+            return self._ahead[path]
+        held = self._waiting if path in self._waiting else self._folder.labelled.coords
+        return held[path].cells
+
+    def _put_cells(self, path: str, spec: ArraySpec, cells: Values) -> None:
+        """New cells of a coordinate; those of a shape that is not put yet are kept until it is."""
+        now = self.node(path)
+        if isinstance(now, ArraySpec) and now.shape != spec.shape:
+            self._ahead[path] = cells
+        elif path in self._waiting:
+            self._waiting[path] = Coordinate(self._waiting[path].spec, cells)
+        else:
+            labelled = self._folder.labelled
+            coords = {**labelled.coords, path: Coordinate(labelled.coords[path].spec, cells)}
+            self._write(replace(labelled, coords=coords))
+
+    def chunks_as(self, path: str, spec: ArraySpec) -> ChunkSource:
+        """The chunks of an array as they will be under ``spec``, before its documents are put."""
+        if self.table is not None or path != self.main:
+            return self._coordinate(path, spec)
+        self._check_growth(path, spec)
+        return self._folder.source(own(spec), exact=True)
+
+    def new_array(self, spec: ArraySpec) -> ArraySpec:
+        """A user's wish in this format's own spelling, or Unsupported."""
+        return creation.new_array(spec, self._options)
+
+    def auto_chunks(self, shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+        """The chunks of an array that nobody chose any for."""
+        return creation.auto_chunks(shape, itemsize, self._options.layout)
+
+    # -- changes ----------------------------------------------------------------------------------------------------
+
+    def put(self, path: str, spec: GroupSpec | ArraySpec | Link) -> None:
+        """Make or change the array, a coordinate, or what is said of all.
+
+        Unsupported for groups below, for other lengths but along the first dimension, and for text that is no
+        coordinate; Invalid for a second array that is no coordinate.
+        """
+        path = normalize(path)
+        if isinstance(spec, Link) or "/" in path or (isinstance(spec, GroupSpec) and path):
+            remedy = "use zarr3, or one dataset for each"
+            raise Unsupported("format blaze holds one array, no groups and links", node=path, remedy=remedy)
+        with self.lock_node(path):
+            if self.table is not None:
+                self._put_in_table(path, spec)
+            elif isinstance(spec, GroupSpec):
+                self._put_group(spec)
+            elif not self._empty and path == self._folder.labelled.name:
+                self._put_main(spec)
+            elif path in self.children(""):
+                self._put_coordinate(path, spec)
+            else:
+                self._put_new(path, spec)
+
+    def _put_group(self, spec: GroupSpec) -> None:
+        self._group = spec
+        if not self._empty:
+            self._write(replace(self._folder.labelled, group=spec))
+
+    def _put_main(self, spec: ArraySpec) -> None:
+        labelled = self._folder.labelled
+        self._check_growth(labelled.name, spec)
+        if spec.shape and spec.shape[0] > labelled.spec.shape[0]:
+            self._incomplete_from(labelled.spec)
+        self._write(replace(labelled, spec=own(spec)))
+
+    def _incomplete_from(self, spec: ArraySpec) -> None:
+        """Superchunks from the last one of ``spec`` on may be missing or short until the dataset is closed."""
+        storing = Storing.of(spec)
+        first = spec.shape[0] // (storing.rows * storing.per) if spec.shape else 0
+        self._first = first if self._first is None else min(self._first, first)
+
+    def _check_growth(self, path: str, spec: ArraySpec) -> None:
+        old = self._folder.labelled.spec
+        if spec.dtype != old.dtype:
+            raise Invalid(f"cells of {spec.dtype} in an array of {old.dtype}", node=path, remedy="make a new array")
+        if len(spec.shape) != len(old.shape) or spec.shape[1:] != old.shape[1:]:
+            message = f"{old.shape} cannot become {spec.shape}: format blaze grows along the first dimension"
+            raise Unsupported(message, node=path, remedy="convert it to zarr3")
+
+    def _put_coordinate(self, path: str, spec: ArraySpec) -> None:
+        cells = resized(self._ahead.pop(path, self._cells(path)), spec)
+        coordinate = Coordinate(plain(spec), cells)
+        if path in self._waiting:
+            self._waiting[path] = coordinate
+        else:
+            labelled = self._folder.labelled
+            self._write(replace(labelled, coords={**labelled.coords, path: coordinate}))
+
+    def _put_new(self, path: str, spec: ArraySpec) -> None:
+        """An array that was not there: the one, or a coordinate of it."""
+        if self._empty:
+            if isinstance(spec.dtype, VlenString):
+                self._waiting[path] = blank(spec)
+            else:
+                self._make(path, spec)
+            return
+        labelled = self._folder.labelled
+        known = {labelled.name: labelled.spec} | {name: each.spec for name, each in self._others(labelled).items()}
+        try:
+            main = main_array({**known, path: spec})
+        except Invalid:
+            if not (self._made and may_label(path, spec) and may_label(labelled.name, labelled.spec)):
+                raise
+            self._waiting[path] = blank(spec)  # of which array this will be seen
+            return
+        if main == path:
+            self._displace(path, spec)
+        else:
+            coords = {**self._others(labelled), path: blank(spec)}
+            self._waiting.clear()
+            self._write(replace(labelled, coords=coords))
+
+    def _others(self, labelled: Labelled) -> dict[str, Coordinate]:
+        return {**labelled.coords, **self._waiting}
+
+    def _make(self, path: str, spec: ArraySpec, coords: Mapping[str, Coordinate] | None = None) -> None:
+        """The documents of the one array."""
+        if isinstance(spec.dtype, VlenString):
+            remedy = "make it a coordinate, or use a fixed length (dtype='U20')"
+            raise Unsupported("format blaze holds text of any length in coordinates only", node=path, remedy=remedy)
+        for folder in (DATA, "meta"):  # what a writer left who died before it wrote all documents
+            self._target.delete_prefix(folder)
+        self._first = 0
+        self._empty = False
+        waiting, self._waiting = {**self._waiting, **(coords or {})}, {}
+        self._folder.take(Labelled(path, spec), {})
+        self._write(Labelled(path, own(spec), waiting, self._group))
+
+    def _displace(self, path: str, spec: ArraySpec) -> None:
+        """The array that was put first is a coordinate of this one."""
+        labelled = self._folder.labelled
+        old = labelled.spec
+        check_size(labelled.name, old)
+        source = self._folder.source(old)
+        cells = np.full(old.shape, old.fill_cell(), old.numpy_dtype)
+        for coords in source.grid:
+            block = source.read(coords)
+            if block is not None:
+                extent = source.grid.extent(coords)
+                cells[extent] = block[tuple(slice(0, cut.stop - cut.start) for cut in extent)]
+        self._make(path, spec, {**self._others(labelled), labelled.name: Coordinate(plain(old), cells)})
+
+    def _put_in_table(self, path: str, spec: GroupSpec | ArraySpec) -> None:
+        if isinstance(spec, GroupSpec):
+            doc, _ = encode_attrs(spec.attrs)
+            self._put_docs({ATTRIBUTES["bcolz"]: doc}, {})
+            return
+        folder = self._column(path)
+        labelled = folder.labelled
+        if spec.shape != labelled.spec.shape:
+            remedy = "make a new table"
+            raise Unsupported("columns of a table of bcolz keep their length", node=path, remedy=remedy)
+        self._write(replace(labelled, spec=own(spec)), folder)
+
+    def drop(self, path: str) -> None:
+        """Remove a coordinate, or the array: then its coordinates wait for another one."""
+        path = normalize(path)
+        with self.lock_node(path):
+            if self.table is not None:
+                raise Unsupported("columns of a table of bcolz are not removed", node=path)
+            if path in self._waiting:
+                del self._waiting[path]
+            elif not self._empty and path in self._folder.labelled.coords:
+                labelled = self._folder.labelled
+                self._write(replace(labelled, coords={k: v for k, v in labelled.coords.items() if k != path}))
+            elif not self._empty and path in ("", self._folder.labelled.name):
+                self._waiting |= self._folder.labelled.coords if path else {}
+                for name in (SIZES, STORAGE, SUPERCHUNKS, LABELS, *ATTRIBUTES.values()):
+                    self._target.delete(name)
+                self._target.delete_prefix(DATA)
+                self._empty = self._made = True
+                self._folder.forget()
+            else:
+                self.node(path)
+
+    # -- documents --------------------------------------------------------------------------------------------------
+
+    def _write(self, labelled: Labelled, folder: ArrayFolder | None = None) -> None:
+        """Store the documents that are other than before; the sizes last."""
+        folder = folder or self._folder
+        before = folder.docs
+        cbytes = before.get(SIZES, {}).get("cbytes", 0)
+        docs = render(labelled, cbytes if isinstance(cbytes, int) else 0)
+        self._put_docs({folder.key(name): doc for name, doc in docs.items() if before.get(name) != doc}, before)
+        kept = {name: doc for name, doc in docs.items() if doc is not None}
+        folder.take(labelled, {**before, **kept} if docs[LABELS] else _without(LABELS, {**before, **kept}))
+
+    def _put_docs(self, docs: Mapping[str, Mapping[str, Any] | None], before: Mapping[str, Any]) -> None:
+        publish(self._target, docs, before, durable=self._settings.durable)
+
+    # -- locks, end -------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def lock_node(self, path: str) -> Iterator[None]:
+        """Hold all documents against other writers; afterwards reads see the newest."""
+        with self._locked():
+            if not self._empty:
+                self.refresh(path)
+            yield
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        if getattr(self._local, "depth", 0):
+            yield
+            return
+        with self._mutex if self._empty else self._store_lock():
+            self._local.depth = 1
+            try:
+                yield
+            finally:
+                self._local.depth = 0
+
+    def _store_lock(self) -> AbstractContextManager[Any]:
+        store = self._target
+        return store.lock_node("", self._settings.lock_timeout) if isinstance(store, LocksNodes) else self._mutex
+
+    def close(self) -> None:
+        """Complete what is missing in the data, say how much is stored, let go of the store."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if self._waiting:
+                self._refuse_waiting()
+            if not self._empty and self.table is None and (self._written or self._first is not None):
+                self._complete()
+        finally:
+            super().close()
+
+    def _refuse_waiting(self) -> None:
+        specs = {name: each.spec for name, each in self._waiting.items()}
+        if not self._empty:
+            specs |= {self._folder.labelled.name: self._folder.labelled.spec}
+        self._make(main_array(specs), specs[main_array(specs)])
+
+    def _complete(self) -> None:
+        with self.lock_node(""), suppress(NodeNotFound):  # another writer may have removed it
+            labelled = self._folder.labelled
+            source = self._folder.source(labelled.spec, exact=True)
+            if self._first is not None:
+                source.complete(self._first)
+            cbytes = source.nbytes_stored()
+            sizes = self._folder.docs[SIZES]
+            if sizes.get("cbytes") != cbytes:
+                self._put_docs({SIZES: {**sizes, "cbytes": cbytes}}, {})
+
+
+def _without(name: str, docs: dict[str, Any]) -> dict[str, Any]:
+    return {key: doc for key, doc in docs.items() if key != name}
