@@ -13,7 +13,7 @@ from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError
-from hyperslab.formats.base import Reader
+from hyperslab.formats.base import Examines, Reader
 from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -22,7 +22,11 @@ _MOST = 64 << 20
 
 
 def examine_reader(reader: Reader, settings: Settings, *, deep: bool) -> Iterator[Finding]:
-    """What is wrong with each node below the root."""
+    """What is wrong with each node below the root, or all that the format itself finds."""
+    if isinstance(reader, Examines):
+        for problem in reader.problems(deep=deep, workers=settings.threads):
+            yield found(problem.node, problem.kind, problem.message)
+        return
     yield from _node(reader, "", settings, deep)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 
 import numpy as np
 
@@ -24,7 +25,7 @@ def require(nbytes: int, limit: int | None) -> None:
 
 
 def available() -> int:
-    """Bytes that can be allocated now: what the kernel calls available, or the limit of the address space."""
+    """Bytes that can be allocated now: what the kernel calls available, or what is left of the address space."""
     free = [int(np.iinfo(np.int64).max)]
     with contextlib.suppress(OSError, ValueError, StopIteration), open("/proc/meminfo") as lines:
         free.append(next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")))
@@ -33,5 +34,12 @@ def available() -> int:
 
         soft, _ = resource.getrlimit(resource.RLIMIT_AS)
         if soft != resource.RLIM_INFINITY:
-            free.append(soft)
+            free.append(max(0, soft - _mapped()))
     return min(free)
+
+
+def _mapped() -> int:
+    """Bytes of the address space that are in use."""
+    with contextlib.suppress(OSError, ValueError), open("/proc/self/statm") as statm:
+        return int(statm.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    return 0

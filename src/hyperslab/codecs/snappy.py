@@ -1,8 +1,8 @@
 """Blosc chunks of Snappy, which no build of Blosc on PyPI decodes: raw Snappy, and the walk over a chunk's blocks.
 
-The walk holds for every compressor of Blosc 1 (c-blosc, README_CHUNK_FORMAT.rst): a block is one stream, or one per
-byte of an item where it was split; a stream is its length (int32) and that many bytes, stored as they are when there are
-as many as the stream decodes to. Raw Snappy: google/snappy, format_description.txt, without frames.
+The walk holds for every compressor of Blosc 1 (c-blosc, README_CHUNK_FORMAT.rst): a block is one stream, or one for
+each byte of an item where it was split; a stream is its length (int32) and that many bytes, which are plain when there
+are as many as the stream decodes to. Raw Snappy: google/snappy, format_description.txt, without frames.
 """
 
 from __future__ import annotations

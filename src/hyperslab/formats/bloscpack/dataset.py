@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import HyperslabError, Invalid, NodeNotFound
+from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, Problem
 from hyperslab.formats.bloscpack.document import Content, parse
-from hyperslab.formats.bloscpack.file import LocalFile, ServedFile
+from hyperslab.formats.bloscpack.file import LocalFile, ServedFile, settled
 from hyperslab.formats.bloscpack.front import Front, read_appendix, read_front
+from hyperslab.formats.bloscpack.problems import chunk_problems, told
 from hyperslab.formats.bloscpack.source import open_stream
 from hyperslab.formats.bloscpack.table import ChunkTable, Tables, codecs_of, read_table, stored_end
 from hyperslab.formats.in_memory import CellsInMemory
@@ -31,6 +33,8 @@ def read_content(file: LocalFile | ServedFile, front: Front) -> Content:
         said = parse(doc, nbytes=-1, chunk_size=size, loose=front.is_loose)
         table = read_table(file, front, -1 if said.plain else said.nbytes)
         nbytes, size = table.nbytes, table.uniform
+        if said.plain and table.found < table.said:
+            raise table.missing(table.found)
         if table.fault:
             _log.warning("%s: %s", file.url, table.fault)
         if table.unfinished and nbytes < said.nbytes:
@@ -46,7 +50,7 @@ class BloscpackReader:
         self._lock = threading.RLock()
         self._content: Content | None = None
         try:
-            self._front = read_front(file)
+            self._front = settled(file, lambda: read_front(file))
         except HyperslabError as error:
             file.close()
             raise error.locate(url=file.url) from error.__cause__
@@ -103,6 +107,25 @@ class BloscpackReader:
         if path != content.labelled.name:
             return CellsInMemory(content.labelled.coords[path].cells)
         return open_stream(self._file, self._tables, content, self._front.header.digest, path)
+
+    def problems(self, *, deep: bool, workers: int) -> Iterator[Problem]:
+        """Every problem of the metadata and of the chunks; ``deep`` verifies and decodes each of these."""
+        content: Content | None = None
+        seen: list[Problem] = []
+        try:
+            content = self.content
+        except HyperslabError as error:
+            seen = told(error)
+        yield from seen
+        if self._front.offsets_at < 0:
+            return
+        try:
+            table = self._tables.get() if content is not None else read_table(self._file, self._front)
+        except HyperslabError as error:
+            yield from (problem for problem in told(error) if problem not in seen)
+            return
+        digest = self._front.header.digest
+        yield from chunk_problems(self._file, table, content, digest, deep, workers)
 
     def stamp(self, path: str) -> Any:
         """What identifies the present version of the file."""

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.chunks.memory import require
 from hyperslab.chunks.source import Block
 from hyperslab.codecs.base import Buffer
 from hyperslab.codecs.blosc import HEADER, Blosc, decode_part
@@ -25,6 +26,9 @@ from hyperslab.formats.bloscpack.table import ChunkTable, Tables
 
 Take = Callable[[ChunkTable, int], tuple[Buffer, int]]
 """A stored chunk whose digest is right, and the bytes that it decodes to."""
+
+
+_ATTEMPTS = 50
 
 
 class StreamChunks:
@@ -79,7 +83,8 @@ class StreamChunks:
                 chunk, size = take(table, number)
                 Blosc.decode_into(chunk, out.reshape(-1).view(np.uint8).data[:size])
             except HyperslabError as error:
-                self._again(error, table, number, 0, out.reshape(-1).view(np.uint8).data)
+                wanted = min(self._rows, self._length - number * self._rows) * self._row
+                self._again(error, table, number, 0, out.reshape(-1).view(np.uint8).data[:wanted])
             return
         first = number * self._rows
         count = min(self._rows, self._length - first)
@@ -141,21 +146,38 @@ class StreamChunks:
             decode_part(chunk, start, out, size)
 
     def _again(self, error: HyperslabError, table: ChunkTable, number: int, start: int, out: memoryview) -> None:
-        """Read a chunk once more if the file was changed meanwhile; else raise what was wrong with it."""
-        if isinstance(error, CorruptChunk | MissingChunks):
+        """Read a chunk once more, and again while the file changes; else raise what was wrong with it.
+
+        A writer may be changing the chunk right now, where it lies: its digest tells.
+        """
+        for attempt in range(_ATTEMPTS):
+            if not isinstance(error, CorruptChunk | MissingChunks):
+                break
             fresh = self._tables.renewed(table)
-            if fresh is not table:
-                self._table = None
+            if fresh is table and attempt and not self._is_changing(table):
+                break
+            self._table, table = None, fresh
+            try:
                 size = fresh.entry(number)[2]
-                self._decode(fresh, number, start, out[: size - start], self._take)
+                if size < start + len(out):
+                    raise fresh.missing(number)
+                self._decode(fresh, number, start, out, self._take)
                 return
+            except HyperslabError as another:
+                error = another
         raise self._located(error, table, number) from error.__cause__
+
+    def _is_changing(self, table: ChunkTable) -> bool:
+        """Whether a writer is at work, or was until a moment ago."""
+        local = isinstance(self._file, LocalFile)
+        return (local and self._file.look_for_journal()) or self._tables.renewed(table) is not table
 
     def _take(self, table: ChunkTable, number: int) -> tuple[Buffer, int]:
         """A chunk in the scratch memory of this thread."""
         offset, size, nbytes = table.entry(number)
         data = getattr(self._scratch, "data", None)
         if data is None or len(data) < size:
+            require(size, None)
             data = self._scratch.data = memoryview(bytearray(size))
         data = data[:size]
         self._file.pread_into(data, offset)
@@ -175,6 +197,23 @@ class StreamChunks:
     def _located(self, error: HyperslabError, table: ChunkTable, number: int) -> HyperslabError:
         at = f" at byte {table.starts[number]}" if number < table.found else ""
         return error.locate(url=self._file.url, node=self._node, key=f"chunk {number}{at}")
+
+    def verify(self, number: int, *, decode: bool) -> None:
+        """Raise what is wrong with a stored chunk: its place, its header; with ``decode`` its digest and its blocks."""
+        table = self._table or self.table()
+        try:
+            offset, size, nbytes = table.entry(number)
+            if decode:
+                chunk, _ = self._take(table, number)
+                require(nbytes, None)
+                Blosc.decode_into(chunk, np.empty(nbytes, np.uint8).data)
+                return
+            _, _, _, _, found, _, stored = HEADER.unpack(self._file.pread(HEADER.size, offset))
+            if found != nbytes or not HEADER.size <= stored <= size - self._digest.size:
+                expected = f"{nbytes} bytes, stored in at most {size - self._digest.size}"
+                raise CorruptChunk("its header makes no sense", expected=expected, found=f"{found} in {stored}")
+        except HyperslabError as error:
+            raise self._located(error, table, number) from error.__cause__
 
     # -- what else can be asked -------------------------------------------------------------------------------------
 
