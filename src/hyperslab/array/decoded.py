@@ -13,6 +13,7 @@ from hyperslab.array.session import Session
 from hyperslab.array.siblings import is_text, with_clock
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.model.dtypes import VlenBytes
+from hyperslab.model.guessing import meant
 from hyperslab.model.spec import ArraySpec
 
 
@@ -146,7 +147,7 @@ class Decoded:
     def _known(self, wanted: Mapping[str, Any]) -> Mapping[str, Any]:
         unknown = [name for name in wanted if name not in self.dims]
         if unknown:
-            raise Invalid(f"no dimension {unknown[0]!r}", node=self._array.path, remedy=f"there are {self.dims}")
+            raise Invalid(f"no dimension {unknown[0]!r}", node=self._array.path, remedy=meant(unknown[0], self.dims))
         return wanted
 
     def _decode(self, stored: Any) -> Any:

@@ -18,10 +18,10 @@ from uuid import uuid4
 import numpy as np
 
 from hyperslab.array import Array, View
-from hyperslab.bridges.guessing import meant
 from hyperslab.bridges.overlaps import Sizes, Source, Turn, check_source, guarded
 from hyperslab.chunks.grid import FixedAxis, Grid
 from hyperslab.errors import Invalid
+from hyperslab.model.guessing import meant
 
 
 def is_dask_array(value: Any) -> bool:

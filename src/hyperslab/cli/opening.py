@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from typing import Any, Literal
 
 import click
@@ -13,6 +12,7 @@ from hyperslab.array import Array
 from hyperslab.cli.selection import Selection
 from hyperslab.errors import HyperslabError, Invalid, LabelError, NodeNotFound, SelectionError
 from hyperslab.group import Group
+from hyperslab.model.guessing import meant
 
 url_argument = click.argument("url")
 path_argument = click.argument("path", default="")
@@ -50,7 +50,7 @@ def find_array(root: Group | Array, path: str) -> Array:
     try:
         node = root[path]
     except NodeNotFound as error:
-        error.remedy = _suggestion(root, path) or error.remedy
+        error.remedy = meant(path.strip("/"), (name for name, _ in arrays_of(root)))
         raise
     if isinstance(node, Group):
         raise Invalid(f"/{path.strip('/')} is a group", remedy=_listing(node))
@@ -68,20 +68,11 @@ def _listing(group: Group) -> str:
     return f"there are {', '.join(path for path, _ in arrays_of(group)) or 'none'}"
 
 
-def _suggestion(root: Group, path: str) -> str | None:
-    names = [name for name, _ in arrays_of(root)]
-    near = get_close_matches(path.strip("/"), names, 1)
-    return f"did you mean {near[0]!r}?" if near else _listing(root)
-
-
 def selection_key(array: Array, selection: Selection, nearest: bool = False) -> tuple[Any, ...]:
     """The positional key that the selection means for this array, one entry per dimension."""
-    dims = [dim for dim in array.dims if dim is not None]
     for dim in selection.dims:
-        if dim not in dims:
-            near = get_close_matches(dim, dims, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(dims) or 'none'}"
-            raise Invalid(f"no dimension {dim!r}", node=array.path, remedy=hint)
+        if dim not in array.dims:
+            raise Invalid(f"no dimension {dim!r}", node=array.path, remedy=meant(dim, array.dims))
     for dim, item in selection.isel.items():
         _refuse_beyond(dim, item, array.shape[array.dims.index(dim)])
     key = _label_key(array, selection.sel, nearest) if selection.sel else []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from hyperslab.array import Array
 from hyperslab.array.session import Session
 from hyperslab.chunks.boxes import Box
 from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.model.guessing import meant
 from hyperslab.model.spec import ArraySpec
 from hyperslab.selection.positional import outer
 from hyperslab.selection.region import Axis, Points, Range, Region
@@ -101,6 +101,4 @@ def check_dimensions(wanted: Iterable[str], known: Iterable[str | None]) -> None
     names = sorted({name for name in known if name is not None})
     for dim in wanted:
         if dim not in names:
-            near = get_close_matches(dim, names, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names) or 'none'}"
-            raise Invalid(f"no dimension {dim!r}", remedy=hint)
+            raise Invalid(f"no dimension {dim!r}", remedy=meant(dim, names))

@@ -15,6 +15,7 @@ from hyperslab.codecs.default import parse_codec
 from hyperslab.errors import Invalid
 from hyperslab.formats.base import CutsChunks, Plans
 from hyperslab.model.dtypes import as_data_type, numpy_dtype
+from hyperslab.model.guessing import meant
 from hyperslab.model.spec import ArraySpec, Chunks, Codec
 
 
@@ -121,7 +122,7 @@ def _cut(asked: Any, shape: tuple[int, ...], dims: tuple[str | None, ...], auto:
     if isinstance(asked, Mapping):
         unknown = [name for name in asked if name not in dims]
         if unknown:
-            raise Invalid(f"no dimension {unknown[0]!r}", remedy=f"there are {dims}")
+            raise Invalid(f"no dimension {unknown[0]!r}", remedy=meant(unknown[0], dims))
         asked = [asked.get(dim, cut) if dim is not None else cut for dim, cut in zip(dims, auto, strict=True)]
     cuts = (asked,) * len(shape) if isinstance(asked, int) else tuple(asked)
     if len(cuts) != len(shape):

@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
-from difflib import get_close_matches
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from hyperslab.errors import Invalid, LabelError, SelectionError, Unsupported, WrongType
 from hyperslab.model.calendars import calendar_name, parse_moment, unit_length
 from hyperslab.model.dims import CFTime, Coordinate, Index, Labels
+from hyperslab.model.guessing import meant
 from hyperslab.selection.lookup import Lookup, Names, Numbers
 from hyperslab.selection.rulers import ruler_of
 from hyperslab.selection.sought import is_label
@@ -84,10 +84,7 @@ def resolve_sel(
         raise Invalid("a tolerance without a method", remedy='give method="nearest"')
     for name in mapping:
         if name not in dims:
-            known = [dim for dim in dims if dim is not None]
-            close = get_close_matches(name, known, 1)
-            remedy = f"did you mean {close[0]!r}?" if close else f"there are {known}"
-            raise LabelError(f"no dimension {name!r}", remedy=remedy)
+            raise LabelError(f"no dimension {name!r}", remedy=meant(name, dims))
     key: list[Any] = []
     for dim in dims:
         item = mapping.get(dim, slice(None)) if dim is not None else slice(None)

@@ -8,8 +8,8 @@ from typing import Any, Literal
 import numpy as np
 import xarray as xr
 
-from hyperslab.bridges.guessing import meant
 from hyperslab.errors import Invalid
+from hyperslab.model.guessing import meant
 
 Region = Mapping[str, slice]
 

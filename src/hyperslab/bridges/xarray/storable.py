@@ -9,8 +9,8 @@ import numpy as np
 import xarray as xr
 from xarray.namedarray.pycompat import is_chunked_array
 
-from hyperslab.bridges.guessing import meant
 from hyperslab.errors import Invalid
+from hyperslab.model.guessing import meant
 
 _REMEDIES = {
     "CategoricalDtype": "astype(str) it, or store its codes with the attributes flag_values and flag_meanings",
