@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hyperslab.codecs.blosc import HEADER
-from hyperslab.errors import CorruptChunk, HyperslabError
+from hyperslab.errors import CorruptChunk, HyperslabError, StorageError
 from hyperslab.formats.bloscpack import header as headers
 from hyperslab.formats.bloscpack.document import Content, render
 from hyperslab.formats.bloscpack.front import Front
@@ -233,15 +233,18 @@ def _plan_offsets(plan: Patch, old: Old, held: HeldChunks) -> bool:
 
 def _replace(old: Old, held: HeldChunks, durable: bool) -> None:
     """Write the file anew beside its place and put it there."""
-    style, sizes = held.style, sizes_of(held)
+    sizes = sizes_of(held)
+    style = held.style.evolve(metadata=held.style.metadata or bool(render(held.content)))
     whole = is_aligned(old, held) and old.front.header.checksum == style.checksum
     numbers = range(sizes.count)
     lengths = [_length(old, held, number, whole) for number in numbers]
     text = text_of(held.content, style)
     front = render_front(style, text, sizes, Room.of(style, text, sizes.count), lengths)
+    if front is None:
+        raise StorageError("the header of the file cannot be made")
     beside = Beside(old.path, os.fstat(old.descriptor).st_mode)
     try:
-        assemble(beside.descriptor, front or b"", (_piece(old, held, number, whole) for number in numbers))
+        assemble(beside.descriptor, front, (_piece(old, held, number, whole) for number in numbers))
         beside.publish(durable=durable)
     except BaseException:
         beside.discard()

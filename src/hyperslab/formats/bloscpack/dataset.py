@@ -12,6 +12,7 @@ from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, Problem
 from hyperslab.formats.bloscpack.document import Content, parse
 from hyperslab.formats.bloscpack.file import LocalFile, ServedFile, settled
 from hyperslab.formats.bloscpack.front import Front, read_appendix, read_front
+from hyperslab.formats.bloscpack.metadata import Doc
 from hyperslab.formats.bloscpack.problems import chunk_problems, told
 from hyperslab.formats.bloscpack.source import open_stream
 from hyperslab.formats.bloscpack.table import ChunkTable, Tables, codecs_of, read_table, stored_end
@@ -39,7 +40,18 @@ def read_content(file: LocalFile | ServedFile, front: Front) -> Content:
             _log.warning("%s: %s", file.url, table.fault)
         if table.unfinished and nbytes < said.nbytes:
             nbytes = -1
+        elif header.nchunks < 0 and nbytes > said.nbytes and not said.plain:
+            doc = _longer(doc, said, nbytes)
     return parse(doc, nbytes=nbytes, chunk_size=size, loose=front.is_loose, codecs=codecs)
+
+
+def _longer(doc: Doc | None, content: Content, nbytes: int) -> Doc | None:
+    """The metadata of a stream whose writer never came to say how long it is: as many rows as there are."""
+    if doc is None or not content.row or not content.spec.shape:
+        return doc
+    shape = list(content.spec.shape)
+    shape[content.axis] = nbytes // content.row
+    return doc | {"shape": shape}
 
 
 class BloscpackReader:

@@ -100,8 +100,6 @@ def _check_type(spec: ArraySpec) -> None:
         dtype_to_json(spec.dtype)
     except TypeError as error:
         raise Unsupported(f"format bloscpack: {error}") from None
-    if not spec.dtype.itemsize:
-        raise Unsupported(f"format bloscpack has no cells of no bytes ({spec.dtype})", remedy="give them a length")
     if spec.layout.get("shards") is not None:
         raise Unsupported("format bloscpack has no shards", remedy="leave shards out, or use zarr3")
 
