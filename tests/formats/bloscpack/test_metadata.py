@@ -140,7 +140,7 @@ def test_the_specification_s_own_example() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "__import__('os').system('touch /tmp/x')", "1+1", "1 -1", "f'{1}'", "b'x'", "lambda: 0", "'a'.b", "[].append",
+        "__import__('os').getcwd()", "1+1", "1 -1", "f'{1}'", "b'x'", "lambda: 0", "'a'.b", "[].append",
         "(" * 5000 + ")" * 5000, "[" * 100_000, "-" * 100_000 + "1", "{1: 2}", "{1, 2}", "9" * 5000, "'", "...", "1j",
         "[0 for _ in ()]", "(1)(2)", "[1][0]", "{**{}}", "*a", "",
     ],
