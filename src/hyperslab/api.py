@@ -86,7 +86,7 @@ def _choose(where: Location, mode: Mode, name: str | None) -> tuple[Format, Mode
         return found, ("r" if mode == "r" else "r+"), (seen if mode == "r" else {})
     taken = _is_taken(where)
     if mode == "x" and taken:
-        raise AlreadyExists("the target exists", url=where.url, remedy="choose another, or mode='w' to replace it")
+        raise _taken(where)
     if taken:
         _detect(where)  # what is no dataset is never replaced
     return get_format(name or format_for_new(where.url)), ("w" if taken else "x"), {}
@@ -94,6 +94,10 @@ def _choose(where: Location, mode: Mode, name: str | None) -> tuple[Format, Mode
 
 def _nothing(where: Location) -> NotFound:
     return NotFound("there is nothing", url=where.url, remedy="check the spelling, or make it with mode='x'")
+
+
+def _taken(where: Location) -> AlreadyExists:
+    return AlreadyExists("the target exists", url=where.url, remedy="choose another, or mode='w' to replace it")
 
 
 def _is_taken(where: Location) -> bool:
@@ -130,7 +134,7 @@ def open_group(url: Target, mode: Mode = "r", **options: Any) -> Group:
     if isinstance(node, Array) and not normalize(options.get("path", "")) and node.path == _main(node._session):
         return Group(node._session, "")
     if not isinstance(node, Group):
-        raise Invalid("this is an array", url=str(url), remedy="use open_array")
+        raise Invalid("this is an array", url=node.url, remedy="use open_array")
     return node
 
 
@@ -138,7 +142,7 @@ def open_array(url: Target, mode: Mode = "r", **options: Any) -> Array:
     """:func:`open`, when an array is expected; Invalid when it is a group."""
     node = open(url, mode, **options)
     if not isinstance(node, Array):
-        raise Invalid("this is a group", url=str(url), remedy=f"name one of its arrays by path=: {', '.join(node)}")
+        raise Invalid("this is a group", url=node.url, remedy=f"name one of its arrays by path=: {', '.join(node)}")
     return node
 
 
@@ -146,7 +150,7 @@ def create(url: Target, format: str | None = None, *, overwrite: bool = False, *
     """A new empty dataset; its format follows from the end of its name unless given. AlreadyExists when taken."""
     root = open(url, "w" if overwrite else "x", format=format, **options)
     if not isinstance(root, Group):
-        raise Invalid("this format holds one array and no groups", url=str(url))
+        raise Invalid("this format holds one array and no groups", url=root.url, remedy="choose another, such as zarr3")
     return root
 
 
@@ -165,7 +169,7 @@ def created(url: Target, format: str | None = None, *, overwrite: bool = False, 
     where = Location.of(path)
     if _is_taken(where):
         if not overwrite:
-            raise AlreadyExists("the target exists", url=where.url, remedy="choose another, or mode='w' to replace it")
+            raise _taken(where)
         _detect(where)  # what is no dataset is never replaced
     with (
         building(path, overwrite=overwrite or os.path.lexists(path)) as temporary,

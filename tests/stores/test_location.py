@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import hyperslab as hs
 from hyperslab.errors import FormatError, Invalid, NotFound, ReadOnly, Unsupported
 from hyperslab.stores import DirectoryStore, MemoryStore, ZipStore
 from hyperslab.stores.location import Location, Probe, local_path
@@ -275,6 +276,29 @@ def test_no_secret_is_shown() -> None:
     again = pickle.loads(pickle.dumps(where))
     assert again.options == {"region": "here"}
     assert again.url.startswith("mongodb://h/db")
+
+
+def test_no_secret_is_shown_of_what_was_opened() -> None:
+    """Not by a node of another kind than was asked for, nor by the report of a conversion."""
+    url = "memory://user:canary@secrets.zarr"
+    hs.create(url).create_array("a", data=[1])
+    with pytest.raises(Invalid, match="this is an array") as array:
+        hs.open_group(url, path="a")
+    with pytest.raises(Invalid, match="this is a group") as group:
+        hs.open_array(url)
+    report = hs.convert(url, "memory://user:canary@others.zarr")
+    for text in (str(array.value), str(group.value), str(report)):
+        assert "canary" not in text
+        assert "secrets.zarr" in text
+    for name in ("secrets", "others"):
+        MemoryStore.forget(f"user:canary@{name}.zarr")
+
+
+@pytest.mark.parametrize("value", ["canary", 5, ["canary"]])
+def test_options_of_a_bucket_that_make_no_sense(value: Any) -> None:
+    with pytest.raises(Invalid, match=r"client_options.* make no store") as caught:
+        Location.of("s3://b/x", {"client_options": value}).store(read_only=True)
+    assert "canary" not in f"{caught.value} {caught.value.__cause__}"
 
 
 def test_pickle(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from hyperslab.errors import Unsupported
 from hyperslab.formats import format_for_new, get_format
 from hyperslab.formats.base import Feature
 from hyperslab.stores.location import Location
+from hyperslab.stores.redaction import redact
 from hyperslab.stores.sides import Options, two_sides
 
 MEMORY = 256 << 20
@@ -156,5 +157,5 @@ def _write(job: Job, site: Site, plan: Rehearsal, order: _Order, report: Report,
 
 
 def _name(dst: api.Target) -> str:
-    """The target in messages and for its ending."""
-    return str(getattr(dst, "url", None) or (os.fspath(dst) if isinstance(dst, os.PathLike) else dst))
+    """The target as it was given, without secrets: for messages, and for its ending."""
+    return redact(str(getattr(dst, "url", None) or (os.fspath(dst) if isinstance(dst, os.PathLike) else dst)))

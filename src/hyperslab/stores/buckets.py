@@ -34,13 +34,13 @@ def open_objects(url: str, options: Mapping[str, Any], *, read_only: bool) -> St
         scheme = url.partition("://")[0]
         remedy = "pip install 'hyperslab[cloud]'"
         raise Unsupported(f"{scheme}:// needs obstore, which is not installed", remedy=remedy) from None
-    given = dict(options)
-    for group, defaults in patience(__version__, web=url.startswith("http")).items():
-        given[group] = defaults | dict(given.get(group) or {})
-    places = (url, *options.values(), *map(os.environ.get, _ENDPOINTS))
-    if any(isinstance(place, str) and place.startswith("http://") for place in places):
-        given["client_options"].setdefault("allow_http", True)
     try:
+        given = dict(options)
+        for group, defaults in patience(__version__, web=url.startswith("http")).items():
+            given[group] = defaults | dict(given.get(group) or {})
+        places = (url, *options.values(), *map(os.environ.get, _ENDPOINTS))
+        if any(isinstance(place, str) and place.startswith("http://") for place in places):
+            given["client_options"].setdefault("allow_http", True)
         lists = _web_lists(url, given, from_url) if url.startswith("http") else None
         return ObjectStore(from_url(url, **given), redact(url), read_only=read_only, lists=lists)
     except UnknownConfigurationKeyError as error:
