@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hyperslab.errors import AlreadyExists
+from hyperslab.errors import AlreadyExists, StorageError
 from hyperslab.stores import building as building_module
 from hyperslab.stores.building import building
 
@@ -41,6 +41,14 @@ def test_a_failure_leaves_what_was(tmp_path: Path, old: str, error: type[BaseExc
         raise error
     assert _text(target, old) == (None if old == "none" else "old")
     assert _names(tmp_path) == ([] if old == "none" else ["a.zarr"])
+
+
+@pytest.mark.parametrize("scheme", ["", "zip://"])
+def test_an_error_names_the_target(tmp_path: Path, scheme: str) -> None:
+    target = str(tmp_path / "a.zip")
+    with pytest.raises(StorageError) as caught, building(target) as temporary:
+        raise StorageError("the medium fails", url=f"{scheme}{temporary}")
+    assert caught.value.url == f"{scheme}{target}"
 
 
 def test_a_taken_target_is_refused_before_and_after(tmp_path: Path) -> None:

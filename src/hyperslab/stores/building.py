@@ -35,8 +35,8 @@ def building(target: str, *, overwrite: bool = False) -> Iterator[str]:
         yield temporary
         put_in_place(temporary, target, overwrite=overwrite)
     except HyperslabError as error:
-        if error.url == temporary:  # nobody knows that name
-            error.url = target
+        if error.url is not None:  # nobody knows the temporary name
+            error.url = error.url.replace(temporary, target)
         raise
     except OSError as error:
         raise StorageError(f"the target could not be put in place: {error}", url=target) from error
