@@ -172,6 +172,8 @@ class Array:
     def __getitem__(self, key: Any) -> Any:
         fields, key = self._split_fields(key) if self._structured else (None, key)
         cells = self._opened or self._cells
+        if isinstance(fields, str):
+            cells = cells.of_field(fields)
         if type(key) is tuple and set(map(type, key)) == _INTS and (cell := cells.cached(key)) is not None:
             return cell
         key = resolve_key(key, self._spec.dims, self._index_of)

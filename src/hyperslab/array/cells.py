@@ -17,7 +17,7 @@ from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.memory import require
 from hyperslab.chunks.plan import Plan, make_plan
 from hyperslab.chunks.settings import Settings
-from hyperslab.chunks.source import ChunkSource, Sized
+from hyperslab.chunks.source import ChunkSource, HasColumns, Sized
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.model.dtypes import VlenArray, VlenBytes
 from hyperslab.model.spec import ArraySpec
@@ -141,6 +141,13 @@ class Cells:
             stored_nbytes=self.source.stored_sizes(coords) if isinstance(self.source, Sized) else None,
             requests=_requests(plan),
         )
+
+    def of_field(self, name: str) -> Cells:
+        """The same cells without the other fields of their structure, where those are stored apart; else these."""
+        if not isinstance(self.source, HasColumns) or self.dtype.names is None or name not in self.dtype.names:
+            return self
+        spec, source = self.source.of_field(name)
+        return Cells(spec, source, self.settings, self.cache, self.node, self.url)
 
     def alone(self) -> Cells:
         """The same cells, read and written by the calling thread alone, as a task does that is one of many."""

@@ -12,6 +12,7 @@ from hyperslab.checks.findings import told
 from hyperslab.checks.keyed import Walk
 from hyperslab.checks.mending import Menders, Mending, Stage
 from hyperslab.checks.mending_chunks import Act
+from hyperslab.checks.own_remedies import OwnRepair, mends_itself
 from hyperslab.checks.places import Place, find_place
 from hyperslab.checks.quarantine import Quarantine, quarantine_folder
 from hyperslab.checks.report import Mend, Report
@@ -46,6 +47,9 @@ def repair(
     place = find_place(url, format, storage_options)
     settings = Settings(workers=workers, cache_bytes=0, lock_timeout=lock_timeout)
     spelling = place.spelling
+    if spelling is None and mends_itself(place, settings):
+        own = OwnRepair(place, settings, quarantine_folder(place.where, quarantine))
+        return Report(own.run(deep, dry_run=dry_run), url=place.where.url, deep=deep)
     if spelling is None:
         problems = [finding.problem for finding in examine(place, settings, deep=deep) if not finding.sound]
         mends = [Mend(problem.node, problem.kind, problem.message) for problem in problems]

@@ -12,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.model.spec import ArraySpec
 
 Block = np.ndarray[Any, Any]
 Stamp = Any
@@ -137,6 +138,13 @@ class Sized(Protocol):
 
     def nbytes_stored(self) -> int:
         """Bytes that all chunks take where they are stored."""
+        ...
+
+
+@runtime_checkable
+class HasColumns(Protocol):
+    def of_field(self, name: str) -> tuple[ArraySpec, ChunkSource]:
+        """The array as if its cells had this field alone: chunks that read nothing else."""
         ...
 
 

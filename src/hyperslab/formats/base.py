@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -155,6 +155,25 @@ class HoldsOne(Protocol):
 class Examines(Protocol):
     def problems(self, *, deep: bool, workers: int) -> Iterable[Problem]:
         """Every problem of the dataset, found by looking through all of it; ``deep`` decodes every chunk besides."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """A problem, and what mends it: the ``action`` in words (None: nothing does), and as a deed, ``act``, after a copy
+    of the key ``keep`` is kept or what lies at ``take`` is taken out."""
+
+    problem: Problem
+    action: str | None = None
+    act: Callable[[], None] | None = None
+    keep: str = ""
+    take: str = ""
+
+
+@runtime_checkable
+class Repairs(Protocol):
+    def remedies(self, *, deep: bool, workers: int) -> Iterable[Remedy]:
+        """Every problem, as :meth:`Examines.problems` finds them, with its remedy."""
         ...
 
 

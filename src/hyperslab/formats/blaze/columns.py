@@ -104,15 +104,15 @@ class Columns:
         """Superchunks that each column has."""
         return self._first.places
 
-    def of_fields(self, path: Field) -> tuple[ArraySpec, Columns]:
-        """The array as if it had no other fields than those at ``path``."""
-        chosen = [(names, column) for names, column in self._columns if names[: len(path)] == path]
+    def of_field(self, name: str) -> tuple[ArraySpec, Columns]:
+        """The array as if its cells had this field alone."""
         dtype = self._spec.numpy_dtype
         assert dtype.fields is not None
-        narrow = np.dtype([(path[0], dtype.fields[path[0]][0])])
+        narrow = np.dtype([(name, dtype.fields[name][0])])
         fill = np.zeros((), narrow)
-        fill[path[0]] = self._fill[path[0]]
+        fill[name] = self._fill[name]
         spec = self._spec.evolve(dtype=narrow, fill_value=fill[()])
+        chosen = [(names, column) for names, column in self._columns if names[0] == name]
         return spec, Columns(spec, chosen, self._hold)
 
     def _local(self, column: Superchunks, coords: Coords) -> Coords:

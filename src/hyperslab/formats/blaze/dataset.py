@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import replace
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import HyperslabError, NodeNotFound
+from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, Problem
+from hyperslab.formats.base import Remedy
 from hyperslab.formats.blaze.document import ATTRIBUTES, LABELS, SIZES, TABLE, parse_table
 from hyperslab.formats.blaze.opened import ArrayFolder
+from hyperslab.formats.blaze.problems import remedies
 from hyperslab.formats.in_memory import CellsInMemory
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import Stamps, Store
@@ -112,6 +115,21 @@ class BlazeReader:
     def _coordinate(self, path: str, spec: ArraySpec) -> ChunkSource:
         return CellsInMemory(self._folder.labelled.coords[path].cells)
 
+    def remedies(self, *, deep: bool, workers: int) -> Iterator[Remedy]:
+        """Every problem of the data files, with what mends it."""
+        if self.table is not None:
+            for name, folder in self.table.items():
+                try:
+                    yield from remedies(folder, name, deep=deep, workers=workers)
+                except HyperslabError as error:
+                    yield from map(Remedy, _told(name, error))
+        else:
+            yield from remedies(self._folder, self._folder.labelled.name, deep=deep, workers=workers)
+
+    def problems(self, *, deep: bool, workers: int) -> Iterator[Problem]:
+        """Every problem of the data files."""
+        yield from (remedy.problem for remedy in self.remedies(deep=deep, workers=workers))
+
     def refresh(self, path: str) -> None:
         """Read the documents anew when they are needed."""
         with self._mutex:
@@ -130,3 +148,8 @@ class BlazeReader:
     def close(self) -> None:
         """Let go of the store."""
         self._store.close()
+
+
+def _told(node: str, error: HyperslabError) -> list[Problem]:
+    problems = error.problems if isinstance(error, FormatError) else ()
+    return [replace(each, node=node) for each in problems] or [Problem(node, "unreadable-node", error.message)]

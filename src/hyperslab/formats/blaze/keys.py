@@ -34,6 +34,11 @@ class DataKeys(ChunkKeys):
         self._pattern = _NAMES[layout]
         self._first = 1 if layout == "blaze" else 0
 
+    @property
+    def data(self) -> str:
+        """The folder that holds those of all columns."""
+        return f"{self._root}/{DATA}" if self._root else DATA
+
     def key(self, place: int) -> str:
         """The key of a superchunk."""
         return self.prefix + self.key_of((place,))

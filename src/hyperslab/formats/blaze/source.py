@@ -228,6 +228,23 @@ class Column:
         stored = self.fetch([coords])._parts[coords]
         return None if stored is None else bytes(open_part(*stored))
 
+    def index_at(self, place: int) -> Index | None:
+        """Where the chunks of a superchunk lie; None when it is missing."""
+        return self._index_now(self._keys.key(place))[1]
+
+    def rows_of(self, place: int) -> tuple[int, int]:
+        """The first row of a superchunk, and the one behind its last."""
+        rows = self.per * self._chunk_rows
+        return place * rows, max(place * rows, min((place + 1) * rows, self._rows))
+
+    def is_short(self, place: int) -> bool:
+        """Whether a superchunk holds fewer rows than the array has there."""
+        index = self.index_at(place)
+        count = self.count(place)
+        if index is None or index.count < count:
+            return True
+        return bool(count) and index.count == count and index.last < self.size(place * self.per + count - 1)
+
     # -- what is there ----------------------------------------------------------------------------------------------
 
     def stamp(self, coords: Coords) -> Any:

@@ -93,7 +93,7 @@ def read_index(head: Buffer, total: int, shape: Shape) -> Index | int:
     if len(head) < first:
         return first
     starts = np.frombuffer(head, "<i8", header.nchunks, table)
-    if (starts < 0).any():
+    if (starts == -1).any():  # whoever wrote it did not come to an end
         return total if len(head) < total else _walked(head, header, shape)
     return _checked(starts, header, shape, first, total)
 
@@ -104,6 +104,8 @@ def _header(head: Buffer, shape: Shape) -> Header:
         raise Unsupported("superchunks with a metadata section of bloscpack's own", remedy="rewrite the file")
     if header.nchunks > shape.most:
         raise FormatError(f"the file holds {header.nchunks} chunks, there are {shape.most} in a superchunk")
+    if not header.nchunks:
+        raise FormatError("the header says that there are no chunks")
     sizes, whole = {header.chunk_size, header.last_chunk}, shape.chunk_bytes
     if header.chunk_size not in (-1, whole) and not (header.nchunks == 1 and len(sizes) == 1 and max(sizes) <= whole):
         raise FormatError(f"chunk-size is {header.chunk_size}, a chunk of this array has {whole} bytes")
@@ -131,6 +133,9 @@ def _checked(starts: Numbers, header: Header, shape: Shape, first: int, total: i
     stops[order] = np.append(starts[order][1:], total)
     least = BLOSC + header.digest.size
     bad = (starts < first) | (stops - starts < least)
+    if len(starts) and starts.min() != first:
+        message = "the first chunk does not follow the offsets, of which there may be more or less than the header says"
+        raise CorruptChunk(message, expected=first, found=int(starts.min()))
     if bad.any():
         number = int(np.argmax(bad))
         span = f"{starts[number]} to {stops[number]}"

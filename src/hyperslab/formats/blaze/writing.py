@@ -177,19 +177,20 @@ class Superchunks(Column):
         elif old is not None:
             self._keys.store.delete(key)
 
+    def blank_out(self, coords: Coords) -> None:
+        """Replace a chunk that cannot be decoded by fill values."""
+        with self.lock([coords], self._keys.settings.lock_timeout):
+            self.erase(coords)
+
+    def rewrite(self, place: int) -> None:
+        """Write a superchunk anew, as long as the array: what is missing becomes fill values."""
+        with self._keys.lock([(place,)], self._keys.settings.lock_timeout):
+            self._replace(self._keys.key(place), partial(self.merged, place, {}))
+
     def complete(self, first: int) -> None:
         """Write the superchunks from ``first`` on that are missing or shorter than the array, with fill values."""
         there = set(self._keys.places()[0])
         least = 0 if self.shape.single else 1
         for place in range(first, max(self.places, least)):
-            with self._keys.lock([(place,)], self._keys.settings.lock_timeout):
-                if place not in there or self.is_short(place):
-                    self._replace(self._keys.key(place), partial(self.merged, place, {}))
-
-    def is_short(self, place: int) -> bool:
-        """Whether a superchunk holds fewer rows than the array has there."""
-        _, index = self._index_now(self._keys.key(place))
-        count = self.count(place)
-        if index is None or index.count < count:
-            return True
-        return bool(count) and index.count == count and index.last < self.size(place * self.per + count - 1)
+            if place not in there or self.is_short(place):
+                self.rewrite(place)

@@ -1,0 +1,71 @@
+"""Repair of a format that knows itself what mends it (:class:`~hyperslab.formats.base.Repairs`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from hyperslab.checks.findings import told
+from hyperslab.checks.places import Place
+from hyperslab.checks.quarantine import Quarantine
+from hyperslab.checks.report import Mend
+from hyperslab.chunks.settings import Settings
+from hyperslab.errors import HyperslabError, ReadOnly
+from hyperslab.formats.base import LocksNodes, Remedy, Repairs
+
+
+def mends_itself(place: Place, settings: Settings) -> bool:
+    """Whether the format of a place that can be opened has remedies."""
+    try:
+        reader = place.format.open(place.where, "r", settings=settings)
+    except HyperslabError:
+        return False
+    try:
+        return isinstance(reader, Repairs)
+    finally:
+        reader.close()
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRepair:
+    """One repair. ``folder``: where what is taken out goes, None: nowhere."""
+
+    place: Place
+    settings: Settings
+    folder: str | None
+
+    def run(self, deep: bool, *, dry_run: bool) -> Iterator[Mend]:
+        """What would be done, or is done."""
+        try:
+            reader: Any = self.place.format.open(self.place.where, "r" if dry_run else "r+", settings=self.settings)
+        except HyperslabError as error:
+            raise error.locate(url=self.place.where.url) from error.__cause__
+        try:
+            quarantine = None if dry_run else Quarantine(reader.store, self.folder)
+            with nullcontext() if dry_run or not isinstance(reader, LocksNodes) else reader.lock_node(""):
+                for remedy in list(reader.remedies(deep=deep, workers=self.settings.threads)):
+                    yield _mend(remedy, quarantine)
+        finally:
+            reader.close()
+
+
+def _mend(remedy: Remedy, quarantine: Quarantine | None) -> Mend:
+    problem, done = remedy.problem, False
+    message = problem.message
+    if quarantine is not None and remedy.action is not None:
+        try:
+            if remedy.keep:
+                quarantine.keep(remedy.keep)
+            if remedy.take:
+                quarantine.take(remedy.take)
+            if remedy.act is not None:
+                remedy.act()
+            done = True
+        except ReadOnly:
+            raise
+        except HyperslabError as error:
+            message = f"{message}; mending failed: {told(error)}"
+            return Mend(problem.node, problem.kind, message)
+    return Mend(problem.node, problem.kind, message, remedy.action, done)
