@@ -25,7 +25,7 @@ import hyperslab as hs
 from hyperslab.bridges.dask import Cuts, fitted, is_dask_array, write
 from hyperslab.errors import HyperslabError, Invalid, ReadOnly, Unsupported
 from hyperslab.stores import MemoryStore
-from hyperslab.stores.memory import split_names
+from hyperslab.stores.keys import split_names
 from hyperslab.testing.selections import random_grid, random_key, random_shape
 
 

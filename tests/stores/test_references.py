@@ -140,6 +140,7 @@ def test_targets_on_a_server(place: Path) -> None:
         ('{"version": 1, "refs": {}, "templates": [1]}', FormatError, "templates"),
         ('{".zgroup": "base64:é"}', FormatError, "base64"),
         ('{"a": ["{{ u.f() }}", 0, 1]}', Unsupported, "computes"),
+        ('{"a": ["{{ u }}", 0, 1]}', FormatError, "template 'u'"),
     ],
 )
 def test_what_makes_no_sense(place: Path, text: str, error: type[Exception], words: str) -> None:

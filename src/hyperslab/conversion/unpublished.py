@@ -12,8 +12,7 @@ from typing import Any
 
 from hyperslab.errors import StorageError
 from hyperslab.stores.base import Buffer, PutMany
-from hyperslab.stores.keys import check_key
-from hyperslab.stores.memory import split_names
+from hyperslab.stores.keys import below, check_key, split_names
 
 HIDDEN = ".hyperslab-convert"
 """The folder of the journal in a store that is built in place."""
@@ -70,7 +69,7 @@ class Unpublished:
         return sorted({*keys, *more}), sorted({*folders, *inner} - ({HIDDEN} if not prefix else set()))
 
     def _held_below(self, prefix: str) -> Iterator[str]:
-        return (key for key in self.held if not prefix or key.startswith(f"{prefix}/"))
+        return (key for key in self.held if key.startswith(below(prefix)))
 
     def put(self, key: str, value: Buffer, *, durable: bool = False) -> None:
         """Store the value, or hold it back."""
@@ -99,7 +98,7 @@ class Unpublished:
 
     def delete_prefix(self, prefix: str) -> None:
         """Remove every key that is ``prefix`` or stands below it."""
-        for key in [key for key in self.held if not prefix or key == prefix or key.startswith(f"{prefix}/")]:
+        for key in [key for key in self.held if key == prefix or key.startswith(below(prefix))]:
             del self.held[key]
         self._store.delete_prefix(prefix)
 

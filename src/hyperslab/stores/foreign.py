@@ -15,7 +15,7 @@ from hyperslab.errors import HyperslabError, NotFound, StorageError
 from hyperslab.stores import counting
 from hyperslab.stores.base import Buffer
 from hyperslab.stores.directory import DirectoryStore
-from hyperslab.stores.keys import check_key, check_prefix, is_key
+from hyperslab.stores.keys import below, check_key, check_prefix, is_key, split_names
 from hyperslab.stores.named import OfThisProcess
 from hyperslab.stores.ranges import span
 from hyperslab.stores.redaction import redact, redact_text
@@ -185,14 +185,14 @@ class FsspecStore(_Foreign):
         self._fs.invalidate_cache()
         with suppress(*_GONE):
             found = self._keys_in(self._fs.find(self._path(prefix)))
-            return [key for key in found if not prefix or key.startswith(f"{prefix}/")]
+            return [key for key in found if key.startswith(below(prefix))]
         return []
 
     def _names_right_below(self, prefix: str) -> tuple[Names, Names]:
         self._fs.invalidate_cache()
         keys: Names = []
         inner: Names = []
-        skip = len(prefix) + 1 if prefix else 0
+        skip = len(below(prefix))
         with suppress(*_GONE):
             infos = self._fs.ls(self._path(prefix), detail=True)
             for info, key in zip(infos, self._keys_in(info["name"] for info in infos), strict=True):
@@ -244,17 +244,11 @@ class ZarrPythonStore(_Foreign):
             return None
 
     def _names(self, prefix: str) -> Names:
-        return self._collected(self._store.list_prefix(f"{prefix}/" if prefix else ""))
+        return self._collected(self._store.list_prefix(below(prefix)))
 
     def _names_right_below(self, prefix: str) -> tuple[Names, Names]:
         """By the whole listing: what ``list_dir`` calls a name may be a key, a folder or both."""
-        skip = len(prefix) + 1 if prefix else 0
-        keys: set[str] = set()
-        inner: set[str] = set()
-        for key in self._names(prefix):
-            name, slash, _ = key[skip:].partition("/")
-            (inner if slash else keys).add(name)
-        return list(keys), list(inner)
+        return split_names(self._names(prefix), prefix)
 
     def _collected(self, names: Any) -> Names:
         async def collect() -> Names:

@@ -1,9 +1,10 @@
-"""Which strings are keys. The one place that decides it, for every kind of store."""
+"""Which strings are keys, and which lie below which. The one place that decides it, for every kind of store."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 
 from hyperslab.errors import Invalid
 
@@ -37,6 +38,22 @@ def check_key(key: object) -> str:
 def check_prefix(prefix: str) -> str:
     """Like :func:`check_key`, and ``""`` stands for the whole store."""
     return prefix and check_key(prefix)
+
+
+def below(prefix: str) -> str:
+    """What every key that stands below ``prefix/`` begins with; ``""`` stands for the whole store."""
+    return f"{prefix}/" if prefix else ""
+
+
+def split_names(keys: Iterable[str], prefix: str) -> tuple[list[str], list[str]]:
+    """What lies right below ``prefix/``, of keys that all do: (keys, sub-prefixes), each sorted."""
+    skip = len(below(prefix))
+    names: set[str] = set()
+    inner: set[str] = set()
+    for key in keys:
+        name, slash, _ = key[skip:].partition("/")
+        (inner if slash else names).add(name)
+    return sorted(names), sorted(inner)
 
 
 def temporary_name(name: str) -> str:

@@ -12,7 +12,7 @@ from weakref import WeakSet
 from hyperslab.errors import AlreadyExists, Conflict, Invalid, NotFound
 from hyperslab.stores import counting
 from hyperslab.stores.base import Buffer, Stamp
-from hyperslab.stores.keys import check_key, check_prefix
+from hyperslab.stores.keys import below, check_key, check_prefix, split_names
 from hyperslab.stores.named import Named
 from hyperslab.stores.ranges import span
 
@@ -137,7 +137,7 @@ class MemoryStore(Named):
         """Remove every key that is ``prefix`` or stands below it; ``""`` removes all."""
         self._writable(check_prefix(prefix))
         with self._shelf.changed:
-            for key in [key for key in list(self._shelf.values) if key == prefix or key.startswith(_below(prefix))]:
+            for key in [key for key in list(self._shelf.values) if key == prefix or key.startswith(below(prefix))]:
                 self._shelf.values.pop(key, None)
 
     def rename(self, source: str, target: str) -> None:
@@ -156,8 +156,8 @@ class MemoryStore(Named):
 
     def list(self, prefix: str = "") -> Iterator[str]:
         """Every key below ``prefix/``, sorted."""
-        below = _below(check_prefix(prefix))
-        yield from sorted(key for key in list(self._shelf.values) if key.startswith(below))
+        start = below(check_prefix(prefix))
+        yield from sorted(key for key in list(self._shelf.values) if key.startswith(start))
 
     def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
         """The names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
@@ -192,18 +192,3 @@ class MemoryStore(Named):
                 with changed:
                     held.difference_update(wanted)
                     changed.notify_all()
-
-
-def _below(prefix: str) -> str:
-    return f"{prefix}/" if prefix else ""
-
-
-def split_names(keys: Iterable[str], prefix: str) -> tuple[list[str], list[str]]:
-    """What lies right below ``prefix/``, of keys that all do: (keys, sub-prefixes), each sorted."""
-    skip = len(_below(prefix))
-    names: set[str] = set()
-    inner: set[str] = set()
-    for key in keys:
-        name, slash, _ = key[skip:].partition("/")
-        (inner if slash else names).add(name)
-    return sorted(names), sorted(inner)

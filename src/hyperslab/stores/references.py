@@ -17,12 +17,11 @@ from urllib.parse import unquote
 
 import msgspec
 
-from hyperslab.errors import FormatError, Invalid, NotFound, StorageError, Unsupported
+from hyperslab.errors import FormatError, NotFound, StorageError, Unsupported
 from hyperslab.stores.buckets import open_objects
 from hyperslab.stores.credentials import resolve
 from hyperslab.stores.files import read_error, read_whole
-from hyperslab.stores.keys import check_key, check_prefix, is_key
-from hyperslab.stores.memory import split_names
+from hyperslab.stores.keys import below, check_key, check_prefix, is_key, split_names
 from hyperslab.stores.named import Named
 from hyperslab.stores.ranges import span
 from hyperslab.stores.redaction import redact
@@ -101,8 +100,8 @@ class ReferenceStore(Named):
 
     def list(self, prefix: str = "") -> Iterator[str]:
         """Every key below ``prefix/``, sorted."""
-        below = f"{check_prefix(prefix)}/" if prefix else ""
-        yield from sorted(key for key in self._entries if key.startswith(below))
+        start = below(check_prefix(prefix))
+        yield from sorted(key for key in self._entries if key.startswith(start))
 
     def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
         """The names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
@@ -166,7 +165,7 @@ class ReferenceStore(Named):
         raise StorageError(f"the target {redact(target)} lies outside", url=self.url, key=key, remedy=_REMEDY)
 
     def _fetched(self, key: str, target: str, offset: int, length: int | None, ranges: Ranges) -> Parts:
-        if self._allowed is not True and not any(_below(target, str(root)) for root in self._allowed or ()):
+        if self._allowed is not True and not any(_is_allowed(target, str(root)) for root in self._allowed or ()):
             raise StorageError(f"the target {redact(target)} lies outside", url=self.url, key=key, remedy=_REMEDY)
         file = self._remote(key, target)
         size = self._whole(key, target, file.size - offset if length is None else length, file.size - offset)
@@ -187,7 +186,7 @@ def _is_within(path: str, root: str) -> bool:
     return os.path.join(path, "").startswith(os.path.join(root, ""))
 
 
-def _below(url: str, root: str) -> bool:
+def _is_allowed(url: str, root: str) -> bool:
     """Whether a URL is the root or stands below it, also once a client has made sense of its dots and escapes."""
     bare = unquote(unquote(url))
     if ".." in bare or "\\" in bare or not bare.isprintable():
@@ -206,8 +205,6 @@ def _read(path: str, url: str, limit: int) -> dict[str, Entry]:
     except FileNotFoundError:
         raise NotFound("there is no such file", url=url) from None
     except OSError as error:
-        if isinstance(error, StorageError):
-            raise
         raise read_error(error, url, "") from error
     try:
         document = msgspec.json.decode(data, type=dict[str, Any])
@@ -242,7 +239,7 @@ def _filled(target: str, templates: Mapping[str, Any], url: str, key: str) -> st
     def text(found: re.Match[str]) -> str:
         value = templates.get(found[1])
         if not isinstance(value, str) or "{{" in value:
-            raise Invalid(f"the template {found[1]!r} is no text", url=url, key=key)
+            raise FormatError(f"the template {found[1]!r} is no text", url=url, key=key)
         return value
 
     filled = _TEMPLATE.sub(text, target)

@@ -13,8 +13,7 @@ from hyperslab.stores import counting
 from hyperslab.stores.archive import Entries, read_directory
 from hyperslab.stores.base import Buffer, Stamp
 from hyperslab.stores.files import discard, open_folder, read_error, sync_folder, write_error
-from hyperslab.stores.keys import check_key, check_prefix, temporary_name
-from hyperslab.stores.memory import split_names
+from hyperslab.stores.keys import below, check_key, check_prefix, split_names, temporary_name
 from hyperslab.stores.named import Named
 from hyperslab.stores.ranges import span
 
@@ -101,8 +100,8 @@ class ZipStore(Named):
 
     def list(self, prefix: str = "") -> Iterator[str]:
         """Every key below ``prefix/``, sorted."""
-        below = f"{check_prefix(prefix)}/" if prefix else ""
-        yield from sorted(key for key in list(self._listed) if key.startswith(below))
+        start = below(check_prefix(prefix))
+        yield from sorted(key for key in list(self._listed) if key.startswith(start))
 
     def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
         """The names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
