@@ -161,5 +161,6 @@ def test_a_bit_of_a_netcdf_file_s_cells(tmp_path: Path) -> None:
         cutting = Cutting(codec="none")
         plan = rehearse(session, walk(session, "", Select.of(None), cutting), cutting, chosen, there, allow_loss=False)
         job = Job(chosen, session, plan.planned, 1 << 20)
-        with pytest.raises(HyperslabError, match="differ"):
+        with pytest.raises(HyperslabError, match="differ") as caught:
             verify(job, Location.of(tmp_path / "source.zarr"), Site(there, there), lambda now: None, keyed=False)
+    assert (caught.value.url, caught.value.node) == (there.url, "a")

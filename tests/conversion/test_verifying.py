@@ -68,6 +68,7 @@ def test_documents(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(FormatError, match=said) as caught:
         compare_documents("a", BASE, BASE.evolve(**changes), True)
     assert len(caught.value.problems) == 1
+    assert caught.value.remedy == "convert again"
 
 
 def test_what_a_format_may_add() -> None:

@@ -31,20 +31,28 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import Get
 from hyperslab.stores.location import Location
 
+_AGAIN = "convert again"
+
 
 def verify(job: Job, src: Location, site: Site, report: Report, *, keyed: bool) -> Verification:
-    """Raises at the first node, box or stored value that differs."""
-    attributes = 0
+    """What was equal; FormatError or CorruptChunk at the first node, box or stored value that differs."""
     with opened(src) as source, opened(site.anew(), format=job.format.name) as target:
-        if keyed:
-            compare_bytes(documents_of(job.format, job.planned), target)
-        for plan in job.planned:
-            attributes += _compare_node(target, plan, Feature.DIMENSIONS in job.format.features)
-        copies = job.copies(target, source)
-        tally = Tally(copies, report)
-        with _written_again(job, site, keyed) as twins:
-            for copy in copies:
-                compare_cells(copy, SETTINGS, tally, twins.get(copy.path))
+        try:
+            return _compared(job, source, target, site, report, keyed)
+        except (FormatError, CorruptChunk) as error:
+            raise error.locate(url=target.url) from error.__cause__
+
+
+def _compared(job: Job, source: Session, target: Session, site: Site, report: Report, keyed: bool) -> Verification:
+    if keyed:
+        compare_bytes(documents_of(job.format, job.planned), target)
+    dims = Feature.DIMENSIONS in job.format.features
+    attributes = sum(_compare_node(target, plan, dims) for plan in job.planned)
+    copies = job.copies(target, source)
+    tally = Tally(copies, report)
+    with _written_again(job, site, keyed) as twins:
+        for copy in copies:
+            compare_cells(copy, SETTINGS, tally, twins.get(copy.path))
     return Verification(
         groups=sum(isinstance(plan.node, GroupSpec) for plan in job.planned),
         arrays=len(copies),
@@ -80,24 +88,24 @@ def compare_bytes(documents: Mapping[str, bytes], target: Session) -> None:
         found = store.get(key)
         if found != expected:
             what = "is missing" if found is None else "differs from what was written"
-            raise FormatError(f"a document {what}", url=target.url, key=key, remedy="convert again")
+            raise FormatError(f"a document {what}", url=target.url, key=key, remedy=_AGAIN)
 
 
 def _compare_node(target: Session, plan: Planned, dims: bool) -> int:
     path, found = plan.item.path, target.reader.node(plan.item.path)
     if isinstance(plan.node, Link):
         if found != plan.node:
-            raise FormatError("the link differs from the source", url=target.url, node=path)
+            raise FormatError("the link differs from the source", node=path, remedy=_AGAIN)
         return 0
     return compare_documents(path, plan.node, found, dims)
 
 
-def compare_documents(path: str, expected: GroupSpec | ArraySpec, found: object, features_dims: bool) -> int:
+def compare_documents(path: str, expected: GroupSpec | ArraySpec, found: object, dims: bool) -> int:
     """The number of equal attributes; FormatError that lists every difference from what was asked for."""
-    problems = differences(path, expected, found, dims=features_dims)
+    problems = differences(path, expected, found, dims=dims)
     if problems:
         shown = "; ".join(str(problem) for problem in problems)
-        raise FormatError(f"the target differs from the source: {shown}", problems=problems, node=path)
+        raise FormatError(f"the target differs from the source: {shown}", problems=problems, node=path, remedy=_AGAIN)
     return len(expected.attrs)
 
 
@@ -112,7 +120,7 @@ def compare_cells(copy: ArrayCopy, settings: Settings, tally: Tally, twin: Array
             raise CorruptChunk(
                 f"the cells [{_span(box)}] differ from the source",
                 node=copy.path,
-                remedy="the medium is at fault, or the source changed meanwhile: convert again",
+                remedy=f"the medium is at fault, or the source changed meanwhile: {_AGAIN}",
             )
         if twin is not None:
             twin.write_target(box, wanted, settings, check)
