@@ -7,6 +7,7 @@ SHELL := /bin/bash
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
   $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
+SPREAD := -n auto --maxprocesses 4 --dist loadfile
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 help: ## what there is
@@ -26,7 +27,7 @@ tour: .venv/.with-tour ## real data through every format, in one minute
 	@$(BIN)/hyperslab tour
 
 test: .venv/.with-test,peers ## the whole suite
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest $(SPREAD)
 
 check: .venv/.with-check,peers ## format, lint, types, floors, house measures
 	@$(BIN)/ruff format --check .
@@ -46,7 +47,7 @@ format: .venv/.with-check ## ruff's own formatting and safe fixes
 	@touch $@
 
 test-oldest: .venvs/oldest/.made ## the whole suite at the lowest version of every library
-	@.venvs/oldest/bin/python -m pytest
+	@.venvs/oldest/bin/python -m pytest $(SPREAD)
 
 interop: .venv/.with-test,peers ## cross-reads with the real peers, each in an environment of its own
 	@$(BIN)/python .ci/peers.py
