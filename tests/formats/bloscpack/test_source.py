@@ -286,3 +286,13 @@ def test_a_damaged_chunk_does_not_keep_the_others_from_being_read(tmp_path: Path
     assert_array_equal(array[768:], LINE[768:])
     with pytest.raises(CorruptChunk, match=r"adler32: wrong checksum \(expected .*, found .*\).*chunk 2 at byte"):
         array[600]
+
+
+@pytest.mark.parametrize("cells", [LINE, np.array(3.5), np.zeros((0, 4))], ids=["line", "scalar", "empty"])
+def test_order_f_where_it_means_nothing(tmp_path: Path, cells: np.ndarray[Any, Any]) -> None:
+    text = text_of(cells).replace(b'"C"', b'"F"')
+    data = cells.tobytes()
+    stored = [chunk(data[i : i + 1000]) for i in range(0, len(data), 1000)] or [chunk(b"")]
+    array: Any = hs.open(write(tmp_path, blp(stored, section(text))), cache_bytes=0)
+    assert_array_equal(array[...], cells)
+    assert_array_equal(array[3:50:7] if cells.size > 1 else array[...], cells[3:50:7] if cells.size > 1 else cells)
