@@ -27,6 +27,7 @@ LIBRARIES = (
     ("rich", "rich", ""),
     ("netCDF4", "netCDF4", "netcdf"),
     ("h5py", "h5py", "netcdf"),
+    ("blosc2", "blosc2", "b2nd"),
     ("ml_dtypes", "ml_dtypes", "dtypes"),
     ("pcodec", "pcodec", "codecs"),
     ("zfpy", "zfpy", "codecs"),

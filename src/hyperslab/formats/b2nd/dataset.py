@@ -1,0 +1,92 @@
+"""The Reader of one b2nd file or sparse directory: the array, and its coordinates from the metalayers beside it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hyperslab.chunks.settings import Settings
+from hyperslab.chunks.source import ChunkSource
+from hyperslab.errors import HyperslabError, Invalid, NodeNotFound
+from hyperslab.formats.b2nd import document, library
+from hyperslab.formats.b2nd.source import MemoryCells, SlicedChunks
+from hyperslab.formats.one_array import Labelled
+from hyperslab.model.spec import ArraySpec, GroupSpec
+
+
+class B2ndReader:
+    """One version of an array, read-only."""
+
+    def __init__(self, path: str, url: str, settings: Settings) -> None:
+        self._url = url
+        self._closed = False
+        self.frame = library.check(path, url)
+        self.version = library.version(path)
+        self.handle = library.Handle(library.open_file(path, settings.threads), url)
+        with self.handle.using() as array:
+            self.labelled, self.foreign = described(self.frame, array, url)
+
+    @property
+    def main(self) -> str | None:
+        """The array's name."""
+        return self.labelled.name
+
+    def children(self, path: str) -> list[str]:
+        """The array, then its coordinates."""
+        if path:
+            self.node(path)
+            return []
+        return [self.labelled.name, *(name for name in self.labelled.coords if name != self.labelled.name)]
+
+    def node(self, path: str) -> GroupSpec | ArraySpec:
+        """The group of all, the array, or a coordinate."""
+        self._check_open()
+        labelled = self.labelled
+        if not path:
+            return labelled.group
+        if path == labelled.name:
+            return labelled.spec
+        if path in labelled.coords:
+            return labelled.coords[path].spec
+        raise NodeNotFound(f"there is no /{path}", url=self._url, node=path)
+
+    def chunks(self, path: str) -> ChunkSource:
+        """The chunks of the array, or of a coordinate."""
+        spec = self.node(path)
+        if not isinstance(spec, ArraySpec):
+            raise Invalid("this is a group", url=self._url, node=path)
+        if path == self.labelled.name:
+            return SlicedChunks(spec, lambda: self._opened(), (self._url, path))
+        cells = MemoryCells(self.labelled.coords[path].cells)
+        return SlicedChunks(spec, lambda: cells, (self._url, path))
+
+    def stamp(self, path: str) -> tuple[int, int, int]:
+        """What identifies the version of the file that is open here."""
+        return self.version
+
+    def _opened(self) -> library.Handle:
+        self._check_open()
+        return self.handle
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Invalid("the dataset is closed", url=self._url, remedy="open it again")
+
+    def close(self) -> None:
+        """Let go of the file; closing twice is fine."""
+        self._closed = True
+        self.handle.close()
+
+
+def described(found: Any, array: Any, url: str) -> tuple[Labelled, frozenset[str]]:
+    """The array with its labels, and the keys of metalayers that are none of ours."""
+    vlmeta = library.metadata(array, url)
+    params = array.schunk.cparams
+    compression = {
+        "codec": getattr(params.codec, "name", str(params.codec)),
+        "clevel": int(params.clevel),
+        "filters": [name for step in params.filters if (name := getattr(step, "name", str(step))) != "NOFILTER"],
+    }
+    try:
+        return document.parse(found, compression, vlmeta), frozenset(vlmeta) - set(document.OWN)
+    except HyperslabError as error:
+        raise error.locate(url=url) from error.__cause__
