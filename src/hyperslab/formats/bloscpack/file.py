@@ -71,8 +71,10 @@ class LocalFile:
 
     def look_for_journal(self) -> bool:
         """See whether a writer is changing the file, or died at it; whether there is such a journal."""
-        self._journal = _stat(journal_path(self._path))
-        self._undo = None if self._journal is None else pending(self._path, self.descriptor)
+        journal = _stat(journal_path(self._path))
+        if journal is None or journal != self._journal:
+            self._journal = journal
+            self._undo = None if journal is None else pending(self._path, self.descriptor)
         return self._undo is not None
 
     def _restored(self, out: memoryview, offset: int) -> bool:
@@ -81,7 +83,6 @@ class LocalFile:
         if undo is None:
             return True
         if _stat(journal_path(self._path)) != self._journal:
-            self.stamp()
             return False
         undo.restore(offset, out)
         return True
@@ -103,13 +104,19 @@ class LocalFile:
         return found
 
     def pread_into(self, out: memoryview, offset: int) -> None:
-        """Fill ``out`` from ``offset`` on; CorruptChunk when the file is shorter."""
-        undo = self._undo
+        """Fill ``out`` from ``offset`` on; CorruptChunk when the file is shorter.
+
+        Never with what a writer is about to put there, who may yet fail: a file that changed may have a journal.
+        """
+        known = self._known
         try:
             done = os.preadv(self.descriptor, [out], offset)
+            changed = os.fstat(self.descriptor).st_mtime_ns != known[1]
         except OSError as error:
             raise self._failed(error) from error
-        if undo is not None:  # what was cut off is in the journal
+        if changed or self._undo is not None:
+            self.stamp()
+        if self._undo is not None:  # which holds what was cut off, too
             if not self._restored(out, offset):
                 self.pread_into(out, offset)
         elif done < len(out):
