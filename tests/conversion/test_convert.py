@@ -104,6 +104,8 @@ def test_wrong_selections_say_what_would_work() -> None:
         convert(source, target, select={"lats": 1})
     with pytest.raises(Invalid, match="did you mean 'time'"):
         convert(source, target, chunks={"tim": 1})
+    with pytest.raises(Invalid, match=r"a chunk length of 0 \[node=/g/t\]; lengths are at least 1"):
+        convert(source, target, chunks={"lat": 0})
     with pytest.raises(LabelError, match=r"50\.0|45\.0"):
         convert(source, target, select={"lat": 47.0})
     assert list(target.list()) == []

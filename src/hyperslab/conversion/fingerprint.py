@@ -15,11 +15,10 @@ import numpy as np
 
 from hyperslab.conversion.walking import Item
 from hyperslab.errors import HyperslabError, Invalid
-from hyperslab.stores.base import List, Stamps
+from hyperslab.stores.base import Stamps
 from hyperslab.stores.location import Location
 
 JOURNAL = 1
-_LOCAL = ("zip", "memory")
 
 _SAID = {
     "journal": "its journal is of another version",
@@ -77,12 +76,9 @@ def _stamps(where: Location) -> Any:
         return remote.size, remote.stamp
     try:
         store = where.store(read_only=True)
-        if not isinstance(store, List):
-            return None
-        keys = store.list("")
-        if isinstance(store, Stamps) and (where.path is not None or where.scheme in _LOCAL):
-            return [(key, store.stamp(key)) for key in keys]
-        return [(key, None) for key in keys]
+        if isinstance(store, Stamps) and (where.path is not None or where.scheme == "memory"):
+            return [(key, store.stamp(key)) for key in store.list()]
+        return [(key, None) for key in store.list()]
     except HyperslabError:  # a web server lists nothing
         return None
 

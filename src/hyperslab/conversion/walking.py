@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hyperslab.array.session import Session
 from hyperslab.conversion.losses import Features, Loss, Node, left_out, losses_of
+from hyperslab.conversion.parts import Part
 from hyperslab.conversion.selecting import Picked, Select, check_dimensions, pick
 from hyperslab.conversion.translate import Cutting, new_array, new_group
-from hyperslab.errors import FormatError, Unsupported
-from hyperslab.model.paths import child, split
+from hyperslab.errors import HyperslabError
+from hyperslab.model.paths import split
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Item:
-    """A node of the source; ``picked`` tells an array's chosen cells."""
+    """A node of the source at ``origin``, and its ``path`` in the target; ``picked`` tells an array's chosen cells."""
 
     path: str
+    origin: str
     node: Node
     picked: Picked | None = None
 
@@ -32,26 +34,15 @@ class Planned:
     settled: bool = True
 
 
-def walk(session: Session, root: str, select: Select, cutting: Cutting) -> list[Item]:
-    """Every node at and below ``root``, parents first, under the names that the target gives them."""
-    nodes = list(_nodes(session, root))
-    known = {dim for _, node in nodes if isinstance(node, ArraySpec) for dim in node.dims}
+def walk(session: Session, parts: Sequence[Part], select: Select, cutting: Cutting) -> list[Item]:
+    """Every part with the cells that are chosen of it."""
+    known = {dim for part in parts if isinstance(part.node, ArraySpec) for dim in part.node.dims}
     check_dimensions((*select.dims, *cutting.dims), known)
     items = []
-    for path, node in nodes:
-        picked = pick(session, path, node, select) if isinstance(node, ArraySpec) else None
-        items.append(Item(path, node, picked))
+    for part in parts:
+        picked = pick(session, part.origin, part.node, select) if isinstance(part.node, ArraySpec) else None
+        items.append(Item(part.path, part.origin, part.node, picked))
     return items
-
-
-def _nodes(session: Session, path: str) -> Iterator[tuple[str, Node]]:
-    node = session.reader.node(path)
-    if isinstance(node, ArraySpec) and node.problem is not None:
-        raise Unsupported(f"the cells cannot be decoded: {node.problem}", url=session.url, node=path)
-    yield path, node
-    if isinstance(node, GroupSpec):
-        for name in session.reader.children(path):
-            yield from _nodes(session, child(path, name))
 
 
 def find_losses(items: list[Item], features: Features) -> tuple[Loss, ...]:
@@ -70,7 +61,7 @@ def plan_nodes(items: list[Item], cutting: Cutting, features: Features, *, same_
         if isinstance(item.node, ArraySpec) and item.picked is not None:
             try:
                 spec, settled = new_array(item.node, item.picked, cutting, features, same_format=same_format)
-            except FormatError as error:
+            except HyperslabError as error:
                 raise error.locate(node=item.path) from error.__cause__
             yield Planned(item, spec, settled)
         elif isinstance(item.node, GroupSpec):
