@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hyperslab.array import Array
     from hyperslab.bridges import zarr_store
     from hyperslab.checks import Report, check, diff, repair
-    from hyperslab.conversion import ConversionReport, Loss, Progress, convert, save
+    from hyperslab.conversion import ConversionReport, Loss, Progress, convert, gather, save, shard
     from hyperslab.errors import HyperslabError, Problem
     from hyperslab.group import Group
     from hyperslab.model.dims import Dimension
@@ -38,12 +38,14 @@ __all__ = [
     "create",
     "diff",
     "errors",
+    "gather",
     "list_formats",
     "open",
     "open_array",
     "open_group",
     "repair",
     "save",
+    "shard",
     "stores",
     "trace",
     "zarr_store",
@@ -63,12 +65,14 @@ _HOMES = {
     "convert": "conversion",
     "create": "api",
     "diff": "checks",
+    "gather": "conversion",
     "repair": "checks",
     "list_formats": "api",
     "open": "api",
     "open_array": "api",
     "open_group": "api",
     "save": "conversion",
+    "shard": "conversion",
     "trace": "stores.counting",
     "zarr_store": "bridges",
 }

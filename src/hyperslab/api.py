@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,7 +24,8 @@ from hyperslab.stores.base import Store
 from hyperslab.stores.building import building, can_build
 from hyperslab.stores.location import Location, Probe, local_path
 
-Target = str | os.PathLike[str] | Store
+Target = str | os.PathLike[str] | Store | Sequence[str | os.PathLike[str] | Store]
+"""A path, a URL, a store, or a list of those: the shards of one array."""
 _MODES = ("r", "r+", "a", "w", "x")
 
 
@@ -42,7 +43,7 @@ def open(
     memory_limit: int | None = None,
     **options: Any,
 ) -> Group | Array:
-    """Open a dataset, read-only unless ``mode`` says otherwise; only metadata is read.
+    """Open a dataset, read-only unless ``mode`` says otherwise; only metadata is read. A list: shards, read as one.
 
     ``mode``: ``r`` read, ``r+`` change, ``a`` change or make, ``w`` replace, ``x`` make. ``format`` is found out
     unless given. ``path``: the node to give in place of the root. ``workers`` threads; a cache of ``cache_bytes`` of

@@ -6,5 +6,6 @@ from hyperslab.conversion.report import ConversionReport, Verification
 from hyperslab.conversion.running import convert
 from hyperslab.conversion.saving import save
 from hyperslab.conversion.selecting import Select
+from hyperslab.conversion.sharding import gather, shard
 
-__all__ = ["ConversionReport", "Loss", "Progress", "Select", "Verification", "convert", "save"]
+__all__ = ["ConversionReport", "Loss", "Progress", "Select", "Verification", "convert", "gather", "save", "shard"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
 from urllib.parse import unquote
@@ -24,8 +24,20 @@ if TYPE_CHECKING:
     from hyperslab.stores.remote import RemoteFile
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
+_NO_SCHEMES = ("store", "several")
 _MOST_BYTES = 64 << 20
 """The largest document that is read to find out what a place holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """Places that a list names: one dataset lies on all of them."""
+
+    places: tuple[Location, ...]
+
+    def __post_init__(self) -> None:
+        if any(isinstance(place.target, Several) for place in self.places):
+            raise Invalid("a list of places within a list", remedy="give one list")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +56,7 @@ class Location:
 
     @classmethod
     def of(cls, target: Any, storage_options: Mapping[str, Any] | None = None) -> Self:
-        """The place that a path, a URL or a store object names.
+        """The place that a path, a URL or a store object names, or the places of a list of those.
 
         URLs: ``file://``, ``zip://path``, ``memory://name``, and those of other kinds in :data:`~.places.PLACES`; a
         path that ends in ``.zip`` and is no folder is an archive. ``Unsupported`` for any other scheme.
@@ -52,6 +64,8 @@ class Location:
         options = dict(storage_options or {})
         if isinstance(target, cls):
             return target
+        if isinstance(target, list | tuple):
+            return cls._of_several(target, options)
         if isinstance(target, str | os.PathLike):
             text = os.fsdecode(target)
             match = _URL.fullmatch(text) if isinstance(target, str) else None
@@ -67,9 +81,20 @@ class Location:
         raise Invalid(f"a {type(target).__name__} is no place", remedy=remedy)
 
     @classmethod
+    def _of_several(cls, targets: Sequence[Any], options: dict[str, Any]) -> Self:
+        """Places that are read as one; ``options`` are for those on servers."""
+        places = [cls.of(target) for target in targets]
+        if not places:
+            raise Invalid("an empty list is no place", remedy="give a path or URL")
+        if options:
+            places = [cls.of(t, options) if p.scheme in REMOTE else p for t, p in zip(targets, places, strict=True)]
+        merged = {name: value for place in places for name, value in place.options.items()}
+        return cls(" + ".join(place.url for place in places), "several", None, merged, Several(tuple(places)))
+
+    @classmethod
     def _of_url(cls, text: str, scheme: str, rest: str, options: dict[str, Any], *, escaped: bool) -> Self:
-        if scheme not in PLACES or scheme == "store":
-            known = ", ".join(f"{name}://" for name in PLACES if name != "store")
+        if scheme not in PLACES or scheme in _NO_SCHEMES:
+            known = ", ".join(f"{name}://" for name in PLACES if name not in _NO_SCHEMES)
             raise Unsupported(
                 f"places of the kind {scheme}://", url=redact(text), remedy=f"use a path, or one of {known}"
             )
@@ -138,6 +163,8 @@ class Location:
         return RemoteFile.open(store, unquote(name))
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if isinstance(self.target, Several):
+            return Location.of, (list(self.target.places),)
         if self.scheme == "store":
             raise Unsupported(
                 "a store object cannot be pickled", url=self.url, remedy="name its place by a path or URL"

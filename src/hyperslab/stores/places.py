@@ -97,6 +97,18 @@ class _Objects:
         return open_objects(target, options, read_only=read_only)
 
 
+class _Several:
+    """The places of a list; what lies on them together only a format knows."""
+
+    def exists(self, target: Any) -> bool:
+        return all(place.exists() for place in target.places)
+
+    def open(self, target: Any, options: Mapping[str, Any], *, read_only: bool, create: bool) -> Store:
+        from hyperslab.stores.several import SeveralStore
+
+        return SeveralStore([place.url for place in target.places], read_only=read_only)
+
+
 @dataclass(frozen=True)
 class _Extra:
     """A kind of place that this installation cannot open."""
@@ -129,6 +141,7 @@ PLACES: dict[str, Place] = {
     "memory": _Memory(),
     "reference": _References(),
     "store": _Given(),
+    "several": _Several(),
     **dict.fromkeys(REMOTE, _Objects()),
     **{scheme: _Extra(scheme, "mongo") for scheme in ("mongodb", "mongodb+srv")},
 }

@@ -28,9 +28,10 @@ from hyperslab.errors import AlreadyExists, FormatError
 from hyperslab.formats.base import Feature, FormatInfo, Mode, Reader
 from hyperslab.formats.blaze.dataset import BlazeReader
 from hyperslab.formats.blaze.document import SIZES, STORAGE, TABLE, Options
+from hyperslab.formats.blaze.joined import JoinedReader
 from hyperslab.formats.blaze.writer import BlazeWriter
 from hyperslab.stores.building import building, can_build
-from hyperslab.stores.location import Location, Probe
+from hyperslab.stores.location import Location, Probe, Several
 
 _LACKS = frozenset(
     {
@@ -68,6 +69,8 @@ class BlazeFormat:
 
     def sniff(self, probe: Probe) -> bool:
         """Whether the documents of an array, or of a table, are there."""
+        if isinstance(probe.where.target, Several):
+            return all(Probe(each).get(STORAGE) is not None for each in probe.where.target.places)
         if probe.get(STORAGE) is not None:
             return probe.get(SIZES) is not None
         return probe.get(TABLE) is not None
@@ -83,6 +86,8 @@ class BlazeFormat:
     ) -> Reader:
         """Open or make a dataset; options for new arrays: ``layout``, ``checksum``, ``superchunk``."""
         chosen = Options(**options)
+        if isinstance(where.target, Several):
+            return _joined(where, where.target, mode, settings)
         if mode == "r":
             return _opened(BlazeReader(where.store(read_only=True), settings, remembered))
         if mode == "w" and where.scheme == "file" and where.exists() and can_build(where.target):
@@ -97,6 +102,12 @@ class BlazeFormat:
         if taken:
             store.delete_prefix("")
         return BlazeWriter(store, settings, chosen, new=True)
+
+
+def _joined(where: Location, several: Several, mode: Mode, settings: Settings) -> Reader:
+    store = where.store(read_only=mode == "r")
+    stores = [place.store(read_only=True) for place in several.places]
+    return JoinedReader(store, stores, settings)
 
 
 def _opened(reader: BlazeReader) -> BlazeReader:

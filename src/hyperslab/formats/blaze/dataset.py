@@ -19,13 +19,16 @@ from hyperslab.stores.base import Stamps, Store
 
 
 class BlazeReader:
-    """A dataset open for reading. ``remembered`` holds values by key that were read before, None for missing ones."""
+    """A dataset open for reading, its directory as ``folder``.
+
+    ``remembered`` holds values by key that were read before, None for missing ones.
+    """
 
     def __init__(self, store: Store, settings: Settings, remembered: Mapping[str, bytes | None] | None = None) -> None:
         self._store = store
         self._settings = settings
         self._mutex = threading.RLock()
-        self._folder = self._open_folder("", remembered)
+        self.folder = self._open_folder("", remembered)
         self._columns: dict[str, ArrayFolder] | None = None
         self._looked = False
 
@@ -42,7 +45,7 @@ class BlazeReader:
         """The columns of a table by name; None for an array."""
         with self._mutex:
             if not self._looked:
-                doc = self._folder.document(TABLE)
+                doc = self.folder.document(TABLE)
                 if doc is not None:
                     self._columns = {name: self._open_folder(folder) for name, folder in parse_table(doc).items()}
                 self._looked = True
@@ -51,7 +54,7 @@ class BlazeReader:
     @property
     def main(self) -> str | None:
         """The name of the array; None for a table."""
-        return None if self.table is not None else self._folder.labelled.name
+        return None if self.table is not None else self.folder.labelled.name
 
     def children(self, path: str) -> list[str]:
         """The array and its coordinates, or the columns of a table."""
@@ -60,28 +63,28 @@ class BlazeReader:
             return []
         if self.table is not None:
             return list(self.table)
-        labelled = self._folder.labelled
+        labelled = self.folder.labelled
         return [labelled.name, *labelled.coords]
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
         """The group, the array, a coordinate, or a field of the array that is stored on its own."""
         if self.table is not None:
             return self._in_table(path)
-        labelled = self._folder.labelled
+        labelled = self.folder.labelled
         if not path:
             return labelled.group
         if path == labelled.name:
             return labelled.spec
         if path in labelled.coords:
             return labelled.coords[path].spec
-        found = self._folder.field(tuple(path.split("/")))
+        found = self.folder.field(tuple(path.split("/")))
         if found is None:
             raise NodeNotFound("there is no such array", url=self._store.url, node=path)
         return found[0]
 
     def _in_table(self, path: str) -> GroupSpec | ArraySpec:
         if not path:
-            return GroupSpec(attrs=self._folder.document(ATTRIBUTES["bcolz"]) or {})
+            return GroupSpec(attrs=self.folder.document(ATTRIBUTES["bcolz"]) or {})
         return self._column(path).labelled.spec
 
     def _column(self, path: str) -> ArrayFolder:
@@ -103,17 +106,17 @@ class BlazeReader:
     def _chunks(self, path: str, spec: ArraySpec) -> ChunkSource:
         if self.table is not None:
             return self._column(path).source(spec)
-        labelled = self._folder.labelled
+        labelled = self.folder.labelled
         if path == labelled.name:
-            return self._folder.source(spec)
+            return self.folder.source(spec)
         if path in labelled.coords:
             return self._coordinate(path, spec)
-        found = self._folder.field(tuple(path.split("/")))
+        found = self.folder.field(tuple(path.split("/")))
         assert found is not None
         return found[1]
 
     def _coordinate(self, path: str, spec: ArraySpec) -> ChunkSource:
-        return CellsInMemory(self._folder.labelled.coords[path].cells)
+        return CellsInMemory(self.folder.labelled.coords[path].cells)
 
     def remedies(self, *, deep: bool, workers: int) -> Iterator[Remedy]:
         """Every problem of the data files, with what mends it."""
@@ -124,7 +127,7 @@ class BlazeReader:
                 except HyperslabError as error:
                     yield from map(Remedy, _told(name, error))
         else:
-            yield from remedies(self._folder, self._folder.labelled.name, deep=deep, workers=workers)
+            yield from remedies(self.folder, self.folder.labelled.name, deep=deep, workers=workers)
 
     def problems(self, *, deep: bool, workers: int) -> Iterator[Problem]:
         """Every problem of the data files."""
@@ -133,14 +136,14 @@ class BlazeReader:
     def refresh(self, path: str) -> None:
         """Read the documents anew when they are needed."""
         with self._mutex:
-            for folder in (self._folder, *(self._columns or {}).values()):
+            for folder in (self.folder, *(self._columns or {}).values()):
                 folder.forget()
 
     def stamp(self, path: str) -> Hashable:
         """What identifies the present version of the documents; None where the store cannot tell."""
         if not isinstance(self._store, Stamps):
             return None
-        folder = self._column(path) if path and self.table is not None else self._folder
+        folder = self._column(path) if path and self.table is not None else self.folder
         names = (SIZES, LABELS, *ATTRIBUTES.values())
         stamps = tuple(self._store.stamp(folder.key(name)) for name in names)
         return None if all(stamp is None for stamp in stamps) else stamps

@@ -120,7 +120,7 @@ class BlazeWriter(BlazeReader):
     def _cells(self, path: str) -> Values:
         if path in self._ahead:
             return self._ahead[path]
-        held = self._waiting if path in self._waiting else self._folder.labelled.coords
+        held = self._waiting if path in self._waiting else self.folder.labelled.coords
         return held[path].cells
 
     def _put_cells(self, path: str, spec: ArraySpec, cells: Values) -> None:
@@ -131,7 +131,7 @@ class BlazeWriter(BlazeReader):
         elif path in self._waiting:
             self._waiting[path] = Coordinate(self._waiting[path].spec, cells)
         else:
-            labelled = self._folder.labelled
+            labelled = self.folder.labelled
             coords = {**labelled.coords, path: Coordinate(labelled.coords[path].spec, cells)}
             self._write(replace(labelled, coords=coords))
 
@@ -140,7 +140,7 @@ class BlazeWriter(BlazeReader):
         if self.table is not None or path != self.main:
             return self._coordinate(path, spec)
         self._check_growth(path, spec)
-        return self._folder.source(own(spec), exact=True)
+        return self.folder.source(own(spec), exact=True)
 
     def new_array(self, spec: ArraySpec) -> ArraySpec:
         """A user's wish in this format's own spelling, or Unsupported."""
@@ -167,7 +167,7 @@ class BlazeWriter(BlazeReader):
                 self._put_in_table(path, spec)
             elif isinstance(spec, GroupSpec):
                 self._put_group(spec)
-            elif not self._empty and path == self._folder.labelled.name:
+            elif not self._empty and path == self.folder.labelled.name:
                 self._put_main(spec)
             elif path in self.children(""):
                 self._put_coordinate(path, spec)
@@ -177,10 +177,10 @@ class BlazeWriter(BlazeReader):
     def _put_group(self, spec: GroupSpec) -> None:
         self._group = spec
         if not self._empty:
-            self._write(replace(self._folder.labelled, group=spec))
+            self._write(replace(self.folder.labelled, group=spec))
 
     def _put_main(self, spec: ArraySpec) -> None:
-        labelled = self._folder.labelled
+        labelled = self.folder.labelled
         self._check_growth(labelled.name, spec)
         if spec.shape and spec.shape[0] > labelled.spec.shape[0]:
             self._incomplete_from(labelled.spec)
@@ -193,7 +193,7 @@ class BlazeWriter(BlazeReader):
         self._first = first if self._first is None else min(self._first, first)
 
     def _check_growth(self, path: str, spec: ArraySpec) -> None:
-        old = self._folder.labelled.spec
+        old = self.folder.labelled.spec
         if spec.dtype != old.dtype:
             raise Invalid(f"cells of {spec.dtype} in an array of {old.dtype}", node=path, remedy="make a new array")
         if len(spec.shape) != len(old.shape) or spec.shape[1:] != old.shape[1:]:
@@ -206,7 +206,7 @@ class BlazeWriter(BlazeReader):
         if path in self._waiting:
             self._waiting[path] = coordinate
         else:
-            labelled = self._folder.labelled
+            labelled = self.folder.labelled
             self._write(replace(labelled, coords={**labelled.coords, path: coordinate}))
 
     def _put_new(self, path: str, spec: ArraySpec) -> None:
@@ -217,7 +217,7 @@ class BlazeWriter(BlazeReader):
             else:
                 self._make(path, spec)
             return
-        labelled = self._folder.labelled
+        labelled = self.folder.labelled
         known = {labelled.name: labelled.spec} | {name: each.spec for name, each in self._others(labelled).items()}
         try:
             main = main_array({**known, path: spec})
@@ -246,15 +246,15 @@ class BlazeWriter(BlazeReader):
         self._first = 0
         self._empty = False
         waiting, self._waiting = {**self._waiting, **(coords or {})}, {}
-        self._folder.take(Labelled(path, spec), {})
+        self.folder.take(Labelled(path, spec), {})
         self._write(Labelled(path, own(spec), waiting, self._group))
 
     def _displace(self, path: str, spec: ArraySpec) -> None:
         """The array that was put first is a coordinate of this one."""
-        labelled = self._folder.labelled
+        labelled = self.folder.labelled
         old = labelled.spec
         check_size(labelled.name, old)
-        source = self._folder.source(old)
+        source = self.folder.source(old)
         cells = np.full(old.shape, old.fill_cell(), old.numpy_dtype)
         for coords in source.grid:
             block = source.read(coords)
@@ -283,16 +283,16 @@ class BlazeWriter(BlazeReader):
                 raise Unsupported("columns of a table of bcolz are not removed", node=path)
             if path in self._waiting:
                 del self._waiting[path]
-            elif not self._empty and path in self._folder.labelled.coords:
-                labelled = self._folder.labelled
+            elif not self._empty and path in self.folder.labelled.coords:
+                labelled = self.folder.labelled
                 self._write(replace(labelled, coords={k: v for k, v in labelled.coords.items() if k != path}))
-            elif not self._empty and path in ("", self._folder.labelled.name):
-                self._waiting |= self._folder.labelled.coords if path else {}
+            elif not self._empty and path in ("", self.folder.labelled.name):
+                self._waiting |= self.folder.labelled.coords if path else {}
                 for name in (SIZES, STORAGE, SUPERCHUNKS, LABELS, *ATTRIBUTES.values()):
                     self._target.delete(name)
                 self._target.delete_prefix(DATA)
                 self._empty = self._made = True
-                self._folder.forget()
+                self.folder.forget()
             else:
                 self.node(path)
 
@@ -300,7 +300,7 @@ class BlazeWriter(BlazeReader):
 
     def _write(self, labelled: Labelled, folder: ArrayFolder | None = None) -> None:
         """Store the documents that are other than before; the sizes last."""
-        folder = folder or self._folder
+        folder = folder or self.folder
         before = folder.docs
         cbytes = before.get(SIZES, {}).get("cbytes", 0)
         docs = render(labelled, cbytes if isinstance(cbytes, int) else 0)
@@ -353,17 +353,17 @@ class BlazeWriter(BlazeReader):
     def _refuse_waiting(self) -> None:
         specs = {name: each.spec for name, each in self._waiting.items()}
         if not self._empty:
-            specs |= {self._folder.labelled.name: self._folder.labelled.spec}
+            specs |= {self.folder.labelled.name: self.folder.labelled.spec}
         self._make(main_array(specs), specs[main_array(specs)])
 
     def _complete(self) -> None:
         with self.lock_node(""), suppress(NodeNotFound):  # another writer may have removed it
-            labelled = self._folder.labelled
-            source = self._folder.source(labelled.spec, exact=True)
+            labelled = self.folder.labelled
+            source = self.folder.source(labelled.spec, exact=True)
             if self._first is not None:
                 source.complete(self._first)
             cbytes = source.nbytes_stored()
-            sizes = self._folder.docs[SIZES]
+            sizes = self.folder.docs[SIZES]
             if sizes.get("cbytes") != cbytes:
                 self._put_docs({SIZES: {**sizes, "cbytes": cbytes}}, {})
 

@@ -1,0 +1,184 @@
+"""Split a Blaze directory over several places by superchunk, and join such shards: files are copied as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any
+
+from hyperslab.api import Target
+from hyperslab.chunks.pool import each_batch
+from hyperslab.chunks.settings import DEFAULTS, Settings
+from hyperslab.errors import AlreadyExists, FormatError, HyperslabError, Invalid, Unsupported
+from hyperslab.formats import get_format
+from hyperslab.formats.blaze.columns import Columns
+from hyperslab.formats.blaze.dataset import BlazeReader
+from hyperslab.formats.blaze.document import Storing, render
+from hyperslab.formats.blaze.joined import cut_labels, join_labels
+from hyperslab.formats.blaze.opened import ArrayFolder
+from hyperslab.formats.blaze.steps import publish
+from hyperslab.formats.blaze.writing import Superchunks
+from hyperslab.formats.one_array import Labelled
+from hyperslab.stores.base import Store, WritableStore
+from hyperslab.stores.building import building
+from hyperslab.stores.location import Location, Several
+from hyperslab.stores.places import REMOTE
+
+Files = list[tuple[Store, str, str]]
+"""Which keys are copied: the store, the key there, the key in the target."""
+
+
+def shard(
+    url: Target,
+    targets: Sequence[Target],
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    workers: int | None = None,
+) -> None:
+    """Split the Blaze directory at ``url`` into as many as there are ``targets``, by superchunk.
+
+    Each holds some rows and is a dataset of its own; ``open`` of the list reads all as one. Files are copied as they
+    are, by ``workers`` threads; ``storage_options`` are for places on servers. AlreadyExists for a target that is
+    taken, Invalid when there are fewer superchunks than targets, FormatError when it is no Blaze directory.
+    """
+    settings = Settings(workers=workers, cache_bytes=0)
+    (source,) = _opened([_place(url, storage_options)], settings)
+    try:
+        labelled = source.folder.labelled
+        chunks = source.folder.source(labelled.spec)
+        count, places = len(targets), chunks.places
+        if not 1 <= count <= max(places, 1) or not labelled.spec.shape:
+            remedy = "give fewer targets, or convert it with smaller superchunks"
+            raise Invalid(f"{count} shards of {places} superchunks", url=source.store.url, remedy=remedy)
+        edges = [number * places // count for number in range(count + 1)]
+        rows = Storing.of(labelled.spec).rows * Storing.of(labelled.spec).per
+        for target, first, last in zip(targets, edges, edges[1:], strict=False):
+            part = cut_labels(labelled, first * rows, min(last * rows, labelled.spec.shape[0]))
+            with _new_dataset(_place(target, storage_options)) as store:
+                new = _columns(ArrayFolder(store, "", settings), part)
+                _write(
+                    store, part, _files(_columns(source.folder, labelled), new, range(first, last), -first), settings
+                )
+    finally:
+        source.close()
+
+
+def gather(
+    urls: Sequence[Target],
+    target: Target,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    workers: int | None = None,
+) -> None:
+    """Join Blaze directories into one at ``target``: the rows of one after those of the other, in the order given.
+
+    What :func:`shard` has split becomes what it was, without being decoded. AlreadyExists when the target is taken;
+    Invalid when the directories do not go on from one another: other cells, other chunks, or superchunks that are not
+    full before the last directory.
+    """
+    settings = Settings(workers=workers, cache_bytes=0)
+    parts = _opened([_place(url, storage_options) for url in urls], settings)
+    try:
+        names = [part.store.url for part in parts]
+        labels = [part.folder.labelled for part in parts]
+        whole = join_labels(labels, names)
+        storing = Storing.of(whole.spec)
+        for label, name in zip(labels, names, strict=True):
+            now = Storing.of(label.spec)
+            if (now.per, now.layout) != (storing.per, storing.layout):
+                remedy = "open the list, and convert that"
+                raise Invalid("superchunks of one shard do not go on in the next", url=name, remedy=remedy)
+        with _new_dataset(_place(target, storage_options)) as store:
+            new = _columns(ArrayFolder(store, "", settings), whole)
+            files: Files = []
+            done = 0
+            for part in parts:
+                old = _columns(part.folder, part.folder.labelled)
+                files += _files(old, new, range(old[0].places), done)
+                done += old[0].places
+            _write(store, whole, files, settings)
+    finally:
+        for part in parts:
+            part.close()
+
+
+def _place(target: Target, options: Mapping[str, Any] | None) -> Location:
+    where = Location.of(target)
+    if isinstance(where.target, Several):
+        raise Invalid("a list where one place is meant", url=where.url, remedy="gather takes a list")
+    return Location.of(target, options) if options and where.scheme in REMOTE else where
+
+
+def _opened(places: Sequence[Location], settings: Settings) -> list[BlazeReader]:
+    opened: list[BlazeReader] = []
+    try:
+        for where in places:
+            reader = get_format("blaze").open(where, "r", settings=settings)
+            assert isinstance(reader, BlazeReader)
+            opened.append(reader)
+            if reader.table is not None:
+                raise Unsupported("a table of bcolz has no superchunks", url=where.url, remedy="convert its columns")
+        if not opened:
+            raise Invalid("there are no shards", remedy="give their places")
+    except BaseException:
+        for reader in opened:
+            reader.close()
+        raise
+    return opened
+
+
+def _columns(folder: ArrayFolder, labelled: Labelled) -> list[Superchunks]:
+    source = folder.source(labelled.spec)
+    return [column for _, column in source.columns] if isinstance(source, Columns) else [source]
+
+
+def _files(old: Sequence[Superchunks], new: Sequence[Superchunks], places: range, shift: int) -> Files:
+    """The superchunks that are there, and what they are called in the target."""
+    found: Files = []
+    for theirs, ours in zip(old, new, strict=True):
+        there = set(theirs.keys.places()[0])
+        pairs = ((theirs.keys.key(place), ours.keys.key(place + shift)) for place in places if place in there)
+        found += [(theirs.keys.store, key, target) for key, target in pairs]
+    return found
+
+
+def _write(store: WritableStore, labelled: Labelled, files: Files, settings: Settings) -> None:
+    """The data, then the documents."""
+    sizes: list[int] = []
+    each_batch(partial(_copy, store, sizes), files, settings.threads)
+    publish(store, render(labelled, sum(sizes)), {}, durable=DEFAULTS.durable)
+
+
+def _copy(store: WritableStore, sizes: list[int], file: tuple[Store, str, str]) -> None:
+    source, key, target = file
+    data = source.get(key)
+    if data is None:
+        raise FormatError("a superchunk is gone while it is copied", url=source.url, key=key)
+    store.put(target, data, durable=DEFAULTS.durable)
+    sizes.append(len(data))
+
+
+@contextmanager
+def _new_dataset(where: Location) -> Iterator[WritableStore]:
+    """A store for a new dataset, which is in its place, whole, when the block ends, or not there at all."""
+    if where.exists() and any(map(len, where.store(read_only=True).list_dir(""))):
+        raise AlreadyExists("the target exists", url=where.url, remedy="choose another, or remove it")
+    if where.scheme in ("file", "zip") and where.path is not None:
+        with building(where.path, overwrite=where.exists()) as temporary:
+            beside = Location.of(temporary if where.scheme == "file" else f"zip://{temporary}")
+            store = beside.store(read_only=False, create=True)
+            try:
+                yield store
+            finally:
+                store.close()
+        return
+    store = where.store(read_only=False, create=True)
+    try:
+        yield store
+    except BaseException:
+        with suppress(HyperslabError):
+            store.delete_prefix("")
+        raise
+    finally:
+        store.close()
