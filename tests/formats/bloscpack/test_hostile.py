@@ -191,6 +191,11 @@ def test_damaged_metadata_do_not_hide_damaged_chunks(tmp_path: Path) -> None:
     assert [str(problem).partition(" at byte")[0] for problem in problems[1:]] == ["chunk 1", "chunk 2"]
 
 
+def test_damaged_metadata_and_more_offsets_than_bytes(tmp_path: Path) -> None:
+    path = write(tmp_path, blp(CHUNKS, section(b"{nothing"), last=2**62))
+    assert [problem.kind for problem in hs.check(path, deep=True)] == ["metadata", "truncated"]
+
+
 def test_check_lists_every_damaged_chunk(tmp_path: Path) -> None:
     cells = np.arange(10_000, dtype="<f8")
     data = bytearray(file_of(cells, 800))

@@ -121,6 +121,9 @@ def read_table(file: Bytes, front: Front, expected: int = -1) -> ChunkTable:
     header, at = front.header, front.offsets_at
     if header.has_offsets and header.nchunks < 0:
         return _walked(file, header, _behind_offsets(file, at), expected)
+    if front.chunks_at > file.size:
+        message = f"the file ends before its chunks: it has {file.size} bytes, they begin at {front.chunks_at}"
+        raise FormatError(message, problems=(Problem("", "truncated", message),))
     if header.has_offsets:
         require(32 * header.nchunks, None)
         starts = np.frombuffer(file.pread(8 * header.nchunks, at), "<i8")
