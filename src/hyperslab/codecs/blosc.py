@@ -31,6 +31,19 @@ _SNAPPY = FORMATS.index("snappy")
 _STORED = 0b10
 
 
+_BLOCK = 128 << 10
+"""Bytes of a block where none is asked for: it stays in a core's own cache while it is shuffled and compressed."""
+
+
+def _block_of(cname: str, typesize: int) -> int:
+    """What to ask of the library for blocks of ``_BLOCK`` bytes; 0, its own choice, for slow compressors.
+
+    The quick compressors take each of up to 16 bytes of an item as a stream of its own, and the size asked for is that
+    of one stream. The library's choice, up to 1 MiB, takes twice the time to write for 0.3 % less to store.
+    """
+    return _BLOCK // (typesize if typesize <= 16 else 1) if cname in ("lz4", "blosclz") else 0
+
+
 class Blosc:
     """Blosc-1 with one of its compressors and a shuffle of bytes or bits."""
 
@@ -41,7 +54,9 @@ class Blosc:
         self._clevel = integer("blosc", config, "clevel", 5, 0, 9)
         itemsize = cells.numpy_dtype.itemsize if cells.nbytes is not None else 1
         self._typesize = integer("blosc", config, "typesize", max(itemsize, 1), 1, 2**31 - 1)
-        self._blocksize = integer("blosc", config, "blocksize", 0, 0, 2**31 - 1)
+        self._blocksize = integer("blosc", config, "blocksize", 0, 0, 2**31 - 1) or _block_of(
+            self._cname, self._typesize
+        )
         shuffle = config.get("shuffle", 1)
         shuffle = SHUFFLES.get(shuffle, shuffle) if isinstance(shuffle, str) else shuffle
         shuffle = integer("blosc", {"shuffle": shuffle}, "shuffle", 1, -1, 2)
