@@ -6,6 +6,7 @@ import builtins
 import copy
 import pickle
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -133,3 +134,39 @@ def test_an_unknown_option_is_named_with_the_format(tmp_path: Path) -> None:
         hs.create(tmp_path / "a.zarr", chunk_cache=1)
     with pytest.raises(errors.Invalid, match="format netcdf has no option 'frmat'"):
         hs.create(tmp_path / "a.nc", frmat="netcdf")
+
+
+def _array(root: hs.Group) -> hs.Array:
+    return root.create_array("a", data=[1, 2], dims=("x",))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda root: root.create_array("b"),
+        lambda root: root.create_array("b", shape=2, dims=("x", "y")),
+        lambda root: root.create_array("b", shape=2, chunks=(1, 1)),
+        lambda root: root.create_array("b", shape=2, chunks=((1, 1),), shards=2),
+        lambda root: root.create_array("b", shape=2, chunks=0),
+        lambda root: root.create_array("b", shape=2, codec="nonsense"),
+        lambda root: root[0],
+        lambda root: root.move("g", "g/h"),
+        lambda root: root.copy("g", "g/h"),
+        lambda root: root.attrs.update({1: 2}),
+        lambda root: _array(root).__setitem__(..., "text"),
+    ],
+)
+def test_the_call_is_located_and_advised(tmp_path: Path, call: Callable[[hs.Group], object]) -> None:
+    root = hs.create(tmp_path / "a.zarr")
+    root.create_group("g")
+    with pytest.raises(HyperslabError) as caught:
+        call(root)
+    assert caught.value.url == root.url
+    assert caught.value.node is not None
+    assert caught.value.remedy
+
+
+def test_what_is_not_there_or_taken_is_advised_by_its_kind() -> None:
+    assert str(errors.NotFound("nothing", key="a")) == "nothing [key=a]; check the spelling"
+    assert "choose another name" in str(errors.AlreadyExists("taken"))
+    assert "list the group above" in str(errors.NodeNotFound("nothing"))

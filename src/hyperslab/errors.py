@@ -102,6 +102,8 @@ def _rebuild(kind: type[HyperslabError], args: tuple[Any, ...], state: dict[str,
 class NotFound(HyperslabError, KeyError):
     """What was asked for is not there."""
 
+    advice = "check the spelling"
+
 
 class NodeNotFound(NotFound):
     """No group or array has this path."""
@@ -115,6 +117,8 @@ class CollectionNotFound(NotFound):
 
 class AlreadyExists(HyperslabError, FileExistsError):
     """The target is taken."""
+
+    advice = "choose another name, or remove what is there"
 
 
 class ReadOnly(HyperslabError, PermissionError):

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
 
 from hyperslab.array.session import Session
-from hyperslab.errors import FormatError, Invalid, NotFound
+from hyperslab.errors import Invalid, NotFound
+from hyperslab.formats.base import Reader
 from hyperslab.model.refs import Link
+from hyperslab.model.spec import ArraySpec, GroupSpec
 
 
 class Attributes(MutableMapping[str, Any]):
@@ -18,10 +20,14 @@ class Attributes(MutableMapping[str, Any]):
         self._path = path
 
     def _values(self) -> Mapping[str, Any]:
-        spec = self._session.reader.node(self._path)
-        if isinstance(spec, Link):
-            raise FormatError("a link has no attributes", url=self._session.url, node=self._path)
-        return spec.attrs
+        return self._spec(self._session.reader).attrs
+
+    def _spec(self, reader: Reader) -> GroupSpec | ArraySpec:
+        spec = reader.node(self._path)
+        if isinstance(spec, Link):  # put there since the node was opened
+            remedy = "open it again: that gives what the link leads to"
+            raise Invalid("a link has no attributes", url=self._session.url, node=self._path, remedy=remedy)
+        return spec
 
     def __getitem__(self, name: str) -> Any:
         try:
@@ -54,13 +60,12 @@ class Attributes(MutableMapping[str, Any]):
 
     def _change(self, new: Mapping[str, Any], gone: set[str]) -> None:
         if not all(isinstance(name, str) for name in new):
-            raise Invalid("attribute names are text", node=self._path)
+            message = "an attribute's name that is no text"
+            raise Invalid(message, url=self._session.url, node=self._path, remedy="str() it")
         writer = self._session.writer()
         with self._session.locked(self._path):
             self._session.refresh(self._path)
-            spec = writer.node(self._path)
-            if isinstance(spec, Link):
-                raise Invalid("a link has no attributes", node=self._path)
+            spec = self._spec(writer)
             attrs = {name: value for name, value in spec.attrs.items() if name not in gone} | dict(new)
             writer.put(self._path, spec.evolve(attrs=attrs))
 

@@ -127,7 +127,8 @@ class Cells:
         try:
             return np.asarray(value).astype(self.dtype, casting="unsafe", copy=False)
         except (TypeError, ValueError) as error:
-            raise Invalid(f"{type(value).__name__} does not fit cells of {self.dtype}: {error}") from error
+            message = f"{type(value).__name__} does not fit cells of {self.dtype}: {error}"
+            raise Invalid(message, remedy=f"give what NumPy casts to {self.dtype}") from error
 
     def cost(self, selection: Selection) -> ReadPlan:
         """What reading the selection would touch."""

@@ -66,7 +66,8 @@ class Session:
         if not self.writable:
             raise ReadOnly("the dataset is open read-only", url=self.url, remedy="open it with mode='r+'")
         if not isinstance(self.reader, Writer):
-            raise Unsupported(f"format {self.format.name} cannot be written", url=self.url)
+            remedy = "convert it to a format that can, such as zarr3"
+            raise Unsupported(f"format {self.format.name} cannot be written", url=self.url, remedy=remedy)
         self.version.renew()
         return self.reader
 
@@ -123,7 +124,10 @@ class Session:
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.origin is None:
-            raise Unsupported("a dataset that was not opened by its place cannot be pickled", url=self.url)
+            remedy = "open it with hyperslab.open"
+            raise Unsupported(
+                "a dataset that was not opened by its place cannot be pickled", url=self.url, remedy=remedy
+            )
         if self.is_unopened:
             return _again, (self.origin, self.moment, self.settings)
         if self.writable and self.is_written_whole:

@@ -42,7 +42,8 @@ def client_of(scheduler: Any, patience: float = _PATIENCE) -> Iterator[Any]:
         try:
             own = distributed.Client(scheduler, timeout=patience)
         except (OSError, ValueError) as error:
-            raise StorageError(f"there is no scheduler: {error}", url=scheduler) from error
+            remedy = "start one (dask scheduler), or look whether this is its address"
+            raise StorageError(f"there is no scheduler: {error}", url=scheduler, remedy=remedy) from error
         with own:
             _await_workers(own, patience)
             yield own

@@ -190,7 +190,9 @@ def _fitting(data: Any, view: View, compute: bool) -> Any:
         have != want and not grows
         for have, want, grows in zip(data.shape, shape[len(shape) - data.ndim :], stretched, strict=True)
     ):
-        raise Invalid(f"a value of shape {data.shape} does not broadcast to the selected {shape}", node=view.cells.node)
+        message = f"a value of shape {data.shape} does not broadcast to the selected {shape}"
+        remedy = "select as many cells as there are, or give data of that shape"
+        raise Invalid(message, node=view.cells.node, url=view.cells.url, remedy=remedy)
     new = [None] * (len(shape) - data.ndim)
     cuts = new + [None if grows else sizes for grows, sizes in zip(stretched, data.chunks, strict=True)]
     chunks = tuple(unit if sizes is None else sizes for sizes, unit in zip(cuts, _units(view), strict=True))

@@ -53,7 +53,7 @@ def array_spec(wish: Wish, session: Session) -> ArraySpec:
     """The spec of the wish; Invalid when its parts contradict each other, Unsupported when the format lacks it."""
     data = wish.data if wish.data is None or wish.in_blocks else np.asarray(wish.data)
     if wish.shape is None and data is None:
-        raise Invalid("a new array needs a shape, or data")
+        raise Invalid("a new array needs a shape, or data", remedy="give shape= or data=")
     shape = data.shape if data is not None and wish.shape is None else _lengths(wish.shape)
     dtype = as_data_type(_dtype(wish.dtype, data))
     dims = _dims(wish.dims, len(shape))
@@ -109,7 +109,7 @@ def _lengths(shape: Any) -> tuple[int, ...]:
 def _dims(dims: Any, ndim: int) -> tuple[str | None, ...]:
     names = (None,) * ndim if dims is None else (dims,) if isinstance(dims, str) else tuple(dims)
     if len(names) != ndim:
-        raise Invalid(f"{len(names)} dimension names for {ndim} dimensions")
+        raise Invalid(f"{len(names)} dimension names for {ndim} dimensions", remedy="give a name, or None, for each")
     return names
 
 
@@ -126,7 +126,7 @@ def _cut(asked: Any, shape: tuple[int, ...], dims: tuple[str | None, ...], auto:
         asked = [asked.get(dim, cut) if dim is not None else cut for dim, cut in zip(dims, auto, strict=True)]
     cuts = (asked,) * len(shape) if isinstance(asked, int) else tuple(asked)
     if len(cuts) != len(shape):
-        raise Invalid(f"{len(cuts)} chunk lengths for {len(shape)} dimensions")
+        raise Invalid(f"{len(cuts)} chunk lengths for {len(shape)} dimensions", remedy="give one for each")
     return tuple(_one_cut(cut, length) for cut, length in zip(cuts, shape, strict=True))
 
 
@@ -144,5 +144,5 @@ def _one_cut(cut: Any, length: int) -> int | tuple[int, ...]:
 
 def _plain(chunks: Chunks) -> tuple[int, ...]:
     if any(isinstance(cut, tuple) for cut in chunks):
-        raise Invalid("shards need chunks of one size per dimension")
+        raise Invalid("shards need chunks of one size per dimension", remedy="give one length for each")
     return tuple(cut for cut in chunks if isinstance(cut, int))

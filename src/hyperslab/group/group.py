@@ -23,6 +23,8 @@ from hyperslab.model.paths import join
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
+_OUTSIDE = "name a target outside of it"
+
 
 class Group(MutableMapping[str, "Group | Array"]):
     """A group of a dataset: ``group["a/b"]`` is a :class:`Group` or an :class:`Array`; nothing is read before."""
@@ -85,7 +87,8 @@ class Group(MutableMapping[str, "Group | Array"]):
 
     def __getitem__(self, name: str) -> Group | Array:
         if not isinstance(name, str):
-            raise Invalid(f"a group is indexed by names, not {type(name).__name__}", node=self._path)
+            message = f"a group is indexed by names, not {type(name).__name__}"
+            raise Invalid(message, url=self.url, node=self._path, remedy="name an array of it to index cells")
         path, spec = follow(self._session, join(self._path, name))
         return Array(self._session, path, spec) if isinstance(spec, ArraySpec) else Group(self._session, path)
 
@@ -145,7 +148,10 @@ class Group(MutableMapping[str, "Group | Array"]):
         path = self._free(name)
         writer = self._session.writer()
         wish = Wish(shape=shape, dtype=dtype, **options).known()
-        spec = array_spec(wish, self._session)
+        try:
+            spec = array_spec(wish, self._session)
+        except HyperslabError as error:
+            raise self._session.locate(error, path) from error.__cause__
         writer.put(path, spec)
         array = Array(self._session, path, spec)
         array.refresh()
@@ -172,7 +178,7 @@ class Group(MutableMapping[str, "Group | Array"]):
         old, new = join(self._path, source), self._free(target)
         writer.node(old)
         if f"{new}/".startswith(f"{old}/"):
-            raise Invalid(f"/{old} cannot be moved into itself", node=new)
+            raise Invalid(f"/{old} cannot be moved into itself", url=self.url, node=new, remedy=_OUTSIDE)
         if isinstance(writer, Moves):
             writer.move(old, new)
         else:
@@ -184,7 +190,7 @@ class Group(MutableMapping[str, "Group | Array"]):
         old, new = join(self._path, source), self._free(target)
         self._session.writer()
         if f"{new}/".startswith(f"{old}/"):
-            raise Invalid(f"/{old} cannot be copied into itself", node=new)
+            raise Invalid(f"/{old} cannot be copied into itself", url=self.url, node=new, remedy=_OUTSIDE)
         copy_node(self._session, old, new)
 
     def _free(self, name: str) -> str:

@@ -115,7 +115,8 @@ class DirectoryStore(FolderReader):
         folder, _, name = check_key(target).rpartition("/")
         with self._writing(target):
             if target == source or target.startswith(f"{source}/"):
-                raise Invalid("a folder cannot be moved into itself", url=self.url, key=target)
+                remedy = "name a target outside of it"
+                raise Invalid("a folder cannot be moved into itself", url=self.url, key=target, remedy=remedy)
             place = self._folders.find(source)
             if place is None:
                 raise NotFound("there is no such folder", url=self.url, key=source)

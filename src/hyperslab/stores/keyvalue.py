@@ -56,7 +56,8 @@ class KeyValueMap(MutableMapping[str, bytes]):
         while True:
             keys = self._snapshot()
             if not 0 <= i < len(keys):
-                raise SelectionError(f"pair {i} of a map of {len(keys)}", url=self._open().url)
+                remedy = "places are counted from 0 and end before len(map)"
+                raise SelectionError(f"pair {i} of a map of {len(keys)}", url=self._open().url, remedy=remedy)
             value = self._open().get(keys[i])
             if value is not None:
                 return keys[i], value

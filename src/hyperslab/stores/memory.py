@@ -144,7 +144,8 @@ class MemoryStore(Named):
         """Move every key below ``source/`` to ``target/``; ``NotFound`` or ``AlreadyExists`` where that cannot be."""
         self._writable(check_key(source))
         if check_key(target) == source or target.startswith(f"{source}/"):
-            raise Invalid("a folder cannot be moved into itself", url=self.url, key=target)
+            remedy = "name a target outside of it"
+            raise Invalid("a folder cannot be moved into itself", url=self.url, key=target, remedy=remedy)
         with self._shelf.changed:
             moved = list(self.list(source))
             if not moved:

@@ -129,7 +129,8 @@ class _Extra:
 
 def _take_none(options: Mapping[str, Any], url: str) -> None:
     if options:
-        raise Invalid(f"storage options that mean nothing here: {', '.join(sorted(options))}", url=url)
+        names = ", ".join(sorted(options))
+        raise Invalid(f"storage options that mean nothing here: {names}", url=url, remedy="leave them out")
 
 
 REMOTE = ("s3", "gs", "az", "http", "https")

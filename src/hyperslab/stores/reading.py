@@ -35,7 +35,7 @@ class FolderReader(Named):
     def __init__(self, root: str | os.PathLike[str], *, read_only: bool = False) -> None:
         super().__init__(os.path.abspath(os.fspath(root)), read_only=read_only)
         if "\0" in self._url:
-            raise Invalid(f"{self._url!r} is no path")
+            raise Invalid(f"{self._url!r} is no path", remedy="leave out what is behind NUL")
         if os.path.isdir(self._url):
             pass
         elif os.path.lexists(self._url):

@@ -40,11 +40,14 @@ class RemoteFile:
         """The bytes ``start <= i < stop`` of each range, by few requests at once."""
         for _, stop in ranges:
             if stop > self.size:
-                raise CorruptChunk("the file ends within the cells", expected=stop, found=self.size, url=self.url)
+                remedy = "get the whole file"
+                raise CorruptChunk(
+                    "the file ends within the cells", expected=stop, found=self.size, url=self.url, remedy=remedy
+                )
         try:
             found = self._store.get_ranges_of(self._key, ranges, self.stamp)
         except Unsupported:  # a server without ETags
             found = self._store.get_ranges(self._key, ranges)
         if found is None:
-            raise CorruptChunk("the file is gone", url=self.url)
+            raise CorruptChunk("the file is gone", url=self.url, remedy="restore it from a copy, or open another one")
         return list(found)

@@ -95,7 +95,7 @@ def expel(folders: Folders, place: str, target: str | None) -> None:
     """See :class:`Strays`; a missing one is fine."""
     folder, _, name = place.rpartition("/")
     if name in ("", ".", "..") or "\0" in name or (folder and not is_key(folder)):
-        raise Invalid(f"{place!r} names nothing in a store", url=folders.url)
+        raise Invalid(f"{place!r} names nothing in a store", url=folders.url, remedy="name what lies in a folder of it")
     parent = folders.find(folder)
     if parent is None or not os.path.lexists(parent + name):
         return

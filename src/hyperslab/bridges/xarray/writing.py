@@ -268,7 +268,8 @@ def _check_lengths(group: Group, existing: xr.Dataset, rows: xr.Dataset, dim: st
         raise Invalid(f"variables with {dim!r} that are not appended to: {left}", remedy="append to all of them")
     lengths = {str(name): existing[name].sizes[dim] for name in rows.variables}
     if len(set(lengths.values())) != 1:
-        raise Invalid(f"the arrays have different lengths along {dim!r}: {lengths}", url=group.url)
+        message = f"the arrays have different lengths along {dim!r}: {lengths}"
+        raise Invalid(message, url=group.url, node=group.path, remedy="resize() them to one length first")
 
 
 def _check_labels(existing: xr.Dataset, dataset: xr.Dataset, dim: str) -> None:
