@@ -21,6 +21,7 @@ from hyperslab.errors import Conflict, CorruptChunk, HyperslabError
 from hyperslab.formats.blaze.document import Storing, row_bytes
 from hyperslab.formats.blaze.keys import DataKeys
 from hyperslab.formats.blaze.superchunk import Index, open_part, read_index
+from hyperslab.formats.bloscpack.header import SIZE
 from hyperslab.formats.coalesce import fetch_coalesced
 from hyperslab.model.spec import ArraySpec
 
@@ -122,18 +123,19 @@ class Column:
             key = self._keys.key(place)
             numbers = [self._number(each) % self.per for each in members]
             try:
-                found, version = self._stored(key, numbers)
+                found, version = self._stored(place, numbers)
             except HyperslabError as error:
                 raise error.locate(url=self._keys.store.url, key=key) from error.__cause__
             parts |= zip(members, found, strict=True)
         return Fetched(self, parts, version)
 
-    def _stored(self, key: str, numbers: Sequence[int]) -> tuple[list[Stored], Any]:
-        if 2 * len(numbers) >= self.per:
+    def _stored(self, place: int, numbers: Sequence[int]) -> tuple[list[Stored], Any]:
+        key = self._keys.key(place)
+        if self._wants_most(place, numbers):
             data = self._keys.store.get(key)
             return ([None] * len(numbers) if data is None else self._cut(data, numbers)), None
         for _ in range(_TRIES):
-            stamp, index = self._index_now(key)
+            stamp, index = self._index_now(place)
             if index is None:
                 return [None] * len(numbers), None
             there = [number for number in numbers if number < index.count]
@@ -142,6 +144,13 @@ class Column:
             if found is not None and (stamp is None or self._stamp_of(key) == stamp):
                 return in_order(numbers, there, found, index), None
         raise Conflict("the superchunk is being replaced all the time", remedy="try again")
+
+    def _wants_most(self, place: int, numbers: Sequence[int]) -> bool:
+        return 2 * len(numbers) >= (self.count(place) or self.per)
+
+    def _head(self, place: int) -> int:
+        """Bytes from which the places of a superchunk's chunks should be known."""
+        return SIZE + 8 * max(self.count(place), 1)
 
     def _cut(self, data: Buffer, numbers: Sequence[int]) -> list[Stored]:
         index, view = self.index_of(data), memoryview(data)
@@ -155,15 +164,16 @@ class Column:
         assert isinstance(index, Index)
         return index
 
-    def _index_now(self, key: str) -> tuple[Any, Index | None]:
+    def _index_now(self, place: int) -> tuple[Any, Index | None]:
         """The stamp of a file and its index, of one version."""
+        key = self._keys.key(place)
         for _ in range(_TRIES):
             stamp = self._stamp_of(key)
             known = self._indexes.get(key)
             if known is not None and stamp is not None and known[0] == stamp:
                 return known
             try:
-                index = self._read_index(key)
+                index = self._read_index(place, key)
             except HyperslabError:
                 if stamp is None or self._stamp_of(key) == stamp:
                     raise
@@ -175,9 +185,9 @@ class Column:
             return stamp, index
         raise Conflict("the superchunk is being replaced all the time", key=key, remedy="try again")
 
-    def _read_index(self, key: str) -> Index | None:
+    def _read_index(self, place: int, key: str) -> Index | None:
         total = self._keys.size(key)
-        need = None if total is None else min(self.shape.head, total)
+        need = None if total is None else min(self._head(place), total)
         while total is not None and need is not None:
             found = self._keys.store.get_ranges(key, [(0, need)])
             if found is None:
@@ -230,7 +240,7 @@ class Column:
 
     def index_at(self, place: int) -> Index | None:
         """Where the chunks of a superchunk lie; None when it is missing."""
-        return self._index_now(self._keys.key(place))[1]
+        return self._index_now(place)[1]
 
     def rows_of(self, place: int) -> tuple[int, int]:
         """The first row of a superchunk, and the one behind its last."""
@@ -259,7 +269,7 @@ class Column:
         """The coordinates of every chunk that is stored."""
         rest = (0,) * (len(self._grid.axes) - 1)
         for place in self._keys.places()[0]:
-            _, index = self._index_now(self._keys.key(place))
+            _, index = self._index_now(place)
             for local in range(0 if index is None else index.count):
                 yield (place * self.per + local, *rest) if self._grid.axes else ()
 

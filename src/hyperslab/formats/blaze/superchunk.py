@@ -40,11 +40,6 @@ class Shape:
         """The checksum behind each chunk of a new file."""
         return DIGESTS[0 if self.single else self.checksum]
 
-    @property
-    def head(self) -> int:
-        """Bytes from which the places of all chunks are usually known."""
-        return SIZE + 8 * self.most
-
 
 @dataclass(frozen=True)
 class Index:

@@ -33,18 +33,19 @@ class SwappedSuperchunks(Superchunks):
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
-    def _stored(self, key: str, numbers: Sequence[int]) -> tuple[list[Stored], Any]:
-        if 2 * len(numbers) >= self.per:
+    def _stored(self, place: int, numbers: Sequence[int]) -> tuple[list[Stored], Any]:
+        key = self._keys.key(place)
+        if self._wants_most(place, numbers):
             whole = self._keys.store.get_version(key)
             return ([None] * len(numbers), None) if whole is None else (self._cut(whole.data, numbers), whole.stamp)
         for attempt in attempts(self._keys.settings.lock_timeout):
             with attempt:
-                return self._from_ranges(key, numbers)
+                return self._from_ranges(place, key, numbers)
         raise AssertionError
 
-    def _from_ranges(self, key: str, numbers: Sequence[int]) -> tuple[list[Stored], Any]:
+    def _from_ranges(self, place: int, key: str, numbers: Sequence[int]) -> tuple[list[Stored], Any]:
         store, known = self._keys.store, self._indexes.get(key)
-        stamp, index = known or self._fetch_index(key)
+        stamp, index = known or self._index_now(place)
         if index is None:
             return [None] * len(numbers), None
         there = [number for number in numbers if number < index.count]
@@ -58,13 +59,10 @@ class SwappedSuperchunks(Superchunks):
             raise
         return in_order(numbers, there, found, index), stamp
 
-    def _index_now(self, key: str) -> tuple[Any, Index | None]:
-        return self._fetch_index(key)
-
-    def _fetch_index(self, key: str) -> tuple[Any, Index | None]:
+    def _index_now(self, place: int) -> tuple[Any, Index | None]:
         """Stamp and index of the present version; neither when it is missing."""
-        store = self._keys.store
-        found: Version | None = store.get_version(key, (0, self.shape.head))
+        store, key = self._keys.store, self._keys.key(place)
+        found: Version | None = store.get_version(key, (0, self._head(place)))
         if found is None:
             return None, None
         head = found.data

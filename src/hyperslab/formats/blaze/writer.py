@@ -217,12 +217,14 @@ class BlazeWriter(BlazeReader):
             else:
                 self._make(path, spec)
             return
+        if self.folder.field((path,)) is not None:
+            raise Unsupported("a field changes with the array that it is of", node=path, remedy="change the array")
         labelled = self.folder.labelled
         known = {labelled.name: labelled.spec} | {name: each.spec for name, each in self._others(labelled).items()}
         try:
             main = main_array({**known, path: spec})
         except Invalid:
-            if not (self._made and may_label(path, spec) and may_label(labelled.name, labelled.spec)):
+            if not self._made or not (may_label(path, spec) or may_label(labelled.name, labelled.spec)):
                 raise
             self._waiting[path] = blank(spec)  # of which array this will be seen
             return
@@ -245,7 +247,7 @@ class BlazeWriter(BlazeReader):
             self._target.delete_prefix(folder)
         self._first = 0
         self._empty = False
-        waiting, self._waiting = {**self._waiting, **(coords or {})}, {}
+        waiting, self._waiting = coords or self._waiting, {}
         self.folder.take(Labelled(path, spec), {})
         self._write(Labelled(path, own(spec), waiting, self._group))
 
@@ -261,7 +263,7 @@ class BlazeWriter(BlazeReader):
             if block is not None:
                 extent = source.grid.extent(coords)
                 cells[extent] = block[tuple(slice(0, cut.stop - cut.start) for cut in extent)]
-        self._make(path, spec, {**self._others(labelled), labelled.name: Coordinate(plain(old), cells)})
+        self._make(path, spec, {labelled.name: Coordinate(plain(old), cells), **self._others(labelled)})
 
     def _put_in_table(self, path: str, spec: GroupSpec | ArraySpec) -> None:
         if isinstance(spec, GroupSpec):

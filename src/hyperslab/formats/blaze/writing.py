@@ -79,7 +79,7 @@ class Superchunks(Column):
     def _longer(self, coords: Coords, size: int) -> Any:
         """The bytes of the array's last chunk, where another writer has put rows behind those that are known here."""
         place, local = divmod(self._number(coords), self.per)
-        _, index = self._index_now(self._keys.key(place))
+        _, index = self._index_now(place)
         if index is None or local >= index.count or index.size(local) <= size:
             return None
         block = self.read(coords)

@@ -1,0 +1,85 @@
+"""Blaze directories in a bucket: no locks, so files are swapped, and what takes several files is done under a lease."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hyperslab as hs
+from hyperslab.errors import NotFound
+from hyperslab.formats.blaze import FORMAT
+from hyperslab.stores.location import Location
+from hyperslab.testing.formats import FormatTests
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from servers.s3 import S3, running_s3
+
+NESTED = np.dtype([("a", "<i2"), ("b", [("c", "<f4")])])
+
+
+@pytest.fixture(scope="module")
+def s3() -> Any:
+    with running_s3() as server:
+        yield server
+
+
+class TestInABucket(FormatTests):
+    format = FORMAT
+
+    @pytest.fixture
+    def place(self, s3: S3) -> Location:
+        return Location.of(f"s3://{s3.bucket()}/new.blaze", s3.options)
+
+    def test_a_new_dataset_is_an_empty_group(self, place: Location) -> None:
+        """Nothing is stored before there is an array."""
+        with self.writing(place) as writer:
+            assert list(writer.children("")) == []
+        with pytest.raises(NotFound):
+            hs.open(place)
+
+
+@pytest.mark.parametrize("layout", ["blaze", "bcolz"])
+def test_step_by_step(s3: S3, layout: str) -> None:
+    options = {"superchunk": 3} if layout == "blaze" else {}
+    place = f"s3://{s3.bucket()}/a.blaze"
+    cells = np.arange(95.0)
+    with hs.create(place, layout=layout, storage_options=s3.options, **options) as root:
+        array = root.create_array("data", data=cells, chunks=10)
+        array[33:57:2] = -1
+        cells[33:57:2] = -1
+        array.append(np.arange(40.0))
+        cells = np.concatenate([cells, np.arange(40.0)])
+        array.resize(71)
+        cells = cells[:71]
+        array.resize(90)
+        cells = np.concatenate([cells, np.zeros(19)])
+        np.testing.assert_array_equal(array[...], cells)
+        np.testing.assert_array_equal(array[44:46], cells[44:46])
+    np.testing.assert_array_equal(hs.open_array(place, storage_options=s3.options)[::-4], cells[::-4])
+    assert not hs.check(place, deep=True, storage_options=s3.options)
+
+
+@pytest.mark.parametrize("dtype", [np.dtype("<i2"), NESTED])
+def test_several_writers_lose_nothing(s3: S3, dtype: np.dtype) -> None:
+    place = f"s3://{s3.bucket()}/a.blaze"
+    with hs.create(place, superchunk=2, storage_options=s3.options) as root:
+        root.create_array("data", shape=(24,), dtype=dtype, chunks=3)
+
+    def work(first: int) -> None:
+        array = hs.open_array(place, "r+", storage_options=s3.options)
+        for row in range(first, 24, 3):
+            array[row] = row if dtype.names is None else np.array((row, (row,)), dtype)
+
+    threads = [threading.Thread(target=work, args=(first,)) for first in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = hs.open_array(place, storage_options=s3.options)[...]
+    values = found if dtype.names is None else found["a"]
+    np.testing.assert_array_equal(values, np.arange(24))
