@@ -173,7 +173,7 @@ def created(url: Target, format: str | None = None, *, overwrite: bool = False, 
             raise _taken(where)
         _detect(where)  # what is no dataset is never replaced
     with (
-        building(path, overwrite=overwrite or os.path.lexists(path)) as temporary,
+        building(path, overwrite=overwrite or os.path.lexists(path), durable=options.get("durable", True)) as temporary,
         create(temporary, format or format_for_new(where.url), **options) as root,
     ):
         yield root

@@ -34,7 +34,7 @@ def open_keyed(
     if mode not in ("r+", "a", "w", "x"):
         raise Invalid(f"mode {mode!r}", remedy="a mode is one of r, r+, a, w, x")
     if mode == "w" and where.scheme == "file" and where.exists() and can_build(where.target):
-        with building(where.target, overwrite=True) as temporary:
+        with building(where.target, overwrite=True, durable=settings.durable) as temporary:
             open_keyed(spelling, Location.of(temporary), "x", settings=settings, consolidated=consolidated)
         mode = "r+"
     store = where.store(read_only=False, create=mode != "r+")

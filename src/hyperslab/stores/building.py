@@ -17,11 +17,11 @@ _FEW = 200
 
 
 @contextmanager
-def building(target: str, *, overwrite: bool = False) -> Iterator[str]:
+def building(target: str, *, overwrite: bool = False, durable: bool = True) -> Iterator[str]:
     """A path beside ``target`` (a file or a folder to be): renamed to it when the block ends, removed when it fails.
 
-    Whatever interrupts the block, ``target`` is afterwards what it was before, or complete; and so it is when the
-    system dies while it takes its place, but for this: where two folders cannot change places (only Linux can, and not
+    Whatever interrupts the block, ``target`` is afterwards what it was before, or complete; and, if ``durable``, so it
+    is when the system dies while it takes its place, but for this: where two folders cannot change places (only Linux can, and not
     in every file system), there is a moment without one at ``target``, the old one being beside it as ``.partial-…``. A
     symbolic link stays and what it names is replaced. AlreadyExists unless ``overwrite``.
     """
@@ -33,7 +33,7 @@ def building(target: str, *, overwrite: bool = False) -> Iterator[str]:
     try:
         _make_folder(os.path.dirname(target))
         yield temporary
-        put_in_place(temporary, target, overwrite=overwrite)
+        put_in_place(temporary, target, overwrite=overwrite, durable=durable)
     except HyperslabError as error:
         if error.url is not None:  # nobody knows the temporary name
             error.url = error.url.replace(temporary, target)
@@ -107,14 +107,16 @@ def can_build(target: str) -> bool:
     return not os.path.ismount(target) and os.access(os.path.dirname(target), os.W_OK)
 
 
-def put_in_place(temporary: str, target: str, *, overwrite: bool) -> None:
-    """Give what lies complete under a temporary name beside ``target`` its name, durably; AlreadyExists unless
-    ``overwrite``. What was there is then gone, or under the temporary name, to be removed."""
-    make_durable(temporary)
+def put_in_place(temporary: str, target: str, *, overwrite: bool, durable: bool = True) -> None:
+    """Give what lies complete under a temporary name beside ``target`` its name; AlreadyExists unless ``overwrite``.
+    What was there is then gone, or under the temporary name, to be removed."""
+    if durable:
+        make_durable(temporary)
     refuse_taken(target, overwrite)
     with _entries(os.path.dirname(target)) as folder:
         aside = _rename(temporary, target)
-        sync_folder(folder)
+        if durable:
+            sync_folder(folder)
     if aside is not None:
         remove(aside)
 

@@ -91,7 +91,7 @@ class BlazeFormat:
         if mode == "r":
             return _opened(BlazeReader(where.store(read_only=True), settings, remembered))
         if mode == "w" and where.scheme == "file" and where.exists() and can_build(where.target):
-            with building(where.target, overwrite=True) as temporary:
+            with building(where.target, overwrite=True, durable=settings.durable) as temporary:
                 os.mkdir(temporary)
         store = where.store(read_only=False, create=mode != "r+")
         taken = any(map(len, store.list_dir("")))
