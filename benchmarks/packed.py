@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import collections.abc
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ def rows(folder: Path, side: int) -> Iterator[Row]:
     for cname, level in _CODECS.items():
         title = f"{values.nbytes >> 20} MiB float64, {cname}-{level}, adler32, chunks of 1 MiB"
         yield _packing(folder / cname, values, cname, level, title)
-        yield _unpacking(folder / cname, values, title)
+        yield _unpacking(folder / cname, values, cname, level, title)
     yield _part(folder / "part", values)
 
 
@@ -43,7 +44,7 @@ def _peers(folder: Path, cname: str, level: int) -> dict[str, tuple[Callable[[An
     arguments = bloscpack.BloscArgs(typesize=8, clevel=level, shuffle=True, cname=cname)
 
     def save(values: Any) -> None:
-        hs.save(ours, values, mode="w", codec=f"blosc:{cname}:{level}", durable=False)
+        hs.save(ours, values, codec=f"blosc:{cname}:{level}", durable=False)
 
     def pack(values: Any) -> None:
         bloscpack.pack_ndarray_to_file(values, str(theirs), chunk_size="1M", blosc_args=arguments)
@@ -72,8 +73,18 @@ def _packing(folder: Path, values: Any, cname: str, level: int, title: str) -> R
     return Row(f"pack {title}", contenders, lambda _, read: np.array_equal(read(), values), (Target("bloscpack", 2.0),))
 
 
-def _unpacking(folder: Path, values: Any, title: str) -> Row:
-    contenders = [Contender(name, read) for name, (_, read) in _peers(folder, "lz4", 5).items()]
+def _clear(folder: Path) -> None:
+    """Replacing a file makes a file system flush it; here all write new ones."""
+    for file in folder.iterdir():
+        file.unlink()
+
+
+def _unpacking(folder: Path, values: Any, cname: str, level: int, title: str) -> Row:
+    contenders = []
+    _clear(folder)
+    for name, (write, read) in _peers(folder, cname, level).items():
+        write(values)
+        contenders.append(Contender(name, read))
     targets = (Target("bloscpack", 2.0), Target("np.save", 1 / 1.3))
     return Row(f"unpack {title}", contenders, lambda _, got: np.array_equal(got, values), targets)
 

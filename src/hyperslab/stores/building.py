@@ -21,9 +21,9 @@ def building(target: str, *, overwrite: bool = False, durable: bool = True) -> I
     """A path beside ``target`` (a file or a folder to be): renamed to it when the block ends, removed when it fails.
 
     Whatever interrupts the block, ``target`` is afterwards what it was before, or complete; and, if ``durable``, so it
-    is when the system dies while it takes its place, but for this: where two folders cannot change places (only Linux can, and not
-    in every file system), there is a moment without one at ``target``, the old one being beside it as ``.partial-…``. A
-    symbolic link stays and what it names is replaced. AlreadyExists unless ``overwrite``.
+    is when the system dies while it takes its place, but for this: where two folders cannot change places (only Linux
+    can, and not in every file system), there is a moment without one at ``target``, the old one being beside it as
+    ``.partial-…``. A symbolic link stays and what it names is replaced. AlreadyExists unless ``overwrite``.
     """
     if "://" in target:
         raise Invalid(f"{redact(target)} is no path of this machine", remedy="write a local file and copy it there")
