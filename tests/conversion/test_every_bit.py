@@ -15,6 +15,7 @@ import hyperslab as hs
 from hyperslab.conversion import Progress, convert
 from hyperslab.conversion.job import Job
 from hyperslab.conversion.opening import opened
+from hyperslab.conversion.parts import parts_of
 from hyperslab.conversion.rehearsal import rehearse
 from hyperslab.conversion.selecting import Select
 from hyperslab.conversion.sites import Site
@@ -56,7 +57,7 @@ def _job(source: Path, target: Path) -> Iterator[tuple[Job, Location, Site]]:
     where, there = Location.of(source), Location.of(target)
     with opened(where) as session:
         chosen = get_format(session.format.name)
-        items = walk(session, "", Select.of(None), Cutting())
+        items = walk(session, parts_of(session, "", chosen.features), Select.of(None), Cutting())
         plan = rehearse(session, items, Cutting(), chosen, there, allow_loss=False)
         yield Job(chosen, session, plan.planned, 1 << 20), where, Site(there, there)
 
@@ -159,7 +160,14 @@ def test_a_bit_of_a_netcdf_file_s_cells(tmp_path: Path) -> None:
     with opened(Location.of(tmp_path / "source.zarr")) as session:
         there, chosen = Location.of(tmp_path / "t.nc"), get_format("netcdf")
         cutting = Cutting(codec="none")
-        plan = rehearse(session, walk(session, "", Select.of(None), cutting), cutting, chosen, there, allow_loss=False)
+        plan = rehearse(
+            session,
+            walk(session, parts_of(session, "", chosen.features), Select.of(None), cutting),
+            cutting,
+            chosen,
+            there,
+            allow_loss=False,
+        )
         job = Job(chosen, session, plan.planned, 1 << 20)
         with pytest.raises(HyperslabError, match="differ") as caught:
             verify(job, Location.of(tmp_path / "source.zarr"), Site(there, there), lambda now: None, keyed=False)

@@ -101,7 +101,9 @@ def test_a_worker_keeps_few_arrays_open(tmp_path: Path) -> None:
 
     def errand(name: str) -> Errand:
         picked = pick(session, name, session.reader.node(name), Select({}, {}))
-        return Errand(f"one/{name}", Location.of(place), Location.of(target), False, "zarr3", name, picked, 1 << 20)
+        return Errand(
+            f"one/{name}", Location.of(place), Location.of(target), False, "zarr3", name, name, picked, 1 << 20
+        )
 
     with hs.open_group(place) as root:
         session = root._session
@@ -221,6 +223,6 @@ def test_a_task_holds_no_handles_and_no_secrets(source: Path, s3: S3) -> None:
         spec = session.array("b")
         there = Location.of("s3://bucket/target.zarr", s3.options)
         picked = pick(session, "b", spec, Select({}, {}))
-        task = pickle.dumps(Errand("n", Location.of(source), there, True, "zarr3", "b", picked, 1 << 20))
+        task = pickle.dumps(Errand("n", Location.of(source), there, True, "zarr3", "b", "b", picked, 1 << 20))
     assert SECRET.encode() not in task
     assert len(task) < 2000

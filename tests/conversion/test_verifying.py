@@ -31,7 +31,7 @@ def _copy(cells: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> ArrayCopy
         sides.append((session, session.reader.chunks("a"), spec))
     session, source, spec = sides[0]
     picked = pick(session, "a", spec, Select({}, {}))
-    return ArrayCopy("a", picked, source, spec, sides[1][1], sides[1][2], 1 << 20)
+    return ArrayCopy("a", picked, source, spec, sides[1][1], sides[1][2], 1 << 20, "a")
 
 
 def test_one_bit_is_found() -> None:

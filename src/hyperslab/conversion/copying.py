@@ -35,7 +35,10 @@ Work = Callable[[int, Box, Check], None]
 
 @dataclass(frozen=True, eq=False)
 class ArrayCopy:
-    """The copy of the ``picked`` cells of one array: from ``source`` into ``target``, within ``memory`` bytes."""
+    """The copy of the ``picked`` cells of one array: from ``source`` into ``target``, within ``memory`` bytes.
+
+    ``path`` is its place in the target, ``origin`` that in the source.
+    """
 
     path: str
     picked: Picked
@@ -44,6 +47,7 @@ class ArrayCopy:
     target: ChunkSource
     target_spec: ArraySpec
     memory: int
+    origin: str
 
     @cached_property
     def cuts(self) -> tuple[Cut, ...]:

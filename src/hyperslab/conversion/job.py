@@ -42,8 +42,9 @@ class Job:
                 written = target.reader.node(path)
                 if not isinstance(written, ArraySpec):
                     raise FormatError("the array was not made", url=target.url, node=path)
-                sides = (source or self.source).reader.chunks(path), target.reader.chunks(path)
-                copies.append(ArrayCopy(path, picked, sides[0], spec, sides[1], written, self.memory))
+                origin = plan.item.origin
+                sides = (source or self.source).reader.chunks(origin), target.reader.chunks(path)
+                copies.append(ArrayCopy(path, picked, sides[0], spec, sides[1], written, self.memory, origin))
         return copies
 
     def summary(self, target: str, done: Progress) -> ConversionReport:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
+from typing import Any
 
 from hyperslab.array.session import Session
 from hyperslab.conversion.losses import Loss, refuse
@@ -31,13 +33,20 @@ class Rehearsal:
 
 
 def rehearse(
-    source: Session, items: list[Item], cutting: Cutting, format: Format, where: Location, *, allow_loss: bool
+    source: Session,
+    items: list[Item],
+    cutting: Cutting,
+    format: Format,
+    where: Location,
+    *,
+    allow_loss: bool,
+    options: Mapping[str, Any] = MappingProxyType({}),
 ) -> Rehearsal:
     """Ask the format of every node; nothing is touched at ``where``. Unsupported with all losses, unless allowed."""
     losses = find_losses(items, format.features)
     same = source.format.name == format.name
     planned = list(plan_nodes(items, cutting, format.features, same_format=same))
-    with _trial(format, where) as (target, keyed):
+    with _trial(format, where, options) as (target, keyed):
         writer = target.writer()
         planned, more = settle(planned, writer.new_array if isinstance(writer, Plans) else None)
     losses += more
@@ -47,9 +56,9 @@ def rehearse(
 
 
 @contextmanager
-def _trial(format: Format, where: Location) -> Iterator[tuple[Session, bool]]:
+def _trial(format: Format, where: Location, options: Mapping[str, Any]) -> Iterator[tuple[Session, bool]]:
     try:
-        trial = opened(MemoryStore(), mode="x", format=format.name)
+        trial = opened(MemoryStore(), mode="x", format=format.name, **options)
         target = trial.__enter__()
     except Unsupported as error:
         if where.scheme != "file":
@@ -61,7 +70,10 @@ def _trial(format: Format, where: Location) -> Iterator[tuple[Session, bool]]:
         finally:
             trial.__exit__(None, None, None)
         return
-    with TemporaryDirectory() as folder, opened(Path(folder) / "trial", mode="x", format=format.name) as target:
+    with (
+        TemporaryDirectory() as folder,
+        opened(Path(folder) / "trial", mode="x", format=format.name, **options) as target,
+    ):
         yield target, False
 
 

@@ -15,6 +15,7 @@ from hyperslab.bridges.cluster import client_of
 from hyperslab.conversion.fingerprint import head_of
 from hyperslab.conversion.job import SETTINGS, Job, Tally, copy_arrays
 from hyperslab.conversion.opening import opened
+from hyperslab.conversion.parts import parts_of
 from hyperslab.conversion.progress import Progress, Report, bar, reporting
 from hyperslab.conversion.rehearsal import Rehearsal, put_documents, rehearse
 from hyperslab.conversion.report import ConversionReport
@@ -42,6 +43,7 @@ def convert(
     dst: api.Target,
     format: str | None = None,
     *,
+    path: str = "",
     chunks: Mapping[str, int] | str | None = None,
     shards: Mapping[str, int] | str | None = None,
     codec: Any = None,
@@ -54,10 +56,13 @@ def convert(
     memory: int | str = MEMORY,
     scheduler: Any = None,
     storage_options: Options | tuple[Options, Options] = None,
+    **layout: Any,
 ) -> ConversionReport:
     """Copy the dataset ``src`` to ``dst`` in another format, or cut and encoded anew.
 
-    ``format``: of the target; without it the end of its name tells. ``chunks``, ``shards``: lengths by dimension name
+    ``format``: of the target; without it the end of its name tells. ``path``: the group that becomes the target's
+    root, or the array that is copied with its coordinates; a target that holds one array needs it where the source has
+    several. ``chunks``, ``shards``: lengths by dimension name
     (-1: the whole dimension) or ``"auto"``; without ``chunks`` the source's are kept where they suit. ``codec``: as in
     ``create_array``. ``select``: by dimension name, whole numbers are positions and anything else labels (slices of
     labels include their stop); it applies to every array that has the dimension, and one label drops the dimension.
@@ -65,7 +70,8 @@ def convert(
     ``resume``: keep a journal and, when interrupted, the half-built target, and go on where the last call stopped.
     ``memory``: bytes for cells in flight (per process), or text such as ``"1GB"``. ``scheduler``: a dask.distributed
     Client (or address) whose workers copy. ``progress``: True for a bar on a terminal, or a function of ``Progress``.
-    ``storage_options``: for sides in the network, or a pair of them: the source's and the target's.
+    ``storage_options``: for sides in the network, or a pair of them: the source's and the target's. ``layout``: what
+    the target's format takes as options of its own.
 
     Raises Unsupported with all losses before anything is touched, unless ``allow_loss`` (then they are logged before);
     AlreadyExists unless ``overwrite``, which replaces the target once the new one is complete. An interrupted
@@ -82,7 +88,9 @@ def convert(
         select=Select.of(select),
         memory=parse_size(memory, "memory"),
         format=format or format_for_new(_name(dst)),
-        options={**wishes, "allow_loss": allow_loss},
+        path=path,
+        layout=layout,
+        options={**wishes, "allow_loss": allow_loss, **({"path": path} if path else {}), **layout},
         resume=resume,
         overwrite=overwrite,
         allow_loss=allow_loss,
@@ -102,6 +110,8 @@ class _Order:
     select: Select
     memory: int
     format: str
+    path: str
+    layout: Mapping[str, Any]
     options: Mapping[str, Any]
     resume: bool
     overwrite: bool
@@ -115,8 +125,10 @@ def _run(order: _Order, progress: bool | Report | None, scheduler: Any) -> Conve
         raise Unsupported(f"format {chosen.name} has no shards", remedy="leave shards= (--shards) out, or use zarr3")
     with ExitStack() as held:
         source = held.enter_context(opened(order.source))
-        items = walk(source, "", order.select, order.cutting)
-        plan = rehearse(source, items, order.cutting, chosen, order.target, allow_loss=order.allow_loss)
+        parts = parts_of(source, order.path, chosen.features)
+        items = walk(source, parts, order.select, order.cutting)
+        target, cutting, lossy = order.target, order.cutting, order.allow_loss
+        plan = rehearse(source, items, cutting, chosen, target, allow_loss=lossy, options=order.layout)
         for loss in plan.losses:
             _log.warning("lost in %s: %s", chosen.name, loss)
         head: Head | None = None
@@ -139,7 +151,7 @@ def _run(order: _Order, progress: bool | Report | None, scheduler: Any) -> Conve
 
 def _write(job: Job, site: Site, plan: Rehearsal, order: _Order, report: Report, client: Any) -> Progress:
     """Documents first, then cells."""
-    with opened(site.place, mode="r+" if site.begun else "x", format=job.format.name) as target:
+    with opened(site.place, mode="r+" if site.begun else "x", format=job.format.name, **order.layout) as target:
         if not site.begun:
             put_documents(target, plan.planned)
             site.documents_written()

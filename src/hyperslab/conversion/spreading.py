@@ -47,6 +47,7 @@ class Errand:
     held: bool
     format: str
     path: str
+    origin: str
     picked: Picked
     memory: int
     version: str = field(default_factory=installed)
@@ -71,9 +72,8 @@ def spread(client: Any, copies: Sequence[ArrayCopy], tally: Tally, source: Locat
     try:
         for copy in copies:
             copy.threads(1)  # MemoryLimit before anything is sent
-            errand = Errand(
-                f"{name}/{copy.path}", source, site.where, site.held, format, copy.path, copy.picked, copy.memory
-            )
+            sides = (source, site.where, site.held, format)
+            errand = Errand(f"{name}/{copy.path}", *sides, copy.path, copy.origin, copy.picked, copy.memory)
             skip = tally.skip(copy)
             left = (numbered for numbered in copy.boxes() if skip is None or not skip.flat[numbered[0]])
             tasks = (((errand, box), (copy, number, box)) for number, box in left)
@@ -100,9 +100,11 @@ class _Open:
             for side in (_open_source, _open_target):
                 sessions.append(side(errand))
                 readers.callback(sessions[-1].reader.close)
-            specs = [_array(session, errand.path) for session in sessions]
-            chunks = [session.reader.chunks(errand.path) for session in sessions]
-            self.copy = ArrayCopy(errand.path, errand.picked, chunks[0], specs[0], chunks[1], specs[1], errand.memory)
+            places = tuple(zip(sessions, (errand.origin, errand.path), strict=True))
+            specs = [_array(session, place) for session, place in places]
+            chunks = [session.reader.chunks(place) for session, place in places]
+            ends = (chunks[0], specs[0], chunks[1], specs[1])
+            self.copy = ArrayCopy(errand.path, errand.picked, *ends, errand.memory, errand.origin)
             self.room = threading.BoundedSemaphore(self.copy.threads(1 << 16))
             self._readers = readers.pop_all()
 

@@ -1,7 +1,7 @@
 """Formats whose dataset is one array: its name, dimensions, attributes and coordinates as one JSON document. Pure.
 
-The array and its coordinates (1-D arrays called as the dimension that they run along, scalars, and what its attribute
-``coordinates`` names, CF 1.11 section 5) look like the arrays of one group. Coordinates are small: their cells stand in
+The array and its coordinates (1-D arrays called as the dimension that they run along, scalars, and what the
+attributes ``coordinates`` and ``bounds`` name, CF 1.11 sections 5 and 7) look like the arrays of one group. Coordinates are small: their cells stand in
 the document. Only what there is to say is in it::
 
     {"name": "air", "dims": ["time", null], "attrs": {"units": "K"}, "types": {}, "fill_value": -1.0,
@@ -57,9 +57,7 @@ class Labelled:
 
 def main_array(specs: Mapping[str, ArraySpec]) -> str:
     """Which of the arrays is the one that the others are coordinates of; Invalid lists them when there are several."""
-    if len(specs) == 1:
-        return next(iter(specs))
-    others = [name for name, spec in specs.items() if not _is_coordinate(name, spec, specs)]
+    others = main_arrays(specs)
     if len(others) == 1:
         return others[0]
     listed = ", ".join(others or specs)
@@ -69,11 +67,23 @@ def main_array(specs: Mapping[str, ArraySpec]) -> str:
     )
 
 
+def main_arrays(specs: Mapping[str, ArraySpec]) -> list[str]:
+    """Those of one group's arrays that are no coordinates of another."""
+    if len(specs) == 1:
+        return list(specs)
+    return [name for name, spec in specs.items() if not _is_coordinate(name, spec, specs)]
+
+
 def _is_coordinate(name: str, spec: ArraySpec, specs: Mapping[str, ArraySpec]) -> bool:
     others = [other for other_name, other in specs.items() if other_name != name]
     if spec.dims == (name,):
         return any(name in other.dims for other in others)
-    return spec.shape == () or any(name in str(other.attrs.get("coordinates", "")).split() for other in others)
+    return spec.shape == () or any(name in names_in(other, "coordinates", "bounds") for other in others)
+
+
+def names_in(spec: ArraySpec, *attributes: str) -> list[str]:
+    """The names of arrays in some of an array's attributes, which list them as text."""
+    return [name for attribute in attributes for name in str(spec.attrs.get(attribute, "")).split()]
 
 
 # -- to JSON ------------------------------------------------------------------------------------------------------
@@ -99,7 +109,8 @@ def _described(spec: ArraySpec) -> dict[str, Any]:
     said: dict[str, Any] = {"dims": list(spec.dims)} if any(dim is not None for dim in spec.dims) else {}
     said |= _attrs_to_json(spec.attrs)
     if spec.fill_value is not None:
-        said["fill_value"] = cell_to_json(spec.fill_cell()[()])
+        fill = spec.fill_cell()[()]
+        said["fill_value"] = str(fill) if isinstance(fill, str) else cell_to_json(fill)
     return said
 
 
@@ -178,7 +189,9 @@ def _with_description(spec: ArraySpec, said: Mapping[str, Any]) -> ArraySpec:
     if any(dim is not None and not isinstance(dim, str) for dim in dims):
         raise TypeError(f"dims {dims!r} are no names")
     fill = said.get("fill_value")
-    if fill is not None:
+    if isinstance(spec.dtype, VlenString) and not isinstance(fill, str | None):
+        raise TypeError(f"{fill!r} is no text")
+    if fill is not None and not isinstance(spec.dtype, VlenString):
         fill = cell_from_json(fill, spec.numpy_dtype)
     return spec.evolve(dims=tuple(dims), attrs=_attrs(said), fill_value=fill)
 

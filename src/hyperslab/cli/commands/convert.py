@@ -20,6 +20,7 @@ from hyperslab.errors import Invalid, LabelError
 @click.argument("src")
 @click.argument("dst")
 @click.option("--format", help="The target's format, where its name does not say it.")
+@click.option("--path", default="", metavar="PATH", help="Only this group, or this array with its coordinates.")
 @click.option("--chunks", metavar="DIM=N,…", help="Chunk lengths by dimension (-1: whole), or auto.")
 @click.option("--shards", metavar="DIM=N,…", help="Shard lengths by dimension (-1: whole), or auto.")
 @click.option("--codec", help="For instance zstd:5, blosc:lz4:5, gzip or none.")

@@ -36,6 +36,8 @@ LIBRARIES = (
     ("dask", "dask", "dask"),
     ("matplotlib", "matplotlib", "plot"),
 )
+_NEEDED = {"netcdf": "netCDF4", "b2nd": "blosc2"}
+"""The library that a format needs, from the extra of its name."""
 
 
 @click.command("doctor", epilog="Example: hyperslab doctor --json")
@@ -85,6 +87,6 @@ def _state_of_format(name: str) -> str:
         info = get_format(name).info
     except Exception as error:  # likewise: the reason is the answer
         return f"broken: {type(error).__name__}: {error}"
-    if name == "netcdf" and find_spec("netCDF4") is None:
-        return "not available: pip install 'hyperslab[netcdf]'"
+    if name in _NEEDED and find_spec(_NEEDED[name]) is None:
+        return f"not available: pip install 'hyperslab[{name}]'"
     return "read, write" if info.writable else "read"
