@@ -174,7 +174,7 @@ def test_append(tmp_path: Path, weather: xr.Dataset, name: str) -> None:
     ("change", "words"),
     [
         (lambda ds: ds.assign(t=ds["t"].astype("f4").drop_encoding()), None),
-        (lambda ds: ds.transpose("x", "y", "time"), "dimensions"),
+        (lambda ds: ds.transpose("x", "y", "time"), r"dimensions.*transpose it"),
         (lambda ds: ds.isel(x=slice(0, 3)), "labels of 'x'"),
         (lambda ds: ds.drop_vars("t"), "not appended to"),
         (lambda ds: ds.assign(new=ds["t"] * 2), "not there"),
@@ -192,7 +192,7 @@ def test_what_does_not_fit_is_not_appended(tmp_path: Path, weather: xr.Dataset, 
         more.hyperslab.save(url, append_dim="time")
         assert opened(url).sizes["time"] == 12
         return
-    with pytest.raises((Invalid, ValueError, TypeError), match=words):
+    with pytest.raises(Invalid, match=words):
         more.hyperslab.save(url, append_dim="time")
     assert_identical(opened(url), weather)
 

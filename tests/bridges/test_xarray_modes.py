@@ -105,6 +105,12 @@ def test_cells_of_what_is_there_change_whole(url: str) -> None:
         weather().assign(new=1).hyperslab.save(url, mode="r+", group="a")
     with pytest.raises(Invalid, match="shape"):
         weather().isel(time=slice(2)).hyperslab.save(url, mode="r+", group="a")
+    for other, remedy in (
+        (weather().rename_dims(x="y"), "rename its dimensions"),
+        (weather().transpose(), "transpose it"),
+    ):
+        with pytest.raises(Invalid, match=remedy):
+            other.hyperslab.save(url, mode="r+", group="a")
     assert_identical(xr.open_datatree(url, engine="hyperslab").load(), changed)
 
 

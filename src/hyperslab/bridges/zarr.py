@@ -11,6 +11,7 @@ from zarr.abc.store import OffsetByteRequest, RangeByteRequest, Store, SuffixByt
 from zarr.core.buffer import Buffer, default_buffer_prototype
 
 from hyperslab.errors import Conflict, NotFound
+from hyperslab.stores.base import PutIf
 from hyperslab.stores.location import Location
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ class ZarrStore(Store):
         await asyncio.to_thread(self._put_new, key, _bytes(value))
 
     def _put_new(self, key: str, value: bytes) -> None:
-        if not hasattr(self._store, "put_if"):  # an archive has one writer
+        if not isinstance(self._store, PutIf):  # an archive has one writer
             if self._store.size(key) is None:
                 self._store.put(key, value, durable=self._durable)
             return

@@ -214,12 +214,12 @@ class FolderReader(Named):
             if stat.S_ISREG(status.st_mode):
                 return status
             path = self._resolve(key, folder) if stat.S_ISLNK(status.st_mode) else None
+            return None if path is None else os.stat(path)
         except KeyError:
             return None if self._safe_folder(folder) is None else self._status(key)
         except OSError as error:
             self._unread(error, key)
             return None
-        return None if path is None else os.stat(path)
 
     def size(self, key: str) -> int | None:
         """Bytes stored under the key, None when missing."""

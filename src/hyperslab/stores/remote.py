@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hyperslab.errors import CorruptChunk, Unsupported
+from hyperslab.errors import CorruptChunk
 
 HEAD = 16 << 10
 """Bytes that the first request brings: enough to know the format, and most headers."""
@@ -44,10 +44,7 @@ class RemoteFile:
                 raise CorruptChunk(
                     "the file ends within the cells", expected=stop, found=self.size, url=self.url, remedy=remedy
                 )
-        try:
-            found = self._store.get_ranges_of(self._key, ranges, self.stamp)
-        except Unsupported:  # a server without ETags
-            found = self._store.get_ranges(self._key, ranges)
+        found = self._store.get_ranges_of(self._key, ranges, self.stamp)
         if found is None:
             raise CorruptChunk("the file is gone", url=self.url, remedy="restore it from a copy, or open another one")
         return list(found)

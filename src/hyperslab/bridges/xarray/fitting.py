@@ -20,13 +20,18 @@ def check_dims(name: str, variable: xr.Variable, array: Any, grows: str | None =
     if not isinstance(array, Array):
         remedy = "choose another name, or delete the group"
         raise Invalid(f"{name!r} is a group, not an array", url=array.url, node=array.path, remedy=remedy)
-    if variable.dims != array.dims:
-        remedy = "transpose it" if set(variable.dims) == set(array.dims) else "rename its dimensions"
-        raise Invalid(f"{name!r} has dimensions {variable.dims}, stored are {array.dims}", remedy=remedy)
+    check_names(name, variable, array)
     for dim, size, stored in zip(variable.dims, variable.shape, array.shape, strict=True):
         if size != stored and dim != grows:
             remedy = "append_dim= adds rows, region= changes some, mode='w' replaces all"
             raise Invalid(f"{name!r} has {size} cells along {dim!r}, stored are {stored}", remedy=remedy)
+
+
+def check_names(name: str, variable: xr.Variable, array: Array) -> None:
+    """The dimensions of what is there, in its order."""
+    if variable.dims != array.dims:
+        remedy = "transpose it" if set(variable.dims) == set(array.dims) else "rename its dimensions"
+        raise Invalid(f"{name!r} has dimensions {variable.dims}, stored are {array.dims}", remedy=remedy)
 
 
 def check_meaning(name: str, decoded: xr.Variable, variable: xr.Variable, array: Array) -> None:
@@ -38,7 +43,7 @@ def check_meaning(name: str, decoded: xr.Variable, variable: xr.Variable, array:
         if given is not None and stored is not None and not _same(word, variable.attrs, array.attrs):
             message = f"{name!r} would be stored with {word} {given!r}, what is there has {stored!r}"
             raise Invalid(message, remedy="convert it; times must be whole numbers of the stored units")
-    check_range(name, decoded, variable.attrs, array.dtype)
+    _check_range(name, decoded, variable.attrs, array.dtype)
 
 
 def _same(word: str, given: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
@@ -62,7 +67,7 @@ def _clock(attrs: Mapping[str, Any]) -> tuple[int, int] | None:
     return None if length is None or start is None else (length, start)
 
 
-def check_range(name: str, decoded: xr.Variable, attrs: Mapping[Any, Any], dtype: np.dtype[Any]) -> None:
+def _check_range(name: str, decoded: xr.Variable, attrs: Mapping[Any, Any], dtype: np.dtype[Any]) -> None:
     """Numbers in memory that the stored dtype holds; those of dask arrays are not looked at."""
     if dtype.kind not in "iu" or decoded.dtype.kind not in "iuf" or not decoded._in_memory or not decoded.size:
         return

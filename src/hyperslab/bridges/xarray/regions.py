@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import xarray as xr
 
+from hyperslab.bridges.xarray.fitting import check_names
 from hyperslab.errors import Invalid
 from hyperslab.model.guessing import meant
 
@@ -60,9 +61,8 @@ def _place(dim: str, dataset: xr.Dataset, existing: xr.Dataset) -> slice:
 
 
 def where_of(name: str, variable: xr.Variable, array: Any, key: Region) -> tuple[slice, ...]:
-    """The region of one array; Invalid when the variable is of another shape."""
-    if variable.dims != array.dims:
-        raise Invalid(f"{name!r} has dimensions {variable.dims}, stored are {array.dims}", remedy="transpose it")
+    """The region of one array; Invalid when the variable has other dimensions, or is of another shape."""
+    check_names(name, variable, array)
     where = tuple(key.get(str(dim), slice(None)) for dim in variable.dims)
     sizes = tuple(len(range(*part.indices(length))) for part, length in zip(where, array.shape, strict=True))
     if sizes != variable.shape:

@@ -24,6 +24,7 @@ from hyperslab.formats.fill_values import same_fill
 from hyperslab.group import Group
 from hyperslab.model.dims import Dimension
 from hyperslab.model.spec import GroupSpec
+from hyperslab.stores.base import Locks, LocksNodes
 
 _SAID = ("units", "_FillValue", *DECODED)
 _APPENDING = (1 << 62) - 1  # the lock range of a group into which rows are put, apart from those of chunks and keys
@@ -293,10 +294,8 @@ def _check_labels(existing: xr.Dataset, dataset: xr.Dataset, dim: str) -> None:
 def _appending(group: Group) -> AbstractContextManager[None]:
     """Hold the group against other appenders, where its store can."""
     store, timeout = group.store, group._session.settings.lock_timeout
-    if hasattr(store, "lock_chunks"):
-        held: AbstractContextManager[None] = store.lock_chunks(group.path, [_APPENDING], timeout)
-        return held
-    if hasattr(store, "lock_node"):  # a bucket: a lease of its own, since the group's is taken to publish the shapes
-        leased: AbstractContextManager[None] = store.lock_node(f"{group.path}/.append".lstrip("/"), timeout)
-        return leased
+    if isinstance(store, Locks):
+        return store.lock_chunks(group.path, [_APPENDING], timeout)
+    if isinstance(store, LocksNodes):  # a bucket: a lease of its own, since the group's is taken to publish the shapes
+        return store.lock_node(f"{group.path}/.append".lstrip("/"), timeout)
     return nullcontext()
