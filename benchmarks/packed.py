@@ -69,7 +69,7 @@ def _packing(folder: Path, values: Any, cname: str, level: int, title: str) -> R
 
         return run
 
-    contenders = [Contender(name, packer(name)) for name in peers]
+    contenders = [Contender(name, packer(name), before=partial(_clear, folder)) for name in peers]
     return Row(f"pack {title}", contenders, lambda _, read: np.array_equal(read(), values), (Target("bloscpack", 2.0),))
 
 
