@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -296,3 +297,18 @@ def test_order_f_where_it_means_nothing(tmp_path: Path, cells: np.ndarray[Any, A
     array: Any = hs.open(write(tmp_path, blp(stored, section(text))), cache_bytes=0)
     assert_array_equal(array[...], cells)
     assert_array_equal(array[3:50:7] if cells.size > 1 else array[...], cells[3:50:7] if cells.size > 1 else cells)
+
+
+@pytest.mark.parametrize("cells", [np.arange(1 << 21).astype("<f8"), np.arange(3 << 19).reshape(-1, 3).astype("<f8")])
+def test_a_whole_read_takes_the_result_and_a_chunk(tmp_path: Path, cells: np.ndarray[Any, Any]) -> None:
+    """Chunks decode straight into the result, also where they end within rows; what is read goes to one scratch."""
+    array: Any = hs.open(write(tmp_path, file_of(cells, 1 << 18)), workers=1)
+    array[:10]
+    tracemalloc.start()
+    try:
+        found = array[...]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert_array_equal(found, cells)
+    assert cells.nbytes <= peak < cells.nbytes + 3 * (1 << 18)
