@@ -18,6 +18,7 @@ from hyperslab.conversion.translate import Cutting
 from hyperslab.conversion.walking import Item, Planned, find_losses, plan_nodes
 from hyperslab.errors import HyperslabError, Unsupported
 from hyperslab.formats.base import Batches, Format, Plans
+from hyperslab.formats.spelling import KeyedFormat
 from hyperslab.stores.location import Location
 from hyperslab.stores.memory import MemoryStore
 
@@ -66,7 +67,7 @@ def _trial(format: Format, where: Location, options: Mapping[str, Any]) -> Itera
             raise
     else:
         try:
-            yield target, True
+            yield target, isinstance(format, KeyedFormat)
         finally:
             trial.__exit__(None, None, None)
         return

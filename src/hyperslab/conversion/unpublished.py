@@ -80,10 +80,18 @@ class Unpublished:
         if self._holding:
             self._hold(pairs)
         elif isinstance(self._store, PutMany):
-            self._store.put_many(pairs, durable=durable)
+            self._store.put_many(self._cells(pairs), durable=durable)
         else:
-            for key, value in pairs:
+            for key, value in self._cells(pairs):
                 self._store.put(key, value, durable=durable)
+
+    def _cells(self, pairs: Iterable[tuple[str, Buffer]]) -> Iterator[tuple[str, Buffer]]:
+        """What is not held back; documents may change even when cells are written, where cells stand in them."""
+        for key, value in pairs:
+            if key in self.held:
+                self._hold([(key, value)])
+            else:
+                yield key, value
 
     def _hold(self, pairs: Iterable[tuple[str, Buffer]]) -> None:
         """Keep the values, in the order in which each was last put."""

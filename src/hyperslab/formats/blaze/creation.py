@@ -12,6 +12,7 @@ from hyperslab.codecs.checksums import WORDS as CHECKSUMS
 from hyperslab.errors import Unsupported
 from hyperslab.formats.blaze.document import Options, Storing, columns, is_safe, row_bytes, spelled
 from hyperslab.formats.dtype_names import dtype_to_json
+from hyperslab.formats.typed_attrs import encode_attrs
 from hyperslab.model.dtypes import VlenString, describe, packed
 from hyperslab.model.spec import ArraySpec, Chunks, Codec
 
@@ -23,14 +24,13 @@ _MIB = 1 << 20
 
 def new_array(wish: ArraySpec, options: Options) -> ArraySpec:
     """The spec to put; Unsupported names what the format does not hold, with a remedy."""
+    encode_attrs(wish.attrs)  # refuses what no document can hold
     if isinstance(wish.dtype, VlenString):  # a coordinate: its cells stand in a document
         return wish.evolve(chunks=whole(wish.shape), codecs=(), indexes={}, layout={})
     if not isinstance(wish.dtype, np.dtype):
         raise Unsupported(f"format blaze holds no cells of type {describe(wish.dtype)}", remedy="use zarr3 or netcdf")
     spec = wish.evolve(dtype=packed(wish.dtype), indexes={}, problem=None)
     _check_type(spec.numpy_dtype, options.layout)
-    if options.layout == "bcolz" and not spec.shape:
-        raise Unsupported("bcolz holds no arrays without dimensions", remedy="give it one, or layout='blaze'")
     row = row_bytes(spec)
     if row > MAX_BYTES:
         raise Unsupported(f"rows of {row} bytes in format blaze", remedy="put a longer dimension first, or use zarr3")

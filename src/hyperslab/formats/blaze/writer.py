@@ -243,6 +243,8 @@ class BlazeWriter(BlazeReader):
         if isinstance(spec.dtype, VlenString):
             remedy = "make it a coordinate, or use a fixed length (dtype='U20')"
             raise Unsupported("format blaze holds text of any length in coordinates only", node=path, remedy=remedy)
+        if Storing.of(spec).layout == "bcolz" and not spec.shape:
+            raise Unsupported("bcolz holds no arrays without dimensions", node=path, remedy="use layout='blaze'")
         for folder in (DATA, "meta"):  # what a writer left who died before it wrote all documents
             self._target.delete_prefix(folder)
         self._first = 0
