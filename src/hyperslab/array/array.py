@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hyperslab.array import growth
+from hyperslab.array import growth, removal
 from hyperslab.array.attributes import Attributes
 from hyperslab.array.cells import Cells, open_cells
 from hyperslab.array.decoded import Decoded
@@ -326,6 +326,26 @@ class Array:
         axis = dim if isinstance(dim, int) else self._axis(dim)
         try:
             growth.append(self._session, self._path, data, axis)
+        finally:
+            self.refresh()
+
+    def remove(self, where: Any, dim: str | int = 0) -> None:
+        """Take ``where`` out of a dimension (a name or an axis) and close the gap, as ``numpy.delete`` does.
+
+        ``where``: a position or a slice of positions, as in ``isel``; a label or a slice of labels (its stop counts
+        too), as in ``sel``; whole numbers are positions. The coordinate is another array and stays as it is. Later cells move
+        down in bounded memory; nobody else may write cells meanwhile. Invalid for what is no range, Unsupported in
+        formats whose arrays cannot get shorter, ReadOnly unless open for writing.
+        """
+        axis = self._axis(dim) if isinstance(dim, str) else dim
+        if not -self.ndim <= axis < self.ndim:
+            raise Invalid(f"no axis {axis} in {self.ndim} dimensions", node=self._path)
+        axis %= self.ndim
+        key, name = (*(slice(None),) * axis, where), self.dims[axis]
+        if name is not None and self._positions(key) is not key:
+            key = self.sel_key({name: where})
+        try:
+            removal.remove(self._session, self._path, key[axis], axis)
         finally:
             self.refresh()
 

@@ -87,10 +87,20 @@ def resize(session: Session, path: str, shape: tuple[int, ...]) -> None:
         if kept != spec.shape:
             writer.put(path, spec.evolve(shape=kept))
         if shape != spec.shape:
-            changed = [i for i, (a, b) in enumerate(zip(shape, spec.shape, strict=True)) if a != b]
-            _blank_outside(session, path, spec.evolve(shape=kept), changed)
+            _blank_outside(session, path, spec.evolve(shape=kept), _changed(shape, spec.shape))
         if shape != kept:
             writer.put(path, grow(spec, shape))
+
+
+def shrink(session: Session, path: str, spec: ArraySpec, shape: tuple[int, ...]) -> None:
+    """Publish a smaller shape, by a holder of the node's lock."""
+    kept = spec.evolve(shape=shape)
+    session.writer().put(path, kept)
+    _blank_outside(session, path, kept, _changed(shape, spec.shape))
+
+
+def _changed(shape: tuple[int, ...], before: tuple[int, ...]) -> list[int]:
+    return [i for i, (a, b) in enumerate(zip(shape, before, strict=True)) if a != b]
 
 
 def grow(spec: ArraySpec, shape: tuple[int, ...]) -> ArraySpec:

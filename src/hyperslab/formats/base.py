@@ -128,6 +128,13 @@ class RemembersRows(Protocol):
 
 
 @runtime_checkable
+class Removes(Protocol):
+    def remove(self, path: str, axis: int, start: int, stop: int) -> bool:
+        """Take a range out of an array and close the gap, whole; False where moving cells is the best way."""
+        ...
+
+
+@runtime_checkable
 class Discards(Protocol):
     def discard(self) -> None:
         """Close without publishing what is pending: a block ended with an error."""
