@@ -118,12 +118,17 @@ def _detect(where: Location) -> tuple[Format, Mapping[str, bytes | None]]:
     if found is None and where.path is None and not _is_taken(where):  # a bucket tells only when it is listed
         raise _nothing(where)
     if found is None:
-        raise FormatError(
-            f"this is no dataset that hyperslab knows: {appearance(probe)}",
-            url=where.url,
-            remedy=f"give format=; there are {', '.join(names())}",
-        )
+        raise unknown(probe)
     return found, probe.remember()
+
+
+def unknown(probe: Probe) -> FormatError:
+    """The error for a place that holds no dataset: what its bytes look like, and which formats there are."""
+    return FormatError(
+        f"this is no dataset that hyperslab knows: {appearance(probe)}",
+        url=probe.url,
+        remedy=f"give format=; there are {', '.join(names())}",
+    )
 
 
 def open_group(url: Target, mode: Mode = "r", **options: Any) -> Group:

@@ -288,7 +288,7 @@ def test_all_workers_killed(mortal, tmp_path):
         for victim in victims:
             os.kill(victim, signal.SIGKILL)
         future.cancel()
-        assert written(array, cells) <= len(cells)
+        assert written(array, cells) >= before
     with dask.config.set(scheduler="threads"):  # a cluster that lost all its workers may take minutes to have some
         array[...] = da.from_array(cells, chunks=(7, 100))
     np.testing.assert_array_equal(array[...], cells)

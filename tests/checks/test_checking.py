@@ -104,7 +104,9 @@ def differs(before: bytes, after: bytes) -> bool:
 
 
 def test_the_stores_of_other_implementations_are_sound(tmp_path: Path) -> None:
-    for archive in GOLDEN.glob("zarr*/*.zip"):
+    archives = sorted(GOLDEN.glob("zarr*/*.zip"))
+    assert {archive.parent.name for archive in archives} == {"zarr2", "zarr3"}
+    for archive in archives:
         zipfile.ZipFile(archive).extractall(tmp_path / archive.stem)
         (tmp_path / archive.stem / "truth.json").unlink()
         shutil.rmtree(tmp_path / archive.stem / "refuse", ignore_errors=True)
@@ -126,7 +128,7 @@ def test_golden_damage_is_found(tmp_path: Path) -> None:
     report = hs.check(tmp_path / "refuse", format="zarr3", deep=True)
     said = {problem.node for problem in [*report, *report.notes]}
     arrays = {path.parent.name for path in (tmp_path / "refuse").glob("*/zarr.json")}
-    assert arrays - said == set()
+    assert arrays and arrays <= said
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -144,6 +144,7 @@ def test_what_cannot_be_read_ends_nothing(layout: str, tmp_path: Path) -> None:
         root["t2m"][7, 11] = -5
         root["raw"][0, 0] = -5
     found = hs.diff(data.root, tmp_path / "y")
+    assert repr(found) == f"<Differences of {found.url}: 3 problems, 0 notes>"
     assert {(problem.node, problem.kind) for problem in found} == {
         ("t2m", "unreadable-cells"),
         ("t2m", "cells"),

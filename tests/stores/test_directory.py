@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from hyperslab.errors import Invalid, NotFound, ReadOnly, StorageError
+from hyperslab.errors import Conflict, Invalid, NotFound, ReadOnly, StorageError
 from hyperslab.stores import DirectoryStore, locks
 from hyperslab.stores.files import read_rest, readv, remove_tree
 from hyperslab.stores.ranges import span
@@ -208,7 +208,7 @@ def test_waiting_for_a_lock_whose_folder_goes(tmp_path: Path) -> None:
             DirectoryStore(tmp_path).delete_prefix("a")
             store.put("a/0", b"2")
         assert entered.wait(30)
-        with pytest.raises(Exception, match="another writer"), lock(0.02):
+        with pytest.raises(Conflict, match="another writer"), lock(0.02):
             pass
         leave.set()
         waiter.join()

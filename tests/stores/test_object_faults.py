@@ -192,6 +192,7 @@ def test_every_request_of_a_change(
             return
         array.attrs["m"] = n
         assert [node.attrs["m"] for node in both_ways(url, s3)] == [n, n]
+    pytest.fail("the change never came to its end")
 
 
 def both_ways(url: str, s3: S3) -> list[Any]:

@@ -31,7 +31,7 @@ class ChunkNames:
 
     def within(self, coords: Coords) -> bool:
         """Whether the grid has this chunk."""
-        return all(index < axis.count for index, axis in zip(coords, self._grid.axes, strict=True))
+        return is_within(coords, self._grid)
 
     def meant(self, name: str) -> Coords | None:
         """The chunk of the grid that a key in another spelling seems to mean."""
@@ -47,6 +47,11 @@ class ChunkNames:
     def is_alike(self, name: str) -> bool:
         """Whether a name looks like a chunk's, of whatever array."""
         return _LIKE_A_KEY.fullmatch(name) is not None
+
+
+def is_within(coords: Coords, grid: Grid) -> bool:
+    """Whether a grid has the chunk of these coordinates, which are not negative."""
+    return all(index < axis.count for index, axis in zip(coords, grid.axes, strict=True))
 
 
 def looks_like_chunks(names: Iterable[str], folders: Iterable[str]) -> bool:

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
+from hyperslab.checks.chunk_names import is_within
 from hyperslab.checks.findings import Finding
 from hyperslab.checks.keyed import Walk
 from hyperslab.checks.objects import Objects, span
@@ -183,7 +184,7 @@ class ChunkMender:
     def _outside(self, finding: Finding) -> Plan:
         """A chunk outside the grid, which may be that of an append that has not published its shape yet."""
         spec = self.settled.get(finding.problem.node)
-        if spec is not None and _holds(Grid.of(spec.shape, spec.chunks), finding.coords or ()):
+        if spec is not None and is_within(finding.coords or (), Grid.of(spec.shape, spec.chunks)):
             return "nothing: it lies in the array once that is as long as its dimensions", nothing
         return self._quarantine.verb, partial(self._take_outside, finding)
 
@@ -191,7 +192,7 @@ class ChunkMender:
         path = finding.problem.node
         with self._writer.lock_node(path), self._leased():
             now = spec_now(self._writer, path)
-            if now is not None and not _holds(Grid.of(now.shape, now.chunks), finding.coords or ()):
+            if now is not None and not is_within(finding.coords or (), Grid.of(now.shape, now.chunks)):
                 self._quarantine.take(finding.key)
 
 
@@ -204,7 +205,3 @@ def spec_now(writer: KeyedWriter, path: str) -> ArraySpec | None:
 
 def nothing() -> None:
     """The deed of a mend that another one brings about."""
-
-
-def _holds(grid: Grid, coords: Coords) -> bool:
-    return all(index < axis.count for index, axis in zip(coords, grid.axes, strict=True))

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hyperslab.api import Target
-from hyperslab.errors import FormatError, NotFound
-from hyperslab.formats import FORMATS, detect, get_format, names
-from hyperslab.formats.appearance import appearance
+from hyperslab.api import Target, unknown
+from hyperslab.errors import NotFound
+from hyperslab.formats import FORMATS, detect, get_format
 from hyperslab.formats.base import Format
 from hyperslab.formats.keyed_dataset import holds_nodes
 from hyperslab.formats.spelling import KeyedFormat, Spelling
@@ -39,11 +38,7 @@ def find_place(url: Target, format: str | None = None, storage_options: Mapping[
     probe = Probe(where)
     chosen = detect(probe) or _by_nodes_below(probe)
     if chosen is None:
-        raise FormatError(
-            f"this is no dataset that hyperslab knows: {appearance(probe)}",
-            url=where.url,
-            remedy=f"give format=; there are {', '.join(names())}",
-        )
+        raise unknown(probe)
     return Place(where, chosen)
 
 

@@ -49,7 +49,7 @@ class Report(list[Problem]):
         return "\n".join(map(as_line, self))
 
     def __repr__(self) -> str:
-        return f"<Report of {self.url}: {len(self)} problems, {len(self.notes)} notes>"
+        return f"<{type(self).__name__} of {self.url}: {len(self)} problems, {len(self.notes)} notes>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (list(self), self.url, self.notes, self.deep)

@@ -27,7 +27,7 @@ def strange(store: Store, folder: str, node: str) -> Iterator[Finding]:
         return
     for stray in store.strays(folder):
         if stray.kind != "temporary":
-            yield _finding(stray, folder, node, f"{_SAYS[stray.kind].format(target=stray.target)}")
+            yield _finding(stray, folder, node, _SAYS[stray.kind].format(target=stray.target))
         elif stray.age > OLD:
             since = f"{stray.age / 3600:.0f} hours ago"
             yield _finding(stray, folder, node, f"an unfinished write, begun {since} by a writer that is gone")
