@@ -24,6 +24,7 @@ class Peer:
     """What to install beside hyperslab, and the Python (major, minor) that it needs: the lowest, and the highest.
 
     Where ``tests`` are named, they alone are run, ``needs`` is a command that they call, and the peer reads no matrix.
+    One that is ``alone`` has hyperslab not beside it: its tests run in this Python, and call the peer's.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Peer:
     highest: tuple[int, int] = (3, 99)
     tests: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
+    alone: bool = False
 
 
 PEERS = (
@@ -43,6 +45,14 @@ PEERS = (
         ("nbconvert>=7.16",),
         tests=("tests/interop/test_notebook_pages.py",),
         needs=("chromium", "chromium-browser", "google-chrome"),
+    ),
+    Peer(
+        "bloscpack",
+        ("bloscpack==0.16.0", "blosc<1.12", "numpy<2.1"),
+        lowest=(3, 9),
+        highest=(3, 9),
+        tests=("tests/interop/test_bloscpack.py",),
+        alone=True,
     ),
 )
 
@@ -79,10 +89,10 @@ def interpreters() -> list[Interpreter]:
     """Every Python that runs: this one, those on the path, those that pyenv holds."""
     plain = dict(os.environ)
     found = [_prove(sys.executable, plain)]
-    found += [_prove(f"python3.{minor}", plain) for minor in range(11, 16)]
+    found += [_prove(f"python3.{minor}", plain) for minor in range(9, 16)]
     for version in _pyenv_versions():
         minor = version.split(".")[:2]
-        if minor[0] == "3" and int(minor[1]) >= 11:
+        if minor[0] == "3" and int(minor[1]) >= 9:
             found.append(_prove(f"python{'.'.join(minor)}", plain | {"PYENV_VERSION": version}))
     return [interpreter for interpreter in found if interpreter]
 
@@ -91,14 +101,15 @@ def prepare(peer: Peer, interpreter: Interpreter) -> Path:
     """The peer's environment, made or brought up to date; returns its Python."""
     home = ROOT / ".venvs" / peer.name
     python, stamp = home / "bin" / "python", home / ".made"
-    wanted = "\n".join((*peer.requirements, (ROOT / "pyproject.toml").read_text()))
+    beside = () if peer.alone else ("--editable", f"{ROOT}[test]")
+    wanted = "\n".join((*peer.requirements, *beside, (ROOT / "pyproject.toml").read_text()))
     if stamp.exists() and stamp.read_text() == wanted:
         return python
     subprocess.run(
         [interpreter.command, "-m", "venv", "--clear", str(home)], env=interpreter.environment, check=True, timeout=300
     )
     install = [str(python), "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
-    subprocess.run([*install, "--editable", f"{ROOT}[test]", *peer.requirements], check=True, timeout=900)
+    subprocess.run([*install, *beside, *peer.requirements], check=True, timeout=900)
     stamp.write_text(wanted)
     return python
 
@@ -107,7 +118,8 @@ def run(peer: Peer, available: list[Interpreter]) -> str:
     """``passed``, ``FAILED ...`` or ``could not run: why``."""
     fitting = [found for found in available if peer.lowest <= found.version <= peer.highest]
     if not fitting:
-        return f"could not run: needs Python {'.'.join(map(str, peer.lowest))} or later, none of that kind runs here"
+        span = " to ".join(sorted({".".join(map(str, each)) for each in (peer.lowest, peer.highest)}))
+        return f"could not run: needs Python {span}, none of that kind runs here"
     if peer.needs and not any(map(shutil.which, peer.needs)):
         return f"could not run: needs {peer.needs[0]} (apt-get install {peer.needs[0]})"
     try:
@@ -115,7 +127,10 @@ def run(peer: Peer, available: list[Interpreter]) -> str:
     except subprocess.SubprocessError as error:
         return f"could not run: its environment cannot be made ({error})"
     print(f"\n=== {peer.name}: {', '.join(peer.requirements)} on Python {fitting[0].version}", flush=True)
-    tests = subprocess.run([str(python), "-m", "pytest", "-m", "interop", "-q", *peer.tests], cwd=ROOT, timeout=1200)
+    runs = sys.executable if peer.alone else str(python)
+    environment = os.environ | ({"HYPERSLAB_PEERS": json.dumps({peer.name: str(python)})} if peer.alone else {})
+    command = [runs, "-m", "pytest", "-m", "interop", "-q", *peer.tests]
+    tests = subprocess.run(command, cwd=ROOT, env=environment, timeout=1200)
     return "passed" if tests.returncode == 0 else f"FAILED (pytest exit {tests.returncode})"
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import spec_reader
 from blp_files import golden, manifest, truth, write
 from numpy.testing import assert_array_equal
 
@@ -86,7 +87,7 @@ def test_all_but_the_chunks_is_as_bloscpack_writes_it(name: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("layout", ["v3", "blaze"])
-def test_the_layout_of_the_specification(tmp_path: Path, layout: str) -> None:
+def test_the_layouts(tmp_path: Path, layout: str) -> None:
     path = tmp_path / "a.blp"
     hs.save(path, WALK, layout=layout, chunks=(20, 16))
     front, table, data = parts_of(path)
@@ -94,6 +95,31 @@ def test_the_layout_of_the_specification(tmp_path: Path, layout: str) -> None:
     assert table.found == 4
     assert_array_equal(hs.open(path)[...], WALK)
     assert not hs.check(path, deep=True)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["f8", ">i2", "S3", "?", "c16", "M8[s]", "U2", "S300", [("a", "<f4"), ("b", "u1", (2,))]]
+)
+@pytest.mark.parametrize("checksum", [digest.name for digest in DIGESTS])
+def test_who_reads_the_specification_alone_reads_it(tmp_path: Path, dtype: Any, checksum: str) -> None:
+    cells = np.random.default_rng(3).integers(0, 2, (30, 5, np.dtype(dtype).itemsize), "u1")
+    cells = np.ascontiguousarray(cells).view(dtype).reshape(30, 5)
+    for offsets in (True, False):
+        for order, axis in (("C", 0), ("F", 1)):
+            path = tmp_path / f"{offsets}{order}.blp"
+            chunks = (4, 5) if axis == 0 else (30, 2)
+            hs.save(
+                path, cells, layout="blaze", checksum=checksum, offsets=offsets, order=order, slack=0.5, chunks=chunks
+            )
+            assert spec_reader.read(path).tobytes() == cells.tobytes()
+            array: Any = hs.open(path, "r+")
+            array[3:20, 1:] = cells[:17, :4]
+            expected = cells.copy()
+            expected[3:20, 1:] = cells[:17, :4]
+            array.append(cells, axis)
+            expected = np.concatenate([expected, cells], axis, dtype=cells.dtype)
+            array.resize(expected[:50, :7].shape)
+            assert spec_reader.read(path).tobytes() == expected[:50, :7].tobytes()
 
 
 # -- new files ------------------------------------------------------------------------------------------------------

@@ -74,8 +74,8 @@ def is_same(present: Present, path: str) -> bool:
     return bool((found.st_size, found.st_mtime_ns, found.st_ino) == present.stamp)
 
 
-def held_of(present: Present, options: Options, url: str) -> HeldChunks:
-    """The chunks of the file, to be changed."""
+def held_of(present: Present, options: Options, url: str, rows: int = 0) -> HeldChunks:
+    """The chunks of the file, to be changed. ``rows`` of each before: they stay where the file says nothing of them."""
     front, content = present.front, present.content
     spec = content.spec
     codecs = tuple(_writable(codec) for codec in spec.codecs) or (CODEC,)
@@ -92,7 +92,7 @@ def held_of(present: Present, options: Options, url: str) -> HeldChunks:
         metadata=front.header.has_metadata or not content.plain,
     )
     folder = os.path.dirname(os.path.realpath(url)) or "."
-    held = HeldChunks(content, _rows(present, options), style, options.slack, lambda: Staging(folder), url)
+    held = HeldChunks(content, _rows(present, options, rows), style, options.slack, lambda: Staging(folder), url)
     stream = StreamChunks(present.file, present.tables, present.content, front.header.digest, content.labelled.name)
     held.base = Base(stream, present.content, held.length)
     return held
@@ -103,7 +103,7 @@ def _writable(codec: Codec) -> Codec:
     return Codec("blosc", {**codec.config, "cname": "lz4"}) if codec.config.get("cname") == "snappy" else codec
 
 
-def _rows(present: Present, options: Options) -> int:
+def _rows(present: Present, options: Options, before: int) -> int:
     """Rows of a chunk: what the file has. A single chunk that is as large as the array says nothing of others to come.
 
     Where stored chunks end within rows, they are cut anew.
@@ -114,12 +114,11 @@ def _rows(present: Present, options: Options) -> int:
         return 1
     usual = default_rows((*shape[:axis], 0, *shape[axis + 1 :]), row, axis, options.chunk_bytes)
     size = table.uniform
-    if not row:
-        return max(usual, shape[axis])
-    if not content.nbytes and size <= 0:
-        return usual
+    if not row or (not content.nbytes and size <= 0):
+        return max(before, usual, shape[axis])
     if size > 0 and size % row == 0:
-        alone = table.found <= 1 and size == table.last
-        return max(size // row, usual) if alone else size // row
+        if table.found > 1 or size != table.last:
+            return size // row
+        return before if before * row >= size else max(size // row, usual)
     cut: Any = content.spec.chunks[axis]
     return max(int(cut), 1)

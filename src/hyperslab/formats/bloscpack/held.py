@@ -100,7 +100,7 @@ class HeldChunks:
             slot = self.slots.get(number)
         if slot is not None:
             rows = self._decode(slot, out)
-        elif self.base is not None and number * self.rows < self.base.length:
+        elif self.base is not None and number * self.rows < self.base.length and self.base.content.nbytes:
             rows = self._read_base(number, out)
         else:
             return False
@@ -161,16 +161,20 @@ class HeldChunks:
 
     def put(self, number: int, block: Block) -> None:
         """Take a chunk, of which the rows within the array are kept."""
-        slot = self._encoder.slot(self._part(block, 0, self.rows_in(number)))
+        slot = self._encoder.slot(block[tuple(map(slice, self._shape_of(self.rows_in(number))))])
         with self._medium():
             self.slots.put(number, slot)
+
+    def _shape_of(self, rows: int) -> tuple[int, ...]:
+        """The shape of so many rows of the array."""
+        shape, axis = self.content.spec.shape, self.content.axis
+        return (*shape[:axis], rows, *shape[axis + 1 :]) if shape else ()
 
     def missing(self, number: int) -> bytes:
         """The slot of a chunk that nobody wrote."""
         rows = self.rows_in(number)
         if rows not in self._blank:
-            shape = in_rows(self.content.spec.shape, self.content.order, rows)
-            cells = np.full(shape, self.content.spec.fill_cell(), self.content.spec.numpy_dtype)
+            cells = np.full(self._shape_of(rows), self.content.spec.fill_cell(), self.content.spec.numpy_dtype)
             self._blank = {rows: self._encoder.slot(cells)}
         return self._blank[rows]
 

@@ -139,7 +139,8 @@ def default_rows(shape: tuple[int, ...], row: int, axis: int, chunk_bytes: int) 
 
 def order_of(shape: tuple[int, ...], options: Options) -> Literal["C", "F"]:
     """Which index is the fastest one; where both are the same, bloscpack says C."""
-    return options.order if sum(length != 1 for length in shape) > 1 else "C"
+    same = len(shape) < 2 or (0 not in shape and sum(length != 1 for length in shape) < 2)
+    return "C" if same else options.order
 
 
 def axis_of(shape: tuple[int, ...], order: str) -> int:

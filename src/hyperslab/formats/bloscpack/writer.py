@@ -32,6 +32,7 @@ class BloscpackWriter(Writing):
         super().__init__(path, url, settings, options)
         self._present: Present | None = None
         self._running: State | None = None
+        self._rows = 0
         self._depth = 0
         self._lock = ExitStack()
         self._seen()
@@ -60,7 +61,8 @@ class BloscpackWriter(Writing):
         return state
 
     def _state_of(self, present: Present) -> State:
-        held = held_of(present, self._options, self._url)
+        held = held_of(present, self._options, self._url, self._rows)
+        self._rows = held.rows
         return State(self._options, _no_other, Draft.of(present.content.labelled), held)
 
     def _runs(self) -> bool:
