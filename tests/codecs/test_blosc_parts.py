@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import hyperslab as hs
 from hyperslab.codecs.blosc import Blosc, decode_part
 from hyperslab.codecs.snappy import decode_chunk, decompress
 from hyperslab.errors import CorruptChunk, HyperslabError, Invalid
@@ -109,6 +110,17 @@ def test_snappy_of_bcolz() -> None:
         assert part == parts[-1][17:97]
     cells = snappy_cells()
     assert b"".join(parts)[: cells.nbytes] == cells.tobytes()
+
+
+def test_snappy_in_zarr(tmp_path: Path) -> None:
+    """A chunk of Zarr v2 is a bare Blosc chunk."""
+    stored = snappy_chunks()[0]
+    size = int.from_bytes(stored[4:8], "little") // 8
+    array = hs.create(str(tmp_path / "a.zarr"), "zarr2").create_array(
+        "a", (size,), "<f8", chunks=(size,), codec="blosc"
+    )
+    (tmp_path / "a.zarr" / "a" / "0").write_bytes(stored)
+    np.testing.assert_array_equal(array[...], snappy_cells()[:size])
 
 
 def test_damaged_snappy() -> None:
