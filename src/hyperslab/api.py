@@ -12,7 +12,7 @@ from hyperslab.array.origin import Origin
 from hyperslab.array.session import Session
 from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.settings import DEFAULTS, Settings
-from hyperslab.errors import AlreadyExists, FormatError, HyperslabError, Invalid, NotFound, Unsupported
+from hyperslab.errors import AlreadyExists, FormatError, HyperslabError, Invalid, NodeNotFound, NotFound, Unsupported
 from hyperslab.formats import detect, format_for_new, get_format, names
 from hyperslab.formats.appearance import appearance
 from hyperslab.formats.base import Format, FormatInfo, HoldsOne, Mode
@@ -55,6 +55,10 @@ def open(
     where = Location.of(url, storage_options)
     settings = Settings(workers, cache_bytes, durable, lock_timeout, memory_limit)
     chosen, mode, remembered = _choose(where, mode, format)
+    node = normalize(path)
+    if node and mode in ("w", "x"):  # before anything is replaced
+        remedy = "leave path out, and make the node in the new dataset"
+        raise NodeNotFound("a new dataset has no such node", url=where.url, node=node, remedy=remedy)
     origin = Origin(where, chosen.name, "r" if mode == "r" else "r+", settings, dict(options))
     if remembered:
         options["remembered"] = remembered
@@ -69,7 +73,7 @@ def open(
         raise Invalid(f"format {chosen.name} has no option {unknown[0]!r}", url=where.url) from None
     cache = BlockCache(cache_bytes) if cache_bytes else None
     session = Session(reader, chosen, where.url, mode != "r", settings, cache, origin)
-    place, spec = follow(session, normalize(path) or _main(session) or "")
+    place, spec = follow(session, node or _main(session) or "")
     return Array(session, place, spec) if isinstance(spec, ArraySpec) else Group(session, place)
 
 

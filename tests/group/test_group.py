@@ -170,6 +170,16 @@ def test_modes(tmp_path, name):
         hs.open(url, "rw")
 
 
+@pytest.mark.parametrize("mode", ["w", "x", "a"])
+def test_a_node_of_what_is_not_there_yet_makes_and_replaces_nothing(tmp_path, name, mode):
+    hs.create(tmp_path / "old", name)["y"] = np.arange(3)
+    url = tmp_path / ("old" if mode == "w" else "new")
+    with pytest.raises(NodeNotFound, match="leave path out"):
+        hs.open(url, mode, format=name, path="y")
+    assert [path.name for path in tmp_path.iterdir()] == ["old"]
+    assert hs.open(tmp_path / "old")["y"][...].tolist() == [0, 1, 2]
+
+
 def test_what_is_no_dataset_is_never_replaced(tmp_path):
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "thesis.txt").write_text("years of work")
