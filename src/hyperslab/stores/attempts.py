@@ -1,4 +1,4 @@
-"""Try again after another writer was faster: how compare-and-swap waits, where a lock would."""
+"""Two writers of one thing: what the later one is told, and how it tries again where a lock would have waited."""
 
 from __future__ import annotations
 
@@ -12,6 +12,17 @@ from hyperslab.errors import Conflict
 _FIRST = 0.01
 """Seconds after which the first attempt is repeated, at most; then twice as long each time."""
 _LONGEST = 1.0
+
+
+def beaten(url: str | None = None, key: str | None = None) -> Conflict:
+    """The error for a swap whose value was changed meanwhile."""
+    return Conflict("another writer was faster", url=url, key=key, remedy="read the key again and repeat the change")
+
+
+def kept_waiting(url: str | None = None, key: str | None = None) -> Conflict:
+    """The error for a lock that was not let go in time."""
+    remedy = "wait longer (lock_timeout), or find the other writer"
+    return Conflict("another writer held the lock until the timeout", url=url, key=key, remedy=remedy)
 
 
 class Attempt:

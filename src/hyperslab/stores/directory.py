@@ -12,6 +12,7 @@ from functools import partial
 
 from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, Invalid, NotFound
 from hyperslab.stores import locks
+from hyperslab.stores.attempts import beaten
 from hyperslab.stores.base import Buffer, Stamp
 from hyperslab.stores.commit import Commit
 from hyperslab.stores.files import MISSING, remove_tree, write_error
@@ -52,10 +53,10 @@ class DirectoryStore(FolderReader):
         """
         folder, _, name = check_key(key).rpartition("/")
         if expected is not None and self.stamp(key) is None:  # before a folder is made for the lock
-            raise _beaten(self.url, key)
+            raise beaten(self.url, key)
         with self.lock_chunks(folder, [_SWAPS + zlib.crc32(name.encode())], _PATIENCE):
             if self.stamp(key) != expected:
-                raise _beaten(self.url, key)
+                raise beaten(self.url, key)
             self.put(key, value, durable=durable)
             return self.stamp(key)
 
@@ -177,11 +178,6 @@ class DirectoryStore(FolderReader):
             raise
         except OSError as error:
             raise write_error(error, self.url, place if isinstance(place, str) else place.key) from error
-
-
-def _beaten(url: str, key: str) -> Conflict:
-    remedy = "read the key again and repeat the change"
-    return Conflict("another writer was faster", url=url, key=key, remedy=remedy)
 
 
 def _remove(place: str, name: str) -> None:

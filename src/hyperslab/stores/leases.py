@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 from hyperslab.errors import Conflict, HyperslabError
+from hyperslab.stores.attempts import kept_waiting
 from hyperslab.stores.base import Buffer, Stamp, Version
 
 LEASE = 15.0
@@ -82,9 +83,7 @@ class _Holding:
                 stale = seen
                 continue
             if timeout is not None and now - start > timeout:
-                remedy = "wait longer (lock_timeout), or find the other writer"
-                message = "another writer held the lock until the timeout"
-                raise Conflict(message, url=self._url, key=self._key, remedy=remedy)
+                raise kept_waiting(self._url, self._key)
             if found is not None:
                 time.sleep(random.uniform(pause / 2, pause))
                 pause = min(2 * pause, _LONGEST)

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 from weakref import WeakSet
 
-from hyperslab.errors import Conflict
+from hyperslab.stores.attempts import kept_waiting
 from hyperslab.stores.keys import LOCK
 
 if sys.platform == "win32":
@@ -230,6 +230,5 @@ def _wait(descriptor: int, part: Range, lock: Callable[[int, Range], Any], deadl
 def _pause(seconds: float, deadline: float | None) -> None:
     left = seconds if deadline is None else deadline - time.monotonic()
     if left <= 0:
-        remedy = "wait longer (lock_timeout), or find the other writer"
-        raise Conflict("another writer held the lock until the timeout", remedy=remedy)
+        raise kept_waiting()
     time.sleep(min(seconds, left))

@@ -9,8 +9,9 @@ from contextlib import AbstractContextManager, contextmanager
 from itertools import count
 from weakref import WeakSet
 
-from hyperslab.errors import AlreadyExists, Conflict, Invalid, NotFound
+from hyperslab.errors import AlreadyExists, Invalid, NotFound
 from hyperslab.stores import counting
+from hyperslab.stores.attempts import beaten, kept_waiting
 from hyperslab.stores.base import Buffer, Stamp
 from hyperslab.stores.keys import below, check_key, check_prefix, split_names
 from hyperslab.stores.named import Named
@@ -123,8 +124,7 @@ class MemoryStore(Named):
         """Store the value if the present one has the stamp ``expected`` (None: is missing), else ``Conflict``."""
         with self._shelf.changed:
             if self.stamp(key) != expected:
-                remedy = "read the key again and repeat the change"
-                raise Conflict("another writer was faster", url=self.url, key=key, remedy=remedy)
+                raise beaten(self.url, key)
             self.put(key, value)
             return self.stamp(key)
 
@@ -181,10 +181,7 @@ class MemoryStore(Named):
         changed, held = shelf.changed, shelf.held
         with changed:
             if not changed.wait_for(lambda: held.isdisjoint(wanted), timeout):
-                remedy = "wait longer (lock_timeout), or find the other writer"
-                raise Conflict(
-                    "another writer held the lock until the timeout", url=self.url, key=folder, remedy=remedy
-                )
+                raise kept_waiting(self.url, folder)
             held.update(wanted)
         try:
             yield

@@ -9,7 +9,8 @@ from datetime import timedelta
 from time import sleep
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from hyperslab.errors import Conflict, HyperslabError, Invalid, ReadOnly, StorageError, Unsupported
+from hyperslab.errors import HyperslabError, Invalid, ReadOnly, StorageError, Unsupported
+from hyperslab.stores.attempts import beaten
 from hyperslab.stores.threads import threads
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ def _failure(error: Exception, kinds: Any, url: str, key: str, writing: bool) ->
     if _lacks_bucket(error):
         return StorageError("there is no such bucket", **place, remedy="check the spelling, or make it first")
     if isinstance(error, kinds.AlreadyExistsError | kinds.PreconditionError):
-        return Conflict("another writer was faster", **place, remedy="read the key again and repeat the change")
+        return beaten(url, key or None)
     if isinstance(error, kinds.PermissionDeniedError | kinds.UnauthenticatedError):
         kind = ReadOnly if writing else StorageError
         remedy = "give credentials by the environment or storage_options, or ask for permission"
