@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import partial
 from typing import Any
 
@@ -18,10 +18,13 @@ from hyperslab.errors import CorruptChunk, HyperslabError
 from hyperslab.formats.coalesce import fetch_coalesced
 from hyperslab.formats.keys import ChunkKeys
 from hyperslab.model.spec import ArraySpec
+from hyperslab.stores.base import GetRanges
 
 _BATCH = 16 << 20
 """Stored bytes of inner chunks that are fetched at once."""
 _SHOWN = 6
+Inner = tuple[int, int, int]
+"""Number, offset and length of an inner chunk."""
 _CHECKED = frozenset({"crc32c", "crc32", "adler32", "fletcher32", "gzip", "zlib"})
 """Codecs that notice when the bytes are others: what decodes under them is what was written."""
 
@@ -73,7 +76,7 @@ class Shards:
 
     def _get(self, key: str, ranges: list[tuple[int, int]]) -> list[Any]:
         store = self.keys.store
-        if hasattr(store, "get_ranges"):
+        if isinstance(store, GetRanges):
             parts: list[Any] | None = fetch_coalesced(partial(store.get_ranges, key), ranges)
         else:
             data = store.get(key)
@@ -88,8 +91,8 @@ class Shards:
         except CorruptChunk as error:
             raise _BrokenIndex(f"the index of the shard is damaged: {told(error)}") from None
 
-    def _ranges(self, coords: Coords, entries: Entries, total: int) -> Any:
-        """A flaw for the entries that lead out of the shard, one for those that overlap; the numbers of the others."""
+    def _ranges(self, coords: Coords, entries: Entries, total: int) -> Generator[Flaw, None, list[Inner]]:
+        """A flaw for the entries that lead out of the shard, one for those that overlap; the others are given."""
         bad = self._index.unsound(entries, total)
         written = (entries != np.uint64(MISSING)).any(axis=1)
         if bad.any():
@@ -114,7 +117,7 @@ class Shards:
         over[numbers[clash]] = True
         return over
 
-    def _cells(self, coords: Coords, key: str, sound: list[tuple[int, int, int]]) -> Iterator[Flaw]:
+    def _cells(self, coords: Coords, key: str, sound: list[Inner]) -> Iterator[Flaw]:
         for number, part in self._parts(key, sound):
             try:
                 self._chain.decode(part)
@@ -122,7 +125,7 @@ class Shards:
                 flaw = flaw_of(error)
                 yield Flaw(flaw.kind, f"inner chunk {self._cells_of(coords, number)}: {flaw.message}")
 
-    def _parts(self, key: str, sound: list[tuple[int, int, int]]) -> Iterator[tuple[int, Any]]:
+    def _parts(self, key: str, sound: list[Inner]) -> Iterator[tuple[int, Any]]:
         """The stored bytes of inner chunks by number, fetched some MiB at a time."""
         for batch in _batches(sound):
             ranges = [(start, start + size) for _, start, size in batch]
@@ -187,14 +190,13 @@ class _BrokenIndex(Exception):
     """The index cannot be read."""
 
 
-def _ranges_of(entries: Entries, numbers: list[int]) -> list[tuple[int, int, int]]:
-    """Number, offset and length of inner chunks."""
+def _ranges_of(entries: Entries, numbers: list[int]) -> list[Inner]:
     return [(number, int(entries[number, 0]), int(entries[number, 1])) for number in numbers]
 
 
-def _batches(sound: list[tuple[int, int, int]]) -> Iterator[list[tuple[int, int, int]]]:
+def _batches(sound: list[Inner]) -> Iterator[list[Inner]]:
     """Inner chunks, as many at a time as have some MiB together."""
-    batch: list[tuple[int, int, int]] = []
+    batch: list[Inner] = []
     held = 0
     for entry in sound:
         if batch and held + entry[2] > _BATCH:
