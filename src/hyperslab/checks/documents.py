@@ -45,12 +45,13 @@ def read_stored(store: Store, spelling: Spelling, path: str, names: Collection[s
         if doc is not None and (name in spelling.nodes or name in spelling.extras):
             stored.docs[name] = doc
     _keep_one_kind(stored, spelling, path)
-    if any(name in stored.docs for name in spelling.nodes) and not _broken_nodes(stored, spelling):
+    if any(name in stored.docs for name in spelling.nodes) and not _is_broken(stored, spelling):
         _parse(stored, spelling, path)
     return stored
 
 
-def _broken_nodes(stored: Stored, spelling: Spelling) -> bool:
+def _is_broken(stored: Stored, spelling: Spelling) -> bool:
+    """Whether the document that says what this is cannot be read."""
     first = next((name for name in spelling.nodes if name in stored.docs or name in stored.broken), None)
     return first in stored.broken
 
