@@ -66,7 +66,7 @@ def dtype_of(text: str) -> np.dtype[Any]:
 
 def column(folder: Path) -> bytes:
     """The cells of one column: its files in the order of their numbers, which have no gaps."""
-    numbers = {int(path.name.strip("_").split(".")[0].strip("_")): path for path in folder.glob("*.b*")}
+    numbers = {int(path.name.strip("_").split(".")[0].strip("_")): path for path in folder.glob("__*.b*")}
     if numbers:
         assert sorted(numbers) == list(range(min(numbers), min(numbers) + len(numbers)))
     return b"".join(part for number in sorted(numbers) for part in chunks_of(numbers[number].read_bytes())[1])

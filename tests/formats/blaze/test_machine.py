@@ -14,7 +14,6 @@ from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
     invariant,
-    precondition,
     rule,
     run_state_machine_as_test,
 )
@@ -110,7 +109,6 @@ class Directory(RuleBasedStateMachine):
         grown[:common] = self.model[:common]
         self.model = grown
 
-    @precondition(lambda self: hasattr(hs.Array, "remove"))
     @rule(data=data())
     def remove(self, data: Any) -> None:
         """A range of rows."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tracemalloc
 
@@ -95,6 +96,19 @@ def test_missing_and_extra_and_foreign_files(place):
     wanted = CELLS.copy()
     wanted[30:60] = 0
     np.testing.assert_array_equal(read(place), wanted)
+
+
+def test_unfinished_writes_and_links(place):
+    old, new = (place / f"data/.__1__.bin.{number:016x}.tmp" for number in range(2))
+    for path in (old, new):
+        path.write_bytes(b"half")
+    os.utime(old, (0, 0))
+    (place / "data/__4__.bin").rename(place / "kept")
+    (place / "data/__4__.bin").symlink_to("nowhere")
+    assert sorted(kinds(place)) == ["dangling-link", "missing-superchunk", "temporary"]
+    assert all(mend.done for mend in hs.repair(place, dry_run=False))
+    assert not hs.check(place, deep=True)
+    assert new.exists() and not old.exists()
 
 
 def test_a_damaged_column_leaves_the_others(nested):

@@ -18,9 +18,12 @@ from hyperslab.formats.blaze.document import SIZES
 from hyperslab.formats.blaze.opened import ArrayFolder
 from hyperslab.formats.blaze.superchunk import Index, told
 from hyperslab.formats.blaze.writing import Superchunks
+from hyperslab.stores.strays import Strays
 
 _BATCH = 4
 _TRIES = 5
+_OLD = 3600.0
+"""Seconds after which an unfinished write is taken for one of a dead writer."""
 
 
 def remedies(folder: ArrayFolder, node: str, *, deep: bool, workers: int) -> Iterator[Remedy]:
@@ -31,11 +34,11 @@ def remedies(folder: ArrayFolder, node: str, *, deep: bool, workers: int) -> Ite
     source = folder.source(spec, exact=True)
     columns = source.columns if isinstance(source, Columns) else [((), source)]
     known = {"/".join(path[:depth]) for path, _ in columns for depth in range(len(path) + 1)}
-    for _, column in columns:
-        yield from _Files(column, node, deep).examine(workers)
     for path in sorted(known):
         place = f"{source.keys.data}/{path}" if path else source.keys.data
         yield from _strangers(folder, node, place, path, known)
+    for _, column in columns:
+        yield from _Files(column, node, deep).examine(workers)
 
 
 def _sizes(folder: ArrayFolder, node: str) -> Iterator[Remedy]:
@@ -47,12 +50,18 @@ def _sizes(folder: ArrayFolder, node: str) -> Iterator[Remedy]:
 
 
 def _strangers(folder: ArrayFolder, node: str, place: str, path: str, known: set[str]) -> Iterator[Remedy]:
-    """Folders that belong to no field."""
+    """What is no value, or a folder that belongs to no field; what is in the way of a file is taken out first."""
     try:
         inner = folder.store.list_dir(place)[1]
     except StorageError as error:
         yield Remedy(Problem(node, "unreadable-folder", f"{told(error)} [key={place}]"))
         return
+    for stray in folder.store.strays(place) if isinstance(folder.store, Strays) else ():
+        if stray.kind != "temporary" or stray.age > _OLD:
+            key = f"{place}/{stray.name}"
+            what = "an unfinished write of a writer that is gone" if stray.kind == "temporary" else "no data file"
+            problem = Problem(node, stray.kind, f"{stray.name} is {what} [key={key}]")
+            yield Remedy(problem, "take it out", take=key)
     for name in inner:
         if (f"{path}/{name}" if path else name) not in known:
             key = f"{place}/{name}"

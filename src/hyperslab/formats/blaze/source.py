@@ -16,7 +16,7 @@ import numpy as np
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block
 from hyperslab.codecs.base import Buffer, Cells
-from hyperslab.codecs.blosc import Blosc
+from hyperslab.codecs.blosc import Blosc, container
 from hyperslab.errors import Conflict, CorruptChunk, HyperslabError
 from hyperslab.formats.blaze.document import Storing, row_bytes
 from hyperslab.formats.blaze.keys import DataKeys
@@ -232,6 +232,13 @@ class Column:
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Decode the chunk into ``out``; False when it was never written."""
         return self.fetch([coords]).read_into(coords, out)
+
+    @property
+    def container(self) -> Any:
+        """What lies in the chunks, which are bare Blosc buffers."""
+        return container(self._spec.numpy_dtype, self._grid.fixed or ())
+
+    pads = False
 
     def raw(self, coords: Coords) -> bytes | None:
         """The bare Blosc chunk, its digest verified; None when it was never written."""

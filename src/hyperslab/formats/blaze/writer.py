@@ -13,6 +13,7 @@ import numpy as np
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import Invalid, NodeNotFound, Unsupported
+from hyperslab.formats.base import Remedy
 from hyperslab.formats.blaze import creation
 from hyperslab.formats.blaze.coordinates import CoordinateCells, Values, resized
 from hyperslab.formats.blaze.dataset import BlazeReader
@@ -149,6 +150,11 @@ class BlazeWriter(BlazeReader):
     def auto_chunks(self, shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
         """The chunks of an array that nobody chose any for."""
         return creation.auto_chunks(shape, itemsize, self._options.layout)
+
+    def remedies(self, *, deep: bool, workers: int) -> Iterator[Remedy]:
+        """Every problem of the data files, with what mends it; afterwards the sizes are told anew."""
+        self._note()
+        yield from super().remedies(deep=deep, workers=workers)
 
     # -- changes ----------------------------------------------------------------------------------------------------
 

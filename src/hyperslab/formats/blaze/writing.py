@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
 from typing import Any
@@ -13,7 +13,7 @@ from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.source import Block
 from hyperslab.codecs.base import Buffer
-from hyperslab.codecs.blosc import HEADER
+from hyperslab.codecs.blosc import container, may_move
 from hyperslab.errors import Invalid
 from hyperslab.formats.blaze.keys import DataKeys
 from hyperslab.formats.blaze.source import Column
@@ -38,14 +38,26 @@ class Superchunks(Column):
         """Store one chunk; the others of its superchunk are kept as they are stored."""
         self.write_many([(coords, block)], durable=self._keys.settings.durable)
 
-    def put_raw(self, coords: Coords, data: bytes) -> None:
-        """Store one bare Blosc chunk as it is; Invalid unless it decodes to as many bytes as this chunk has."""
-        number = self._number(coords)
-        nbytes = HEADER.unpack_from(data)[4] if len(data) >= HEADER.size else -1
-        if nbytes != self.size(number) or HEADER.unpack_from(data)[6] != len(data):
-            raise Invalid(f"chunk {coords} of {nbytes} bytes where {self.size(number)} are wanted")
-        place, local = divmod(number, self.per)
-        self._put({place: {local: seal(data, self.shape)}}, self._keys.settings.durable)
+    @property
+    def container(self) -> Hashable | None:
+        """What lies in the chunks, to be compared with those of another array."""
+        return container(self.dtype, self._grid.chunk_shape((0,) * len(self._grid.axes)))
+
+    @property
+    def pads(self) -> bool:
+        """A chunk at the edge holds the cells within the array only."""
+        return False
+
+    def put_raw(self, pairs: Iterable[tuple[Coords, bytes]], *, durable: bool) -> None:
+        """Store bare Blosc chunks as they are; Invalid unless each decodes to as many bytes as its place has."""
+        parts: dict[int, dict[int, bytes]] = {}
+        for coords, data in pairs:
+            number = self._number(coords)
+            if not may_move(data, self.size(number)):
+                raise Invalid(f"chunk {coords} is no Blosc chunk of {self.size(number)} bytes")
+            place, local = divmod(number, self.per)
+            parts.setdefault(place, {})[local] = seal(data, self.shape)
+        self._put(parts, durable)
 
     def write_many(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
         """Put chunks into their superchunks, each file by one write."""
