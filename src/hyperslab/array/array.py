@@ -333,9 +333,9 @@ class Array:
         """Take ``where`` out of a dimension (a name or an axis) and close the gap, as ``numpy.delete`` does.
 
         ``where``: a position or a slice of positions, as in ``isel``; a label or a slice of labels (its stop counts
-        too), as in ``sel``; whole numbers are positions. The coordinate is another array and stays as it is. Later cells move
-        down in bounded memory; nobody else may write cells meanwhile. Invalid for what is no range, Unsupported in
-        formats whose arrays cannot get shorter, ReadOnly unless open for writing.
+        too), as in ``sel``; whole numbers are positions. The coordinate is another array and stays as it is. Later
+        cells move down in bounded memory; nobody else may write cells meanwhile. Invalid for what is no range,
+        Unsupported in formats whose arrays cannot get shorter, ReadOnly unless open for writing.
         """
         axis = self._axis(dim) if isinstance(dim, str) else dim
         if not -self.ndim <= axis < self.ndim:

@@ -5,7 +5,7 @@ A ``Block`` is an ndarray of the chunk's whole stored shape. Cells past the arra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, runtime_checkable
 
@@ -152,4 +152,27 @@ class HasColumns(Protocol):
 class Lists(Protocol):
     def stored(self) -> Iterator[Coords]:
         """The coordinates of every chunk that was written; those of one outer chunk follow each other."""
+        ...
+
+
+@runtime_checkable
+class CarriesBlosc(Protocol):
+    """Whose stored chunks are bare Blosc-1 buffers: they go as they are into a source with an equal ``container``."""
+
+    @property
+    def container(self) -> Hashable | None:
+        """What lies in them: type, shape of a chunk, order of its axes. None when they are no bare Blosc buffers."""
+        ...
+
+    @property
+    def pads(self) -> bool:
+        """Whether a chunk at the array's edge is stored whole; else only its cells within the array are."""
+        ...
+
+    def raw(self, coords: Coords) -> bytes | None:
+        """A stored chunk, any digest verified and taken off; None when it was never written."""
+        ...
+
+    def put_raw(self, pairs: Iterable[tuple[Coords, bytes]], *, durable: bool) -> None:
+        """Store chunks as they are. When the grid has an outer one, all of them lie in one outer chunk."""
         ...

@@ -7,6 +7,7 @@ All of it is checked before the C library sees the chunk.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from ctypes import addressof, c_char, c_char_p, c_int, c_size_t, c_void_p
 from functools import cache, cached_property
 from struct import Struct
@@ -20,6 +21,7 @@ from hyperslab.codecs.config import Config, choice, integer, only
 from hyperslab.codecs.native import address, function
 from hyperslab.codecs.snappy import decode_chunk
 from hyperslab.errors import CorruptChunk, Invalid, Unsupported
+from hyperslab.model.spec import Codec
 
 HEADER = Struct("<BBBBIII")
 FORMATS = ("blosclz", "lz4", "snappy", "zlib", "zstd")
@@ -219,3 +221,39 @@ def _has_snappy() -> bool:
 def _available() -> tuple[str, ...]:
     names: bytes = function("blosc", "blosc_list_compressors", result=c_char_p)()
     return tuple(names.decode().split(","))
+
+
+# -- chunks that move as they are -------------------------------------------------------------------------------------
+
+
+def container(dtype: np.dtype[Any], shape: tuple[int, ...]) -> tuple[str, tuple[int, ...]] | None:
+    """What lies in chunks of plain cells in C order, to be compared; None for cells that are no plain bytes."""
+    if dtype.hasobject or dtype.kind == "T" or not dtype.itemsize:
+        return None
+    return str(np.lib.format.dtype_to_descr(dtype)), shape
+
+
+def config_of(codecs: Sequence[Codec]) -> dict[str, Any] | None:
+    """The configuration of a chain that is Blosc alone, in shards or not, with its shuffle by name; else None."""
+    if [codec.name for codec in codecs] == ["sharding_indexed"]:
+        codecs = [codec for codec in codecs[0].config["codecs"] if isinstance(codec, Codec)]
+    if [codec.name for codec in codecs if codec.name != "bytes"] != ["blosc"]:
+        return None
+    config = {key: value for key, value in codecs[-1].config.items() if value is not None}
+    shuffle = config.pop("shuffle", -1)
+    names = [name for name, number in SHUFFLES.items() if shuffle in (name, number)]
+    return config | ({"shuffle": names[0]} if names else {})
+
+
+def may_move(data: Buffer, size: int) -> bool:
+    """Whether every reader of Blosc finds ``size`` decoded bytes in a chunk. Nothing is decoded but its header."""
+    try:
+        check_header(data, size, size)
+    except (CorruptChunk, Unsupported):
+        return False
+    return data[2] >> 5 != _SNAPPY or bool(data[2] & _STORED)
+
+
+def same_settings(given: Config, other: Config) -> bool:
+    """Whether two configurations name the same compressor, level and shuffle, as far as both name any."""
+    return all(given[key] == other[key] for key in ("cname", "clevel", "shuffle") if key in given and key in other)

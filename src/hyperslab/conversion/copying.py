@@ -17,7 +17,8 @@ from hyperslab.chunks.memory import require
 from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import Settings
-from hyperslab.chunks.source import Block, ChunkSource
+from hyperslab.chunks.source import Block, CarriesBlosc, ChunkSource
+from hyperslab.codecs.blosc import config_of, same_settings
 from hyperslab.conversion.halting import Halt
 from hyperslab.conversion.selecting import Picked
 from hyperslab.model.cells import as_type
@@ -166,6 +167,21 @@ class ArrayCopy:
         out = np.empty(plan.shape, self.target_spec.numpy_dtype)
         execute.read(self.target, plan, out, self.target_spec.fill_cell(), settings)
         return out
+
+    @cached_property
+    def carries(self) -> bool:
+        """Whether stored chunks may go into the target as they are: the same cells in the same containers, all of
+        them, compressed in the way that the target's documents say."""
+        source, target = self.source, self.target
+        if not (isinstance(source, CarriesBlosc) and isinstance(target, CarriesBlosc)):
+            return False
+        if source.container is None or source.container != target.container or source.grid.axes != target.grid.axes:
+            return False
+        if not self.picked.is_all(self.source_spec.shape):
+            return False
+        given, wanted = (config_of(spec.codecs) for spec in (self.source_spec, self.target_spec))
+        fills = {spec.fill_cell().tobytes() for spec in (self.source_spec, self.target_spec)}
+        return given is not None and wanted is not None and same_settings(given, wanted) and len(fills) == 1
 
     def write_target(self, box: Box, values: Values, settings: Settings, check: Check | None = None) -> None:
         """Store a box of whole target chunks; ``check`` is called before each and may raise."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from hyperslab.array.session import Session
 from hyperslab.chunks.boxes import Box
 from hyperslab.chunks.settings import Settings
+from hyperslab.conversion.carrying import copy_box
 from hyperslab.conversion.copying import ArrayCopy, Boxes, Check
 from hyperslab.conversion.journal import Journal
 from hyperslab.conversion.progress import Progress, Report
@@ -107,8 +108,3 @@ def copy_arrays(copies: Sequence[ArrayCopy], tally: Tally, settings: Settings) -
             tally(copy, number, box)
 
         copy.run(work, settings, tally.skip(copy))
-
-
-def copy_box(copy: ArrayCopy, box: Box, settings: Settings, check: Check | None = None) -> None:
-    """One box of one array."""
-    copy.write_target(box, copy.read_source(box, settings, check), settings, check)

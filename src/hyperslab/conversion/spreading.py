@@ -18,9 +18,10 @@ from hyperslab.array.session import Session
 from hyperslab.bridges.cluster import each_task, on_every_worker
 from hyperslab.chunks.boxes import Box
 from hyperslab.chunks.settings import Settings
+from hyperslab.conversion.carrying import copy_box
 from hyperslab.conversion.copying import ArrayCopy
 from hyperslab.conversion.fingerprint import installed
-from hyperslab.conversion.job import Tally, copy_box
+from hyperslab.conversion.job import Tally
 from hyperslab.conversion.journal import Journal
 from hyperslab.conversion.opening import open_session
 from hyperslab.conversion.selecting import Picked

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.chunks.auto import CHUNK_BYTES, auto_chunks, auto_shards
+from hyperslab.codecs.blosc import config_of
 from hyperslab.codecs.default import parse_codec
 from hyperslab.conversion.losses import Features, held_attrs, held_type
 from hyperslab.conversion.selecting import Picked
@@ -62,7 +63,8 @@ def new_array(
     if same_format and not cutting.asks and dtype == spec.dtype and len(picked.kept) == len(spec.shape):
         return spec.evolve(shape=picked.shape, dims=dims, attrs=attrs, indexes={}, chunks=_refit(spec, picked)), True
     chunks, shards = _cut(spec, picked, cutting, varying=Feature.VARYING_CHUNKS in features)
-    codecs = parse_codec("default" if cutting.codec is None else cutting.codec, numpy_dtype(dtype))
+    asked = _kept_codec(spec) if cutting.codec is None else cutting.codec
+    codecs = parse_codec(asked, numpy_dtype(dtype))
     layout = {} if shards is None else {"shards": shards}
     fill = None if spec.fill_value is None else _as_cell(spec, numpy_dtype(dtype))
     wish = ArraySpec(
@@ -76,6 +78,14 @@ def new_array(
         layout=layout,
     )
     return wish, False
+
+
+def _kept_codec(spec: ArraySpec) -> Any:
+    """Blosc as the source has it, so that its chunks can be moved as they are; else the default."""
+    config = config_of(spec.codecs)
+    if config is None or config.get("cname", "snappy") == "snappy":
+        return "default"
+    return {"id": "blosc", **{key: config[key] for key in ("cname", "clevel", "shuffle") if key in config}}
 
 
 def _as_cell(spec: ArraySpec, dtype: np.dtype[Any]) -> Any:

@@ -13,6 +13,7 @@ from typing import Any
 from hyperslab.array.session import Session
 from hyperslab.chunks.boxes import Box
 from hyperslab.chunks.settings import Settings
+from hyperslab.conversion.carrying import copy_box
 from hyperslab.conversion.comparing import Comparing, is_checksummed, is_lossy
 from hyperslab.conversion.copying import ArrayCopy, Check
 from hyperslab.conversion.job import SETTINGS, Job, Tally
@@ -123,7 +124,10 @@ def compare_cells(copy: ArrayCopy, settings: Settings, tally: Tally, twin: Array
                 remedy=f"the medium is at fault, or the source changed meanwhile: {_AGAIN}",
             )
         if twin is not None:
-            twin.write_target(box, wanted, settings, check)
+            if twin.carries:
+                copy_box(twin, box, settings, check)
+            else:
+                twin.write_target(box, wanted, settings, check)
         tally(copy, number, box)
 
     copy.run(work, settings)

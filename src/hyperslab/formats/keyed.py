@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,11 @@ import numpy as np
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block
 from hyperslab.codecs.base import Cells
+from hyperslab.codecs.blosc import container
 from hyperslab.codecs.chain import Chain, build_chain
 from hyperslab.errors import HyperslabError
 from hyperslab.formats.keys import ChunkKeys, fill_bytes, is_all
+from hyperslab.model.dtypes import is_fixed
 from hyperslab.model.spec import ArraySpec
 
 
@@ -93,6 +95,32 @@ class KeyedChunks:
             key = keys.prefix + keys.key_of(coords)
             if not is_all(block, self._zero) or keys.exists(key):
                 yield key, self._chain_at(coords).encode(block)
+
+    @cached_property
+    def container(self) -> Any:
+        """What lies in the chunks, where each is one bare Blosc buffer; None where it is not."""
+        steps = {codec.name: codec.config for codec in self._spec.codecs}
+        fixed = self._grid.fixed
+        if fixed is None or list(steps) not in (["blosc"], ["bytes", "blosc"]) or not is_fixed(self._spec.dtype):
+            return None
+        endian = steps.get("bytes", {}).get("endian")
+        dtype = self._spec.numpy_dtype
+        return container(dtype.newbyteorder(endian) if endian in ("little", "big") else dtype, fixed)
+
+    @property
+    def pads(self) -> bool:
+        """A chunk at the edge is stored whole."""
+        return True
+
+    def raw(self, coords: Coords) -> bytes | None:
+        """What is stored of a chunk."""
+        data = self._keys.get(self._keys.prefix + self._keys.key_of(coords))
+        return None if data is None else bytes(data)
+
+    def put_raw(self, pairs: Iterable[tuple[Coords, bytes]], *, durable: bool) -> None:
+        """Store chunks as they are."""
+        keys = self._keys
+        keys.put_many(((keys.prefix + keys.key_of(coords), data) for coords, data in pairs), durable)
 
     def erase(self, coords: Coords) -> None:
         """Forget the chunk."""

@@ -1,8 +1,8 @@
 """Formats whose dataset is one array: its name, dimensions, attributes and coordinates as one JSON document. Pure.
 
-The array and its coordinates (1-D arrays called as the dimension that they run along, scalars, and what the
-attributes ``coordinates`` and ``bounds`` name, CF 1.11 sections 5 and 7) look like the arrays of one group. Coordinates are small: their cells stand in
-the document. Only what there is to say is in it::
+The array and its coordinates (1-D arrays called as the dimension that they run along, scalars, and what the attributes
+``coordinates`` and ``bounds`` name, CF 1.11 sections 5 and 7) look like the arrays of one group. Coordinates are small:
+their cells stand in the document. Only what there is to say is in it::
 
     {"name": "air", "dims": ["time", null], "attrs": {"units": "K"}, "types": {}, "fill_value": -1.0,
      "coords": {"time": {"dtype": "<f8", "shape": [2], "dims": ["time"], "cells": [0.0, 6.0], "attrs": {…}}},

@@ -238,7 +238,10 @@ class Column:
         """What lies in the chunks, which are bare Blosc buffers."""
         return container(self._spec.numpy_dtype, self._grid.fixed or ())
 
-    pads = False
+    @property
+    def pads(self) -> bool:
+        """A chunk at the edge holds the cells within the array only."""
+        return False
 
     def raw(self, coords: Coords) -> bytes | None:
         """The bare Blosc chunk, its digest verified; None when it was never written."""

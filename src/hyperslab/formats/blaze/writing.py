@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
 from typing import Any
@@ -13,7 +13,7 @@ from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.source import Block
 from hyperslab.codecs.base import Buffer
-from hyperslab.codecs.blosc import container, may_move
+from hyperslab.codecs.blosc import may_move
 from hyperslab.errors import Invalid
 from hyperslab.formats.blaze.keys import DataKeys
 from hyperslab.formats.blaze.source import Column
@@ -37,16 +37,6 @@ class Superchunks(Column):
     def write(self, coords: Coords, block: Block) -> None:
         """Store one chunk; the others of its superchunk are kept as they are stored."""
         self.write_many([(coords, block)], durable=self._keys.settings.durable)
-
-    @property
-    def container(self) -> Hashable | None:
-        """What lies in the chunks, to be compared with those of another array."""
-        return container(self.dtype, self._grid.chunk_shape((0,) * len(self._grid.axes)))
-
-    @property
-    def pads(self) -> bool:
-        """A chunk at the edge holds the cells within the array only."""
-        return False
 
     def put_raw(self, pairs: Iterable[tuple[Coords, bytes]], *, durable: bool) -> None:
         """Store bare Blosc chunks as they are; Invalid unless each decodes to as many bytes as its place has."""
