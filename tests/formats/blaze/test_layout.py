@@ -259,3 +259,21 @@ def test_xarray_comes_back(tmp_path):
     with pytest.raises(Invalid, match="air, b"):
         dataset.assign(b=dataset.air).hyperslab.save(tmp_path / "d.blaze")
     assert not (tmp_path / "d.blaze").exists()
+
+
+@pytest.mark.parametrize("dtype", [np.dtype("i4"), np.dtype([("a", "i4"), ("b", [("c", "i4")])])])
+def test_threads_share_one_dataset(tmp_path, dtype):
+    with hs.create(tmp_path / "a.blaze", superchunk=2, durable=False) as root:
+        array = root.create_array("data", shape=(120,), dtype=dtype, chunks=7)
+
+        def work(first: int) -> None:
+            for row in range(first, 120, 4):
+                array[row] = row if dtype.names is None else np.array((row, (row,)), dtype)
+
+        threads = [threading.Thread(target=work, args=(first,)) for first in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    found = read(tmp_path / "a.blaze")
+    np.testing.assert_array_equal(found if dtype.names is None else found["b"]["c"], np.arange(120))

@@ -32,6 +32,10 @@ from hyperslab.formats.blaze.joined import JoinedReader
 from hyperslab.formats.blaze.writer import BlazeWriter
 from hyperslab.stores.building import building, can_build
 from hyperslab.stores.location import Location, Probe, Several
+from hyperslab.stores.places import REMOTE
+
+_TABLES = (".blaze", ".bcolz", ".blz")
+"""The names by which a table on a server is known."""
 
 _LACKS = frozenset(
     {
@@ -73,7 +77,8 @@ class BlazeFormat:
             return all(Probe(each).get(STORAGE) is not None for each in probe.where.target.places)
         if probe.get(STORAGE) is not None:
             return probe.get(SIZES) is not None
-        return probe.get(TABLE) is not None
+        asks = probe.where.scheme not in REMOTE or probe.where.suffix in _TABLES  # on a server it is a request more
+        return asks and probe.get(TABLE) is not None
 
     def open(
         self,

@@ -30,6 +30,7 @@ class DataKeys(ChunkKeys):
         folder = "/".join((*([root] if root else []), DATA, *column))
         super().__init__(store, folder, _KEYS[layout], settings)
         self._root = root
+        self._locks = ChunkKeys(store, root, _KEYS[layout], settings)
         self._note = note
         self._pattern = _NAMES[layout]
         self._first = 1 if layout == "blaze" else 0
@@ -45,11 +46,7 @@ class DataKeys(ChunkKeys):
 
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
         """Hold superchunks against other writers."""
-        folder, self.folder = self.folder, self._root
-        try:
-            return super().lock(coords, timeout)
-        finally:
-            self.folder = folder
+        return self._locks.lock(coords, timeout)
 
     def require_writable(self) -> None:
         """ReadOnly when the store takes no writes; this comes before each of them."""
