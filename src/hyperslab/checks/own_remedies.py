@@ -43,7 +43,8 @@ class OwnRepair:
         except HyperslabError as error:
             raise error.locate(url=self.place.where.url) from error.__cause__
         try:
-            quarantine = None if dry_run else Quarantine(reader.store, self.folder)
+            store: Any = getattr(reader, "store", None)  # a file is none, and nothing is taken out of it
+            quarantine = None if dry_run else Quarantine(store, self.folder)
             with nullcontext() if dry_run or not isinstance(reader, LocksNodes) else reader.lock_node(""):
                 for remedy in list(reader.remedies(deep=deep, workers=self.settings.threads)):
                     yield _mend(remedy, quarantine)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, Problem
+from hyperslab.formats.base import Remedy
 from hyperslab.formats.bloscpack.document import Content, parse
 from hyperslab.formats.bloscpack.file import LocalFile, ServedFile, settled
 from hyperslab.formats.bloscpack.front import Front, read_appendix, read_front
 from hyperslab.formats.bloscpack.metadata import Doc
 from hyperslab.formats.bloscpack.problems import chunk_problems, told
+from hyperslab.formats.bloscpack.remedies import remedies_of
 from hyperslab.formats.bloscpack.source import open_stream
 from hyperslab.formats.bloscpack.table import ChunkTable, Tables, codecs_of, read_table, stored_end
 from hyperslab.formats.in_memory import CellsInMemory
@@ -138,6 +141,15 @@ class BloscpackReader:
             return
         digest = self._front.header.digest
         yield from chunk_problems(self._file, table, content, digest, deep, workers)
+
+    def remedies(self, *, deep: bool, workers: int, complete: Callable[[], None] | None = None) -> Iterator[Remedy]:
+        """What can be mended; ``complete`` is what ends an unfinished file."""
+        died = isinstance(self._file, LocalFile) and self._file.look_for_journal()
+        problems = list(self.problems(deep=deep, workers=workers))
+        table: ChunkTable | None = None
+        with suppress(HyperslabError):
+            table = read_table(self._file, self._front)
+        return remedies_of(problems, table, died=died, complete=complete or (lambda: None))
 
     def stamp(self, path: str) -> Any:
         """What identifies the present version of the file."""

@@ -6,9 +6,9 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from hyperslab.errors import HyperslabError
+from hyperslab.errors import HyperslabError, MissingChunks
 from hyperslab.formats.bloscpack.dataset import read_content
-from hyperslab.formats.bloscpack.document import Content
+from hyperslab.formats.bloscpack.document import Content, parse
 from hyperslab.formats.bloscpack.file import LocalFile, settled
 from hyperslab.formats.bloscpack.front import Front, read_front
 from hyperslab.formats.bloscpack.held import Base, HeldChunks
@@ -44,7 +44,10 @@ def look(path: str, url: str) -> Present:
 
     def read() -> Present:
         front = read_front(file)
-        content = read_content(file, front)
+        try:
+            content = read_content(file, front)
+        except MissingChunks:  # bytes whose writer never came to their end: those that are there
+            content = parse(front.doc, nbytes=found_bytes(read_table(file, front)), chunk_size=front.header.chunk_size)
         tables = _tables(file, front, content)
         tables.get()
         return Present(file, file.stamp(), front, tables, content)
@@ -53,6 +56,12 @@ def look(path: str, url: str) -> Present:
         return settled(file, read)
     except HyperslabError as error:
         raise error.locate(url=url) from error.__cause__
+
+
+def found_bytes(table: ChunkTable) -> int:
+    """Bytes of the stream that are in the chunks that are there."""
+    whole = table.edges is None and table.found < table.said
+    return table.chunk_size * table.found if whole else table.nbytes
 
 
 def _tables(file: LocalFile, front: Front, content: Content) -> Tables:

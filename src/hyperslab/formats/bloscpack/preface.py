@@ -93,7 +93,8 @@ class Room:
         """
         kept = style.layout == "v3"
         slots = count + min(ROOM * count, MOST_RESERVED) if kept else count
-        return cls(ROOM * len(text) if kept else len(text), max(slots, reserve if kept else 0) if style.offsets else 0)
+        room = (ROOM if kept else 1) * len(text) if style.metadata else 0
+        return cls(room, max(slots, reserve if kept else 0) if style.offsets else 0)
 
 
 def front_size(style: Style, room: Room) -> int:

@@ -13,14 +13,19 @@ from typing import Any
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import Invalid, NotFound
+from hyperslab.formats.base import Remedy
 from hyperslab.formats.bloscpack.commit import Old, commit
+from hyperslab.formats.bloscpack.dataset import BloscpackReader
 from hyperslab.formats.bloscpack.document import Content
 from hyperslab.formats.bloscpack.draft import Draft
-from hyperslab.formats.bloscpack.existing import Present, held_of, is_same, look
+from hyperslab.formats.bloscpack.existing import Present, found_bytes, held_of, is_same, look
+from hyperslab.formats.bloscpack.file import LocalFile
 from hyperslab.formats.bloscpack.held import HeldChunks
 from hyperslab.formats.bloscpack.planning import Options
+from hyperslab.formats.bloscpack.remedies import remedies_of
 from hyperslab.formats.bloscpack.state import State
 from hyperslab.formats.bloscpack.writing import Writing, settle_journal
+from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.files import write_error
 from hyperslab.stores.locks import hold_file
 
@@ -33,6 +38,7 @@ class BloscpackWriter(Writing):
         self._present: Present | None = None
         self._running: State | None = None
         self._rows = 0
+        self._undid = False
         self._depth = 0
         self._lock = ExitStack()
         self._seen()
@@ -101,7 +107,7 @@ class BloscpackWriter(Writing):
             with ExitStack() as held:
                 held.enter_context(hold_file(self._there, timeout))
                 if settle_journal(self._path, durable=self._settings.durable):
-                    self._present = None
+                    self._present, self._undid = None, True
                 present = self._seen()
                 self._running = present.state or self._state_of(present)
                 self._lock = held.pop_all()
@@ -141,6 +147,31 @@ class BloscpackWriter(Writing):
             commit(old, held, self._url, documents=state.touched, durable=self._settings.durable)
         finally:
             os.close(descriptor)
+
+    def remedies(self, *, deep: bool, workers: int) -> Iterator[Remedy]:
+        """What can be mended, and what opening the file for writing has mended."""
+        reader = BloscpackReader(LocalFile(self._path, self._url))
+        try:
+            found = list(reader.remedies(deep=deep, workers=workers, complete=self._complete))
+        finally:
+            reader.close()
+        died, self._undid = self._undid, False
+        yield from remedies_of((), None, died=died, complete=self._complete)
+        yield from found
+
+    def _complete(self) -> None:
+        """End the file with its last whole chunk: header and offsets are filled in when it is written anew."""
+        with self.transaction(self._settings.lock_timeout):
+            state, table = self._now(), self._seen_before().table
+            held, path = state.held, state.main or ""
+            spec = state.node(path)
+            if held is None or not isinstance(spec, ArraySpec):
+                return
+            rows = found_bytes(table) // held.content.row if held.content.row else 0
+            shape = list(spec.shape)
+            if shape:
+                shape[held.content.axis] = min(shape[held.content.axis], rows)
+            state.put(path, spec.evolve(shape=tuple(shape)))
 
     # -- cells ------------------------------------------------------------------------------------------------------
 

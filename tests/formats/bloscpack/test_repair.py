@@ -1,0 +1,117 @@
+"""Repair of bloscpack files: a change that its writer never finished, a file that its writer never ended."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from struct import pack, pack_into
+from typing import Any
+
+import numpy as np
+import pytest
+from blp_files import golden, write
+from numpy.testing import assert_array_equal
+
+import hyperslab as hs
+from hyperslab.formats.bloscpack.file import LocalFile
+from hyperslab.formats.bloscpack.front import read_front
+from hyperslab.formats.bloscpack.table import read_table
+
+WALK = np.round(np.cumsum(np.random.default_rng(5).normal(size=64 * 16)), 2).reshape(64, 16)
+
+
+def interrupted(path: Path, chunks: int, *, count: bool, more: int = 0, **options: Any) -> None:
+    """A file as a writer leaves it that dies after some chunks; ``count``: which knew how many there would be."""
+    hs.save(path, WALK, chunks=(5, 16), **options)
+    file = LocalFile(str(path), str(path))
+    front = read_front(file)
+    table = read_table(file, front)
+    data = bytearray(path.read_bytes())
+    if not count:
+        pack_into("<iq", data, 12, -1, -1)
+        if front.header.layout == "v3":
+            pack_into("<q", data, 24, 0)
+    if front.header.has_offsets:
+        first = data[front.offsets_at : front.offsets_at + 8]
+        data[front.offsets_at : front.chunks_at] = b"\xff" * (front.chunks_at - front.offsets_at)
+        if not count:
+            data[front.offsets_at : front.offsets_at + 8] = first
+    path.write_bytes(data[: int(table.starts[chunks]) + more] if chunks < table.found else data)
+
+
+@pytest.mark.parametrize("layout", ["v3", "blaze"])
+@pytest.mark.parametrize("offsets", [True, False])
+@pytest.mark.parametrize("count", [True, False])
+@pytest.mark.parametrize(("chunks", "more"), [(7, 0), (7, 40), (13, 0), (1, 3)])
+def test_an_interrupted_file(tmp_path: Path, layout: str, offsets: bool, count: bool, chunks: int, more: int) -> None:
+    path = tmp_path / "a.blp"
+    interrupted(path, chunks, count=count, more=more, layout=layout, offsets=offsets)
+    rows = min(5 * chunks, 64)
+    assert_array_equal(hs.open(path)[:rows], WALK[:rows])
+    whole = chunks == 13 and count and not offsets
+    before = path.read_bytes()
+    plan = hs.repair(path)
+    assert path.read_bytes() == before
+    fixed = hs.repair(path, dry_run=False)
+    if whole:
+        assert list(plan) == list(fixed) == []
+        return
+    assert {mend.kind for mend in plan} <= {"unfinished", "missing-chunk"}
+    assert all(mend.action and not mend.done for mend in plan), list(plan)
+    assert all(mend.done for mend in fixed), list(fixed)
+    assert_array_equal(hs.open(path)[...], WALK[:rows])
+    file = LocalFile(str(path), str(path))
+    header = read_front(file).header
+    assert (header.nchunks, header.has_offsets) == (chunks, offsets)
+    assert not read_table(file, read_front(file)).unfinished
+    assert not hs.check(path, deep=True)
+    assert list(hs.repair(path)) == []
+
+
+def test_bytes_of_bloscpack_that_were_cut_off(tmp_path: Path) -> None:
+    data = bytearray(golden("append_fill_last.blp"))
+    path = Path(write(tmp_path, bytes(data)))
+    file = LocalFile(str(path), str(path))
+    front = read_front(file)
+    table = read_table(file, front)
+    expected = hs.open(path)[...][: (table.found - 1) * table.chunk_size]
+    data[front.offsets_at : front.chunks_at] = pack("<q", -1) * ((front.chunks_at - front.offsets_at) // 8)
+    path.write_bytes(data[: int(table.starts[-1]) + 20])
+    assert all(mend.done for mend in hs.repair(path, dry_run=False))
+    assert_array_equal(hs.open(path)[...], expected)
+    assert not hs.check(path, deep=True)
+
+
+def test_a_change_that_was_never_finished(tmp_path: Path) -> None:
+    path = tmp_path / "x.blp"
+    hs.save(path, WALK, chunks=(4, 16), slack="full")
+    program = (
+        "import os, sys, hyperslab as hs\n"
+        "array = hs.open(sys.argv[1], 'r+')\n"
+        "os.unlink = lambda *arguments, **options: os._exit(7)\n"
+        "array[:9] = 5\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program, str(path)], check=False).returncode == 7
+    (plan,) = hs.repair(path)
+    assert (plan.kind, plan.done) == ("unfinished-change", False)
+    assert sorted(os.listdir(tmp_path)) == [".x.blp.journal", "x.blp"]
+    (mend,) = hs.repair(path, dry_run=False)
+    assert (mend.kind, mend.done) == ("unfinished-change", True)
+    assert os.listdir(tmp_path) == ["x.blp"]
+    assert_array_equal(hs.open(path)[...], WALK)
+    assert list(hs.repair(path, dry_run=False)) == []
+
+
+def test_what_cannot_be_mended_stays(tmp_path: Path) -> None:
+    path = tmp_path / "x.blp"
+    hs.save(path, WALK, chunks=(4, 16))
+    data = bytearray(path.read_bytes())
+    data[-20] ^= 1
+    path.write_bytes(data)
+    (mend,) = hs.repair(path, dry_run=False)
+    assert (mend.kind, mend.action, mend.done) == ("corrupt-chunk", None, False)
+    assert path.read_bytes() == data
+    hs.open(path, "r+")[60:] = 1
+    assert not hs.check(path, deep=True)
