@@ -64,6 +64,18 @@ def test_step_by_step(s3: S3, layout: str) -> None:
     assert not hs.check(place, deep=True, storage_options=s3.options)
 
 
+def test_rows_of_columns_by_several_threads(s3: S3) -> None:
+    """An append holds the array; the threads that write its superchunks do not wait for one another."""
+    place = f"s3://{s3.bucket()}/a.blaze"
+    rows = np.zeros(200_000, NESTED)
+    rows["a"] = np.arange(200_000) % 1000
+    with hs.create(place, superchunk=1, workers=4, lock_timeout=20, storage_options=s3.options) as root:
+        array = root.create_array("data", shape=(0,), dtype=NESTED, chunks=20_000)
+        array.append(rows)
+        array[5:150_000] = rows[5:150_000]
+    np.testing.assert_array_equal(hs.open_array(place, storage_options=s3.options)[...], rows)
+
+
 @pytest.mark.parametrize("dtype", [np.dtype("<i2"), NESTED])
 def test_several_writers_lose_nothing(s3: S3, dtype: np.dtype) -> None:
     place = f"s3://{s3.bucket()}/a.blaze"

@@ -81,6 +81,7 @@ class Columns:
         self._spec = spec
         self._columns = columns
         self._hold = hold
+        self.transaction = hold  # without locks of chunks all of a write is done under one of the array
         first = columns[0][1]
         self._first = first
         self.keys = first.keys
@@ -196,9 +197,7 @@ class Columns:
         return None if all(stamp is None for stamp in stamps) else stamps
 
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
-        """Hold the superchunks of these chunks, or the array, against other writers."""
-        if self._hold is not None:
-            return self._hold(timeout)
+        """Hold the superchunks of these chunks against other writers, where the store can."""
         return self._first.lock([each or (0,) for each in coords], timeout)
 
     def stored(self) -> Iterator[Coords]:

@@ -195,10 +195,11 @@ class JoinedReader:
     @property
     def labelled(self) -> Labelled:
         """The array that they are parts of."""
-        if self._labelled is None:
+        found = self._labelled  # another thread may forget it
+        if found is None:
             labels = [part.folder.labelled for part in self.parts]
-            self._labelled = join_labels(labels, [part.store.url for part in self.parts])
-        return self._labelled
+            found = self._labelled = join_labels(labels, [part.store.url for part in self.parts])
+        return found
 
     @property
     def main(self) -> str | None:

@@ -72,13 +72,12 @@ class ArrayFolder:
     @property
     def docs(self) -> dict[str, dict[str, Any]]:
         """The documents that are there."""
-        if self._docs is None:
-            self._docs = {name: doc for name in (STORAGE, SIZES) if (doc := self.document(name)) is not None}
-            for name in (SUPERCHUNKS, LABELS, *ATTRIBUTES.values()):
-                doc = self.document(name)
-                if doc is not None:
-                    self._docs[name] = doc
-        return self._docs
+        found = self._docs  # another thread may forget it
+        if found is None:
+            names = (STORAGE, SIZES, SUPERCHUNKS, LABELS, *ATTRIBUTES.values())
+            found = {name: doc for name in names if (doc := self.document(name)) is not None}
+            self._docs = found
+        return found
 
     def document(self, name: str) -> dict[str, Any] | None:
         """One document; FormatError when it is no JSON object."""
@@ -89,28 +88,30 @@ class ArrayFolder:
     @property
     def labelled(self) -> Labelled:
         """The array with its labels; NodeNotFound when there is none, FormatError with every problem."""
-        if self._labelled is None:
+        found = self._labelled
+        if found is None:
             try:
-                docs = self.docs
-                if STORAGE not in docs or SIZES not in docs:
-                    raise NodeNotFound("there is no array", node=self.root)
-                layout = self.layout
-                per = self._first_count() if layout == "blaze" and SUPERCHUNKS not in docs else None
-                self._labelled = parse(docs, layout, per)
+                found = self._labelled = self._parse(self.docs)
             except HyperslabError as error:
                 raise error.locate(url=self.store.url, node=self.root) from error.__cause__
-        return self._labelled
+        return found
+
+    def _parse(self, docs: dict[str, dict[str, Any]]) -> Labelled:
+        if STORAGE not in docs or SIZES not in docs:
+            raise NodeNotFound("there is no array", node=self.root)
+        layout = self._layout(docs)
+        per = self._first_count() if layout == "blaze" and SUPERCHUNKS not in docs else None
+        return parse(docs, layout, per)
 
     def take(self, labelled: Labelled, docs: dict[str, dict[str, Any]]) -> None:
         """Remember what was just written."""
         self._docs = docs
         self._labelled = labelled
 
-    @property
-    def layout(self) -> str:
+    def _layout(self, docs: dict[str, dict[str, Any]]) -> str:
         """``blaze`` or ``bcolz`` (BLZ is alike), by the documents or else by the names of the data files."""
-        if SUPERCHUNKS in self.docs or ATTRIBUTES["bcolz"] not in self.docs:
-            names = [] if SUPERCHUNKS in self.docs else self.store.list_dir(self.key(DATA))[0]
+        if SUPERCHUNKS in docs or ATTRIBUTES["bcolz"] not in docs:
+            names = [] if SUPERCHUNKS in docs else self.store.list_dir(self.key(DATA))[0]
             return "bcolz" if any(name.endswith(".blp") for name in names) else "blaze"
         return "bcolz"
 
