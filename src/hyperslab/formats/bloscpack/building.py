@@ -95,13 +95,6 @@ class Building:
         with self._lock:
             return iter(sorted({*range(len(self._places)), *self._waiting}))
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all slots."""
-        with self._lock:
-            others = (self._waiting.size_of(number) for number in self._waiting if number >= len(self._places))
-            return sum(length for _, length in self._places) + sum(others)
-
     def size_of(self, number: int) -> int:
         """Bytes of one slot, 0 when there is none."""
         with self._lock:
@@ -116,28 +109,6 @@ class Building:
             if count < len(self._places):
                 self._end = self._places[count][0]
                 del self._places[count:]
-
-    def erase(self, number: int) -> None:
-        """Forget one slot, which is then made as one that was never there."""
-        with self._lock:
-            self._waiting.drop(number)
-            if number == len(self._places) - 1:
-                self._end = self._places.pop()[0]
-                return
-            if number >= len(self._places):
-                return
-            late = {each: self._slot(each) for each in range(number + 1, len(self._places))}
-            self._end = self._places[number][0]
-            del self._places[number:]
-            for each, slot in late.items():
-                self._waiting.put(each, slot)
-
-    def _slot(self, number: int) -> bytes:
-        found = self._waiting.get(number)
-        if found is not None or self._beside is None:
-            return found or b""
-        offset, length = self._places[number]
-        return read_at(self._beside.descriptor, length, offset)
 
     def finish(self, count: int, missing: Callable[[int], bytes], render: Render) -> Beside:
         """The file with ``count`` slots, complete but for its name; ``missing`` makes those that nobody gave."""

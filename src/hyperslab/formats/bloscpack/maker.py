@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -37,6 +38,10 @@ class BloscpackMaker(Writing):
         self._first = 0
         if mode == "x" and os.path.lexists(self._path):
             raise AlreadyExists("the target exists", url=url, remedy="choose another, or mode='w' to replace it")
+        folder = os.path.dirname(self._path)
+        if not os.access(folder, os.W_OK):
+            code = errno.EACCES if os.path.isdir(folder) else errno.ENOENT
+            raise write_error(OSError(code, os.strerror(code)), url, os.path.basename(self._path))
         self._state = State(options, self._made)
 
     def _now(self) -> State:
@@ -66,6 +71,14 @@ class BloscpackMaker(Writing):
         """Give a chunk; after a failure nothing will be published."""
         try:
             self._now().write_main(path, number, block, axis)
+        except StorageError:
+            self._failed = True
+            raise
+
+    def put_raw_main(self, path: str, number: int, chunk: bytes) -> None:
+        """Give a stored chunk as it is; after a failure nothing will be published."""
+        try:
+            self._now().put_raw_main(path, number, chunk)
         except StorageError:
             self._failed = True
             raise
