@@ -7,6 +7,7 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import hyperslab as hs
@@ -299,6 +300,31 @@ def test_options_of_a_bucket_that_make_no_sense(value: Any) -> None:
     with pytest.raises(Invalid, match=r"client_options.* make no store") as caught:
         Location.of("s3://b/x", {"client_options": value}).store(read_only=True)
     assert "canary" not in f"{caught.value} {caught.value.__cause__}"
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("a.json", {"limit": "1GB"}, "limit is a str.*bytes"),
+        ("a.json", {"remote_options": 5}, "remote_options is a int.*mapping"),
+        ("a.json", {"allow_external": 5}, "allow_external is a int.*folder"),
+        ("a.json", {"else": 5, "limit": 5}, "mean nothing here: else .*leave"),
+        ("a.zip", {"limit": None}, "limit is a NoneType.*bytes"),
+        ("a.zip", ["limit"], "storage_options are a list.*mapping"),
+    ],
+)
+def test_options_of_another_type(tmp_path: Path, name: str, options: Any, words: str) -> None:
+    (tmp_path / name).write_bytes(b"{}")
+    with pytest.raises(Invalid, match=words):
+        hs.open(tmp_path / name, storage_options=options)
+
+
+@pytest.mark.parametrize("option", ["workers", "cache_bytes", "lock_timeout", "memory_limit"])
+def test_settings_of_another_type(tmp_path: Path, option: str) -> None:
+    hs.create(tmp_path / "a.zarr")
+    with pytest.raises(Invalid, match=f"{option}='1GB'; give a .*number of"):
+        hs.open(tmp_path / "a.zarr", **{option: "1GB"})
+    hs.open(tmp_path / "a.zarr", **{option: np.int64(5)})
 
 
 def test_pickle(tmp_path: Path) -> None:

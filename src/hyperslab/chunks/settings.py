@@ -5,8 +5,18 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
+from numbers import Integral, Real
+
+from hyperslab.errors import Invalid
 
 MEBIBYTE = 1 << 20
+
+_NUMBERS: dict[str, tuple[type, str]] = {
+    "workers": (Integral, "a whole number of threads"),
+    "cache_bytes": (Real, "a number of bytes"),
+    "lock_timeout": (Real, "a number of seconds"),
+    "memory_limit": (Real, "a number of bytes"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +30,12 @@ class Settings:
     durable: bool = True
     lock_timeout: float = 60.0
     memory_limit: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, (kind, meant) in _NUMBERS.items():
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, kind):
+                raise Invalid(f"{name}={value!r}", remedy=f"give {meant}")
 
     @property
     def threads(self) -> int:

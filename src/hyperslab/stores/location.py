@@ -61,6 +61,9 @@ class Location:
         URLs: ``file://``, ``zip://path``, ``memory://name``, and those of other kinds in :data:`~.places.PLACES`; a
         path that ends in ``.zip`` and is no folder is an archive. ``Unsupported`` for any other scheme.
         """
+        if not isinstance(storage_options, Mapping | None):
+            message = f"storage_options are a {type(storage_options).__name__}"
+            raise Invalid(message, remedy="give a mapping of names to values")
         options = dict(storage_options or {})
         if isinstance(target, cls):
             return target

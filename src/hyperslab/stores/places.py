@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -44,7 +44,7 @@ class _Archive:
     def open(self, target: str, options: Mapping[str, Any], *, read_only: bool, create: bool) -> Store:
         from hyperslab.stores.zip import ZipStore
 
-        _take_none({name: value for name, value in options.items() if name != "limit"}, target)
+        _take(options, {"limit": int}, target)
         if not create and not os.path.exists(target):
             raise NotFound("there is no such file", url=f"zip://{os.path.abspath(target)}")
         return ZipStore(target, read_only=read_only, **options)
@@ -70,8 +70,9 @@ class _References:
 
         if not read_only:
             raise ReadOnly("references are only read", url=f"reference://{target}", remedy="convert them to zarr3")
-        known = ("allow_external", "remote_options", "limit")
-        _take_none({name: value for name, value in options.items() if name not in known}, target)
+        _take(
+            options, {"allow_external": bool | str | Sequence, "remote_options": Mapping | None, "limit": int}, target
+        )
         return ReferenceStore(target, **options)
 
 
@@ -128,10 +129,25 @@ class _Extra:
 
 
 def _take_none(options: Mapping[str, Any], url: str) -> None:
-    if options:
-        names = ", ".join(sorted(options))
+    _take(options, {}, url)
+
+
+def _take(options: Mapping[str, Any], known: Mapping[str, Any], url: str) -> None:
+    """Invalid for options that are not ``known`` by these names and types."""
+    for name, kind in known.items():
+        if name in options and not isinstance(options[name], kind):
+            message = f"the storage option {name} is a {type(options[name]).__name__}"
+            raise Invalid(message, url=url, remedy=_REMEDIES[name])
+    if not options.keys() <= known.keys():
+        names = ", ".join(sorted(options.keys() - known.keys()))
         raise Invalid(f"storage options that mean nothing here: {names}", url=url, remedy="leave them out")
 
+
+_REMEDIES = {
+    "limit": "give a whole number of bytes",
+    "allow_external": "give True, a folder or URL prefix, or a list of them",
+    "remote_options": "give a mapping of the storage options of the servers",
+}
 
 REMOTE = ("s3", "gs", "az", "http", "https")
 """The schemes of buckets and web servers."""
