@@ -62,7 +62,7 @@ def test_to_zarr3_and_back(tmp_path: Path, decoded: list[int]) -> None:
     assert np.array_equal(hs.open_array(tmp_path / "b.zarr", path="v")[...], CELLS)
 
 
-ONE = {"blaze": ".blaze", "superchunks": ".blaze", "zarr2": ".zarr"}
+ONE = {"blaze": ".blaze", "superchunks": ".blaze", "zarr2": ".zarr", "bloscpack": ".blp"}
 
 
 @pytest.mark.parametrize("rows", [250, 300])

@@ -15,6 +15,7 @@ from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.settings import Settings
 from hyperslab.codecs.blosc import may_move
 from hyperslab.conversion.copying import ArrayCopy, Check
+from hyperslab.errors import CorruptChunk, MissingChunks
 
 
 def copy_box(copy: ArrayCopy, box: Box, settings: Settings, check: Check | None = None) -> None:
@@ -29,11 +30,14 @@ def copy_box(copy: ArrayCopy, box: Box, settings: Settings, check: Check | None 
         if check is not None:
             check()
         size = _stored_size(copy, coords)
-        data = None if size is None else source.raw(coords)
-        if size is None or (data is not None and not may_move(data, size)):
-            rest.append(coords)
-        elif data is not None:
+        try:
+            data = b"" if size is None else source.raw(coords)
+        except (CorruptChunk, MissingChunks):  # a reader of cells tries again where a writer may be at work
+            data = b""
+        if data is not None and size is not None and may_move(data, size):
             moved.append((coords, data))
+        elif data is not None:
+            rest.append(coords)
     if moved:
         target.put_raw(moved, durable=settings.durable)
     for coords in rest:

@@ -20,6 +20,9 @@ class Owner(Protocol):
     def transaction(self, timeout: float | None) -> AbstractContextManager[None]: ...
     def read_main(self, path: str, number: int, out: Block, axis: int) -> bool: ...
     def write_main(self, path: str, number: int, block: Block, axis: int) -> None: ...
+    def container_main(self, path: str) -> Any: ...
+    def raw_main(self, path: str, number: int) -> bytes: ...
+    def put_raw_main(self, path: str, number: int, chunk: bytes) -> None: ...
     def erase_main(self, path: str, number: int) -> None: ...
     def sizes_main(self, path: str, numbers: Iterable[int] | None) -> int: ...
     def read_coordinate(self, path: str) -> np.ndarray[Any, Any]: ...
@@ -70,6 +73,25 @@ class MainCells(_Cells):
     def write(self, coords: Coords, block: Block) -> None:
         """Store one chunk."""
         self._owner.write_main(self._path, self._number(coords), block, self._axis)
+
+    @property
+    def container(self) -> Any:
+        """What lies in the stored chunks; None where they cannot be moved as they are."""
+        return self._owner.container_main(self._path)
+
+    @property
+    def pads(self) -> bool:
+        """A chunk at the edge holds the cells within the array only."""
+        return False
+
+    def raw(self, coords: Coords) -> bytes | None:
+        """The chunk as it will be stored, without its digest."""
+        return self._owner.raw_main(self._path, self._number(coords))
+
+    def put_raw(self, pairs: Iterable[tuple[Coords, bytes]], *, durable: bool) -> None:
+        """Take stored chunks as they are."""
+        for coords, chunk in pairs:
+            self._owner.put_raw_main(self._path, self._number(coords), chunk)
 
     def erase(self, coords: Coords) -> None:
         """The chunk becomes the fill value."""

@@ -16,8 +16,8 @@ from hyperslab.chunks import execute
 from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block
-from hyperslab.codecs.blosc import HEADER, Blosc
-from hyperslab.errors import HyperslabError
+from hyperslab.codecs.blosc import HEADER, Blosc, may_move
+from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.formats.bloscpack.document import Content
 from hyperslab.formats.bloscpack.planning import in_rows
 from hyperslab.formats.bloscpack.preface import Sizes, Style
@@ -164,6 +164,23 @@ class HeldChunks:
         slot = self._encoder.slot(block[tuple(map(slice, self._shape_of(self.rows_in(number))))])
         with self._medium():
             self.slots.put(number, slot)
+
+    def raw(self, number: int) -> bytes:
+        """A chunk as it will be stored, without its digest."""
+        with self._medium():
+            slot = self.slots.get(number)
+        if slot is None:
+            rows = self._shape_of(self.rows_in(number))
+            slot = self._encoder.slot(self.block(number)[tuple(map(slice, rows))])
+        return slot[: len(slot) - self.style.digest.size]
+
+    def put_raw(self, number: int, chunk: bytes) -> None:
+        """Take a Blosc chunk as it is; Invalid unless it decodes to as many bytes as are wanted."""
+        size = self.rows_in(number) * self.content.row
+        if not may_move(chunk, size):
+            raise Invalid(f"this is no Blosc chunk of {size} bytes", key=f"chunk {number}")
+        with self._medium():
+            self.slots.put(number, self._encoder.seal(chunk))
 
     def _shape_of(self, rows: int) -> tuple[int, ...]:
         """The shape of so many rows of the array."""

@@ -56,7 +56,10 @@ class Encoder:
         if cells.dtype != self._stored:
             cells = cells.astype(self._stored)
         flat = np.ascontiguousarray(cells.T if self._transposed else cells).reshape(-1)
-        chunk = self._blosc.encode(flat.view(np.uint8).data if flat.size else b"")
+        return self.seal(self._blosc.encode(flat.view(np.uint8).data if flat.size else b""))
+
+    def seal(self, chunk: Buffer) -> bytes:
+        """A Blosc chunk of such cells as it is stored."""
         return sealed(fitted(chunk, self._room(chunk)) or chunk, self._digest)
 
     def _room(self, chunk: Buffer) -> int:

@@ -17,7 +17,7 @@ from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.memory import require
 from hyperslab.chunks.source import Block
 from hyperslab.codecs.base import Buffer
-from hyperslab.codecs.blosc import HEADER, Blosc, decode_part
+from hyperslab.codecs.blosc import HEADER, Blosc, container, decode_part
 from hyperslab.codecs.digests import Digest
 from hyperslab.errors import CorruptChunk, HyperslabError, MissingChunks, ReadOnly
 from hyperslab.formats.bloscpack.document import Content
@@ -222,6 +222,30 @@ class StreamChunks:
         block = np.zeros(self._grid.chunk_shape(coords), self._content.spec.numpy_dtype)
         self.read_into(coords, block)
         return block
+
+    @property
+    def container(self) -> Any:
+        """What lies in the stored chunks, where each is a chunk of the grid; None where they are cut otherwise."""
+        self.table()
+        return container(self._content.stored, self._grid.fixed or ()) if self._one else None
+
+    @property
+    def pads(self) -> bool:
+        """A chunk at the edge holds the cells within the array only."""
+        return False
+
+    def raw(self, coords: Coords) -> bytes | None:
+        """A stored chunk, its digest verified."""
+        table = self._table or self.table()
+        number = coords[self._axis] if coords else 0
+        try:
+            return bytes(self._take(table, number)[0])
+        except HyperslabError as error:
+            raise self._located(error, table, number) from error.__cause__
+
+    def put_raw(self, pairs: Iterable[tuple[Coords, bytes]], *, durable: bool) -> None:
+        """Refused."""
+        raise _read_only()
 
     def stamp(self, coords: Coords) -> Stamp:
         """That of the file: a chunk may lie in any of its bytes."""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.chunks.source import Block
+from hyperslab.codecs.blosc import container
 from hyperslab.errors import Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.bloscpack.cells import other_shape
 from hyperslab.formats.bloscpack.document import Content
@@ -206,6 +207,27 @@ class State:
             part[...] = _rows(block, axis, 0, _length(part, axis))
             self.touched = True
         self.written = True
+
+    def container_main(self, path: str) -> Any:
+        """What lies in the array's stored chunks; None for one that stands in the document, or in another order."""
+        held = self.held
+        if path != self.main or held is None or held.content.order != "C":
+            return None
+        return container(held.content.stored, held.shape)
+
+    def raw_main(self, path: str, number: int) -> bytes:
+        """A chunk of the array as it will be stored."""
+        return self._carrier(path).raw(number)
+
+    def put_raw_main(self, path: str, number: int, chunk: bytes) -> None:
+        """Take a stored chunk of the array as it is."""
+        self._carrier(path).put_raw(number, chunk)
+        self.written = True
+
+    def _carrier(self, path: str) -> HeldChunks:
+        if self.container_main(path) is None or self.held is None:
+            raise Unsupported("its chunks cannot be moved as they are", node=path, remedy="read and write its cells")
+        return self.held
 
     def _part_of(self, path: str, number: int, block: Block, axis: int) -> Block:
         cells = self.draft.cells.get(path)

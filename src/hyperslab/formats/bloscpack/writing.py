@@ -121,6 +121,19 @@ class Writing:
         with self._joined():
             self._now().write_main(path, number, block, axis)
 
+    def container_main(self, path: str) -> Any:
+        """What lies in the array's stored chunks; None where they cannot be moved as they are."""
+        return self._now().container_main(path)
+
+    def raw_main(self, path: str, number: int) -> bytes:
+        """A chunk of the array as it will be stored."""
+        return self._now().raw_main(path, number)
+
+    def put_raw_main(self, path: str, number: int, chunk: bytes) -> None:
+        """Give a stored chunk as it is, in the transaction that runs, else in one of its own."""
+        with self._joined():
+            self._now().put_raw_main(path, number, chunk)
+
     @contextmanager
     def _joined(self) -> Iterator[None]:
         """The threads of one transaction work in it side by side."""
