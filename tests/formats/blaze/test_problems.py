@@ -208,6 +208,27 @@ def test_sizes_that_lie_allocate_nothing(place):
         tracemalloc.stop()
 
 
+@pytest.mark.parametrize("layout", ["blaze", "bcolz"])
+def test_a_file_that_is_far_too_long(tmp_path, layout):
+    """Nothing behind the chunks is read; where they have to be walked through, such a file is refused."""
+    place = tmp_path / "a.blaze"
+    with hs.create(place, layout=layout) as root:
+        root.create_array("data", data=CELLS, chunks=100)
+    (path,) = (place / "data").iterdir()
+    os.truncate(path, 1 << 40)
+    tracemalloc.start()
+    try:
+        array = hs.open_array(place)
+        if layout == "blaze":
+            np.testing.assert_array_equal(array[...], CELLS)
+        else:
+            with pytest.raises(CorruptChunk, match="longer than its chunks"):
+                array[...]
+        assert tracemalloc.get_traced_memory()[1] < 32 << 20
+    finally:
+        tracemalloc.stop()
+
+
 def test_a_count_of_chunks_that_lies(place):
     path = file(place)
     data = bytearray(path.read_bytes())

@@ -131,7 +131,7 @@ class Column:
 
     def _stored(self, place: int, numbers: Sequence[int]) -> tuple[list[Stored], Any]:
         key = self._keys.key(place)
-        if self._wants_most(place, numbers):
+        if self._wants_most(place, numbers) and (self._keys.size(key) or 0) <= self._most(place):
             data = self._keys.store.get(key)
             return ([None] * len(numbers) if data is None else self._cut(data, numbers)), None
         for _ in range(_TRIES):
@@ -147,6 +147,10 @@ class Column:
 
     def _wants_most(self, place: int, numbers: Sequence[int]) -> bool:
         return 2 * len(numbers) >= (self.count(place) or self.per)
+
+    def _most(self, place: int) -> int:
+        """Bytes of a file beyond which it is not read whole: twice what its chunks may take."""
+        return 4096 + 2 * (self._head(place) + max(self.count(place), 1) * self.shape.most_stored)
 
     def _head(self, place: int) -> int:
         """Bytes from which the places of a superchunk's chunks should be known."""
@@ -198,6 +202,8 @@ class Column:
             if isinstance(index, Index):
                 return index
             need = index
+            if need > self._most(place):
+                raise CorruptChunk("the file is longer than its chunks can be", expected=self._most(place), found=total)
         return None
 
     def _remember(self, key: str, stamp: Any, index: Index) -> None:

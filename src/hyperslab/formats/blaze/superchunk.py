@@ -21,6 +21,7 @@ from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, Unsuppor
 from hyperslab.formats.bloscpack.header import ENOUGH, SIZE, V1_SIZE, Header, parse, render
 
 BLOSC = HEADER.size
+_LONGEST = max(digest.size for digest in DIGESTS)
 Numbers = np.ndarray[Any, Any]
 
 
@@ -39,6 +40,11 @@ class Shape:
     def digest(self) -> Digest:
         """The checksum behind each chunk of a new file."""
         return DIGESTS[0 if self.single else self.checksum]
+
+    @property
+    def most_stored(self) -> int:
+        """Bytes that a chunk with its digest takes at the most: Blosc adds 16 to what it cannot compress."""
+        return self.chunk_bytes + BLOSC + _LONGEST
 
 
 @dataclass(frozen=True)
@@ -143,6 +149,7 @@ def _checked(starts: Numbers, header: Header, shape: Shape, first: int, total: i
         size, last = (HEADER.unpack_from(data, int(starts[i]))[4] for i in (0, -1))
         if (len(starts) > 1 and size != shape.chunk_bytes) or last > shape.chunk_bytes:
             raise CorruptChunk("chunks of a wrong size", expected=f"{shape.chunk_bytes} bytes", found=max(size, last))
+    stops = np.minimum(stops, starts + shape.most_stored)
     return Index(starts, stops, shape.chunk_bytes if len(starts) > 1 else last, last, header.digest)
 
 

@@ -36,7 +36,7 @@ class SwappedSuperchunks(Superchunks):
     def _stored(self, place: int, numbers: Sequence[int]) -> tuple[list[Stored], Any]:
         key = self._keys.key(place)
         if self._wants_most(place, numbers):
-            whole = self._keys.store.get_version(key)
+            whole = self._keys.store.get_version(key, most=self._most(place))
             return ([None] * len(numbers), None) if whole is None else (self._cut(whole.data, numbers), whole.stamp)
         for attempt in attempts(self._keys.settings.lock_timeout):
             with attempt:
