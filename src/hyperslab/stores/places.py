@@ -144,9 +144,9 @@ def _take(options: Mapping[str, Any], known: Mapping[str, Any], url: str) -> Non
 
 
 _REMEDIES = {
-    "limit": "give a whole number of bytes",
+    "limit": "give a whole number of bytes (--storage-option limit:=BYTES)",
     "allow_external": "give True, a folder or URL prefix, or a list of them",
-    "remote_options": "give a mapping of the storage options of the servers",
+    "remote_options": "give a mapping of the storage options of the servers (--storage-option remote_options:=JSON)",
 }
 
 REMOTE = ("s3", "gs", "az", "http", "https")
