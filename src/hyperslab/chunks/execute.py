@@ -263,7 +263,8 @@ def write(
     require(nbytes, settings.memory_limit)
     if counting.traces:
         counting.count(chunks=pieces)
-    size = max(1, min(_MOST, (_DURABLE if settings.durable else _BATCH) // nbytes))
+    waits = settings.durable and not hasattr(source, "transaction")  # else the medium is waited for once, at the end
+    size = max(1, min(_MOST, (_DURABLE if waits else _BATCH) // nbytes))
     make = swapper if hasattr(source, "swap") else _writer
     work = make(source, plan, values, fill, settings, fields)
     workers = min(settings.threads, -(-pieces // size)) if nbytes * pieces > _SERIAL else 1

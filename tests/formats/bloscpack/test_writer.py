@@ -487,6 +487,49 @@ def test_a_file_that_is_gone_or_another(rows: Path) -> None:
     assert os.listdir(rows.parent) == []
 
 
+def test_a_file_that_another_program_changes_meanwhile(rows: Path) -> None:
+    """One that takes no locks: what it did stays."""
+    root: Any = hs.open_group(rows, "r+")
+    with pytest.raises(Conflict, match="another file"), root.batch():
+        root["x"][0] = 1
+        hs.save(rows, WALK + 1, mode="w")
+    assert_array_equal(hs.open(rows)[...], WALK + 1)
+    root["x"].refresh() if "x" in root else None
+    with pytest.raises(NodeNotFound):
+        root["x"][0] = 1
+    assert os.listdir(rows.parent) == ["rows.blp"]
+
+
+def test_another_name_of_the_file_never_shows_a_half(rows: Path) -> None:
+    other = rows.parent / "other.blp"
+    os.link(rows, other)
+    hs.open(rows, "r+")[0] = 1
+    assert_array_equal(hs.open(other)[...], WALK)
+    assert (hs.open(rows)[0] == 1).all()
+
+
+def test_coordinates_stay_though_nothing_names_them_any_more(tmp_path: Path) -> None:
+    path = tmp_path / "a.blp"
+    with hs.create(path) as root:
+        root.create_array("x", data=WALK, dims=("r", "c"), attrs={"coordinates": "lat"})
+        root.create_array("lat", data=WALK, dims=("r", "c"))
+    root = hs.open_group(path, "r+")
+    del root["x"].attrs["coordinates"]
+    root["x"][0] = 1
+    assert sorted(hs.open_group(path)) == ["lat", "x"]
+    assert hs.open(path).name == "x"
+
+
+def test_a_long_name(tmp_path: Path) -> None:
+    path = tmp_path / ("é" * 125 + ".blp")
+    with hs.create(path, slack="full") as root:
+        root.create_array("x", data=WALK)
+    inode = path.stat().st_ino
+    hs.open(path, "r+")[0] = 1
+    assert path.stat().st_ino == inode
+    assert len(os.listdir(tmp_path)) == 1
+
+
 # -- files of others ------------------------------------------------------------------------------------------------
 
 CHANGEABLE = [name for name, said in manifest().items() if said["kind"] == "ndarray" and truth(name).ndim]

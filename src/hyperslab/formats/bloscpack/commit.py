@@ -126,6 +126,7 @@ def _takes_changes(old: Old, held: HeldChunks) -> bool:
     header, table = old.front.header, old.table
     return (
         header.layout in ("v3", "spec")
+        and os.fstat(old.descriptor).st_nlink == 1  # beside another name of the file there is no journal
         and header.checksum == held.style.checksum != 0
         and held.base is not None
         and not (table.unfinished or table.fault)

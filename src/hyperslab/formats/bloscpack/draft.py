@@ -78,9 +78,12 @@ class Draft:
         coords = {name: Coordinate(self.specs[name], cells) for name, cells in self.cells.items()}
         return Labelled(path, self.specs[path], coords, GroupSpec(attrs=self.group.attrs, dims=self._dims()))
 
-    def labelled(self) -> Labelled:
-        """The whole dataset; Invalid lists the arrays when there are several, Unsupported for one of text."""
-        name = main_array(self.specs)
+    def labelled(self, main: str | None = None) -> Labelled:
+        """The whole dataset; Invalid lists the arrays when there are several, Unsupported for one of text.
+
+        ``main``: the one that it is, where that is known.
+        """
+        name = main or main_array(self.specs)
         spec = self.specs[name]
         if isinstance(spec.dtype, VlenString):
             remedy = "give text of a fixed length (dtype='U20'), or use zarr3"

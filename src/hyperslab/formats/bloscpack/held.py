@@ -265,5 +265,6 @@ class HeldChunks:
         """As it was when the mark was made."""
         slots: Any = self.slots
         self.content, self.base, waiting = mark
+        self._blank = {}
         slots.reset(waiting)
         return self

@@ -37,6 +37,7 @@ _HEAD = Struct("<8s3Q32s")
 _PLACE = Struct("<2Q")
 _FRONT = 4096
 _DIGEST = 32
+_LONGEST_NAME = 200
 _FLAGS: int = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 _LARGEST = MOST + (1 << 20)
 
@@ -44,6 +45,8 @@ _LARGEST = MOST + (1 << 20)
 def journal_path(path: str) -> str:
     """Where the journal of the file at ``path`` lies."""
     folder, name = os.path.split(path)
+    if len(os.fsencode(name)) > _LONGEST_NAME:
+        name = sha256(os.fsencode(name)).hexdigest()
     return os.path.join(folder, f".{name}.journal")
 
 

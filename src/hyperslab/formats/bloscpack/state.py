@@ -41,6 +41,7 @@ class State:
         self.draft = Draft() if draft is None else draft
         self.held = held
         self.fixed = held is not None
+        self._first = frozenset(self.draft.specs)
         self.touched = False
         self.written = False
         self._make = make
@@ -174,7 +175,8 @@ class State:
         """All documents of the dataset; Invalid when there are several arrays, NodeNotFound when there is none."""
         if self.held is None and not self.draft.specs:
             raise NodeNotFound("there is no array yet")
-        labelled = self.draft.labelled()
+        sure = self.fixed and self._first.issuperset(self.draft.specs)
+        labelled = self.draft.labelled(self.main if sure else None)
         if self.held is None or labelled.name != self.main:
             raise Invalid(
                 f"/{labelled.name} is not the array that /{self.main} is a coordinate of",

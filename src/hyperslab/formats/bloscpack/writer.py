@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from hyperslab.chunks.settings import Settings
-from hyperslab.errors import Invalid, NotFound
+from hyperslab.errors import Conflict, Invalid, NotFound
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.bloscpack.commit import Old, commit
 from hyperslab.formats.bloscpack.dataset import BloscpackReader
@@ -143,6 +143,10 @@ class BloscpackWriter(Writing):
         except OSError as error:
             raise write_error(error, self._url, os.path.basename(self._path)) from error
         try:
+            found = os.fstat(descriptor)
+            if (found.st_size, found.st_mtime_ns, found.st_ino) != present.stamp:
+                remedy = "look at what is there now, and repeat the changes"
+                raise Conflict("another program put another file in its place", url=self._url, remedy=remedy)
             old = Old(self._path, descriptor, present.front, present.table, present.content)
             commit(old, held, self._url, documents=state.touched, durable=self._settings.durable)
         finally:
