@@ -156,6 +156,44 @@ def test_the_first_array_becomes_a_coordinate_of_the_second(tmp_path):
         hs.open(place, path="time")[0] = 1
 
 
+def test_names_change_and_nothing_else(tmp_path):
+    place = tmp_path / "a.blaze"
+    with hs.create(place) as root:
+        root.create_array("v", data=np.arange(4.0), dims=("x",))
+        root.create_array("x", data=np.arange(4), dims=("x",))
+        root.move("v", "w")
+        root.move("x", "y")
+        with pytest.raises(AlreadyExists):
+            root.move("w", "y")
+        with pytest.raises(KeyError):
+            root.move("nothing", "z")
+        with pytest.raises(Unsupported):
+            root.move("w", "g/w")
+    assert list(hs.open_group(place)) == ["w", "y"]
+    with hs.open_group(place, "r+") as root:
+        del root["w"]
+        assert list(root) == ["y"]
+        root["w"] = np.arange(7)
+        with pytest.raises(Invalid, match=r"w.*y|y.*w"):
+            root.close()
+
+
+def test_a_coordinate_that_is_left_alone_is_the_array(tmp_path):
+    place = tmp_path / "a.blaze"
+    with hs.create(place, superchunk=1) as root:
+        root.create_array("v", data=np.ones((4, 2)), dims=("x", "y"))
+        root.create_array("x", data=np.arange(4) * 2, dims=("x",), attrs={"units": "m"})
+        del root["v"]
+    array = hs.open(place)
+    assert (array.name, array.units, array.dims) == ("x", "m", ("x",))
+    np.testing.assert_array_equal(array[...], [0, 2, 4, 6])
+    np.testing.assert_array_equal(read(place), [0, 2, 4, 6])
+    with hs.open_group(place, "r+") as root:
+        del root["x"]
+        root["v"] = np.arange(7)
+    assert list(hs.open_group(place)) == ["v"]
+
+
 def test_coordinates_without_an_array_are_refused_at_the_end(tmp_path):
     with pytest.raises(Invalid, match=r"time, x|x, time"), hs.create(tmp_path / "a.blaze") as root:
         root.create_array("time", data=np.arange(4), dims=("time",))

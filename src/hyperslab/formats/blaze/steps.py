@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from hyperslab.chunks.source import Block
+from hyperslab.chunks.source import ChunkSource as Chunks
 from hyperslab.errors import Unsupported
 from hyperslab.formats.blaze.creation import whole
 from hyperslab.formats.blaze.document import SIZES, Storing, document_bytes, spelled
@@ -49,6 +51,26 @@ def check_size(name: str, spec: ArraySpec) -> None:
 def may_label(name: str, spec: ArraySpec) -> bool:
     """Whether it may be a coordinate of an array that is not known yet."""
     return spec.dims == (name,) or spec.shape == ()
+
+
+def all_cells(source: Chunks, spec: ArraySpec) -> Block:
+    """All cells of an array that is small."""
+    cells = np.full(spec.shape, spec.fill_cell(), spec.numpy_dtype)
+    for coords in source.grid:
+        block = source.read(coords)
+        if block is not None:
+            extent = source.grid.extent(coords)
+            cells[extent] = block[tuple(slice(0, cut.stop - cut.start) for cut in extent)]
+    return cells
+
+
+def store_cells(source: Chunks, cells: Block) -> None:
+    """Write all cells of an array that is small."""
+    for coords in source.grid:
+        block = np.zeros(source.grid.chunk_shape(coords), cells.dtype)
+        extent = source.grid.extent(coords)
+        block[tuple(slice(0, cut.stop - cut.start) for cut in extent)] = cells[extent]
+        source.write(coords, block)
 
 
 def publish(

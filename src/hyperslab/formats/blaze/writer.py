@@ -8,8 +8,6 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import Invalid, NodeNotFound, Unsupported
@@ -29,8 +27,8 @@ from hyperslab.formats.blaze.document import (
     render,
 )
 from hyperslab.formats.blaze.opened import ArrayFolder
-from hyperslab.formats.blaze.steps import blank, check_size, may_label, own, plain, publish
-from hyperslab.formats.one_array import Coordinate, Labelled, main_array
+from hyperslab.formats.blaze.steps import all_cells, blank, check_size, may_label, own, plain, publish, store_cells
+from hyperslab.formats.one_array import Coordinate, Labelled, main_array, main_arrays
 from hyperslab.formats.typed_attrs import encode_attrs
 from hyperslab.model.dtypes import VlenString
 from hyperslab.model.paths import normalize
@@ -220,8 +218,9 @@ class BlazeWriter(BlazeReader):
         if self._empty:
             if isinstance(spec.dtype, VlenString):
                 self._waiting[path] = blank(spec)
-            else:
-                self._make(path, spec)
+                return
+            known = {name: each.spec for name, each in self._waiting.items()}
+            self._make(path, spec, self._waiting if main_arrays({**known, path: spec}) == [path] else {})
             return
         if self.folder.field((path,)) is not None:
             raise Unsupported("a field changes with the array that it is of", node=path, remedy="change the array")
@@ -244,8 +243,8 @@ class BlazeWriter(BlazeReader):
     def _others(self, labelled: Labelled) -> dict[str, Coordinate]:
         return {**labelled.coords, **self._waiting}
 
-    def _make(self, path: str, spec: ArraySpec, coords: Mapping[str, Coordinate] | None = None) -> None:
-        """The documents of the one array."""
+    def _make(self, path: str, spec: ArraySpec, coords: Mapping[str, Coordinate]) -> None:
+        """The documents of the one array; ``coords`` wait no longer."""
         if isinstance(spec.dtype, VlenString):
             remedy = "make it a coordinate, or use a fixed length (dtype='U20')"
             raise Unsupported("format blaze holds text of any length in coordinates only", node=path, remedy=remedy)
@@ -255,22 +254,16 @@ class BlazeWriter(BlazeReader):
             self._target.delete_prefix(folder)
         self._first = 0
         self._empty = False
-        waiting, self._waiting = coords or self._waiting, {}
         self.folder.take(Labelled(path, spec), {})
-        self._write(Labelled(path, own(spec), waiting, self._group))
+        self._write(Labelled(path, own(spec), coords, self._group))
+        self._waiting = {name: each for name, each in self._waiting.items() if name not in coords}
 
     def _displace(self, path: str, spec: ArraySpec) -> None:
         """The array that was put first is a coordinate of this one."""
         labelled = self.folder.labelled
         old = labelled.spec
         check_size(labelled.name, old)
-        source = self.folder.source(old)
-        cells = np.full(old.shape, old.fill_cell(), old.numpy_dtype)
-        for coords in source.grid:
-            block = source.read(coords)
-            if block is not None:
-                extent = source.grid.extent(coords)
-                cells[extent] = block[tuple(slice(0, cut.stop - cut.start) for cut in extent)]
+        cells = all_cells(self.folder.source(old), old)
         self._make(path, spec, {labelled.name: Coordinate(plain(old), cells), **self._others(labelled)})
 
     def _put_in_table(self, path: str, spec: GroupSpec | ArraySpec) -> None:
@@ -284,6 +277,22 @@ class BlazeWriter(BlazeReader):
             remedy = "make a new table"
             raise Unsupported("columns of a table of bcolz keep their length", node=path, remedy=remedy)
         self._write(replace(labelled, spec=own(spec)), folder)
+
+    def move(self, source: str, target: str) -> None:
+        """Give the array, or a coordinate, another name."""
+        with self.lock_node(source):
+            if self.table is not None or "/" in source or "/" in target:
+                raise Unsupported("format blaze has no groups and renames no columns", node=source)
+            if source in self._waiting:
+                self._waiting[target] = self._waiting.pop(source)
+                return
+            labelled = self.folder.labelled
+            if source == labelled.name:
+                self._write(replace(labelled, name=target))
+            else:
+                self.node(source)
+                coords = {target if name == source else name: each for name, each in labelled.coords.items()}
+                self._write(replace(labelled, coords=coords))
 
     def drop(self, path: str) -> None:
         """Remove a coordinate, or the array: then its coordinates wait for another one."""
@@ -354,17 +363,21 @@ class BlazeWriter(BlazeReader):
         self._closed = True
         try:
             if self._waiting:
-                self._refuse_waiting()
+                self._settle()
             if not self._empty and self.table is None and (self._written or self._first is not None):
                 self._complete()
         finally:
             super().close()
 
-    def _refuse_waiting(self) -> None:
+    def _settle(self) -> None:
+        """A coordinate that is left alone is the array; Invalid for several of which none is one of the others."""
         specs = {name: each.spec for name, each in self._waiting.items()}
         if not self._empty:
             specs |= {self.folder.labelled.name: self.folder.labelled.spec}
-        self._make(main_array(specs), specs[main_array(specs)])
+        main = main_array(specs)
+        spec = self.new_array(specs[main])
+        self._make(main, spec, {name: each for name, each in self._waiting.items() if name != main})
+        store_cells(self.folder.source(self.folder.labelled.spec), self._waiting.pop(main).cells)
 
     def _complete(self) -> None:
         with self.lock_node(""), suppress(NodeNotFound):  # another writer may have removed it
