@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from hyperslab.codecs.chain import as_codecs
 from hyperslab.codecs.checksums import WORDS
-from hyperslab.conversion.unpublished import ABILITIES
+from hyperslab.conversion.unpublished import lend
 from hyperslab.errors import CorruptChunk
 from hyperslab.stores.base import Buffer
 
@@ -22,12 +22,7 @@ class Comparing:
         self.read_only = False
         self.url = store.url
         self.get, self.list, self.list_dir, self.close = store.get, store.list, store.list_dir, store.close
-
-    def __getattr__(self, name: str) -> Any:
-        """Reading is the store's."""
-        if name not in ABILITIES:
-            raise AttributeError(name)
-        return getattr(self._store, name)
+        lend(store, self)
 
     def put(self, key: str, value: Buffer, *, durable: bool = False) -> None:
         """Compare."""

@@ -17,8 +17,16 @@ from hyperslab.stores.keys import below, check_key, split_names
 HIDDEN = ".hyperslab-convert"
 """The folder of the journal in a store that is built in place."""
 
-ABILITIES = frozenset({"get_ranges", "get_into", "read_exactly", "stamp", "size", "concurrency"})
+_ABILITIES = ("get_ranges", "get_into", "read_exactly", "stamp", "size", "concurrency")
 """What the arrays of a store that nobody else writes may ask of it besides; locks and swaps are not needed."""
+
+
+def lend(store: Any, borrower: Any) -> None:
+    """Give ``borrower`` what else ``store`` can do for chunks, as attributes of its own: ``isinstance`` with a protocol
+    sees no ``__getattr__`` (Python 3.12)."""
+    for name in _ABILITIES:
+        if hasattr(store, name):
+            setattr(borrower, name, getattr(store, name))
 
 
 class Unpublished:
@@ -30,12 +38,7 @@ class Unpublished:
         self._read_only = read_only
         self._holding = held is None
         self.held = {} if held is None else held
-
-    def __getattr__(self, name: str) -> Any:
-        """What else the store can do for the chunks (ranges, stamps, sizes), it does."""
-        if name not in ABILITIES:
-            raise AttributeError(name)
-        return getattr(self._store, name)
+        lend(store, self)
 
     @property
     def url(self) -> str:
