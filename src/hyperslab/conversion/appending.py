@@ -1,0 +1,224 @@
+"""Rows of one dataset behind those of another: every array along the dimension, all of them or none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from hyperslab import api
+from hyperslab.array import Array
+from hyperslab.array.session import Session
+from hyperslab.conversion.opening import opened
+from hyperslab.conversion.parts import below
+from hyperslab.errors import Invalid
+from hyperslab.formats.base import Batches, HoldsOne
+from hyperslab.group.links import follow
+from hyperslab.model.attrs import equal
+from hyperslab.model.paths import normalize, split
+from hyperslab.model.spec import ArraySpec, GroupSpec
+
+_SLAB = 64 << 20
+"""Bytes of cells that are appended at a time."""
+_MEANING = ("units", "calendar", "scale_factor", "add_offset", "_FillValue")
+Cells = Array | np.ndarray[Any, Any]
+Options = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Appended:
+    """What was done: ``rows`` along ``dimension`` to ``arrays``; ``shorter``: coordinates that got none."""
+
+    dimension: str | None
+    rows: int
+    arrays: tuple[str, ...]
+    shorter: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """An array, what comes behind it, and along which axis."""
+
+    array: Array
+    rows: Cells
+    axis: int
+
+    @property
+    def count(self) -> int:
+        return int(self.rows.shape[self.axis])
+
+
+def append_cells(
+    target: api.Target, cells: np.ndarray[Any, Any], path: str = "", dim: str | None = None, **options: Any
+) -> Appended:
+    """Put ``cells`` behind the last ones of ``dim`` (without it: the unlimited dimension, or the first) in an array.
+
+    ``path``: which, where the dataset holds several. Invalid for other lengths; ``options`` as in ``open``.
+    """
+    with opened(target, mode="r+", **options) as session:
+        arrays = _arrays(session)
+        chosen = _chosen(session, arrays, path)
+        name, axis = _along(session, chosen, dim)
+        _append_all(session, [_Pair(chosen, cells, axis)])
+        shorter = [place for place in arrays if name and _is_coordinate(place, arrays[place].spec, name)]
+        return Appended(name, cells.shape[axis], (chosen.path,), tuple(shorter))
+
+
+def append_dataset(
+    target: api.Target,
+    source: api.Target,
+    path: str = "",
+    dim: str | None = None,
+    source_options: Options | None = None,
+    **options: Any,
+) -> Appended:
+    """Put the rows of the dataset ``source`` behind those of ``target``: of every array along ``dim``, or of the one
+    at ``path`` and the coordinate.
+
+    Invalid, before anything is written, for missing arrays, other lengths and attributes of another meaning.
+    """
+    with opened(source, **(source_options or {})) as given, opened(target, mode="r+", **options) as session:
+        if given.url == session.url:
+            raise Invalid("a dataset cannot be appended to itself", url=given.url)
+        arrays, theirs = _arrays(session), _arrays(given)
+        chosen = _chosen(session, arrays, path) if path or len(_mains(arrays)) == 1 else None
+        main = None if chosen is None else chosen.path
+        name, axis = _along(session, chosen, dim)
+        if main is not None:
+            places = [main, *(p for p, each in arrays.items() if name and _is_coordinate(p, each.spec, name))]
+            places = list(dict.fromkeys(places))
+        else:
+            places = [place for place, each in arrays.items() if name in each.dims]
+        if not places:
+            raise Invalid(f"no array has a dimension {name!r}", url=session.url, remedy="name another by --dim")
+        pairs = []
+        for place in places:
+            axis_here = arrays[place].dims.index(name) if name is not None else axis
+            pairs.append(_Pair(arrays[place], _counterpart(given, theirs, place, alone=place == main), axis_here))
+        _append_all(session, pairs)
+        return Appended(name, pairs[0].count, tuple(places))
+
+
+def _arrays(session: Session) -> dict[str, Array]:
+    return {path: Array(session, path, node) for path, node in below(session, "") if isinstance(node, ArraySpec)}
+
+
+def _mains(arrays: Mapping[str, Array]) -> list[str]:
+    """The arrays that are no coordinates of a dimension."""
+    return [path for path, array in arrays.items() if array.dims != (split(path)[1],)] or list(arrays)
+
+
+def _chosen(session: Session, arrays: Mapping[str, Array], path: str) -> Array:
+    if path:
+        place = follow(session, normalize(path))[0]
+    else:
+        main = session.reader.main if isinstance(session.reader, HoldsOne) else None
+        mains = [main] if main is not None else _mains(arrays)
+        if len(mains) != 1:
+            listed = ", ".join(mains) or "none"
+            raise Invalid(f"there are several arrays: {listed}", url=session.url, remedy="choose one by --path")
+        place = mains[0]
+    if place not in arrays:
+        raise Invalid("this is a group", url=session.url, node=place, remedy="name one of its arrays")
+    return arrays[place]
+
+
+def _along(session: Session, array: Array | None, dim: str | None) -> tuple[str | None, int]:
+    """The dimension that gets longer, and its axis in the array."""
+    root = session.reader.node("")
+    unlimited = [each.name for each in root.dims if each.unlimited] if isinstance(root, GroupSpec) else []
+    if array is None:
+        name = dim or (unlimited[0] if len(unlimited) == 1 else None)
+        if name is None:
+            raise Invalid("which dimension gets longer is not known", url=session.url, remedy="name it by --dim")
+        return name, 0
+    if dim is None:
+        known = [name for name in array.dims if name in unlimited]
+        axis = array.dims.index(known[0]) if len(known) == 1 else 0
+        if not array.ndim:
+            raise Invalid("an array without dimensions cannot grow", url=session.url, node=array.path)
+        return array.dims[axis], axis
+    if dim not in array.dims:
+        names = ", ".join(filter(None, array.dims)) or "no names"
+        raise Invalid(f"no dimension {dim!r}", url=session.url, node=array.path, remedy=f"there are {names}")
+    return dim, array.dims.index(dim)
+
+
+def _is_coordinate(path: str, spec: ArraySpec, dim: str) -> bool:
+    return split(path)[1] == dim and spec.dims == (dim,)
+
+
+def _counterpart(given: Session, theirs: Mapping[str, Array], place: str, *, alone: bool) -> Array:
+    """The array of the source under the same path or name; ``alone``: else the only one that is no coordinate."""
+    found = theirs.get(place) or theirs.get(split(place)[1])
+    mains = _mains(theirs)
+    if found is None and alone and len(mains) == 1:
+        found = theirs[mains[0]]
+    if found is None:
+        listed = ", ".join(theirs) or "none"
+        raise Invalid(f"there is no array for /{place} to append", url=given.url, remedy=f"there are {listed}")
+    return found
+
+
+def _append_all(session: Session, pairs: list[_Pair]) -> None:
+    """Arrays first, coordinates last: who finds a new label finds its cells. All get their rows, or none."""
+    _check(session, pairs)
+    pairs = sorted(pairs, key=lambda pair: pair.array.dims == (pair.array.name,))
+    together = isinstance(session.reader, HoldsOne) and isinstance(session.reader, Batches)
+    batch: AbstractContextManager[None] = session.reader.batch() if together else nullcontext()  # type: ignore[attr-defined]
+    before = [pair.array.shape for pair in pairs]
+    with batch:
+        try:
+            for pair in pairs:
+                for slab in _slabs(pair):
+                    pair.array.append(slab, pair.axis)
+        except BaseException:
+            for pair, shape in zip(pairs, before, strict=True):
+                if pair.array.shape != shape:
+                    pair.array.resize(shape)
+            raise
+
+
+def _check(session: Session, pairs: list[_Pair]) -> None:
+    counts = {pair.count for pair in pairs if pair.rows.ndim == pair.array.ndim}
+    for pair in pairs:
+        have, come = list(pair.array.shape), list(pair.rows.shape)
+        if (
+            len(have) != len(come)
+            or have[: pair.axis] + have[pair.axis + 1 :] != come[: pair.axis] + come[pair.axis + 1 :]
+        ):
+            message = f"rows of shape {tuple(come)} do not fit behind {tuple(have)} along axis {pair.axis}"
+            raise Invalid(message, url=session.url, node=pair.array.path, remedy="every other length must be the same")
+        if isinstance(pair.rows, Array):
+            _check_meaning(session, pair.array, pair.rows)
+    if len(counts) > 1:
+        listed = ", ".join(f"/{pair.array.path}: {pair.count}" for pair in pairs)
+        raise Invalid(f"the arrays have different numbers of rows: {listed}", url=session.url)
+
+
+def _check_meaning(session: Session, array: Array, rows: Array) -> None:
+    for name in _MEANING:
+        mine, their = array.attrs.get(name), rows.attrs.get(name)
+        if mine is not None and their is not None and not equal(mine, their):
+            message = f"{name} is {mine!r} here and {their!r} there"
+            raise Invalid(message, url=session.url, node=array.path, remedy="convert the values first")
+
+
+def _slabs(pair: _Pair) -> Iterator[np.ndarray[Any, Any]]:
+    """The rows in bounded memory, in whole chunks of the source where it has such."""
+    rows, axis = pair.rows, pair.axis
+    row = prod(rows.shape[:axis] + rows.shape[axis + 1 :]) * max(rows.dtype.itemsize, 1)
+    most = max(1, _SLAB // max(row, 1))
+    if isinstance(rows, Array):
+        cut = rows.grid.axes[axis]
+        size = cut.size_of(0) if cut.count else 1
+        most = max(size, most // size * size)
+    for start in range(0, pair.count, most):
+        yield np.asarray(rows[(*(slice(None),) * axis, slice(start, start + most))])
+
+
+__all__ = ["Appended", "append_cells", "append_dataset"]

@@ -1,0 +1,151 @@
+"""``hyperslab append``: cells, datasets, one array or all along a dimension, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import hyperslab as hs
+from hyperslab.array import Array
+from hyperslab.cli import main
+from hyperslab.conversion import appending
+from hyperslab.conversion.appending import append_cells, append_dataset
+from hyperslab.errors import AlreadyExists, FormatError, Invalid, NodeNotFound, NotFound
+
+AIR = np.arange(24.0).reshape(6, 4)
+
+
+def made(path: Path, rows: slice, format: str | None = None, *, units: str = "hours since 2020-01-01") -> Path:
+    with hs.create(path, format) as root:
+        root.create_array("air", shape=(0, 4), dtype="f8", dims=("time", "x"), chunks=(2, 4))
+        root["air"].append(AIR[rows])
+        root.create_array("time", shape=(0,), dtype="i4", dims=("time",), chunks=(4,), attrs={"units": units})
+        root["time"].append(np.arange(6)[rows])
+    return path
+
+
+def several(path: Path, rows: slice) -> Path:
+    made(path, rows)
+    with hs.open_group(path, "r+") as root:
+        root.create_array("g/wind", data=AIR[rows] * 2, dims=("time", "x"))
+        root.create_array("still", data=AIR[0], dims=("x",))
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".zarr", ".nc", ".b2nd", ".blp", ".blaze"])
+@pytest.mark.parametrize("source", [".zarr", ".b2nd"])
+def test_a_dataset_behind_another(tmp_path: Path, suffix: str, source: str) -> None:
+    target, more = made(tmp_path / f"a{suffix}", slice(0, 2)), made(tmp_path / f"b{source}", slice(2, 6))
+    done = append_dataset(target, more)
+    assert (done.dimension, done.rows, done.arrays, done.shorter) == ("time", 4, ("air", "time"), ())
+    with hs.open_group(target) as root:
+        assert np.array_equal(root["air"][...], AIR)
+        assert root["time"][...].tolist() == list(range(6))
+
+
+def test_every_array_along_the_dimension(tmp_path: Path) -> None:
+    target, more = several(tmp_path / "a.zarr", slice(0, 3)), several(tmp_path / "b.zarr", slice(3, 6))
+    with pytest.raises(Invalid, match="--dim"):
+        append_dataset(target, more)
+    assert append_dataset(target, more, dim="time").arrays == ("air", "g/wind", "time")
+    with hs.open_group(target) as root:
+        assert np.array_equal(root["g/wind"][...], AIR * 2)
+        assert root["still"].shape == (4,)
+        assert root["time"].shape == (6,)
+
+
+def test_one_array_with_its_coordinate(tmp_path: Path) -> None:
+    target, more = several(tmp_path / "a.zarr", slice(0, 3)), made(tmp_path / "b.b2nd", slice(3, 6))
+    assert append_dataset(target, more, path="/air").arrays == ("air", "time")
+    with hs.open_group(target) as root:
+        assert root["air"].shape == (6, 4)
+        assert root["g/wind"].shape == (3, 4)
+
+
+@pytest.mark.parametrize("slab", [1, 100, 1 << 20])
+def test_cells_along_any_dimension(tmp_path: Path, slab: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(appending, "_SLAB", slab)
+    target = made(tmp_path / "a.zarr", slice(0, 6))
+    assert append_cells(target, AIR[:, :2], dim="x").dimension == "x"
+    done = append_cells(target, np.ones((3, 6)))
+    assert (done.rows, done.shorter) == (3, ("time",))
+    with hs.open_group(target) as root:
+        assert np.array_equal(root["air"][...], np.vstack([np.hstack([AIR, AIR[:, :2]]), np.ones((3, 6))]))
+
+
+def test_what_does_not_fit_changes_nothing(tmp_path: Path) -> None:
+    target = several(tmp_path / "a.zarr", slice(0, 3))
+    other = made(tmp_path / "b.zarr", slice(3, 6), units="days since 2020-01-01")
+    before = {file: file.read_bytes() for file in target.rglob("*") if file.is_file()}
+    with pytest.raises(Invalid, match="units is 'hours since 2020-01-01' here"):
+        append_dataset(target, other, "air")
+    with pytest.raises(Invalid, match="no array for /g/wind"):
+        append_dataset(target, made(tmp_path / "c.zarr", slice(0, 1)), dim="time")
+    for wrong, how in [(AIR[:, :3], {}), (AIR[0], {}), (AIR, {"dim": "y"})]:
+        with pytest.raises(Invalid):
+            append_cells(target, wrong, "air", **how)
+    with pytest.raises(Invalid, match="air, g/wind, still"):
+        append_cells(target, AIR)
+    with pytest.raises(Invalid, match="is a group"):
+        append_cells(target, AIR, "g")
+    with pytest.raises(NodeNotFound):
+        append_cells(target, AIR, "ari")
+    with pytest.raises(Invalid, match="no array has a dimension 'y'"):
+        append_dataset(target, other, dim="y")
+    with pytest.raises(Invalid, match="to itself"):
+        append_dataset(target, target)
+    assert {file: file.read_bytes() for file in target.rglob("*") if file.is_file()} == before
+
+
+@pytest.mark.parametrize("suffix", [".zarr", ".b2nd", ".blp"])
+def test_all_get_their_rows_or_none(tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    target, more = made(tmp_path / f"a{suffix}", slice(0, 2)), made(tmp_path / "b.zarr", slice(2, 6))
+    append = Array.append
+
+    def failing(self: Array, *given: Any) -> None:
+        if self.name == "time":
+            raise AlreadyExists("the disk is full")
+        append(self, *given)
+
+    monkeypatch.setattr(Array, "append", failing)
+    with pytest.raises(AlreadyExists):
+        append_dataset(target, more)
+    monkeypatch.undo()
+    with hs.open_group(target) as root:
+        assert np.array_equal(root["air"][...], AIR[:2])
+        assert root["time"].shape == (2,)
+
+
+def test_the_command(tmp_path: Path) -> None:
+    target, more = made(tmp_path / "a.blp", slice(0, 2)), made(tmp_path / "b.nc", slice(2, 4))
+    done = CliRunner().invoke(main, ["append", str(target), str(more)])
+    assert done.exit_code == 0, done.output
+    assert "2 rows along time to /air, /time" in done.output
+    np.save(tmp_path / "more.npy", AIR[4:])
+    done = CliRunner().invoke(main, ["append", str(target), str(tmp_path / "more.npy"), "--dim", "time", "--json"])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert (told["rows"], told["arrays"], told["shorter"]) == (2, ["air"], ["time"])
+    np.save(tmp_path / "last.npy", np.arange(4, 6))
+    done = CliRunner().invoke(main, ["append", str(target), str(tmp_path / "last.npy"), "--path", "time"])
+    assert done.exit_code == 0, done.output
+    with hs.open_group(target) as root:
+        assert np.array_equal(root["air"][...], AIR)
+        assert root["time"][...].tolist() == list(range(6))
+
+
+def test_files_that_are_no_cells(tmp_path: Path) -> None:
+    from hyperslab.cli.commands.append import _load
+
+    with pytest.raises(NotFound):
+        _load(str(tmp_path / "a.npy"))
+    (tmp_path / "b.npy").write_bytes(b"nothing")
+    np.save(tmp_path / "c.npy", np.array([{}], object), allow_pickle=True)
+    for name in ("b.npy", "c.npy"):
+        with pytest.raises(FormatError):
+            _load(str(tmp_path / name))
