@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from numpy.testing import assert_array_equal
 
 import hyperslab as hs
 from hyperslab.codecs.digests import DIGESTS
-from hyperslab.errors import AlreadyExists, Conflict, Invalid, NodeNotFound, ReadOnly, Unsupported
+from hyperslab.errors import AlreadyExists, Conflict, Invalid, NodeNotFound, ReadOnly, StorageError, Unsupported
 from hyperslab.formats.bloscpack.file import LocalFile
 from hyperslab.formats.bloscpack.front import Front, read_front
 from hyperslab.formats.bloscpack.table import ChunkTable, read_table
@@ -431,6 +432,43 @@ def test_a_batch_shows_at_once(rows: Path) -> None:
     assert len(hs.open(rows)) == 66
     assert hs.open(rows)[-1, 0] == 5
     assert hs.open(rows).attrs["a"] == 1
+
+
+def test_closing_ends_a_batch(rows: Path) -> None:
+    root: Any = hs.open_group(rows, "r+")
+    with root.batch():
+        root["x"][0] = 1
+        root.close()
+        assert (hs.open(rows)[0] == 1).all()
+    with pytest.raises(Invalid, match="closed"):
+        root["x"][0] = 2
+    hs.open(rows, "r+", lock_timeout=0.1)[0] = 3
+
+
+def test_media_that_take_no_writes(rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also the superuser is refused: by errors that a system without rights would give."""
+    array: Any = hs.open(rows, "r+")
+    root: Any = hs.open_group(rows, "r+")
+    before, real = rows.read_bytes(), os.open
+
+    def refused(path: Any, flags: int, *mode: int, **options: Any) -> int:
+        if flags & (os.O_RDWR | os.O_WRONLY | os.O_CREAT):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return real(path, flags, *mode, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", refused)
+        for change in (
+            lambda: array.__setitem__(0, 1),
+            lambda: array.append(WALK),
+            lambda: root["x"].attrs.update(a=1),
+        ):
+            with pytest.raises(ReadOnly, match="Permission denied"):
+                change()
+    assert rows.read_bytes() == before
+    array[0] = 1
+    with pytest.raises(StorageError, match="No such file"):
+        hs.create(rows.parent / "none" / "a.blp")
 
 
 def test_what_fails_changes_nothing(rows: Path) -> None:

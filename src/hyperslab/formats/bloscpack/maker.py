@@ -113,8 +113,7 @@ class BloscpackMaker(Writing):
         sizes = Sizes(held.sizes.chunk, UNKNOWN, UNKNOWN) if grows else held.sizes
         return render_front(held.style, text, sizes, self._room, None) or b""
 
-    def _publish(self, state: State, held: HeldChunks) -> None:
-        content = state.content()
+    def _publish(self, content: Content, held: HeldChunks) -> None:
         held.become(content)
         held.settle()
         text, sizes = text_of(content, held.style), sizes_of(held)
@@ -158,8 +157,9 @@ class BloscpackMaker(Writing):
                 message = "a write failed, so nothing was published"
                 raise StorageError(message, url=self._url, remedy="repeat the changes")
             if state.draft.specs:
-                state.content()
-                self._publish(state, state.held)  # type: ignore[arg-type]
+                content = state.content()
+                if state.held is not None:
+                    self._publish(content, state.held)
         except OSError as error:
             if isinstance(error, HyperslabError):
                 raise error.locate(url=self._url) from error.__cause__

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from hyperslab.chunks.settings import Settings
-from hyperslab.errors import Conflict, Invalid, NotFound
+from hyperslab.errors import Conflict, HyperslabError, Invalid, NotFound
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.bloscpack.commit import Old, commit
 from hyperslab.formats.bloscpack.dataset import BloscpackReader
@@ -99,24 +99,35 @@ class BloscpackWriter(Writing):
         try:
             yield
         finally:
-            with self._take_turn(None):
+            with self._turn:
                 self._end()
 
     def _begin(self, timeout: float | None) -> State:
         if self._running is None:
-            with ExitStack() as held:
-                held.enter_context(hold_file(self._there, timeout))
-                if settle_journal(self._path, durable=self._settings.durable):
-                    self._present, self._undid = None, True
-                present = self._seen()
-                self._running = present.state or self._state_of(present)
-                self._lock = held.pop_all()
+            try:
+                self._running = self._held_state(timeout)
+            except OSError as error:
+                if isinstance(error, HyperslabError):
+                    raise
+                raise write_error(error, self._url, os.path.basename(self._path)) from error
+            self._depth = 0
         self._depth += 1
         return self._running
 
+    def _held_state(self, timeout: float | None) -> State:
+        """The file as it is once it is locked."""
+        with ExitStack() as held:
+            held.enter_context(hold_file(self._there, timeout))
+            if settle_journal(self._path, durable=self._settings.durable):
+                self._present, self._undid = None, True
+            present = self._seen()
+            state: State = present.state or self._state_of(present)
+            self._lock = held.pop_all()
+        return state
+
     def _end(self) -> None:
-        self._depth -= 1
         state = self._running
+        self._depth -= 1
         if self._depth or state is None:
             return
         try:
@@ -192,9 +203,13 @@ class BloscpackWriter(Writing):
             self._present = None
 
     def close(self) -> None:
-        """Let go of the file; closing twice is fine."""
-        self._closed = True
-        self._present = None
+        """End the batch that runs, and let go of the file; closing twice is fine."""
+        with self._turn:
+            if self._running is not None:
+                self._depth = 1
+                self._end()
+            self._closed = True
+            self._present = None
 
 
 def _no_other(content: Content, rows: int) -> HeldChunks:
