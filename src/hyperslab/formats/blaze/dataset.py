@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
+from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, Problem
 from hyperslab.formats.base import Remedy
-from hyperslab.formats.blaze.document import ATTRIBUTES, LABELS, SIZES, TABLE, parse_table
+from hyperslab.formats.blaze.document import ATTRIBUTES, LABELS, SIZES, TABLE, Storing, parse_table
 from hyperslab.formats.blaze.opened import ArrayFolder
 from hyperslab.formats.blaze.problems import remedies
 from hyperslab.formats.in_memory import CellsInMemory
@@ -117,6 +119,16 @@ class BlazeReader:
 
     def _coordinate(self, path: str, spec: ArraySpec) -> ChunkSource:
         return CellsInMemory(self.folder.labelled.coords[path].cells)
+
+    def storage(self, path: str) -> dict[str, Any]:
+        """The layout of the directory, its checksum, its superchunks and how many chunks are in each."""
+        spec = self.node(path)
+        if not isinstance(spec, ArraySpec) or "blaze" not in spec.layout:
+            return {}
+        said, storing = spec.layout["blaze"], Storing.of(spec)
+        files = Grid.of(spec.shape, spec.chunks).size
+        told = {"layout": said["layout"], "checksum": storing.checksum}
+        return told | {"superchunks": files, "chunks_in_each": storing.per}
 
     def remedies(self, *, deep: bool, workers: int) -> Iterator[Remedy]:
         """Every problem of the data files, with what mends it."""

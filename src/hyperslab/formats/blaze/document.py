@@ -99,8 +99,9 @@ def row_bytes(spec: ArraySpec) -> int:
 # -- reading --------------------------------------------------------------------------------------------------------
 
 
-def parse(docs: Docs, layout: str, per: int | None = None) -> Labelled:
-    """The array with its labels; ``per``: chunks in the first superchunk, where only its header tells.
+def parse(docs: Docs, layout: str, per: int | None = None, *, rowwise: bool = False) -> Labelled:
+    """The array with its labels; ``per``: chunks in the first superchunk, where only its header tells; ``rowwise``:
+    whether the cells of structures lie whole in files right below ``data``, and not in columns.
 
     FormatError lists every problem; Unsupported for cells that are objects.
     """
@@ -130,6 +131,8 @@ def parse(docs: Docs, layout: str, per: int | None = None) -> Labelled:
         "said": storage.get(params),
         "dflt": storage.get("dflt"),
     }
+    if layout == "blaze" and (rowwise or own.get("rowwise") is True):
+        more["rowwise"] = True
     said = {**docs.get(LABELS, {}), "attrs": docs.get(ATTRIBUTES[layout], {})}
     labelled = labels_from_json(said, spelled(spec, storing, **more))
     main = labelled.spec
@@ -223,9 +226,14 @@ def render(labelled: Labelled, cbytes: int) -> dict[str, dict[str, Any] | None]:
         SIZES: {"shape": list(spec.shape), "nbytes": prod(spec.shape) * spec.numpy_dtype.itemsize, "cbytes": cbytes},
     }
     if storing.layout == "blaze":
-        own = {"nchunks": storing.per, "checksum": storing.checksum, "cname": storing.codec.config["cname"]}
+        own: dict[str, Any] = {
+            "nchunks": storing.per,
+            "checksum": storing.checksum,
+            "cname": storing.codec.config["cname"],
+        }
         size = storing.codec.config.get("blocksize")
-        docs[SUPERCHUNKS] = own | ({"blocksize": size} if size else {})
+        own |= {"blocksize": size} if size else {}
+        docs[SUPERCHUNKS] = own | ({"rowwise": True} if said.get("rowwise") else {})
     return docs
 
 

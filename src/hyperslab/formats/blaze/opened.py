@@ -100,8 +100,10 @@ class ArrayFolder:
         if STORAGE not in docs or SIZES not in docs:
             raise NodeNotFound("there is no array", node=self.root)
         layout = self._layout(docs)
-        per = self._first_count() if layout == "blaze" and SUPERCHUNKS not in docs else None
-        return parse(docs, layout, per)
+        if layout == "bcolz" or SUPERCHUNKS in docs:
+            return parse(docs, layout)
+        rowwise = any(name.endswith(".bin") for name in self.store.list_dir(self.key(DATA))[0])
+        return parse(docs, layout, self._first_count(), rowwise=rowwise)
 
     def take(self, labelled: Labelled, docs: dict[str, dict[str, Any]]) -> None:
         """Remember what was just written."""
@@ -130,7 +132,7 @@ class ArrayFolder:
     def source(self, spec: ArraySpec, *, exact: bool = False) -> Superchunks | Columns:
         """The chunks under ``spec``. ``exact``: what lies behind its last row is cut off by a write."""
         layout = Storing.of(spec).layout
-        fields = columns(spec.numpy_dtype) if layout == "blaze" else [((), spec.numpy_dtype)]
+        fields = columns(spec.numpy_dtype) if _in_columns(spec) else [((), spec.numpy_dtype)]
         if fields[0][0] == ():
             kind = SwappedSuperchunks if self._swaps else Superchunks
             return kind(self._keys((), layout), spec, exact=exact)
@@ -152,7 +154,7 @@ class ArrayFolder:
         """A field of a field … that is stored on its own, as an array; None when there is none of these names."""
         spec = self.labelled.spec
         dtype = field_at(spec.numpy_dtype, path)
-        if dtype is None or not path or Storing.of(spec).layout != "blaze":
+        if dtype is None or not path or not _in_columns(spec):
             return None
         whole = self.source(spec)
         assert isinstance(whole, Columns)
@@ -166,3 +168,9 @@ class ArrayFolder:
         """Every key below ``data``."""
         keys: Iterator[str] = self.store.list(self.key(DATA))
         return keys
+
+
+def _in_columns(spec: ArraySpec) -> bool:
+    """Whether the fields of structures are stored apart."""
+    said: Mapping[str, Any] = spec.layout.get("blaze", {})
+    return Storing.of(spec).layout == "blaze" and not said.get("rowwise")
