@@ -36,6 +36,11 @@ def batch(root: Any) -> None:
         root["x"].attrs["note"] = "batched"
 
 
+def replace(root: Any) -> None:
+    with hs.create(root.url, overwrite=True, workers=1) as new:
+        new.create_array("x", data=OTHER[:30], chunks=(2, 32), attrs={"note": "another"})
+
+
 CHANGES: dict[str, tuple[dict[str, Any], Change]] = {
     "modify with slack": ({"slack": "full"}, lambda root: root["x"].__setitem__((slice(30, 35), 3), 1e-300)),
     "modify all with slack": ({"slack": "full"}, lambda root: root["x"].__setitem__((), OTHER[:127])),
@@ -47,6 +52,7 @@ CHANGES: dict[str, tuple[dict[str, Any], Change]] = {
     "truncate and grow": ({"layout": "blaze"}, lambda root: root["x"].resize((150, 20))),
     "attribute": ({}, lambda root: root["x"].attrs.__setitem__("note", "new")),
     "batch": ({"slack": "full"}, batch),
+    "replace": ({}, replace),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -210,6 +211,33 @@ def test_coordinates_before_and_behind_their_array(tmp_path: Path) -> None:
         del root["time"]
     assert_array_equal(hs.open(path, path="y")[...], [0, 1, 2, 30, *range(4, 16)])
     assert sorted(hs.open_group(path)) == ["air", "height", "names", "y"]
+
+
+@pytest.mark.parametrize("failing", [1, 2, 9, 12])
+def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int) -> None:
+    """What fails once is never published, whatever goes well after it."""
+    large, calls, real = np.random.default_rng(1).normal(size=(12, 1 << 17)), 0, os.pwrite
+
+    def full(*arguments: Any) -> int:
+        nonlocal calls
+        calls += 1
+        if calls == failing:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(*arguments)
+
+    monkeypatch.setattr(os, "pwrite", full)
+    root = hs.create(tmp_path / "a.blp", durable=False)
+    array = root.create_array("x", large.shape, "f8", chunks=(1, 1 << 17))
+    for row in range(12):
+        with suppress(StorageError):
+            array[row] = large[row]
+    with pytest.raises(StorageError):
+        root.close()
+    assert os.listdir(tmp_path) == []
+    calls = 0
+    with pytest.raises(StorageError, match="No space"):
+        hs.save(tmp_path / "a.blp", large)
+    assert os.listdir(tmp_path) == []
 
 
 def test_several_arrays_are_refused_and_nothing_is_left(tmp_path: Path) -> None:
