@@ -7,6 +7,7 @@ from typing import Any
 
 from hyperslab.array import Array
 from hyperslab.errors import HyperslabError
+from hyperslab.formats.base import TellsStorage
 from hyperslab.group import Group
 from hyperslab.model.dtypes import describe
 from hyperslab.model.paths import child
@@ -66,7 +67,17 @@ def array_facts(path: str, array: Array) -> dict[str, Any]:
         "fill_value": array.spec.fill_value,
         "units": array.units,
         "problem": array.spec.problem,
+        "storage": _storage(array),
     }
+
+
+def _storage(array: Array) -> dict[str, Any]:
+    """What the format tells beyond the spec."""
+    reader = array._session.reader
+    try:
+        return dict(reader.storage(array.path)) if isinstance(reader, TellsStorage) else {}
+    except HyperslabError:
+        return {}
 
 
 def _stored(array: Array) -> int | None:

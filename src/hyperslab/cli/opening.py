@@ -11,6 +11,7 @@ from hyperslab import api
 from hyperslab.array import Array
 from hyperslab.cli.selection import Selection
 from hyperslab.errors import HyperslabError, Invalid, LabelError, NodeNotFound, SelectionError
+from hyperslab.formats.base import HoldsOne
 from hyperslab.group import Group
 from hyperslab.model.guessing import meant
 
@@ -22,8 +23,9 @@ selection_option = click.option(
 
 
 def open_dataset(url: str, storage: Mapping[str, Any] | None, format: str | None = None) -> Group | Array:
-    """The dataset at ``url``, read-only; ``storage``: its storage options."""
-    return api.open(url, format=format, storage_options=storage)
+    """The dataset at ``url``, read-only, with all that it holds; ``storage``: its storage options."""
+    node = api.open(url, format=format, storage_options=storage)
+    return Group(node._session, "") if isinstance(node, Array) and node.path else node
 
 
 def arrays_of(node: Group | Array) -> Iterator[tuple[str, Array]]:
@@ -58,7 +60,10 @@ def find_array(root: Group | Array, path: str) -> Array:
 
 
 def _only_array(root: Group) -> Array:
-    found = [(path, array) for path, array in arrays_of(root) if array.dims != (array.name,)]
+    reader = root._session.reader
+    main = reader.main if isinstance(reader, HoldsOne) else None
+    found = [(path, array) for path, array in arrays_of(root) if array.dims != (array.name,) or path == main]
+    found = [pair for pair in found if main is None or pair[0] == main]
     if len(found) != 1:
         raise Invalid("the dataset holds several arrays: name one", remedy=_listing(root))
     return found[0][1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -181,6 +181,13 @@ class Remedy:
 class Repairs(Protocol):
     def remedies(self, *, deep: bool, workers: int) -> Iterable[Remedy]:
         """Every problem, as :meth:`Examines.problems` finds them, with its remedy."""
+        ...
+
+
+@runtime_checkable
+class TellsStorage(Protocol):
+    def storage(self, path: str) -> Mapping[str, Any]:
+        """How an array is stored beyond its spec, as plain values for people; empty where there is nothing to say."""
         ...
 
 

@@ -62,7 +62,17 @@ def as_text(facts: dict[str, Any], codecs: list[str]) -> str:
     rows += [_row(array, codec) for array, codec in zip(facts["arrays"], codecs, strict=True)]
     attrs = [f"  {name}: {str(value).splitlines()[0] if str(value) else ''}" for name, value in facts["attrs"].items()]
     parts = [head, f"dimensions: {', '.join(dims) or 'none'}", columns(rows)]
+    parts += [_storage(array) for array in facts["arrays"] if array["storage"]]
     return "\n".join(parts + (["attributes:", *attrs] if attrs else []))
+
+
+def _storage(array: dict[str, Any]) -> str:
+    told = ", ".join(f"{name.replace('_', ' ')} {_word(value)}" for name, value in array["storage"].items())
+    return f"storage of /{array['path']}: {told}"
+
+
+def _word(value: Any) -> str:
+    return ("no", "yes")[value] if isinstance(value, bool) else str(value)
 
 
 def _row(array: dict[str, Any], codec: str) -> tuple[str, ...]:

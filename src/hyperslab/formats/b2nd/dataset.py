@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from hyperslab.chunks.settings import Settings
@@ -21,6 +22,7 @@ class B2ndReader:
         self._closed = False
         self.frame = library.check(path, url)
         self.version = library.version(path)
+        self._sparse = os.path.isdir(path)
         self.handle = library.Handle(library.open_file(path, settings.threads), url)
         with self.handle.using() as array:
             self.labelled, self.foreign = described(self.frame, array, url)
@@ -58,6 +60,19 @@ class B2ndReader:
             return SlicedChunks(spec, lambda: self._opened(), (self._url, path))
         cells = MemoryCells(self.labelled.coords[path].cells)
         return SlicedChunks(spec, lambda: cells, (self._url, path))
+
+    def storage(self, path: str) -> dict[str, Any]:
+        """The form of the dataset, codec and filters, the blocks that chunks are cut in, what all chunks take."""
+        if path != self.labelled.name:
+            return {}
+        said = self.labelled.spec.layout
+        return {
+            "form": "sparse directory" if self._sparse else "file",
+            "blocks": " x ".join(map(str, said["blocks"])) or "1",
+            "codec": said["codec"],
+            "filters": ", ".join(said["filters"]).lower() or "none",
+            "chunk_bytes": self.frame.cbytes,
+        }
 
     def stamp(self, path: str) -> tuple[int, int, int]:
         """What identifies the version of the file that is open here."""

@@ -123,6 +123,15 @@ class BloscpackReader:
             return CellsInMemory(content.labelled.coords[path].cells)
         return open_stream(self._file, self._tables, content, self._front.header.digest, path)
 
+    def storage(self, path: str) -> dict[str, Any]:
+        """Layout and checksum of the file, the chunks that it holds, how many more its offsets have room for."""
+        if path != self.content.labelled.name:
+            return {}
+        header = self._front.header
+        told: dict[str, Any] = {"layout": header.layout, "checksum": header.digest.name, "order": self.content.order}
+        told |= {"stored_chunks": self._tables.get().found, "offsets": header.has_offsets}
+        return told | ({"room_for_chunks": header.max_app} if header.layout == "v3" else {})
+
     def problems(self, *, deep: bool, workers: int) -> Iterator[Problem]:
         """Every problem of the metadata and of the chunks; ``deep`` verifies and decodes each of these."""
         content: Content | None = None

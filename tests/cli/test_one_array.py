@@ -1,0 +1,60 @@
+"""Commands on datasets that are one array with its coordinates."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import hyperslab as hs
+from hyperslab.cli import main
+
+SUFFIXES = [".b2nd", ".blp", ".blaze"]
+
+
+@pytest.fixture(params=SUFFIXES)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    path = tmp_path / f"a{request.param}"
+    with hs.create(path) as root:
+        root.create_array("air", data=np.arange(24.0).reshape(6, 4), dims=("time", "x"), chunks=(2, 4))
+        root["air"].attrs["coordinates"] = "lat"
+        root.create_array("time", data=np.arange(6) * 10, dims=("time",))
+        root.create_array("lat", data=np.arange(24).reshape(6, 4), dims=("time", "x"))
+    return path
+
+
+def run(*words: str) -> str:
+    done = CliRunner().invoke(main, list(words))
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_info_tells_how_it_is_stored(place: Path) -> None:
+    text = run("info", str(place))
+    assert all(name in text for name in ("/air", "/time", "/lat", "storage of /air:", "blosc:lz4"))
+    told = {array["path"]: array["storage"] for array in json.loads(run("info", str(place), "--json"))["arrays"]}
+    expected = {
+        ".b2nd": {"form": "file", "codec": "lz4"},
+        ".blp": {"layout": "v3", "checksum": "adler32", "offsets": True},
+        ".blaze": {"layout": "blaze", "checksum": "adler32"},
+    }[place.suffix]
+    assert expected.items() <= told["air"].items()
+    assert told["time"] == {}
+
+
+def test_superchunks_are_counted(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.blaze") as root:
+        root.create_array("v", data=np.arange(100.0), chunks=(10,), shards=(40,))
+    (array,) = json.loads(run("info", str(tmp_path / "a.blaze"), "--json"))["arrays"]
+    assert (array["storage"]["superchunks"], array["storage"]["chunks_in_each"]) == (3, 4)
+
+
+def test_the_array_needs_no_name_and_the_others_have_one(place: Path) -> None:
+    assert "12" in run("get", str(place), "-s", "time=@30", "-s", "x=0")
+    assert json.loads(run("get", str(place), "/air", "--json")) == json.loads(run("get", str(place), "--json"))
+    assert json.loads(run("get", str(place), "lat", "-s", "x=1", "--json"))["values"] == [1, 5, 9, 13, 17, 21]
+    assert "time" in run("tree", str(place))
+    assert "air" in run("dump", str(place))
