@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hyperslab.errors import AlreadyExists, StorageError
+from hyperslab.errors import AlreadyExists, Invalid, StorageError
 from hyperslab.stores import building as building_module
 from hyperslab.stores.building import building
 
@@ -29,6 +29,15 @@ def test_the_new_one_takes_the_place(tmp_path: Path, old: str, new: str) -> None
         assert temporary.endswith("a.zarr")
     assert _text(target, new) == "new"
     assert _names(tmp_path) == ["a.zarr"]
+
+
+@pytest.mark.parametrize("old", ["none", "file"])
+def test_nothing_was_made(tmp_path: Path, old: str) -> None:
+    target = tmp_path / "a.blp"
+    _make(target, old, "old")
+    with pytest.raises(Invalid, match="nothing was written"), building(str(target), overwrite=True):
+        pass
+    assert _names(tmp_path) == ([] if old == "none" else ["a.blp"])
 
 
 @pytest.mark.parametrize("old", ["none", "file", "folder"])

@@ -23,7 +23,8 @@ def building(target: str, *, overwrite: bool = False, durable: bool = True) -> I
     Whatever interrupts the block, ``target`` is afterwards what it was before, or complete; and, if ``durable``, so it
     is when the system dies while it takes its place, but for this: where two folders cannot change places (only Linux
     can, and not in every file system), there is a moment without one at ``target``, the old one being beside it as
-    ``.partial-…``. A symbolic link stays and what it names is replaced. AlreadyExists unless ``overwrite``.
+    ``.partial-…``. A symbolic link stays and what it names is replaced. AlreadyExists unless ``overwrite``, Invalid when
+    nothing was made.
     """
     if "://" in target:
         raise Invalid(f"{redact(target)} is no path of this machine", remedy="write a local file and copy it there")
@@ -33,6 +34,8 @@ def building(target: str, *, overwrite: bool = False, durable: bool = True) -> I
     try:
         _make_folder(os.path.dirname(target))
         yield temporary
+        if not os.path.lexists(temporary):
+            raise Invalid("nothing was written", url=target, remedy="write an array, or remove the old target yourself")
         put_in_place(temporary, target, overwrite=overwrite, durable=durable)
     except HyperslabError as error:
         if error.url is not None:  # nobody knows the temporary name

@@ -256,6 +256,12 @@ def test_several_arrays_are_refused_and_nothing_is_left(tmp_path: Path) -> None:
         root.create_array("b", (1 << 20, 64), "f8", dims=("x", "y"))
     hs.create(tmp_path / "a.blp").close()
     assert os.listdir(tmp_path) == []
+    xr = pytest.importorskip("xarray")
+    with pytest.raises(Invalid, match="nothing was written"):
+        hs.save(tmp_path / "a.blp", xr.Dataset(attrs={"title": "nothing"}))
+    with pytest.raises(Unsupported, match="groups"):
+        hs.save(tmp_path / "a.blp", xr.DataTree.from_dict({"/g": xr.Dataset({"x": 1})}))
+    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize(
