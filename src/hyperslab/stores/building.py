@@ -23,8 +23,8 @@ def building(target: str, *, overwrite: bool = False, durable: bool = True) -> I
     Whatever interrupts the block, ``target`` is afterwards what it was before, or complete; and, if ``durable``, so it
     is when the system dies while it takes its place, but for this: where two folders cannot change places (only Linux
     can, and not in every file system), there is a moment without one at ``target``, the old one being beside it as
-    ``.partial-…``. A symbolic link stays and what it names is replaced. AlreadyExists unless ``overwrite``, Invalid when
-    nothing was made.
+    ``.partial-…``. A symbolic link stays and what it names is replaced. AlreadyExists unless ``overwrite``, Invalid
+    when nothing was made.
     """
     if "://" in target:
         raise Invalid(f"{redact(target)} is no path of this machine", remedy="write a local file and copy it there")
