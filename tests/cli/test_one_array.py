@@ -52,6 +52,18 @@ def test_superchunks_are_counted(tmp_path: Path) -> None:
     assert (array["storage"]["superchunks"], array["storage"]["chunks_in_each"]) == (3, 4)
 
 
+@pytest.mark.parametrize("codec", ["blosc:lz4:5", "blosc:zstd:1", "blosc:zlib:1", "none"])
+def test_slack_is_what_was_asked_for(tmp_path: Path, codec: str) -> None:
+    values = np.round(np.random.default_rng(1).random(40_000), 2)
+    for slack in (0, 64):
+        path = tmp_path / f"{slack}.blp"
+        with hs.create(path, slack=slack) as root:
+            root.create_array("v", data=values, chunks=(10_000,), codec="blosc:lz4:0" if codec == "none" else codec)
+        (array,) = json.loads(run("info", str(path), "--json"))["arrays"]
+        expected = 0 if codec == "none" else slack
+        assert array["storage"]["slack"] == f"{expected} bytes in the first chunk"
+
+
 def test_the_array_needs_no_name_and_the_others_have_one(place: Path) -> None:
     assert "12" in run("get", str(place), "-s", "time=@30", "-s", "x=0")
     assert json.loads(run("get", str(place), "/air", "--json")) == json.loads(run("get", str(place), "--json"))

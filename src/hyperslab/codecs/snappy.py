@@ -96,11 +96,32 @@ def decode_chunk(data: Buffer, out: memoryview, decompress: Decompress = decompr
     source = memoryview(data)[:stored]
     for number, start in enumerate(range(0, nbytes, blocksize)):
         size = min(blocksize, nbytes - start)
-        split = not flags & _WHOLE and typesize <= _SPLIT_SIZE and blocksize // typesize >= _SPLIT_ITEMS
-        streams = typesize if split and size == blocksize else 1
+        streams = _streams(flags, typesize, blocksize) if size == blocksize else 1
         place = _LENGTH.unpack_from(data, 16 + 4 * number)[0]
         block = _block(source, place, size, streams, decompress)
         out[start : start + size] = _unshuffled(block, typesize, flags)
+
+
+def used_bytes(data: Buffer) -> int:
+    """How many of its bytes a Blosc chunk needs, whose header was found sound: behind them is room to grow."""
+    _, _, flags, typesize, nbytes, blocksize, stored = _HEADER.unpack_from(data)
+    if flags & _STORED or not nbytes:
+        return int(stored)
+    starts = np.frombuffer(data, "<i4", -(-nbytes // blocksize), _HEADER.size)
+    last = int(np.argmax(starts))
+    short = last == len(starts) - 1 and nbytes % blocksize
+    place = int(starts[last])
+    for _ in range(1 if short else _streams(flags, typesize, blocksize)):
+        if not 0 <= place <= len(data) - _LENGTH.size:
+            return int(stored)
+        place += _LENGTH.size + _LENGTH.unpack_from(data, place)[0]
+    return place if 0 <= place <= stored else int(stored)
+
+
+def _streams(flags: int, typesize: int, blocksize: int) -> int:
+    """Streams of a whole block: one for each byte of an item where it is split."""
+    split = not flags & _WHOLE and typesize <= _SPLIT_SIZE and blocksize // typesize >= _SPLIT_ITEMS
+    return int(typesize) if split else 1
 
 
 def _block(source: memoryview, place: int, size: int, streams: int, decompress: Decompress) -> bytes:

@@ -9,6 +9,8 @@ from contextlib import suppress
 from typing import Any
 
 from hyperslab.chunks.source import ChunkSource
+from hyperslab.codecs.blosc import HEADER, may_move
+from hyperslab.codecs.snappy import used_bytes
 from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, Problem
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.bloscpack.document import Content, parse
@@ -130,7 +132,15 @@ class BloscpackReader:
         header = self._front.header
         told: dict[str, Any] = {"layout": header.layout, "checksum": header.digest.name, "order": self.content.order}
         told |= {"stored_chunks": self._tables.get().found, "offsets": header.has_offsets}
+        told |= {"slack": f"{self._slack()} bytes in the first chunk"} if told["stored_chunks"] else {}
         return told | ({"room_for_chunks": header.max_app} if header.layout == "v3" else {})
+
+    def _slack(self) -> int:
+        """Bytes in the first chunk that it may grow by where it lies."""
+        offset, _, nbytes = self._tables.get().entry(0)
+        stored = HEADER.unpack(self._file.pread(HEADER.size, offset))[6]
+        chunk = self._file.pread(stored, offset)
+        return stored - used_bytes(chunk) if may_move(chunk, nbytes) else 0
 
     def problems(self, *, deep: bool, workers: int) -> Iterator[Problem]:
         """Every problem of the metadata and of the chunks; ``deep`` verifies and decodes each of these."""
