@@ -8,9 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from hyperslab.errors import FormatError, HyperslabError, Unsupported
+import hyperslab as hs
+from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, Unsupported
 from hyperslab.formats.b2nd import FORMAT, frame
 from hyperslab.stores.location import Location, Probe
 
@@ -62,6 +64,24 @@ def test_changed_bytes_never_end_the_process(tmp_path: Path, name: str) -> None:
     found = outcomes(tmp_path, variants)
     assert len(found) == len(variants)
     assert {"fine", "FormatError"} <= set(found)
+
+
+def test_a_damaged_chunk_is_named_and_can_be_written_anew(tmp_path: Path) -> None:
+    path = tmp_path / "a.b2nd"
+    cells = np.arange(120_000.0).reshape(400, 300)
+    with hs.create(path) as root:
+        root.create_array("v", data=cells, chunks=(100, 300))
+    raw = bytearray(path.read_bytes())
+    raw[len(raw) // 2 : len(raw) // 2 + 200] = b"\xff" * 200
+    path.write_bytes(raw)
+    (problem,) = hs.check(path, deep=True)
+    with pytest.raises(CorruptChunk, match="chunk 2, 0"):
+        hs.open(path)[...]
+    assert "200:300" in problem.message
+    assert np.array_equal(hs.open(path)[:200], cells[:200])
+    with hs.open_group(path, "r+") as root:
+        root["v"][200:300] = cells[200:300]
+    assert np.array_equal(hs.open(path)[...], cells)
 
 
 def with_metalayer(name: str, old: bytes, new: bytes) -> bytes:

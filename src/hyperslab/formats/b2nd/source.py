@@ -66,7 +66,7 @@ class SlicedChunks:
         inside: tuple[Any, ...] = tuple(slice(0, part.stop - part.start) for part in extent)
         if out[(*inside, ...)].shape != out.shape:
             out[...] = self._spec.fill_cell()
-        self._read(extent, out[(*inside, ...)])
+        self._read(coords, extent, out[(*inside, ...)])
         return True
 
     def read(self, coords: Coords) -> Block | None:
@@ -82,14 +82,16 @@ class SlicedChunks:
             out[...] = 0 if block is None else block[within]
             return True
         origin = self._grid.origin(coords)
-        self._read(tuple(slice(at + cut.start, at + cut.stop) for at, cut in zip(origin, within, strict=True)), out)
+        part = tuple(slice(at + cut.start, at + cut.stop) for at, cut in zip(origin, within, strict=True))
+        self._read(coords, part, out)
         return True
 
-    def _read(self, part: Part, out: Block) -> None:
+    def _read(self, coords: Coords, part: Part, out: Block) -> None:
         try:
             self._find().read(part, out)
         except HyperslabError as error:
-            raise error.locate(url=self._url, node=self._node) from error.__cause__
+            key = f"chunk {', '.join(map(str, coords))}"
+            raise error.locate(url=self._url, node=self._node, key=key) from error.__cause__
 
     def write(self, coords: Coords, block: Block) -> None:
         """Put the chunk's cells inside the array."""
