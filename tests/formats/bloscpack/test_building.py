@@ -105,6 +105,22 @@ def test_what_waits(tmp_path: Path, memory: int) -> None:
     assert os.listdir(tmp_path) == []
 
 
+def test_threads_that_give_more_than_waits_in_memory(tmp_path: Path) -> None:
+    slots = [np.random.default_rng(number).bytes(50_000 + number) for number in range(200)]
+    staging = Staging(str(tmp_path), 10)
+
+    def work(start: int) -> None:
+        for number in range(start, 200, 4):
+            staging.put(number, slots[number])
+
+    threads = [threading.Thread(target=work, args=(start,)) for start in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [staging.get(number) for number in range(200)] == slots
+
+
 @pytest.mark.parametrize("can_copy", [True, False])
 def test_parts_of_other_files(tmp_path: Path, can_copy: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not can_copy:

@@ -451,6 +451,28 @@ def test_chunks_that_did_not_change_are_copied_as_they_are(tmp_path: Path) -> No
     assert chunks.starts[2] > table.starts[2]
 
 
+@pytest.mark.parametrize("slack", [0, "full"])
+def test_changes_of_more_than_a_journal_holds(tmp_path: Path, slack: Any) -> None:
+    """They wait in a file in part, and the old one is written anew: never twice in memory."""
+    path = tmp_path / "a.blp"
+    large = np.random.default_rng(0).integers(0, 1 << 60, (90, 1 << 17))
+    hs.save(path, large, chunks=(1, 1 << 17), slack=slack)
+    inode = path.stat().st_ino
+    array: Any = hs.open(path, "r+", durable=False)
+    array[:50] = large[40:]
+    assert path.stat().st_ino == inode
+    large[:50] = large[40:].copy()
+    assert_array_equal(hs.open(path)[...], large)
+    array[...] = large[::-1]
+    assert path.stat().st_ino != inode
+    assert_array_equal(hs.open(path)[...], large[::-1])
+    inode = path.stat().st_ino
+    array.append(large)
+    assert path.stat().st_ino == inode
+    assert_array_equal(hs.open(path)[90:], large)
+    assert os.listdir(tmp_path) == ["a.blp"]
+
+
 # -- what a transaction is ------------------------------------------------------------------------------------------
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from hyperslab.codecs.base import Buffer
 from hyperslab.codecs.blosc import HEADER
 from hyperslab.errors import CorruptChunk, HyperslabError, StorageError
 from hyperslab.formats.bloscpack import header as headers
@@ -62,6 +63,13 @@ class Patch:
     behind: range = range(0)
     begin: int = 0
     size: int = 0
+    nbytes: int = 0
+
+    def add(self, offset: int, data: Buffer) -> bool:
+        """One more change; whether they are not yet too many to be held in memory, and in a journal."""
+        self.changes.append((offset, data))
+        self.nbytes += len(data)
+        return self.nbytes <= MOST
 
 
 def text_of(content: Content, style: Style) -> bytes:
@@ -117,7 +125,7 @@ def plan_patch(old: Old, held: HeldChunks, *, documents: bool) -> Patch | None:
     if new != front.header:
         if sizes.chunk != front.header.chunk_size and min(table.found, sizes.count) > 1:
             return None
-        plan.changes.append((0, headers.render(new)))
+        plan.add(0, headers.render(new))
     return plan if journal_bytes(plan.changes, old.size, plan.size) <= MOST else None
 
 
@@ -159,8 +167,8 @@ def _plan_chunks(plan: Patch, old: Old, held: HeldChunks) -> bool:
             return False
         if fitting is None or (number == last and count != table.found):
             tail = last
-        else:
-            plan.changes.append((int(table.starts[number]), fitting))
+        elif not plan.add(int(table.starts[number]), fitting):
+            return False
     if tail == last + 1 and count == table.found:
         return True
     plan.begin = int(table.starts[tail]) if tail <= last else _end(old, last)
@@ -177,7 +185,8 @@ def _plan_tail(plan: Patch, old: Old, held: HeldChunks, tail: int) -> bool:
     at, number = plan.begin, tail
     while number < held.count and at < old.size:
         slot = held.slots.get(number) or held.missing(number)
-        plan.changes.append((at, slot))
+        if not plan.add(at, slot):
+            return False
         at += len(slot)
         number += 1
     plan.begin, plan.behind = at, range(number, held.count)
@@ -206,10 +215,10 @@ def _plan_metadata(plan: Patch, old: Old, held: HeldChunks) -> bool:
     if old.front.section is not None:
         section = section_in(text, held.style, old.front.section.room)
         if section is not None:
-            plan.changes.append((headers.SIZE, section))
+            plan.add(headers.SIZE, section)
         return section is not None
     room = old.front.header.meta_size
-    plan.changes.append((headers.SIZE, text.ljust(room)))
+    plan.add(headers.SIZE, text.ljust(room))
     return len(text) <= room
 
 
@@ -221,12 +230,10 @@ def _plan_offsets(plan: Patch, old: Old, held: HeldChunks) -> bool:
         return False
     at = old.front.offsets_at
     if count < table.found:
-        plan.changes.append((at + 8 * count, b"\xff" * 8 * (table.found - count)))
-        return True
+        return plan.add(at + 8 * count, b"\xff" * 8 * (table.found - count))
     tail = [_size_of(held, number) for number in range(table.found, count)]
     starts = plan.size - np.cumsum(np.array(tail[::-1], "<i8"))[::-1]
-    plan.changes.append((at + 8 * table.found, starts.astype("<i8").tobytes()))
-    return True
+    return plan.add(at + 8 * table.found, starts.astype("<i8").tobytes())
 
 
 # -- a new file ---------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,28 +17,31 @@ MEMORY = 64 << 20
 
 
 class Staging:
-    """Slots by number. The caller holds a lock. ``folder``: where the file is made that takes what is too much."""
+    """Slots by number; several threads may give them. ``folder``: where the file is that takes what is too much."""
 
     def __init__(self, folder: str, memory: int = MEMORY) -> None:
+        self._file: Any = None
         self._folder = folder
+        self._lock = threading.Lock()
         self._memory = memory
         self._slots: dict[int, bytes | Place] = {}
-        self._file: Any = None
         self._end = 0
         self.nbytes = 0
 
     def put(self, number: int, slot: bytes) -> None:
         """Take a slot in place of an older one."""
-        self.drop(number)
-        if self.nbytes + len(slot) <= self._memory:
-            self._slots[number] = slot
-            self.nbytes += len(slot)
-            return
-        if self._file is None:
-            self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - closed with the rest
-        write_at(self._file.fileno(), slot, self._end)
-        self._slots[number] = (self._end, len(slot))
-        self._end += len(slot)
+        with self._lock:
+            self._drop(number)
+            if self.nbytes + len(slot) <= self._memory:
+                self._slots[number] = slot
+                self.nbytes += len(slot)
+                return
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - closed with the rest
+            place = self._end, len(slot)
+            self._end += len(slot)
+        write_at(self._file.fileno(), slot, place[0])
+        self._slots[number] = place
 
     def get(self, number: int) -> bytes | None:
         """The slot, None when none waits."""
@@ -48,6 +52,10 @@ class Staging:
 
     def drop(self, number: int) -> None:
         """Forget a slot; missing is fine."""
+        with self._lock:
+            self._drop(number)
+
+    def _drop(self, number: int) -> None:
         found = self._slots.pop(number, None)
         if isinstance(found, bytes):
             self.nbytes -= len(found)
@@ -87,3 +95,5 @@ class Staging:
         file, self._file, self._end = self._file, None, 0
         if file is not None:
             file.close()
+
+    __del__ = close
