@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numcodecs.blosc
 import numpy as np
 import pytest
 import spec_reader
@@ -649,6 +650,23 @@ def test_files_of_others_are_changed(name: str, tmp_path: Path) -> None:
     assert found[...].tobytes() == expected.tobytes()
     assert found.attrs["seen"] == "yes"
     assert not hs.check(path, deep=True)
+
+
+def test_padding_is_kept_and_is_zero(tmp_path: Path) -> None:
+    path = write(tmp_path, golden("struct_aligned_pad.blp"))
+    array: Any = hs.open(path, "r+")
+    expected = array[...]
+    for _ in range(20):
+        array[2:8] = expected[:6]
+    doc = parts_of(path)[0].doc
+    assert doc is not None
+    assert doc["dtype"] == "[('a', '|i1'), ('', '|V7'), ('b', '<f8')]"
+    _, table, data = parts_of(path)
+    start = int(table.starts[0])
+    raw = np.frombuffer(numcodecs.blosc.decompress(data[start : start + int(table.rooms[0]) - 4]), "u1")
+    assert (raw.reshape(-1, 16)[:, 1:8] == 0).all()
+    expected[2:8] = expected[:6].copy()
+    assert hs.open(path)[...].tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize("name", ["bytes_nometa.blp", "cli_compress.blp", "cli_empty.blp", "append_fill_last.blp"])

@@ -54,7 +54,9 @@ class Encoder:
     def slot(self, cells: Block) -> bytes:
         """A stored chunk of these cells, with its digest."""
         if cells.dtype != self._stored:
-            cells = cells.astype(self._stored)
+            padded = np.zeros(cells.shape, self._stored)  # what lies between fields is not whatever was in memory
+            padded[...] = cells
+            cells = padded
         flat = np.ascontiguousarray(cells.T if self._transposed else cells).reshape(-1)
         return self.seal(self._blosc.encode(flat.view(np.uint8).data if flat.size else b""))
 
