@@ -139,12 +139,6 @@ def decode_part(data: Buffer, start: int, out: memoryview, size: int) -> None:
         out[:] = target[start - first * typesize :][: len(out)]
 
 
-def part_pays(data: Buffer, start: int, stop: int) -> bool:
-    """Whether at most half of the blocks of a chunk hold these bytes; ``data`` begins with the chunk's header."""
-    size, blocksize = int.from_bytes(data[4:8], "little"), int.from_bytes(data[8:12], "little")
-    return blocksize > 0 and 2 * blocksize * (-(-stop // blocksize) - start // blocksize) <= size
-
-
 @cache
 def _decompress() -> Any:
     return function("blosc", "blosc_decompress_ctx", c_void_p, c_void_p, c_size_t, c_int)

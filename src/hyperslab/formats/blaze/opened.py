@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -163,11 +163,6 @@ class ArrayFolder:
             return column_spec(spec, path, dtype), inner[0][1]
         narrow = spec.evolve(dtype=dtype, fill_value=fill_of(spec, path)[()], attrs={})
         return narrow, Columns(narrow, inner, self._hold if self._swaps else None)
-
-    def data_keys(self) -> Iterator[str]:
-        """Every key below ``data``."""
-        keys: Iterator[str] = self.store.list(self.key(DATA))
-        return keys
 
 
 def _in_columns(spec: ArraySpec) -> bool:
