@@ -122,6 +122,9 @@ def test_corrupt_chunk_shows_both_sides() -> None:
     assert "(expected 0x1, found 0x2)" in str(CorruptChunk("checksum differs", expected="0x1", found="0x2"))
     assert "restore this chunk" in str(CorruptChunk("checksum differs"))
     assert "fetch it again" in str(CorruptChunk("checksum differs", remedy="fetch it again"))
+    error = CorruptChunk("checksum differs", expected=1, found=None, url="x", key="c/0")
+    assert error.said == "checksum differs (expected 1, found None)"
+    assert CorruptChunk("checksum differs").said == "checksum differs"
 
 
 def test_problem_names_its_node() -> None:

@@ -76,6 +76,11 @@ class HyperslabError(Exception):
         return self
 
     @property
+    def said(self) -> str:
+        """What is wrong, without the place and the remedy."""
+        return self.message
+
+    @property
     def place(self) -> str:
         """``url node=/a/b key=a/b/c/0``, as far as known."""
         parts = [self.url] if self.url else []
@@ -86,7 +91,7 @@ class HyperslabError(Exception):
     def __str__(self) -> str:
         place = f" [{self.place}]" if self.place else ""
         remedy = f"; {self.remedy}" if self.remedy else ""
-        return f"{self.message}{place}{remedy}"
+        return f"{self.said}{place}{remedy}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.args, self.__dict__)
@@ -165,11 +170,11 @@ class CorruptChunk(HyperslabError):
         self.expected = expected
         self.found = found
 
-    def __str__(self) -> str:
+    @property
+    def said(self) -> str:
+        """What is wrong, with what was expected and what was found as far as they are known."""
         known = self.expected is not None or self.found is not None
-        detail = f" (expected {self.expected}, found {self.found})" if known else ""
-        place = f" [{self.place}]" if self.place else ""
-        return f"{self.message}{detail}{place}; {self.remedy}"
+        return f"{self.message} (expected {self.expected}, found {self.found})" if known else self.message
 
 
 class MissingChunks(HyperslabError):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from hyperslab.checks.chunk_names import ChunkNames
-from hyperslab.checks.findings import Finding, found, told
+from hyperslab.checks.findings import Finding, found
 from hyperslab.checks.objects import Flaw, Objects, span
 from hyperslab.checks.strangers import strange
 from hyperslab.chunks.grid import Coords
@@ -80,7 +80,7 @@ class ArrayFolder:
                 names, inner = self._store.list_dir(place)
                 strays = list(strange(self._store, place, self._path))
             except StorageError as error:
-                self._found.append(found(self._path, "unreadable-folder", told(error), key=place))
+                self._found.append(found(self._path, "unreadable-folder", error.said, key=place))
                 continue
             self._found += map(self._in_place, strays)
             aside = {stray.key for stray in strays}

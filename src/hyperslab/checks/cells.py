@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.checks.findings import told
 from hyperslab.checks.reading import parts, read_box
 from hyperslab.chunks.boxes import Box, Cut, box_counts, boxes, source_edges
 from hyperslab.chunks.pool import each_batch
@@ -86,7 +85,7 @@ class Comparison:
             return read_box(side.source, side.spec, part, self.settings)
         except HyperslabError as error:
             with self._lock:
-                self.unread.setdefault(name, f"{told(error)} [{error.place}]")
+                self.unread.setdefault(name, f"{error.said} [{error.place}]")
             return None
 
     def _note(self, part: Box, other: Values, ours: Values, theirs: Values) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hyperslab.api import Target
-from hyperslab.checks.findings import Finding, found, told
+from hyperslab.checks.findings import Finding, found
 from hyperslab.checks.keyed import Walk
 from hyperslab.checks.places import Place, find_place
 from hyperslab.checks.readable import examine_reader
@@ -50,7 +50,7 @@ def _examine_opened(place: Place, settings: Settings, deep: bool) -> list[Findin
         reader = place.format.open(place.where, "r", settings=settings)
     except FormatError as error:
         problems = [found(problem.node, problem.kind, problem.message) for problem in error.problems]
-        return problems or [found("", "unreadable-file", told(error))]
+        return problems or [found("", "unreadable-file", error.said)]
     except HyperslabError as error:
         raise error.locate(url=place.where.url) from error.__cause__
     try:

@@ -13,7 +13,6 @@ from hyperslab import api
 from hyperslab.api import Target
 from hyperslab.array.session import Session
 from hyperslab.checks.cells import Comparison, Side, unequal
-from hyperslab.checks.findings import told
 from hyperslab.checks.report import Report
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import HyperslabError, NodeNotFound, Problem
@@ -102,7 +101,7 @@ class _Diff:
                 found.append(side.reader.node(path))
             except HyperslabError as error:
                 kind = "missing-node" if isinstance(error, NodeNotFound) else "unreadable-node"
-                yield Problem(path, kind, f"cannot be read in {name}: {told(error)}")
+                yield Problem(path, kind, f"cannot be read in {name}: {error.said}")
                 found.append(None)
         ours, theirs = found
         if ours is None or theirs is None:
@@ -117,7 +116,7 @@ class _Diff:
             try:
                 found.append(list(side.reader.children(path)))
             except HyperslabError as error:
-                yield Problem(path, "unreadable-node", f"what lies below cannot be listed in {letter}: {told(error)}")
+                yield Problem(path, "unreadable-node", f"what lies below cannot be listed in {letter}: {error.said}")
         if len(found) < 2:
             return
         ours, theirs = found
@@ -153,7 +152,7 @@ class _Diff:
         try:
             a, b = Side(self.a.reader.chunks(path), ours), Side(self.b.reader.chunks(path), theirs)
         except HyperslabError as error:
-            yield Problem(path, "unreadable-cells", told(error))
+            yield Problem(path, "unreadable-cells", error.said)
             return
         seen = Comparison(a, b, self.memory, self.settings)
         seen.run()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hyperslab.chunks.grid import Coords
-from hyperslab.errors import CorruptChunk, HyperslabError, Problem
+from hyperslab.errors import Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,3 @@ class Finding:
 def found(node: str, kind: str, message: str, **more: Any) -> Finding:
     """A finding of these words."""
     return Finding(Problem(node, kind, message), **more)
-
-
-def told(error: HyperslabError) -> str:
-    """What an error says, without the place that the finding has."""
-    if isinstance(error, CorruptChunk) and (error.expected is not None or error.found is not None):
-        return f"{error.message} (expected {error.expected}, found {error.found})"
-    return error.message

@@ -10,7 +10,7 @@ from hyperslab.checks.chunk_names import looks_like_chunks
 from hyperslab.checks.copies import Copies
 from hyperslab.checks.dimensions import Member, examine_coordinates, examine_dimensions
 from hyperslab.checks.documents import Stored, read_stored
-from hyperslab.checks.findings import Finding, found, told
+from hyperslab.checks.findings import Finding, found
 from hyperslab.checks.opening import open_objects
 from hyperslab.checks.strangers import strange
 from hyperslab.chunks.settings import Settings
@@ -57,7 +57,7 @@ class Walk:
             names, inner = self.store.list_dir(path)
             strays = list(strange(self.store, path, path))
         except StorageError as error:
-            self.findings.append(found(path, "unreadable-folder", told(error), key=path))
+            self.findings.append(found(path, "unreadable-folder", error.said, key=path))
             return None
         aside = {stray.key for stray in strays}
         stored = read_stored(self.store, self.spelling, path, names)
@@ -140,7 +140,7 @@ class Walk:
         try:
             objects = open_objects(self.store, path, self.spelling.key_of(spec), spec, self.settings)
         except HyperslabError as error:
-            self.findings.append(found(path, "not-decoded", told(error)))
+            self.findings.append(found(path, "not-decoded", error.said))
             return Member(path, spec)
         folder = ArrayFolder(self.store, path, objects, self._known, deep=self.deep)
         self.findings += folder.examine()

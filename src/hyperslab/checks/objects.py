@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hyperslab.checks.findings import told
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.memory import require
 from hyperslab.codecs.base import Cells
@@ -113,8 +112,8 @@ def length_flaw(size: int, fixed: int | None, most: int | None) -> Flaw | None:
 def flaw_of(error: HyperslabError) -> Flaw:
     """What an error at reading means."""
     if isinstance(error, CorruptChunk):
-        return Flaw("corrupt-chunk", told(error))
-    return Flaw("unreadable-chunk", told(error))
+        return Flaw("corrupt-chunk", error.said)
+    return Flaw("unreadable-chunk", error.said)
 
 
 def span(grid: Grid, coords: Coords) -> str:

@@ -7,7 +7,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from hyperslab.checks.findings import told
 from hyperslab.checks.places import Place
 from hyperslab.checks.quarantine import Quarantine
 from hyperslab.checks.report import Mend
@@ -67,6 +66,6 @@ def _mend(remedy: Remedy, quarantine: Quarantine | None) -> Mend:
         except ReadOnly:
             raise
         except HyperslabError as error:
-            message = f"{message}; mending failed: {told(error)}"
+            message = f"{message}; mending failed: {error.said}"
             return Mend(problem.node, problem.kind, message)
     return Mend(problem.node, problem.kind, message, remedy.action, done)

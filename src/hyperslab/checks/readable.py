@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from hyperslab.checks.findings import Finding, found, told
+from hyperslab.checks.findings import Finding, found
 from hyperslab.checks.objects import span
 from hyperslab.checks.reading import parts, read_box
 from hyperslab.chunks.grid import Coords
@@ -48,7 +48,7 @@ def _refused(path: str, error: HyperslabError) -> Iterator[Finding]:
     for problem in problems:
         yield found(path, problem.kind, problem.message)
     if not problems:
-        yield found(path, "unreadable-node", told(error))
+        yield found(path, "unreadable-node", error.said)
 
 
 def _array(reader: Reader, path: str, spec: ArraySpec, settings: Settings, deep: bool) -> Iterator[Finding]:
@@ -58,7 +58,7 @@ def _array(reader: Reader, path: str, spec: ArraySpec, settings: Settings, deep:
     try:
         source = reader.chunks(path)
     except HyperslabError as error:
-        yield found(path, "unreadable-node", told(error))
+        yield found(path, "unreadable-node", error.said)
         return
     if deep:
         yield from _cells(path, spec, source, settings)
@@ -72,7 +72,7 @@ def _cells(path: str, spec: ArraySpec, source: ChunkSource, settings: Settings) 
             try:
                 _read(spec, source, coords, settings)
             except HyperslabError as error:
-                message = f"{told(error)} [cells {span(source.grid, coords)}]"
+                message = f"{error.said} [cells {span(source.grid, coords)}]"
                 flaws.append(found(path, "corrupt-chunk", message, coords=coords))
 
     chunks = iter(source.grid)

@@ -8,7 +8,6 @@ from typing import Any
 
 from hyperslab.api import Target
 from hyperslab.checks.checking import examine
-from hyperslab.checks.findings import told
 from hyperslab.checks.keyed import Walk
 from hyperslab.checks.mending import Menders, Mending, Stage
 from hyperslab.checks.mending_chunks import Act
@@ -113,5 +112,5 @@ class _Repair:
         except ReadOnly as error:
             raise error.locate(url=self._place.where.url) from error.__cause__
         except HyperslabError as error:
-            return mending.failed(told(error))
+            return mending.failed(error.said)
         return mending.report(done=True)

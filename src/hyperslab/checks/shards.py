@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.checks.findings import told
 from hyperslab.checks.objects import Flaw, flaw_of, span
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.codecs.base import Cells
@@ -89,7 +88,7 @@ class Shards:
         try:
             return self._index.chain.decode(data).reshape(-1, 2)
         except CorruptChunk as error:
-            raise _BrokenIndex(f"the index of the shard is damaged: {told(error)}") from None
+            raise _BrokenIndex(f"the index of the shard is damaged: {error.said}") from None
 
     def _ranges(self, coords: Coords, entries: Entries, total: int) -> Generator[Flaw, None, list[Inner]]:
         """A flaw for the entries that lead out of the shard, one for those that overlap; the others are given."""

@@ -16,7 +16,7 @@ from hyperslab.formats.base import Remedy
 from hyperslab.formats.blaze.columns import Columns
 from hyperslab.formats.blaze.document import SIZES
 from hyperslab.formats.blaze.opened import ArrayFolder
-from hyperslab.formats.blaze.superchunk import Index, told
+from hyperslab.formats.blaze.superchunk import Index
 from hyperslab.formats.blaze.writing import Superchunks
 from hyperslab.stores.strays import Strays
 
@@ -54,7 +54,7 @@ def _strangers(folder: ArrayFolder, node: str, place: str, path: str, known: set
     try:
         inner = folder.store.list_dir(place)[1]
     except StorageError as error:
-        yield Remedy(Problem(node, "unreadable-folder", f"{told(error)} [key={place}]"))
+        yield Remedy(Problem(node, "unreadable-folder", f"{error.said} [key={place}]"))
         return
     for stray in folder.store.strays(place) if isinstance(folder.store, Strays) else ():
         if stray.kind != "temporary" or stray.age > _OLD:
@@ -84,7 +84,7 @@ class _Files:
         try:
             places, others = keys.places()
         except StorageError as error:
-            yield Remedy(Problem(self._node, "unreadable-folder", f"{told(error)} [key={keys.folder}]"))
+            yield Remedy(Problem(self._node, "unreadable-folder", f"{error.said} [key={keys.folder}]"))
             return
         there = set(places)
         for place in range(self._column.places):
@@ -125,7 +125,7 @@ class _Files:
             index = column.index_at(place)
         except HyperslabError as error:
             action = "take it out and write fill values"
-            self._say(place, "damaged-superchunk", told(error), (action, self._fill(place)[1]), take=key)
+            self._say(place, "damaged-superchunk", error.said, (action, self._fill(place)[1]), take=key)
             return
         if index is None:  # it went meanwhile
             return
@@ -150,7 +150,7 @@ class _Files:
             error = self._error(coords, scratch)
             if error is not None:
                 act = ("replace it by fill values", partial(column.blank_out, coords))
-                self._say(place, "corrupt-chunk", f"chunk {local}: {told(error)}", act, keep=key)
+                self._say(place, "corrupt-chunk", f"chunk {local}: {error.said}", act, keep=key)
 
     def _error(self, coords: tuple[int, ...], scratch: Block) -> HyperslabError | None:
         """What is wrong with one version of a chunk; one that is replaced meanwhile is looked at again."""

@@ -7,7 +7,7 @@ anything in it is decoded: offsets within it, chunks that do not overlap, sizes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,7 +17,7 @@ import numpy as np
 from hyperslab.codecs.base import Buffer
 from hyperslab.codecs.blosc import HEADER
 from hyperslab.codecs.digests import DIGESTS, Digest
-from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, Unsupported
+from hyperslab.errors import CorruptChunk, FormatError, Unsupported
 from hyperslab.formats.bloscpack.header import ENOUGH, SIZE, V1_SIZE, Header, parse, render
 
 BLOSC = HEADER.size
@@ -206,29 +206,3 @@ def join(parts: Sequence[Buffer], last: int, shape: Shape) -> memoryview:
     for start, part in zip(starts.tolist(), parts, strict=False):
         file[start : start + len(part)] = part
     return file
-
-
-def flaws(data: Buffer, shape: Shape, decode: Callable[[memoryview, int], None] | None = None) -> list[str]:
-    """What is wrong with a whole file, a line for each of its chunks; ``decode``: try that too."""
-    try:
-        index = read_index(data, len(data), shape)
-    except HyperslabError as error:
-        return [told(error)]
-    assert isinstance(index, Index)
-    found = []
-    for number in range(index.count):
-        start, stop = index.span(number)
-        try:
-            chunk = open_part(memoryview(data)[start:stop], index, number)
-            if decode is not None:
-                decode(chunk, index.size(number))
-        except HyperslabError as error:
-            found.append(f"chunk {number} at {start}: {told(error)}")
-    return found
-
-
-def told(error: HyperslabError) -> str:
-    """What an error says, with both values."""
-    if isinstance(error, CorruptChunk) and (error.expected is not None or error.found is not None):
-        return f"{error.message} (expected {error.expected}, found {error.found})"
-    return error.message

@@ -130,10 +130,10 @@ class BloscpackReader:
         if path != self.content.labelled.name:
             return {}
         header = self._front.header
-        told: dict[str, Any] = {"layout": header.layout, "checksum": header.digest.name, "order": self.content.order}
-        told |= {"stored_chunks": self._tables.get().found, "offsets": header.has_offsets}
-        told |= {"slack": f"{self._slack()} bytes in the first chunk"} if told["stored_chunks"] else {}
-        return told | ({"room_for_chunks": header.max_app} if header.layout == "v3" else {})
+        found: dict[str, Any] = {"layout": header.layout, "checksum": header.digest.name, "order": self.content.order}
+        found |= {"stored_chunks": self._tables.get().found, "offsets": header.has_offsets}
+        found |= {"slack": f"{self._slack()} bytes in the first chunk"} if found["stored_chunks"] else {}
+        return found | ({"room_for_chunks": header.max_app} if header.layout == "v3" else {})
 
     def _slack(self) -> int:
         """Bytes in the first chunk that it may grow by where it lies."""

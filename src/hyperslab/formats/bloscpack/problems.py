@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hyperslab.chunks.pool import each_batch
 from hyperslab.codecs.digests import Digest
-from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, MemoryLimit, Problem, Unsupported
+from hyperslab.errors import FormatError, HyperslabError, MemoryLimit, Problem, Unsupported
 from hyperslab.formats.bloscpack.document import Content, parse
 from hyperslab.formats.bloscpack.file import LocalFile, ServedFile
 from hyperslab.formats.bloscpack.source import open_stream
@@ -20,13 +20,7 @@ def told(error: HyperslabError) -> list[Problem]:
     if isinstance(error, FormatError) and error.problems:
         return list(error.problems)
     kind = "not-decoded" if isinstance(error, Unsupported) else "unreadable-file"
-    return [Problem("", kind, _words(error))]
-
-
-def _words(error: HyperslabError) -> str:
-    if isinstance(error, CorruptChunk) and (error.expected is not None or error.found is not None):
-        return f"{error.message} (expected {error.expected}, found {error.found})"
-    return error.message
+    return [Problem("", kind, error.said)]
 
 
 def chunk_problems(
@@ -47,7 +41,7 @@ def chunk_problems(
                 source.verify(number, decode=deep)
             except HyperslabError as error:
                 kind = "not-decoded" if isinstance(error, Unsupported | MemoryLimit) else "corrupt-chunk"
-                flaws[number] = Problem(node, kind, f"{error.key}: {_words(error)}")
+                flaws[number] = Problem(node, kind, f"{error.key}: {error.said}")
 
     count = min(table.found, table.said)
     each_batch(work, (range(i, min(i + _BATCH, count)) for i in range(0, count, _BATCH)), workers)
