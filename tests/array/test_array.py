@@ -290,3 +290,23 @@ def test_a_shard_without_chunks_goes(tmp_path):
     array[:4] = 0
     assert len(list((tmp_path / "a.zarr/a/c").iterdir())) == 1
     np.testing.assert_array_equal(array[...], [0, 0, 0, 0, 5, 6, 7, 8])
+
+
+@pytest.mark.parametrize("name", ["a.b2nd", "a.blp", "a.blaze.zip", "a.zarr.zip", "a.nc"])
+def test_an_array_is_closed_as_a_group_is(tmp_path, name):
+    with hs.create(tmp_path / name) as root:
+        root.create_array("a", data=np.arange(4.0), dims=["x"])
+    with hs.open_array(tmp_path / name, "r+", path="a") as array:
+        array[1] = 9.0
+    array.close()
+    assert hs.open_array(tmp_path / name, path="a")[...].tolist() == [0.0, 9.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize("name", ["a.b2nd", "a.nc"])
+def test_after_an_error_a_file_that_is_written_whole_stays_as_it_was(tmp_path, name):
+    with hs.create(tmp_path / name) as root:
+        root.create_array("a", data=np.arange(4.0), dims=["x"])
+    with pytest.raises(KeyError, match="mine"), hs.open_array(tmp_path / name, "r+", path="a") as array:
+        array[1] = 9.0
+        raise KeyError("mine")
+    assert hs.open_array(tmp_path / name, path="a")[...].tolist() == [0.0, 1.0, 2.0, 3.0]

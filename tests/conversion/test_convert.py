@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -242,3 +243,22 @@ def test_attributes_that_netcdf_has_no_type_for_become_json_text(
         assert (root.attrs["flag"], root.attrs["tree"]) == ("true", '{"a": [1, null]}')
         assert root.attrs["number"] == 5
         assert dict(root["a"].attrs) == {"none": "null", "units": "K"}
+
+
+@pytest.mark.parametrize("suffix", ["zarr", "nc", "blp"])
+def test_zeros_are_not_missing_to_xarray_in_zarr2(tmp_path: Path, suffix: str) -> None:
+    with hs.create(tmp_path / f"a.{suffix}") as root:
+        root.create_array("t", data=np.array([0.0, 1.5]), dims=["x"], fill_value=0.0)
+        root.create_array("x", data=np.arange(2), dims=["x"])
+    hs.convert(tmp_path / f"a.{suffix}", tmp_path / "b.zarr", "zarr2", verify=True)
+    for how in ({"engine": "hyperslab"}, {"engine": "zarr", "consolidated": False}):
+        with xr.open_dataset(tmp_path / "b.zarr", **how) as dataset:
+            assert dataset["t"].values.tolist() == [0.0, 1.5]
+            assert dataset["x"].dtype == np.dtype("i8")
+
+
+def test_a_fill_value_that_is_not_zero_stays_in_zarr2(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("t", shape=(4,), dtype="f4", chunks=(2,), fill_value=-999.0)[0] = 1.0
+    hs.convert(tmp_path / "a.zarr", tmp_path / "b.zarr", "zarr2", verify=True)
+    assert hs.open(tmp_path / "b.zarr/t")[...].tolist() == [1.0, -999.0, -999.0, -999.0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from weakref import finalize
 
@@ -136,6 +137,28 @@ class Session:
                 message, url=self.url, remedy="close it and open it with mode='r', or write a .zarr folder"
             )
         return _again, (self.origin, self.version.now, self.settings)
+
+
+class Closes:
+    """What users hold of a session: ``with`` closes it in the end."""
+
+    _session: Session
+
+    def close(self) -> None:
+        """Write what is pending and let go of handles of the whole dataset; closing twice is fine."""
+        self._session.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        reader = self._session.reader
+        if kind is not None and isinstance(reader, Discards):
+            reader.discard()
+        else:
+            self.close()
 
 
 _OPENED = ("reader", "format", "cache", "version")

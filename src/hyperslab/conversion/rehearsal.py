@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
@@ -19,6 +19,7 @@ from hyperslab.conversion.walking import Item, Planned, find_losses, plan_nodes
 from hyperslab.errors import HyperslabError, Unsupported
 from hyperslab.formats.base import Batches, Format, Plans
 from hyperslab.formats.spelling import KeyedFormat
+from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.location import Location
 from hyperslab.stores.memory import MemoryStore
 
@@ -47,6 +48,8 @@ def rehearse(
     losses = find_losses(items, format.features)
     same = source.format.name == format.name
     planned = list(plan_nodes(items, cutting, format.features, same_format=same))
+    if format.name == "zarr2" and not same:
+        planned = [_unmasked(each) for each in planned]
     with _trial(format, where, options) as (target, keyed):
         writer = target.writer()
         planned, more = settle(planned, writer.new_array if isinstance(writer, Plans) else None)
@@ -54,6 +57,14 @@ def rehearse(
     if losses and not allow_loss:
         raise refuse(losses, format.name)
     return Rehearsal(planned, losses, keyed)
+
+
+def _unmasked(planned: Planned) -> Planned:
+    """Without a fill value of zero: unwritten cells of Zarr v2 are zero without it, and with it xarray masks zeros."""
+    spec = planned.node
+    if not isinstance(spec, ArraySpec) or spec.numpy_dtype.kind not in "biufc" or "_FillValue" in spec.attrs:
+        return planned
+    return planned if any(spec.fill_cell().tobytes()) else replace(planned, node=spec.evolve(fill_value=None))
 
 
 @contextmanager

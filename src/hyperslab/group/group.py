@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import AbstractContextManager, nullcontext, suppress
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from hyperslab.array import Array
 from hyperslab.array.attributes import Attributes
-from hyperslab.array.session import Session
+from hyperslab.array.session import Closes, Session
 from hyperslab.errors import AlreadyExists, HyperslabError, Invalid, NodeNotFound
-from hyperslab.formats.base import Batches, Discards, Feature, Moves
+from hyperslab.formats.base import Batches, Feature, Moves
 from hyperslab.group.copying import copy_node
 from hyperslab.group.creation import Wish, array_spec
 from hyperslab.group.dimensions import dimensions_of
@@ -26,7 +25,7 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 _OUTSIDE = "name a target outside of it"
 
 
-class Group(MutableMapping[str, "Group | Array"]):
+class Group(Closes, MutableMapping[str, "Group | Array"]):
     """A group of a dataset: ``group["a/b"]`` is a :class:`Group` or an :class:`Array`; nothing is read before."""
 
     def __init__(self, session: Session, path: str) -> None:
@@ -242,19 +241,3 @@ class Group(MutableMapping[str, "Group | Array"]):
 
     def __hash__(self) -> int:
         return hash((self.url, self._path))
-
-    def close(self) -> None:
-        """Write what is pending and let go of handles; closing twice is fine."""
-        self._session.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        reader = self._session.reader
-        if kind is not None and isinstance(reader, Discards):
-            reader.discard()
-        else:
-            self.close()
