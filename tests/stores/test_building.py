@@ -110,6 +110,15 @@ def test_beside_what_may_not_be_listed(tmp_path: Path) -> None:
         tmp_path.chmod(0o700)
 
 
+@pytest.mark.parametrize("letter", ["n", "ä", "日"])
+def test_a_name_may_be_as_long_as_the_file_system_takes(tmp_path: Path, letter: str) -> None:
+    name = letter * (251 // len(letter.encode())) + ".nc"
+    with building(str(tmp_path / name)) as temporary:
+        assert temporary.endswith(".nc")
+        Path(temporary).write_bytes(b"new")
+    assert (tmp_path / name).read_bytes() == b"new"
+
+
 def test_missing_parents_are_made(tmp_path: Path) -> None:
     with building(str(tmp_path / "x/y/a")) as temporary:
         Path(temporary).write_text("new")

@@ -14,6 +14,8 @@ from hyperslab.stores.files import open_folder, sync_folder
 from hyperslab.stores.redaction import redact
 
 _FEW = 200
+_LONGEST, _KEPT = 200, 40
+"""Bytes of a name that a temporary one ends with, and the characters that are kept of a longer one."""
 
 
 @contextmanager
@@ -48,8 +50,9 @@ def building(target: str, *, overwrite: bool = False, durable: bool = True) -> I
 
 
 def sibling(target: str) -> str:
-    """A name beside ``target`` that nobody uses, with its ending."""
+    """A name beside ``target`` that nobody uses, with its ending; as long as a file name may be at the most."""
     folder, name = os.path.split(target)
+    name = name if len(os.fsencode(name)) <= _LONGEST else name[-_KEPT:]
     return os.path.join(folder, f".partial-{secrets.token_hex(4)}-{name}")
 
 

@@ -77,6 +77,13 @@ def test_nothing_is_seen_before_close_and_all_after(tmp_path: Path) -> None:
     assert read(target).children("") == ["a"]
 
 
+def test_a_name_may_be_as_long_as_the_file_system_takes(tmp_path: Path) -> None:
+    path = tmp_path / ("ä" * 125 + ".nc")
+    with hyperslab.create(path) as group:
+        group.create_array("v", data=np.arange(3.0))
+    assert hyperslab.open(path)["v"][:].tolist() == [0.0, 1.0, 2.0]
+
+
 @pytest.mark.parametrize("mode", ["w", "r+"])
 def test_a_discarded_change_leaves_the_old_file(path: Path, mode: str) -> None:
     before = path.read_bytes()

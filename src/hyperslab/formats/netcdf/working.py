@@ -6,7 +6,6 @@ netCDF4 and h5py take turns: two HDF5 libraries must not have one file open for 
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 import weakref
 from contextlib import suppress
@@ -16,6 +15,7 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, NotFound, StorageError, Unsupported
 from hyperslab.formats.netcdf import library
 from hyperslab.stores.files import sync_and_close, sync_folder, write_error
+from hyperslab.stores.keys import temporary_name
 from hyperslab.stores.locks import hold_folder
 
 Version = tuple[int, int, int, int]
@@ -33,7 +33,7 @@ class WorkingCopy:
         self._mode = mode
         self._settings = settings
         folder, name = os.path.split(self._target)
-        self.path = os.path.join(folder, f".{name[:200]}.{secrets.token_hex(6)}.tmp")
+        self.path = os.path.join(folder, temporary_name(name))
         self._before: Version | None = of._before if of is not None else self._version()
         if mode == "x" and self._before is not None:
             raise AlreadyExists("the target exists", url=url, remedy="choose another, or mode='w' to replace it")
