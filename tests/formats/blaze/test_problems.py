@@ -13,6 +13,8 @@ from spec_reader import read
 
 import hyperslab as hs
 from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, Invalid, MemoryLimit, Unsupported
+from hyperslab.formats import get_format
+from hyperslab.stores.location import Location
 
 CELLS = np.arange(100, dtype="<f8")
 FIELDS = np.dtype([("a", "<i4"), ("b", [("c", "<f4"), ("d", "S3")])])
@@ -81,6 +83,13 @@ def test_a_wrong_digest_names_chunk_and_both_values(place):
     assert (file(place, 1).stat().st_ino, file(place, 1).stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
     assert not hs.check(place, deep=True)
     assert (place.parent / "a.blaze.quarantine/data/__2__.bin").exists()
+
+
+def test_a_stored_chunk_that_is_moved_as_it_is_names_its_place_too(place):
+    flip(file(place), start_of(file(place), 1) + 20)
+    source = get_format("blaze").open(Location.of(place), "r").chunks("data")
+    with pytest.raises(CorruptChunk, match=r"a\.blaze key=data/__2__\.bin chunk 1\]"):
+        source.raw((4,))
 
 
 def test_missing_and_extra_and_foreign_files(place):

@@ -214,9 +214,9 @@ class Column:
     def decode(self, coords: Coords, stored: Stored, out: Block) -> None:
         """Decode a chunk into ``out``, of the whole chunk's shape; CorruptChunk names file and chunk."""
         assert stored is not None
-        part, index, number = stored
+        _, index, number = stored
         try:
-            chunk = open_part(part, index, number)
+            chunk = open_part(*stored)
             nbytes = index.size(number)
             if nbytes == out.nbytes:
                 self._decode(chunk, out.reshape(-1).view(np.uint8).data)
@@ -227,8 +227,12 @@ class Column:
             self._decode(chunk, out[:rows].reshape(-1).view(np.uint8).data)
             out[rows:] = self._fill
         except HyperslabError as error:
-            key = f"{self._keys.key(self._number(coords) // self.per)} chunk {number}"
-            raise error.locate(url=self._keys.store.url, key=key) from error.__cause__
+            raise self._located(error, coords) from error.__cause__
+
+    def _located(self, error: HyperslabError, coords: Coords) -> HyperslabError:
+        """The error with the file and the number in it of a chunk."""
+        place, number = divmod(self._number(coords), self.per)
+        return error.locate(url=self._keys.store.url, key=f"{self._keys.key(place)} chunk {number}")
 
     def read(self, coords: Coords) -> Block | None:
         """The decoded chunk in memory of its own, or None when it was never written."""
@@ -250,9 +254,12 @@ class Column:
         return False
 
     def raw(self, coords: Coords) -> bytes | None:
-        """The bare Blosc chunk, its digest verified; None when it was never written."""
+        """The bare Blosc chunk, its digest verified; None when it was never written, CorruptChunk names it."""
         stored = self.fetch([coords])._parts[coords]
-        return None if stored is None else bytes(open_part(*stored))
+        try:
+            return None if stored is None else bytes(open_part(*stored))
+        except HyperslabError as error:
+            raise self._located(error, coords) from error.__cause__
 
     def index_at(self, place: int) -> Index | None:
         """Where the chunks of a superchunk lie; None when it is missing."""
