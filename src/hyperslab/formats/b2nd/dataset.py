@@ -37,7 +37,7 @@ class B2ndReader:
         if path:
             self.node(path)
             return []
-        return [self.labelled.name, *(name for name in self.labelled.coords if name != self.labelled.name)]
+        return [self.labelled.name, *self.labelled.coords]
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
         """The group of all, the array, or a coordinate."""

@@ -69,7 +69,7 @@ class SlicedChunks:
         self._read(coords, extent, out[(*inside, ...)])
         return True
 
-    def read(self, coords: Coords) -> Block | None:
+    def read(self, coords: Coords) -> Block:
         """The chunk in memory of its own."""
         block = np.empty(self._grid.chunk_shape(coords), self._spec.numpy_dtype)
         self.read_into(coords, block)
@@ -78,8 +78,7 @@ class SlicedChunks:
     def read_part(self, coords: Coords, within: Part, out: Block) -> bool:
         """Read only the blocks that hold the cells ``within``. Always True."""
         if any((cut.step or 1) != 1 for cut in within) or out.ndim != len(within):
-            block = self.read(coords)
-            out[...] = 0 if block is None else block[within]
+            out[...] = self.read(coords)[within]
             return True
         origin = self._grid.origin(coords)
         part = tuple(slice(at + cut.start, at + cut.stop) for at, cut in zip(origin, within, strict=True))
