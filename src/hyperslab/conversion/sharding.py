@@ -15,10 +15,9 @@ from hyperslab.formats import get_format
 from hyperslab.formats.blaze.columns import Columns
 from hyperslab.formats.blaze.dataset import BlazeReader
 from hyperslab.formats.blaze.document import Storing, render
+from hyperslab.formats.blaze.folder import ArrayFolder, publish
 from hyperslab.formats.blaze.joined import cut_labels, join_labels
-from hyperslab.formats.blaze.opened import ArrayFolder
-from hyperslab.formats.blaze.steps import publish
-from hyperslab.formats.blaze.writing import Superchunks
+from hyperslab.formats.blaze.superchunks import Superchunks
 from hyperslab.formats.one_array import Labelled
 from hyperslab.stores.base import Store, WritableStore
 from hyperslab.stores.building import building

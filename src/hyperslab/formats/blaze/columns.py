@@ -5,7 +5,7 @@ The columns of a nested field lie in folders within that of the field. Reading a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Protocol
@@ -14,9 +14,9 @@ import numpy as np
 
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block
-from hyperslab.formats.blaze.document import Field, Storing, spelled
+from hyperslab.formats.blaze.document import Field, Storing, said_besides, spelled
 from hyperslab.formats.blaze.source import Fetched
-from hyperslab.formats.blaze.writing import Superchunks
+from hyperslab.formats.blaze.superchunks import Superchunks
 from hyperslab.model.spec import ArraySpec, Codec
 
 
@@ -37,7 +37,7 @@ def column_spec(spec: ArraySpec, path: Field, dtype: np.dtype[Any]) -> ArraySpec
         attrs={},
     )
     storing = replace(storing, codec=Codec("blosc", config), rows=storing.rows if spec.shape else 1)
-    return spelled(column, storing, **_more(spec))
+    return spelled(column, storing, **said_besides(spec))
 
 
 def fill_of(spec: ArraySpec, path: Field) -> Block:
@@ -46,11 +46,6 @@ def fill_of(spec: ArraySpec, path: Field) -> Block:
     for name in path:
         fill = fill[name]
     return fill
-
-
-def _more(spec: ArraySpec) -> dict[str, Any]:
-    said: Mapping[str, Any] = spec.layout.get("blaze", {})
-    return {key: value for key, value in said.items() if key not in ("layout", "checksum")}
 
 
 class _Together(Protocol):

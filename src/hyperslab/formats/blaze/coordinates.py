@@ -1,4 +1,7 @@
-"""A coordinate of a dataset that is open for writing: its cells stand in a document, which each write renews."""
+"""Coordinates of a dataset that is open for writing: their cells stand in a document, which each write renews.
+
+Which array is the one may be seen late: until then arrays wait as coordinates, and cells move between both forms.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,14 @@ from typing import Any
 import numpy as np
 
 from hyperslab.chunks.grid import Coords, Grid
-from hyperslab.chunks.source import Block
+from hyperslab.chunks.source import Block, ChunkSource
+from hyperslab.errors import Unsupported
+from hyperslab.formats.blaze.creation import whole
+from hyperslab.formats.one_array import Coordinate
 from hyperslab.model.spec import ArraySpec
+
+_LARGEST = 64 << 20
+"""Bytes of a coordinate's cells."""
 
 Values = np.ndarray[Any, Any]
 
@@ -61,3 +70,47 @@ def resized(cells: Values, spec: ArraySpec) -> Values:
     common = tuple(slice(0, min(a, b)) for a, b in zip(cells.shape, spec.shape, strict=True))
     out[common] = cells[common]
     return out
+
+
+def plain(spec: ArraySpec) -> ArraySpec:
+    """The spec of a coordinate: its cells are not chunked or encoded."""
+    return spec.evolve(chunks=whole(spec.shape), codecs=(), layout={}, indexes={})
+
+
+def blank(spec: ArraySpec) -> Coordinate:
+    """A coordinate of nothing but fill values; Unsupported when it is too large."""
+    check_size("", spec)
+    return Coordinate(plain(spec), np.full(spec.shape, spec.fill_cell(), spec.numpy_dtype))
+
+
+def check_size(name: str, spec: ArraySpec) -> None:
+    """Unsupported for a coordinate that is too large for a document."""
+    nbytes = spec.numpy_dtype.itemsize * int(np.prod(spec.shape, dtype=object))
+    if nbytes > _LARGEST:
+        remedy = "use zarr3, or leave it out"
+        raise Unsupported(f"a coordinate of {nbytes} bytes in a document of format blaze", node=name, remedy=remedy)
+
+
+def may_label(name: str, spec: ArraySpec) -> bool:
+    """Whether it may be a coordinate of an array that is not known yet."""
+    return spec.dims == (name,) or spec.shape == ()
+
+
+def all_cells(source: ChunkSource, spec: ArraySpec) -> Block:
+    """All cells of an array that is small."""
+    cells = np.full(spec.shape, spec.fill_cell(), spec.numpy_dtype)
+    for coords in source.grid:
+        block = source.read(coords)
+        if block is not None:
+            extent = source.grid.extent(coords)
+            cells[extent] = block[tuple(slice(0, cut.stop - cut.start) for cut in extent)]
+    return cells
+
+
+def store_cells(source: ChunkSource, cells: Block) -> None:
+    """Write all cells of an array that is small."""
+    for coords in source.grid:
+        block = np.zeros(source.grid.chunk_shape(coords), cells.dtype)
+        extent = source.grid.extent(coords)
+        block[tuple(slice(0, cut.stop - cut.start) for cut in extent)] = cells[extent]
+        source.write(coords, block)

@@ -13,7 +13,7 @@ from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, Problem
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.blaze.document import ATTRIBUTES, LABELS, SIZES, TABLE, Storing, parse_table
-from hyperslab.formats.blaze.opened import ArrayFolder
+from hyperslab.formats.blaze.folder import ArrayFolder
 from hyperslab.formats.blaze.problems import remedies
 from hyperslab.formats.in_memory import CellsInMemory
 from hyperslab.model.spec import ArraySpec, GroupSpec

@@ -18,7 +18,7 @@ import numpy as np
 from hyperslab.codecs.blosc import CNAMES, MAX_BYTES, SHUFFLES
 from hyperslab.codecs.digests import NUMBERS, digest_number
 from hyperslab.errors import FormatError, Invalid
-from hyperslab.formats.blaze.superchunk import Shape
+from hyperslab.formats.blaze.data_file import Shape
 from hyperslab.formats.bloscpack.dtype_text import read_dtype
 from hyperslab.formats.cells_json import cell_from_json, cell_to_json
 from hyperslab.formats.faults import Faults
@@ -89,6 +89,20 @@ def spelled(spec: ArraySpec, storing: Storing, **layout: Any) -> ArraySpec:
         chunks, codecs = (storing.rows * storing.per, *rest), (Codec("sharding_indexed", config),)
     said = {"layout": storing.layout, "checksum": storing.checksum} | layout
     return spec.evolve(chunks=chunks, codecs=codecs, layout={"blaze": said})
+
+
+def said_besides(spec: ArraySpec) -> dict[str, Any]:
+    """What the documents said of the array that is no part of its :class:`Storing`."""
+    said: Mapping[str, Any] = spec.layout.get("blaze", {})
+    return {key: value for key, value in said.items() if key not in ("layout", "checksum")}
+
+
+def own(spec: ArraySpec) -> ArraySpec:
+    """The spec with chunks of whole rows, whatever its shape has become."""
+    more = said_besides(spec)
+    if more.get("expectedlen") is None:
+        more["expectedlen"] = spec.shape[0] if spec.shape else 1
+    return spelled(spec, Storing.of(spec), **more)
 
 
 def row_bytes(spec: ArraySpec) -> int:

@@ -16,9 +16,8 @@ from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, Problem, ReadOnly, Unsupported
 from hyperslab.formats.blaze.columns import Columns
 from hyperslab.formats.blaze.dataset import BlazeReader
-from hyperslab.formats.blaze.document import Storing, spelled
-from hyperslab.formats.blaze.steps import own
-from hyperslab.formats.blaze.writing import Superchunks
+from hyperslab.formats.blaze.document import Storing, own, spelled
+from hyperslab.formats.blaze.superchunks import Superchunks
 from hyperslab.formats.in_memory import CellsInMemory
 from hyperslab.formats.one_array import Coordinate, Labelled
 from hyperslab.model.dims import Dimension

@@ -14,10 +14,10 @@ from hyperslab.chunks.source import Block
 from hyperslab.errors import HyperslabError, Problem, StorageError
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.blaze.columns import Columns
+from hyperslab.formats.blaze.data_file import Index
 from hyperslab.formats.blaze.document import SIZES
-from hyperslab.formats.blaze.opened import ArrayFolder
-from hyperslab.formats.blaze.superchunk import Index
-from hyperslab.formats.blaze.writing import Superchunks
+from hyperslab.formats.blaze.folder import ArrayFolder
+from hyperslab.formats.blaze.superchunks import Superchunks
 from hyperslab.stores.strays import Strays
 
 _BATCH = 4

@@ -18,9 +18,9 @@ from hyperslab.chunks.source import Block
 from hyperslab.codecs.base import Buffer, Cells
 from hyperslab.codecs.blosc import Blosc, container
 from hyperslab.errors import Conflict, CorruptChunk, HyperslabError
+from hyperslab.formats.blaze.data_file import Index, open_part, read_index
 from hyperslab.formats.blaze.document import Storing, row_bytes
 from hyperslab.formats.blaze.keys import DataKeys
-from hyperslab.formats.blaze.superchunk import Index, open_part, read_index
 from hyperslab.formats.bloscpack.header import SIZE
 from hyperslab.formats.coalesce import fetch_coalesced
 from hyperslab.model.spec import ArraySpec

@@ -15,10 +15,10 @@ from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.source import Block
 from hyperslab.codecs.base import Buffer
 from hyperslab.errors import Conflict
+from hyperslab.formats.blaze.data_file import Index, read_index
 from hyperslab.formats.blaze.keys import DataKeys
 from hyperslab.formats.blaze.source import Fetched, Stored, in_order
-from hyperslab.formats.blaze.superchunk import Index, read_index
-from hyperslab.formats.blaze.writing import Superchunks
+from hyperslab.formats.blaze.superchunks import Superchunks
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.attempts import attempts
 from hyperslab.stores.base import Unversioned, Version

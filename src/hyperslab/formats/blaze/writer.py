@@ -13,7 +13,17 @@ from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.blaze import creation
-from hyperslab.formats.blaze.coordinates import CoordinateCells, Values, resized
+from hyperslab.formats.blaze.coordinates import (
+    CoordinateCells,
+    Values,
+    all_cells,
+    blank,
+    check_size,
+    may_label,
+    plain,
+    resized,
+    store_cells,
+)
 from hyperslab.formats.blaze.dataset import BlazeReader
 from hyperslab.formats.blaze.document import (
     ATTRIBUTES,
@@ -24,10 +34,10 @@ from hyperslab.formats.blaze.document import (
     SUPERCHUNKS,
     Options,
     Storing,
+    own,
     render,
 )
-from hyperslab.formats.blaze.opened import ArrayFolder
-from hyperslab.formats.blaze.steps import all_cells, blank, check_size, may_label, own, plain, publish, store_cells
+from hyperslab.formats.blaze.folder import ArrayFolder, publish
 from hyperslab.formats.one_array import Coordinate, Labelled, main_array, main_arrays
 from hyperslab.formats.typed_attrs import encode_attrs
 from hyperslab.model.dtypes import VlenString
@@ -75,11 +85,7 @@ class BlazeWriter(BlazeReader):
     @property
     def table(self) -> Mapping[str, ArrayFolder] | None:
         """The columns of a table by name; None for an array."""
-        return None if self._made_here else super().table
-
-    @property
-    def _made_here(self) -> bool:
-        return getattr(self, "_made", False)
+        return None if self._made else super().table
 
     @property
     def main(self) -> str | None:
@@ -324,8 +330,7 @@ class BlazeWriter(BlazeReader):
         cbytes = before.get(SIZES, {}).get("cbytes", 0)
         docs = render(labelled, cbytes if isinstance(cbytes, int) else 0)
         self._put_docs({folder.key(name): doc for name, doc in docs.items() if before.get(name) != doc}, before)
-        kept = {name: doc for name, doc in docs.items() if doc is not None}
-        folder.take(labelled, {**before, **kept} if docs[LABELS] else _without(LABELS, {**before, **kept}))
+        folder.take(labelled, {name: doc for name, doc in {**before, **docs}.items() if doc is not None})
 
     def _put_docs(self, docs: Mapping[str, Mapping[str, Any] | None], before: Mapping[str, Any]) -> None:
         publish(self._target, docs, before, durable=self._settings.durable)
@@ -389,7 +394,3 @@ class BlazeWriter(BlazeReader):
             sizes = self.folder.docs[SIZES]
             if sizes.get("cbytes") != cbytes:
                 self._put_docs({SIZES: {**sizes, "cbytes": cbytes}}, {})
-
-
-def _without(name: str, docs: dict[str, Any]) -> dict[str, Any]:
-    return {key: doc for key, doc in docs.items() if key != name}

@@ -15,9 +15,9 @@ from hyperslab.chunks.source import Block
 from hyperslab.codecs.base import Buffer
 from hyperslab.codecs.blosc import may_move
 from hyperslab.errors import Invalid
+from hyperslab.formats.blaze.data_file import Index, join, open_part, seal
 from hyperslab.formats.blaze.keys import DataKeys
 from hyperslab.formats.blaze.source import Column
-from hyperslab.formats.blaze.superchunk import Index, join, open_part, seal
 from hyperslab.model.spec import ArraySpec
 
 _PARALLEL = 8  # chunks in one write from which threads encode them

@@ -19,18 +19,19 @@ from hyperslab.formats.blaze.document import (
     Field,
     Storing,
     columns,
+    document_bytes,
     field_at,
     parse,
 )
 from hyperslab.formats.blaze.keys import DataKeys
+from hyperslab.formats.blaze.superchunks import Superchunks
 from hyperslab.formats.blaze.swapped import SwappedSuperchunks
-from hyperslab.formats.blaze.writing import Superchunks
 from hyperslab.formats.bloscpack.header import ENOUGH
 from hyperslab.formats.bloscpack.header import parse as parse_header
 from hyperslab.formats.documents import read_document
 from hyperslab.formats.one_array import Labelled
 from hyperslab.model.spec import ArraySpec
-from hyperslab.stores.base import Store
+from hyperslab.stores.base import PutMany, Store, WritableStore
 
 Hold = Callable[[float | None], AbstractContextManager[None]]
 Note = Callable[[], None]
@@ -169,3 +170,25 @@ def _in_columns(spec: ArraySpec) -> bool:
     """Whether the fields of structures are stored apart."""
     said: Mapping[str, Any] = spec.layout.get("blaze", {})
     return Storing.of(spec).layout == "blaze" and not said.get("rowwise")
+
+
+def publish(
+    store: WritableStore,
+    docs: Mapping[str, Mapping[str, Any] | None],
+    before: Mapping[str, Any],
+    *,
+    durable: bool,
+) -> None:
+    """Store documents, the sizes last; None: it goes, if it was there ``before``."""
+    values = [(key, document_bytes(doc)) for key, doc in docs.items() if doc is not None]
+    last = [pair for pair in values if pair[0].endswith(SIZES)]
+    rest = [pair for pair in values if pair not in last]
+    for key, doc in docs.items():
+        if doc is None and any(key.endswith(name) for name in before):
+            store.delete(key)
+    for pairs in (rest, last):
+        if pairs and isinstance(store, PutMany):
+            store.put_many(pairs, durable=durable)
+        else:
+            for key, value in pairs:
+                store.put(key, value, durable=durable)
