@@ -37,6 +37,21 @@ def several(path: Path, rows: slice) -> Path:
     return path
 
 
+@pytest.mark.parametrize("suffix", [".b2nd", ".blp", ".blaze"])
+def test_the_first_dimension_of_the_array_where_other_coordinates_stand_beside_it(tmp_path: Path, suffix: str) -> None:
+    target, more = made(tmp_path / f"a{suffix}", slice(0, 2)), made(tmp_path / "b.zarr", slice(2, 6))
+    for path, rows in ((target, slice(0, 2)), (more, slice(2, 6))):
+        with hs.open_group(path, "r+") as root:
+            root["air"].attrs["coordinates"] = "height age"
+            root.create_array("height", data=np.float64(2))
+            root.create_array("age", data=np.arange(6)[rows], dims=("time",))
+    done = append_dataset(target, more)
+    assert (done.dimension, done.rows, sorted(done.arrays)) == ("time", 4, ["age", "air", "time"])
+    with hs.open_group(target) as root:
+        assert np.array_equal(root["air"][...], AIR)
+        assert root["age"][...].tolist() == root["time"][...].tolist() == list(range(6))
+
+
 @pytest.mark.parametrize("suffix", [".zarr", ".nc", ".b2nd", ".blp", ".blaze"])
 @pytest.mark.parametrize("source", [".zarr", ".b2nd"])
 def test_a_dataset_behind_another(tmp_path: Path, suffix: str, source: str) -> None:

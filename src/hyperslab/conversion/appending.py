@@ -87,7 +87,7 @@ def append_dataset(
         arrays, theirs = _arrays(session), _arrays(given)
         chosen = _chosen(session, arrays, path) if path or len(_mains(arrays)) == 1 else None
         main = None if chosen is None else chosen.path
-        name, axis = _along(session, chosen, dim)
+        name, axis = _along(session, chosen or _only(session, arrays), dim)
         if main is not None:
             places = [main, *(p for p, each in arrays.items() if name and _is_coordinate(p, each.spec, name))]
             places = list(dict.fromkeys(places))
@@ -116,8 +116,8 @@ def _chosen(session: Session, arrays: Mapping[str, Array], path: str) -> Array:
     if path:
         place = follow(session, normalize(path))[0]
     else:
-        main = session.reader.main if isinstance(session.reader, HoldsOne) else None
-        mains = [main] if main is not None else _mains(arrays)
+        only = _only(session, arrays)
+        mains = _mains(arrays) if only is None else [only.path]
         if len(mains) != 1:
             listed = ", ".join(mains) or "none"
             raise Invalid(f"there are several arrays: {listed}", url=session.url, remedy="choose one by --path")
@@ -125,6 +125,12 @@ def _chosen(session: Session, arrays: Mapping[str, Array], path: str) -> Array:
     if place not in arrays:
         raise Invalid("this is a group", url=session.url, node=place, remedy="name one of its arrays")
     return arrays[place]
+
+
+def _only(session: Session, arrays: Mapping[str, Array]) -> Array | None:
+    """The array that stands for the dataset, where the format holds one."""
+    main = session.reader.main if isinstance(session.reader, HoldsOne) else None
+    return None if main is None else arrays[main]
 
 
 def _along(session: Session, array: Array | None, dim: str | None) -> tuple[str | None, int]:
