@@ -90,6 +90,7 @@ while True:
         assert not os.path.exists(target) or os.path.exists(journal)
         kept += os.path.exists(os.path.join(journal, "done-00000001"))
         killed += 1
+        usual *= 1 if kept else 1.3  # the machine became slower
         continue
     if killed >= kills:
         break
