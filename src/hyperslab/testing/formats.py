@@ -31,8 +31,6 @@ from hyperslab.stores.location import Location, Probe
 from hyperslab.testing.one_array import OneArrayTests
 from hyperslab.testing.samples import PLAIN, TYPED, TYPES, cells, same_cells
 
-_F4 = np.dtype("f4")
-
 
 class FormatTests(OneArrayTests):
     """Give the attribute ``format`` and a fixture ``place``: a free place, new for each test."""

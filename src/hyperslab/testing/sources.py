@@ -11,7 +11,8 @@ from hyperslab.chunks import execute
 from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.settings import Settings
-from hyperslab.chunks.source import Block
+from hyperslab.chunks.source import Block, Lists, ReadsInto, ReadsMany, Stamped, Swaps, WritesMany
+from hyperslab.errors import Conflict
 from hyperslab.selection.positional import select
 
 
@@ -39,9 +40,14 @@ class SourceTests:
         """The coordinates of the first chunk."""
         return next(iter(source.grid))
 
-    def test_a_chunk_never_written_is_none(self, source: Any) -> None:
-        """Every chunk of an empty source reads as None."""
-        assert all(source.read(coords) is None for coords in source.grid)
+    def is_blank(self, block: Block | None) -> bool:
+        """Whether a chunk holds nothing: None, or the fill value in every cell."""
+        return block is None or bool((block == self.fill).all())
+
+    def test_a_chunk_never_written_is_blank(self, source: Any) -> None:
+        """Every chunk of an empty source, of which there are several."""
+        assert len(blank := [self.is_blank(source.read(coords)) for coords in source.grid]) > 1
+        assert all(blank)
 
     def test_a_written_chunk_reads_back(self, source: Any) -> None:
         """Each chunk holds what was written to it and nothing else."""
@@ -58,47 +64,66 @@ class SourceTests:
         source.write(coords, self.block(source, coords, 2))
         np.testing.assert_array_equal(source.read(coords), self.block(source, coords, 2))
 
-    def test_an_erased_chunk_is_none(self, source: Any) -> None:
-        """Erasing forgets one chunk, also twice."""
-        coords = self.first(source)
+    def test_an_erased_chunk_is_blank(self, source: Any) -> None:
+        """Erasing forgets one chunk, also twice, and no other."""
+        coords, other = list(source.grid)[:2]
         source.write(coords, self.block(source, coords))
+        source.write(other, self.block(source, other, 1))
         source.erase(coords)
         source.erase(coords)
-        assert source.read(coords) is None
+        assert self.is_blank(source.read(coords))
+        np.testing.assert_array_equal(source.read(other), self.block(source, other, 1))
 
     def test_abilities_agree_with_read(self, source: Any) -> None:
         """``read_into``, ``fetch`` and ``write_many`` give the same cells as ``read`` and ``write``."""
         coords = self.first(source)
         block = self.block(source, coords)
-        if hasattr(source, "write_many"):
+        if isinstance(source, WritesMany):
             source.write_many([(coords, block)], durable=True)
         else:
             source.write(coords, block)
-        for into in [source] * hasattr(source, "read_into") + [source.fetch([coords])] * hasattr(source, "fetch"):
+        np.testing.assert_array_equal(source.read(coords), block)
+        ways: list[Any] = [source] if isinstance(source, ReadsInto) else []
+        ways += [source.fetch([coords])] if isinstance(source, ReadsMany) else []
+        for way in ways:
             out = np.empty(block.shape, block.dtype)
-            assert into.read_into(coords, out)
+            assert way.read_into(coords, out)
             np.testing.assert_array_equal(out, block)
 
     def test_a_stamp_changes_with_the_chunk(self, source: Any) -> None:
         """A stamp is the same while nothing is written, and another after a write."""
-        if not hasattr(source, "stamp"):
-            return
         coords = self.first(source)
         source.write(coords, self.block(source, coords, 1))
+        _need(source, Stamped)
         before = source.stamp(coords)
-        assert before is not None
+        if before is None:
+            pytest.skip(f"{type(source).__name__} is not to be remembered")
         assert source.stamp(coords) == before
         source.write(coords, self.block(source, coords, 2))
         assert source.stamp(coords) != before
 
     def test_stored_lists_what_was_written(self, source: Any) -> None:
-        """``stored`` gives the coordinates of written chunks."""
-        if not hasattr(source, "stored"):
-            return
+        """``stored`` gives the coordinates of written chunks; others, of the same file, are blank."""
+        _need(source, Lists)
         wanted = list(source.grid)[::2]
         for coords in wanted:
             source.write(coords, self.block(source, coords))
-        assert sorted(source.stored()) == sorted(wanted)
+        found = list(source.stored())
+        assert len(found) == len(set(found))
+        assert set(found) >= set(wanted)
+        assert all(self.is_blank(source.read(coords)) for coords in set(found) - set(wanted))
+
+    def test_of_two_swaps_of_one_version_one_is_a_conflict(self, source: Any) -> None:
+        """What was read is replaced, unless another was faster."""
+        _need(source, Swaps)
+        coords = self.first(source)
+        source.write(coords, self.block(source, coords, 1))
+        (block,), stamp = source.read_stamped([coords])
+        np.testing.assert_array_equal(block, self.block(source, coords, 1))
+        source.swap([(coords, self.block(source, coords, 2))], stamp)
+        with pytest.raises(Conflict):
+            source.swap([(coords, self.block(source, coords, 3))], stamp)
+        np.testing.assert_array_equal(source.read(coords), self.block(source, coords, 2))
 
     def test_the_engine_reads_what_it_writes(self, source: Any) -> None:
         """Through plan and executor: a strided write over an empty array equals NumPy's."""
@@ -113,3 +138,9 @@ class SourceTests:
         out = np.empty(shape, self.dtype)
         execute.read(source, make_plan(select((), shape).region, source.grid), out, fill, settings)
         np.testing.assert_array_equal(out, expected)
+
+
+def _need(source: Any, ability: Any) -> None:
+    """Skip the test unless the source has the ability."""
+    if not isinstance(source, ability):
+        pytest.skip(f"{type(source).__name__} does not claim {ability.__name__}")
