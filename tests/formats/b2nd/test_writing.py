@@ -122,6 +122,17 @@ os._exit(9)
     assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize("durable", [True, False])
+def test_only_a_durable_file_waits_for_the_medium(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durable: bool
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    with hs.create(tmp_path / "a.b2nd", durable=durable) as root:
+        root.create_array("v", data=np.arange(4.0))
+    assert bool(synced) is durable
+
+
 def test_a_reader_keeps_its_version_while_a_writer_replaces_it(tmp_path: Path) -> None:
     path = made(tmp_path / "a.b2nd", np.arange(400_000.0), chunks=(1000,))
     array = hs.open(path)

@@ -187,7 +187,7 @@ class B2ndWriter:
     def drop(self, path: str) -> None:
         """Remove the array or a coordinate."""
         if not isinstance(self.node(path), ArraySpec):
-            raise Invalid("the root cannot be removed", url=self._url)
+            raise Invalid("the root cannot be removed", url=self._url, remedy="remove the file itself")
         with self._lock:
             held = self._cells.pop(path, None)
             if isinstance(held, WorkingFile):
@@ -247,7 +247,8 @@ class B2ndWriter:
             with hold_folder(lambda: os.path.dirname(self._target), self._settings.lock_timeout):
                 if self._old is not None and self._now() != self._old.version:
                     raise self._conflict()
-                put_in_place(path, self._target, overwrite=self._mode != "x")
+                durable = self._settings.durable
+                put_in_place(path, self._target, overwrite=self._mode != "x", durable=durable)
         except OSError as error:
             if isinstance(error, HyperslabError):
                 raise
