@@ -67,7 +67,7 @@ class BloscpackReader:
         self._lock = threading.RLock()
         self._content: Content | None = None
         try:
-            self._front = settled(file, lambda: read_front(file))
+            self._front, self._seen = settled(file, lambda: (read_front(file), file.stamp()))
         except HyperslabError as error:
             file.close()
             raise error.locate(url=file.url) from error.__cause__
@@ -75,7 +75,7 @@ class BloscpackReader:
 
     def _load(self) -> ChunkTable:
         """As the file is now."""
-        front = read_front(self._file)
+        front = self._front if self._file.stamp() == self._seen else read_front(self._file)
         content = self.content
         return read_table(self._file, front, -1 if content.plain else content.nbytes)
 

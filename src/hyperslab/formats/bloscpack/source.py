@@ -7,7 +7,6 @@ hold it. Every digest is verified, also when only a part of a chunk is decoded.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -23,9 +22,14 @@ from hyperslab.errors import CorruptChunk, HyperslabError, MissingChunks, ReadOn
 from hyperslab.formats.bloscpack.document import Content
 from hyperslab.formats.bloscpack.file import LocalFile, ServedFile, Stamp
 from hyperslab.formats.bloscpack.table import ChunkTable, Tables
+from hyperslab.stores.scratch import Scratch
 
 Take = Callable[[ChunkTable, int], tuple[Buffer, int]]
 """A stored chunk whose digest is right, and the bytes that it decodes to."""
+
+_KEPT = 4 << 20
+_SCRATCH = Scratch()
+"""For chunks of up to ``_KEPT`` bytes of whatever file: memory that a thread has used before costs it nothing."""
 
 
 _ATTEMPTS = 50
@@ -53,7 +57,7 @@ class StreamChunks:
         self._shape = spec.shape[-2::-1] if self._turns else spec.shape[1:]
         self._direct = not self._turns and content.stored == spec.numpy_dtype
         self._one = False
-        self._scratch = threading.local()
+        self._scratch = Scratch()
 
     @property
     def grid(self) -> Grid:
