@@ -6,7 +6,10 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain, islice
 from typing import Any
+
+_MANY = 8
 
 
 class _Pools:
@@ -48,6 +51,13 @@ def each_batch(work: Callable[[Any], None], batches: Iterable[Any], workers: int
             helper.exception()
     for helper in running:
         helper.result()
+
+
+def each_if_many(work: Callable[[Any], None], items: Iterable[Any], workers: int) -> None:
+    """``work`` every item: by ``workers`` threads where there are eight or more of them, else by the caller alone."""
+    rest = iter(items)
+    first = list(islice(rest, _MANY))
+    each_batch(work, chain(first, rest), workers if len(first) == _MANY else 1)
 
 
 def _drain(work: Callable[[Any], None], source: _Shared) -> None:

@@ -23,7 +23,10 @@ _NUMBERS = re.compile(r"(?:0|[1-9][0-9]{0,18})(?![0-9])")
 
 
 class ChunkKeys:
-    """Where one array's chunks lie: its store, folder and key rule, with the locks that guard them."""
+    """Where one array's chunks lie: its store, folder and key rule, with the locks that guard them.
+
+    ``stamp(key)``: what identifies the stored version; None when missing or when the store cannot tell.
+    """
 
     def __init__(self, store: Store, folder: str, key_of: KeyOf, settings: Settings) -> None:
         self.store: Any = store
@@ -33,6 +36,7 @@ class ChunkKeys:
         self.settings = settings
         self.scratch = Scratch() if hasattr(store, "get_into") else None
         self.concurrency: int | None = getattr(store, "concurrency", None)
+        self.stamp: Callable[[str], Any] = getattr(store, "stamp", _unknown)
 
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
         """Hold the chunks' byte ranges; a range follows from the key alone, so it stays when the array grows."""
@@ -49,10 +53,10 @@ class ChunkKeys:
         """
         return self.store.get(key) if self.scratch is None else self.store.get_into(key, self.scratch, most)
 
-    def stamp(self, key: str) -> Any:
-        """What identifies the stored version; None when missing or when the store cannot tell."""
-        stamp = getattr(self.store, "stamp", None)
-        return stamp(key) if stamp else None
+    @property
+    def swaps(self) -> bool:
+        """Whether there are versions to compare in place of locks."""
+        return hasattr(self.store, "get_version") and not hasattr(self.store, "lock_chunks")
 
     def size(self, key: str) -> int | None:
         """Bytes stored under the key; None when missing."""
@@ -91,6 +95,10 @@ class ChunkKeys:
     def exists(self, key: str) -> bool:
         """Whether something is stored under the key."""
         return self.size(key) is not None
+
+
+def _unknown(key: str) -> None:
+    """The stamp of a store that tells none."""
 
 
 def fill_bytes(cell: Block) -> bytes | None:

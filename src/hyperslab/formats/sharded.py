@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from itertools import chain, islice, product
+from itertools import product
 from operator import floordiv
 from typing import Any
 
 import numpy as np
 
 from hyperslab.chunks.grid import Coords, Grid
-from hyperslab.chunks.pool import each_batch
+from hyperslab.chunks.pool import each_if_many
 from hyperslab.chunks.source import Block
 from hyperslab.codecs.base import Cells
 from hyperslab.codecs.bounds import most_stored
@@ -29,7 +29,6 @@ from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.scratch import Scratch
 
 _TRIES = 20  # a shard replaced this often while its parts are fetched has a writer that never rests
-_PARALLEL = 8  # inner chunks in one write from which threads encode them
 
 
 class Fetched:
@@ -83,7 +82,6 @@ class ShardedChunks:
         self._most = most_stored(Cells(spec.dtype, shard))
         self._counts = np.array(counts, np.int64)
         self._size = self._index.size
-        self._stamp_of = getattr(keys.store, "stamp", _unknown)
         self._joined = Scratch()
         self._entries: dict[str, tuple[Any, Entries]] = {}
 
@@ -132,7 +130,7 @@ class ShardedChunks:
             ranges = [(start, start + size) for start, size in wanted if start != MISSING]
             get_ranges = self._keys.store.get_ranges
             found = get_ranges(key, ranges) if len(ranges) == 1 else fetch_coalesced(partial(get_ranges, key), ranges)
-            if found is not None and (stamp is None or self._stamp_of(key) == stamp):
+            if found is not None and (stamp is None or self._keys.stamp(key) == stamp):
                 rest = iter(found)
                 return [None if start == MISSING else next(rest) for start, _ in wanted]
         raise _replaced()
@@ -140,11 +138,11 @@ class ShardedChunks:
     def _index_now(self, key: str) -> tuple[Any, Entries | None]:
         """The shard's stamp and its index. A shard's length and the index behind it may be of two versions: again."""
         for _ in range(_TRIES):
-            stamp = self._stamp_of(key)
+            stamp = self._keys.stamp(key)
             try:
                 return stamp, self._read_index(key, stamp)
             except CorruptChunk:
-                if stamp is None or self._stamp_of(key) == stamp:
+                if stamp is None or self._keys.stamp(key) == stamp:
                     raise
         raise _replaced()
 
@@ -183,8 +181,6 @@ class ShardedChunks:
 
     def write_many(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
         """Replace inner chunks of one shard by one write; those of nothing but fill values are left out."""
-        rest = iter(pairs)
-        first = list(islice(rest, _PARALLEL))
         encoded: dict[Coords, Any] = {}
 
         def encode(pair: tuple[Coords, Block]) -> None:
@@ -192,7 +188,7 @@ class ShardedChunks:
             # a copy of its own length: the memory that it was encoded in serves the next chunk
             encoded[coords] = None if is_all(block, self._zero) else bytes(self._chain.encode(block))
 
-        each_batch(encode, chain(first, rest), self._keys.settings.threads if len(first) == _PARALLEL else 1)
+        each_if_many(encode, pairs, self._keys.settings.threads)
         if encoded:
             self._replace(list(encoded), list(encoded.values()), durable)
 
@@ -232,7 +228,7 @@ class ShardedChunks:
 
     def stamp(self, coords: Coords) -> Any:
         """What identifies the stored version of the chunk's shard."""
-        return self._stamp_of(self._key(self._place(coords)))
+        return self._keys.stamp(self._key(self._place(coords)))
 
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
         """Hold the shards of these chunks against other writers."""
@@ -268,7 +264,3 @@ def _replaced() -> Conflict:
 def cut(shard: memoryview, entries: Entries) -> list[Part]:
     """The stored bytes of each entry; None where nothing was written."""
     return [None if offset == MISSING else shard[offset : offset + size] for offset, size in entries.tolist()]
-
-
-def _unknown(key: str) -> None:
-    """The stamp of a store that tells none."""

@@ -23,11 +23,10 @@ def open_chunks(store: Store, folder: str, key_of: KeyOf, spec: ArraySpec, setti
     if spec.problem is not None:
         raise Unsupported(spec.problem)
     keys = ChunkKeys(store, folder, key_of, settings)
-    swaps = hasattr(store, "get_version") and not hasattr(store, "lock_chunks")
     grid = Grid.of(spec.shape, spec.chunks)
     if cut_into_shards(spec, grid):
-        return (SwappedShards if swaps else ShardedChunks)(keys, spec, grid, spec.codecs[0].config)
-    if swaps:
+        return (SwappedShards if keys.swaps else ShardedChunks)(keys, spec, grid, spec.codecs[0].config)
+    if keys.swaps:
         return SwappedChunks(keys, spec, grid)
     chunks = KeyedChunks(keys, spec, grid)
     return RawChunks(keys, spec, grid) if chunks.direct and hasattr(store, "descriptor") else chunks

@@ -135,18 +135,14 @@ class ArrayFolder:
         layout = Storing.of(spec).layout
         fields = columns(spec.numpy_dtype) if _in_columns(spec) else [((), spec.numpy_dtype)]
         if fields[0][0] == ():
-            kind = SwappedSuperchunks if self._swaps else Superchunks
-            return kind(self._keys((), layout), spec, exact=exact)
+            keys = self._keys((), layout)
+            return (SwappedSuperchunks if keys.swaps else Superchunks)(keys, spec, exact=exact)
         found = []
         for path, dtype in fields:
             inner = column_spec(spec, path, dtype)
             column = Superchunks(self._keys(path, layout), inner, fill_of(spec, path), exact=exact)
             found.append((path, column))
-        return Columns(spec, found, self._hold if self._swaps else None)
-
-    @property
-    def _swaps(self) -> bool:
-        return hasattr(self.store, "get_version") and not hasattr(self.store, "lock_chunks")
+        return Columns(spec, found, self._hold if found[0][1].keys.swaps else None)
 
     def _keys(self, path: Field, layout: str) -> DataKeys:
         return DataKeys(self.store, self.root, path, layout, self._settings, self._note)
@@ -163,7 +159,7 @@ class ArrayFolder:
         if inner[0][0] == ():
             return column_spec(spec, path, dtype), inner[0][1]
         narrow = spec.evolve(dtype=dtype, fill_value=fill_of(spec, path)[()], attrs={})
-        return narrow, Columns(narrow, inner, self._hold if self._swaps else None)
+        return narrow, Columns(narrow, inner, self._hold if whole.keys.swaps else None)
 
 
 def _in_columns(spec: ArraySpec) -> bool:

@@ -6,7 +6,7 @@ never written, or is shorter than the array is long, reads as the fill value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
@@ -68,7 +68,6 @@ class Column:
         self._fill = spec.fill_cell() if fill is None else fill
         self._blosc = Blosc(storing.codec.config, Cells(spec.numpy_dtype, (self._chunk_rows,)))
         self._decode = self._blosc.decode_into
-        self._stamp_of: Callable[[str], Any] = getattr(keys.store, "stamp", _unknown)
         self._indexes: dict[str, tuple[Any, Index]] = {}
 
     @property
@@ -141,7 +140,7 @@ class Column:
             there = [number for number in numbers if number < index.count]
             get_ranges = partial(self._keys.store.get_ranges, key)
             found = fetch_coalesced(get_ranges, [index.span(number) for number in there])
-            if found is not None and (stamp is None or self._stamp_of(key) == stamp):
+            if found is not None and (stamp is None or self._keys.stamp(key) == stamp):
                 return in_order(numbers, there, found, index), None
         raise Conflict("the superchunk is being replaced all the time", remedy="try again")
 
@@ -172,17 +171,17 @@ class Column:
         """The stamp of a file and its index, of one version."""
         key = self._keys.key(place)
         for _ in range(_TRIES):
-            stamp = self._stamp_of(key)
+            stamp = self._keys.stamp(key)
             known = self._indexes.get(key)
             if known is not None and stamp is not None and known[0] == stamp:
                 return known
             try:
                 index = self._read_index(place, key)
             except HyperslabError:
-                if stamp is None or self._stamp_of(key) == stamp:
+                if stamp is None or self._keys.stamp(key) == stamp:
                     raise
                 continue
-            if index is not None and self._stamp_of(key) == stamp:
+            if index is not None and self._keys.stamp(key) == stamp:
                 self._remember(key, stamp, index)
             elif index is not None:
                 continue
@@ -282,7 +281,7 @@ class Column:
 
     def stamp(self, coords: Coords) -> Any:
         """What identifies the stored version of the chunk's superchunk."""
-        return self._stamp_of(self._keys.key(self._number(coords) // self.per))
+        return self._keys.stamp(self._keys.key(self._number(coords) // self.per))
 
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
         """Hold the superchunks of these chunks against other writers."""
@@ -309,7 +308,3 @@ def in_order(numbers: Sequence[int], there: Sequence[int], found: Sequence[Buffe
     """What was ``found`` of the chunks that are ``there``, for all ``numbers`` that were asked for."""
     parts = dict(zip(there, found, strict=True))
     return [(parts[number], index, number) if number in parts else None for number in numbers]
-
-
-def _unknown(key: str) -> None:
-    """The stamp of a store that tells none."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import chain, islice
 from typing import Any
 
 import numpy as np
 
 from hyperslab.chunks.grid import Coords
-from hyperslab.chunks.pool import each_batch
+from hyperslab.chunks.pool import each_if_many
 from hyperslab.chunks.source import Block
 from hyperslab.codecs.base import Buffer
 from hyperslab.codecs.blosc import may_move
@@ -19,8 +18,6 @@ from hyperslab.formats.blaze.data_file import Index, join, open_part, seal
 from hyperslab.formats.blaze.keys import DataKeys
 from hyperslab.formats.blaze.source import Column
 from hyperslab.model.spec import ArraySpec
-
-_PARALLEL = 8  # chunks in one write from which threads encode them
 
 
 class Superchunks(Column):
@@ -55,8 +52,6 @@ class Superchunks(Column):
 
     def encoded(self, pairs: Iterable[tuple[Coords, Block]]) -> dict[int, dict[int, bytes]]:
         """Chunks as they are to be stored, by superchunk and number in it."""
-        rest = iter(pairs)
-        first = list(islice(rest, _PARALLEL))
         done: dict[int, dict[int, bytes]] = {}
 
         def encode(pair: tuple[Coords, Block]) -> None:
@@ -64,7 +59,7 @@ class Superchunks(Column):
             part = self._encode(*pair)
             done.setdefault(place, {})[local] = part
 
-        each_batch(encode, chain(first, rest), self._keys.settings.threads if len(first) == _PARALLEL else 1)
+        each_if_many(encode, pairs, self._keys.settings.threads)
         return done
 
     def _encode(self, coords: Coords, block: Block) -> bytes:
