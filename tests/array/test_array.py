@@ -134,8 +134,9 @@ def test_growing_reads_as_fill_and_shrinking_forgets(root):
     assert array[...].tolist() == [0, 1, 2, 3, 4]
     array.resize(12)
     assert array[...].tolist() == [0, 1, 2, 3, 4, *[-1] * 7]
-    with pytest.raises(Invalid):
-        array.resize((2, 2))
+    for shape in ((2, 2), (-1,)):
+        with pytest.raises(Invalid, match="give 1 lengths, none below 0"):
+            array.resize(shape)
 
 
 def test_append(root):
@@ -149,6 +150,8 @@ def test_append(root):
         array.append(np.zeros((2, 2)))
     with pytest.raises(Invalid, match="dimension"):
         array.append(np.zeros((2, 3)), dim="tiem")
+    with pytest.raises(Invalid, match=r"no axis 2 in 2 dimensions.*from -2 to 1"):
+        array.append(np.zeros((2, 3)), dim=2)
 
 
 def test_refresh_sees_another_handle(root):
@@ -310,3 +313,70 @@ def test_after_an_error_a_file_that_is_written_whole_stays_as_it_was(tmp_path, n
         array[1] = 9.0
         raise KeyError("mine")
     assert hs.open_array(tmp_path / name, path="a")[...].tolist() == [0.0, 1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize("suffix", ["zarr", "nc", "blp", "blaze", "b2nd"])
+@pytest.mark.parametrize(
+    ("dtype", "data"),
+    [
+        ("i4", [1, 2**40]),
+        ("i4", [0.5]),
+        ("i4", [np.nan]),
+        ("u1", [-1]),
+        ("u8", [-1]),
+        ("f4", [1j]),
+        ("S3", ["long"]),
+        ("S3", ["é"]),
+        ("M8[s]", np.array(["2020-01-01T00:00:00.5"], "M8[ms]")),
+    ],
+)
+def test_append_refuses_what_the_cells_would_hold_otherwise(tmp_path, suffix, dtype, data):
+    if suffix == "nc" and np.dtype(dtype).kind in "SM":
+        pytest.skip("no such cells in netCDF")
+    with hs.create(tmp_path / f"a.{suffix}") as root:
+        array = root.create_array("a", shape=(0,), dtype=dtype, dims=["x"])
+        with pytest.raises(Invalid, match="cells of") as caught:
+            array.append(np.asarray(data))
+        assert array.shape == (0,)
+        assert f"a.{suffix}" in caught.value.url
+
+
+@pytest.mark.parametrize(
+    ("dtype", "data"),
+    [
+        ("i4", np.array([1, -2], "i8")),
+        ("u1", [1.0, 255.0]),
+        ("?", [0, 1]),
+        ("f4", [0.1, np.nan, 2**24 + 1]),
+        ("c8", [0.1]),
+        ("U3", ["abc"]),
+        ("S3", ["abc"]),
+        ("M8[s]", np.array(["2020-01-01T00:00:01", "NaT"], "M8[ms]")),
+    ],
+)
+def test_append_casts_what_the_cells_can_hold(root, dtype, data):
+    array = root.create_array("cast", shape=(0,), dtype=dtype, dims=["x"])
+    array.append(np.asarray(data))
+    np.testing.assert_array_equal(array[...], np.asarray(data).astype(dtype))
+
+
+@pytest.mark.parametrize("suffix", ["zarr", "nc", "blp", "blaze", "b2nd"])
+def test_errors_of_writing_name_the_place(tmp_path, suffix):
+    def said(do, kind=hs.HyperslabError):
+        with pytest.raises(kind) as caught:
+            do()
+        return caught.value.url
+
+    with hs.create(tmp_path / f"a.{suffix}") as root:
+        array = root.create_array("a", data=np.arange(4.0), dims=["x"])
+        mistakes = [
+            lambda: array.append(np.zeros((1, 2))),
+            lambda: array.append([1.0], dim="y"),
+            lambda: array.resize((1, 2)),
+            lambda: array.remove(9),
+            lambda: array.remove(0, dim=3),
+        ]
+        if suffix in ("blp", "blaze", "b2nd"):
+            mistakes.append(lambda: root.create_group("g"))
+        for mistake in mistakes:
+            assert said(mistake) == root.url

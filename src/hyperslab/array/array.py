@@ -314,7 +314,8 @@ class Array(Closes):
         ``shape``: cells along each dimension, as many as before. Invalid for another number of dimensions, ReadOnly
         unless open for writing, Conflict when another writer holds the array for longer than ``lock_timeout``.
         """
-        growth.resize(self._session, self._path, (shape,) if isinstance(shape, int) else tuple(shape))
+        with self._session.located(self._path):
+            growth.resize(self._session, self._path, (shape,) if isinstance(shape, int) else tuple(shape))
         self.refresh()
 
     def append(self, data: Any, dim: str | int = 0) -> None:
@@ -325,7 +326,8 @@ class Array(Closes):
         """
         axis = dim if isinstance(dim, int) else self._axis(dim)
         try:
-            growth.append(self._session, self._path, data, axis)
+            with self._session.located(self._path):
+                growth.append(self._session, self._path, data, axis)
         finally:
             self.refresh()
 
@@ -339,19 +341,21 @@ class Array(Closes):
         """
         axis = self._axis(dim) if isinstance(dim, str) else dim
         if not -self.ndim <= axis < self.ndim:
-            raise Invalid(f"no axis {axis} in {self.ndim} dimensions", node=self._path)
+            raise Invalid(f"no axis {axis} in {self.ndim} dimensions", url=self.url, node=self._path)
         axis %= self.ndim
         key, name = (*(slice(None),) * axis, where), self.dims[axis]
         if name is not None and self._positions(key) is not key:
             key = self.sel_key({name: where})
         try:
-            removal.remove(self._session, self._path, key[axis], axis)
+            with self._session.located(self._path):
+                removal.remove(self._session, self._path, key[axis], axis)
         finally:
             self.refresh()
 
     def _axis(self, dim: str) -> int:
         if dim not in self._spec.dims:
-            raise Invalid(f"no dimension {dim!r}", node=self._path, remedy=f"there are {self._spec.dims}")
+            remedy = f"there are {', '.join(filter(None, self._spec.dims)) or 'no names'}"
+            raise Invalid(f"no dimension {dim!r}", url=self.url, node=self._path, remedy=remedy)
         return self._spec.dims.index(dim)
 
     def refresh(self) -> None:

@@ -32,7 +32,8 @@ def append(session: Session, path: str, data: Any, axis: int) -> None:
         values = _settled(data)
         shape = spec.shape
         if not -len(shape) <= axis < len(shape):
-            raise Invalid(f"no axis {axis} in {len(shape)} dimensions", node=path)
+            remedy = f"an axis is from {-len(shape)} to {len(shape) - 1}" if shape else "a scalar does not grow"
+            raise Invalid(f"no axis {axis} in {len(shape)} dimensions", node=path, remedy=remedy)
         axis %= len(shape)
         if values.ndim != len(shape) or any(
             a != b for i, (a, b) in enumerate(zip(values.shape, shape, strict=False)) if i != axis
@@ -42,6 +43,8 @@ def append(session: Session, path: str, data: Any, axis: int) -> None:
                 node=path,
                 remedy="every other dimension must have the array's length",
             )
+        if isinstance(values, np.ndarray):
+            _require_held(values, spec, path)
         reader = session.reader
         start = reader.written_length(path, axis) if isinstance(reader, RemembersRows) else shape[axis]
         stop = start + values.shape[axis]
@@ -49,6 +52,8 @@ def append(session: Session, path: str, data: Any, axis: int) -> None:
         source = _future_chunks(session, path, grown)
         cells = Cells(grown, source, session.settings, None, path, session.url)
         for part, block in _slabs(values):
+            if block is not values:
+                _require_held(block, spec, path)
             place = (*part[:axis], slice(part[axis].start + start, part[axis].stop + start), *part[axis + 1 :])
             cells.write(select(place, grown.shape), block)
         writer.put(path, grown)
@@ -75,6 +80,30 @@ def _slabs(values: Any) -> Iterator[tuple[tuple[slice, ...], Block]]:
     yield from slabs(values)
 
 
+def _require_held(values: Block, spec: ArraySpec, path: str) -> None:
+    """Invalid for whole numbers, truth values, text and times that the cells would hold otherwise, and for complex
+    numbers where they are real. Floats are rounded."""
+    dtype = spec.dtype
+    if not isinstance(dtype, np.dtype) or np.can_cast(values.dtype, dtype, "safe"):
+        return
+    source, target = values.dtype.kind, dtype.kind
+    remedy = "cast the data first, if that is meant"
+    if source == "c" and target in "biuf":
+        raise Invalid(f"cells of {dtype} hold no complex numbers", node=path, remedy=remedy)
+    if target in "fc" or not any(source in kinds and target in kinds for kinds in ("biuf", "SUT", "M", "m")):
+        return
+    try:
+        with np.errstate(invalid="ignore"):
+            cells = values.astype(dtype)
+    except ValueError as error:
+        raise Invalid(f"data do not fit cells of {dtype}: {error}", node=path, remedy=remedy) from error
+    lost = cells != values if target in "biu" else cells.astype(values.dtype) != values
+    if target in "mM":
+        lost &= ~np.isnat(values)
+    if lost.any():
+        raise Invalid(f"cells of {dtype} cannot hold {values[lost].flat[0]}", node=path, remedy=remedy)
+
+
 def resize(session: Session, path: str, shape: tuple[int, ...]) -> None:
     """Publish another shape; what falls outside is erased, or set to the fill value in chunks on the edge."""
     writer = session.writer()
@@ -82,7 +111,8 @@ def resize(session: Session, path: str, shape: tuple[int, ...]) -> None:
         session.refresh(path)
         spec = session.array(path)
         if len(shape) != len(spec.shape) or any(length < 0 for length in shape):
-            raise Invalid(f"{spec.shape} cannot become {shape}", node=path, remedy="keep the number of dimensions")
+            remedy = f"give {len(spec.shape)} lengths, none below 0"
+            raise Invalid(f"{spec.shape} cannot become {shape}", node=path, remedy=remedy)
         kept = tuple(map(min, shape, spec.shape))
         if kept != spec.shape:
             writer.put(path, spec.evolve(shape=kept))

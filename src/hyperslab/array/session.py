@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -112,10 +112,20 @@ class Session:
         """The error with this dataset's place."""
         return error.locate(url=self.url, node=node)
 
+    @contextmanager
+    def located(self, node: str | None = None) -> Iterator[None]:
+        """Errors in the block say this dataset's place, and the node's."""
+        try:
+            yield
+        except HyperslabError as error:
+            error.locate(url=self.url, node=node)
+            raise
+
     def close(self) -> None:
         """Write what is pending and let go of handles. What is shared is closed when nobody holds it any more."""
         if self.moment is None:
-            self.reader.close()
+            with self.located():
+                self.reader.close()
 
     def __copy__(self) -> Self:
         return self

@@ -131,7 +131,8 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
     def create_group(self, name: str, attrs: Mapping[str, Any] | None = None) -> Group:
         """A new empty group; missing ones between are made too. AlreadyExists when the name is taken, ReadOnly."""
         path = self._free(name)
-        self._session.writer().put(path, GroupSpec(attrs=dict(attrs or {})))
+        with self._session.located(path):
+            self._session.writer().put(path, GroupSpec(attrs=dict(attrs or {})))
         return Group(self._session, path)
 
     def create_array(self, name: str, shape: Any = None, dtype: Any = None, **options: Any) -> Array:
@@ -147,11 +148,9 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
         path = self._free(name)
         writer = self._session.writer()
         wish = Wish(shape=shape, dtype=dtype, **options).known()
-        try:
+        with self._session.located(path):
             spec = array_spec(wish, self._session)
-        except HyperslabError as error:
-            raise self._session.locate(error, path) from error.__cause__
-        writer.put(path, spec)
+            writer.put(path, spec)
         array = Array(self._session, path, spec)
         array.refresh()
         if wish.data is not None:
