@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hyperslab.formats.bloscpack.beside import assemble
 from hyperslab.formats.bloscpack.building import Building
-from hyperslab.formats.bloscpack.replacing import assemble
 from hyperslab.formats.bloscpack.staging import Staging
 
 CHANGES = st.lists(

@@ -19,11 +19,11 @@ from typing import Any
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import Invalid, NotFound, Unsupported
 from hyperslab.formats.base import Feature, FormatInfo, Mode, Reader
+from hyperslab.formats.bloscpack.creation import OPTIONS, Options
 from hyperslab.formats.bloscpack.dataset import BloscpackReader
 from hyperslab.formats.bloscpack.file import LocalFile, ServedFile
 from hyperslab.formats.bloscpack.header import MAGIC
 from hyperslab.formats.bloscpack.maker import BloscpackMaker
-from hyperslab.formats.bloscpack.planning import OPTIONS, Options
 from hyperslab.formats.bloscpack.writer import BloscpackWriter
 from hyperslab.stores.location import Location, Probe
 from hyperslab.stores.places import REMOTE

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 
 from hyperslab.errors import StorageError
-from hyperslab.formats.bloscpack.replacing import Beside, Piece, assemble
+from hyperslab.formats.bloscpack.beside import Beside, Piece, assemble
 from hyperslab.formats.bloscpack.staging import Staging
 from hyperslab.stores.files import read_at, write_at
 

@@ -17,15 +17,12 @@ from hyperslab.codecs.base import Buffer
 from hyperslab.codecs.blosc import HEADER
 from hyperslab.errors import CorruptChunk, HyperslabError, StorageError
 from hyperslab.formats.bloscpack import header as headers
+from hyperslab.formats.bloscpack.beside import Beside, Piece, assemble
 from hyperslab.formats.bloscpack.document import Content, render
-from hyperslab.formats.bloscpack.front import Front
+from hyperslab.formats.bloscpack.encoding import refitted
+from hyperslab.formats.bloscpack.front import Front, Room, render_front, section_in, text_of
 from hyperslab.formats.bloscpack.held import HeldChunks
 from hyperslab.formats.bloscpack.journal import MOST, Change, journal_bytes, patch
-from hyperslab.formats.bloscpack.metadata import write_text
-from hyperslab.formats.bloscpack.planning import AUTO
-from hyperslab.formats.bloscpack.preface import Room, Sizes, Style, render_front, section_in
-from hyperslab.formats.bloscpack.replacing import Beside, Piece, assemble
-from hyperslab.formats.bloscpack.slots import refitted
 from hyperslab.formats.bloscpack.table import ChunkTable
 from hyperslab.stores.files import read_at, write_error
 
@@ -72,17 +69,6 @@ class Patch:
         return self.nbytes <= MOST
 
 
-def text_of(content: Content, style: Style) -> bytes:
-    """The metadata as text."""
-    return write_text(render(content), spaced=style.layout == "spec")
-
-
-def sizes_of(held: HeldChunks) -> Sizes:
-    """As the header says them: an empty array in chunks that nobody chose has none, as in bloscpack."""
-    sizes = held.sizes
-    return Sizes(0, 0, 1) if held.content.spec.layout.get(AUTO) and not held.content.nbytes else sizes
-
-
 def commit(old: Old, held: HeldChunks, url: str, *, documents: bool, durable: bool) -> None:
     """Make the file what ``held`` says; StorageError or ReadOnly, and the file is what it was. The lock is held.
 
@@ -115,7 +101,7 @@ def plan_patch(old: Old, held: HeldChunks, *, documents: bool) -> Patch | None:
         return None
     if documents and not _plan_metadata(plan, old, held):
         return None
-    sizes = sizes_of(held)
+    sizes = held.said_sizes
     new = front.header.evolve(
         chunk_size=sizes.chunk,
         last_chunk=sizes.last,
@@ -241,7 +227,7 @@ def _plan_offsets(plan: Patch, old: Old, held: HeldChunks) -> bool:
 
 def _replace(old: Old, held: HeldChunks, durable: bool) -> None:
     """Write the file anew beside its place and put it there."""
-    sizes = sizes_of(held)
+    sizes = held.said_sizes
     style = held.style.evolve(metadata=held.style.metadata or bool(render(held.content)))
     whole = is_aligned(old, held) and old.front.header.checksum == style.checksum
     numbers = range(sizes.count)

@@ -17,8 +17,7 @@ from hyperslab.formats.bloscpack.document import Content, parse
 from hyperslab.formats.bloscpack.file import LocalFile, ServedFile, settled
 from hyperslab.formats.bloscpack.front import Front, read_appendix, read_front
 from hyperslab.formats.bloscpack.metadata import Doc
-from hyperslab.formats.bloscpack.problems import chunk_problems, told
-from hyperslab.formats.bloscpack.remedies import remedies_of
+from hyperslab.formats.bloscpack.problems import chunk_problems, remedies_of, told
 from hyperslab.formats.bloscpack.source import open_stream
 from hyperslab.formats.bloscpack.table import ChunkTable, Tables, codecs_of, read_table, stored_end
 from hyperslab.formats.in_memory import CellsInMemory

@@ -62,7 +62,7 @@ class LocalFile:
             found = os.fstat(self.descriptor)
         except OSError as error:
             raise self._failed(error) from error
-        stamp = found.st_size, found.st_mtime_ns, found.st_ino
+        stamp = version_of(found)
         if stamp != self._known or self._undo is not None:
             self._known = stamp
             self.look_for_journal()
@@ -181,13 +181,17 @@ def settled(file: Bytes, read: Callable[[], T]) -> T:
     return read()
 
 
+def version_of(found: os.stat_result) -> tuple[int, int, int]:
+    """Size, time of the last change, and inode: what tells one version of a file from another."""
+    return found.st_size, found.st_mtime_ns, found.st_ino
+
+
 def _stat(path: str) -> Any:
     """What tells one file of this name from another; None when there is none."""
     try:
-        found = os.stat(path, follow_symlinks=False)
+        return version_of(os.stat(path, follow_symlinks=False))
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _short(stop: int, length: int) -> CorruptChunk:

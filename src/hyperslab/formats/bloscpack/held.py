@@ -18,10 +18,10 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block
 from hyperslab.codecs.blosc import HEADER, Blosc, may_move
 from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.formats.bloscpack.creation import AUTO, in_rows
 from hyperslab.formats.bloscpack.document import Content
-from hyperslab.formats.bloscpack.planning import in_rows
-from hyperslab.formats.bloscpack.preface import Sizes, Style
-from hyperslab.formats.bloscpack.slots import Encoder, Slack
+from hyperslab.formats.bloscpack.encoding import Encoder, Slack
+from hyperslab.formats.bloscpack.front import Sizes, Style
 from hyperslab.formats.bloscpack.source import StreamChunks
 from hyperslab.selection.region import Range, Region
 from hyperslab.stores.files import write_error
@@ -82,6 +82,11 @@ class HeldChunks:
     def sizes(self) -> Sizes:
         """Bytes of the chunks before compression, and their number."""
         return Sizes.of(self.content.nbytes, self.rows * self.content.row)
+
+    @property
+    def said_sizes(self) -> Sizes:
+        """As the header says them: an empty array in chunks that nobody chose has none, as in bloscpack."""
+        return Sizes(0, 0, 1) if self.content.spec.layout.get(AUTO) and not self.content.nbytes else self.sizes
 
     @property
     def shape(self) -> tuple[int, ...]:

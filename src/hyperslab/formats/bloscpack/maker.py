@@ -12,12 +12,11 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block
 from hyperslab.errors import AlreadyExists, HyperslabError, Invalid, StorageError
 from hyperslab.formats.bloscpack.building import Building
-from hyperslab.formats.bloscpack.commit import sizes_of, text_of
+from hyperslab.formats.bloscpack.creation import Options
 from hyperslab.formats.bloscpack.document import Content
+from hyperslab.formats.bloscpack.encoding import typesize_of
+from hyperslab.formats.bloscpack.front import UNKNOWN, Room, Sizes, render_front, text_of
 from hyperslab.formats.bloscpack.held import HeldChunks
-from hyperslab.formats.bloscpack.planning import Options
-from hyperslab.formats.bloscpack.preface import UNKNOWN, Room, Sizes, render_front
-from hyperslab.formats.bloscpack.slots import typesize_of
 from hyperslab.formats.bloscpack.state import State
 from hyperslab.formats.bloscpack.writing import Writing, settle_journal
 from hyperslab.stores.files import write_error
@@ -54,12 +53,17 @@ class BloscpackMaker(Writing):
     @contextmanager
     def transaction(self, timeout: float | None) -> Iterator[None]:
         """Other threads wait; all is shown when the file is closed."""
-        with self._take_turn(timeout):
-            try:
-                yield
-            except StorageError:
-                self._failed = True
-                raise
+        with self._take_turn(timeout), self._noting_failure():
+            yield
+
+    @contextmanager
+    def _noting_failure(self) -> Iterator[None]:
+        """After a failure of the medium nothing will be published."""
+        try:
+            yield
+        except StorageError:
+            self._failed = True
+            raise
 
     @contextmanager
     def batch(self) -> Iterator[None]:
@@ -69,19 +73,13 @@ class BloscpackMaker(Writing):
 
     def write_main(self, path: str, number: int, block: Block, axis: int) -> None:
         """Give a chunk; after a failure nothing will be published."""
-        try:
+        with self._noting_failure():
             self._now().write_main(path, number, block, axis)
-        except StorageError:
-            self._failed = True
-            raise
 
     def put_raw_main(self, path: str, number: int, chunk: bytes) -> None:
         """Give a stored chunk as it is; after a failure nothing will be published."""
-        try:
+        with self._noting_failure():
             self._now().put_raw_main(path, number, chunk)
-        except StorageError:
-            self._failed = True
-            raise
 
     def sizes_main(self, path: str, numbers: Iterable[int] | None) -> int:
         held = self._now().held
@@ -116,7 +114,7 @@ class BloscpackMaker(Writing):
     def _publish(self, content: Content, held: HeldChunks) -> None:
         held.become(content)
         held.settle()
-        text, sizes = text_of(content, held.style), sizes_of(held)
+        text, sizes = text_of(content, held.style), held.said_sizes
         slots: Any = held.slots
         building: Building = slots
 

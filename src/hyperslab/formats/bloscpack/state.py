@@ -15,10 +15,10 @@ from hyperslab.chunks.source import Block
 from hyperslab.codecs.blosc import container
 from hyperslab.errors import Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.bloscpack.cells import other_shape
+from hyperslab.formats.bloscpack.creation import Options, in_rows, is_planned, new_array, order_of
 from hyperslab.formats.bloscpack.document import Content
 from hyperslab.formats.bloscpack.draft import Draft, check_small
 from hyperslab.formats.bloscpack.held import HeldChunks
-from hyperslab.formats.bloscpack.planning import Options, in_rows, is_planned, new_array, order_of
 from hyperslab.formats.one_array import Labelled
 from hyperslab.model.dtypes import VlenString, describe, packed
 from hyperslab.model.refs import Link

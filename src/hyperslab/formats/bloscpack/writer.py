@@ -15,14 +15,14 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.errors import Conflict, HyperslabError, Invalid, NotFound
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.bloscpack.commit import Old, commit
+from hyperslab.formats.bloscpack.creation import Options
 from hyperslab.formats.bloscpack.dataset import BloscpackReader
 from hyperslab.formats.bloscpack.document import Content
 from hyperslab.formats.bloscpack.draft import Draft
-from hyperslab.formats.bloscpack.existing import Present, found_bytes, held_of, is_same, look
-from hyperslab.formats.bloscpack.file import LocalFile
+from hyperslab.formats.bloscpack.file import LocalFile, version_of
 from hyperslab.formats.bloscpack.held import HeldChunks
-from hyperslab.formats.bloscpack.planning import Options
-from hyperslab.formats.bloscpack.remedies import remedies_of
+from hyperslab.formats.bloscpack.present import Present, found_bytes, held_of, is_same, look
+from hyperslab.formats.bloscpack.problems import remedies_of
 from hyperslab.formats.bloscpack.state import State
 from hyperslab.formats.bloscpack.writing import Writing, settle_journal
 from hyperslab.model.spec import ArraySpec
@@ -154,8 +154,7 @@ class BloscpackWriter(Writing):
         except OSError as error:
             raise write_error(error, self._url, os.path.basename(self._path)) from error
         try:
-            found = os.fstat(descriptor)
-            if (found.st_size, found.st_mtime_ns, found.st_ino) != present.stamp:
+            if version_of(os.fstat(descriptor)) != present.stamp:
                 remedy = "look at what is there now, and repeat the changes"
                 raise Conflict("another program put another file in its place", url=self._url, remedy=remedy)
             old = Old(self._path, descriptor, present.front, present.table, present.content)

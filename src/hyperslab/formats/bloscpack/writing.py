@@ -14,8 +14,8 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.errors import Conflict, HyperslabError, Invalid
 from hyperslab.formats.bloscpack.cells import CoordinateCells, MainCells
+from hyperslab.formats.bloscpack.creation import Options, new_array
 from hyperslab.formats.bloscpack.journal import journal_path, roll_back
-from hyperslab.formats.bloscpack.planning import Options, new_array
 from hyperslab.formats.bloscpack.state import State
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec

@@ -15,8 +15,8 @@ from hyperslab.codecs.checksums import WORDS as CHECKSUMS
 from hyperslab.codecs.digests import digest_number
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.bloscpack.document import row_bytes
-from hyperslab.formats.bloscpack.preface import Style
-from hyperslab.formats.bloscpack.slots import CODEC, Slack, blosc_of, check_slack, typesize_of
+from hyperslab.formats.bloscpack.encoding import CODEC, Slack, blosc_of, check_slack, typesize_of
+from hyperslab.formats.bloscpack.front import Style
 from hyperslab.formats.dtype_names import dtype_to_json
 from hyperslab.formats.one_array import Labelled, labels_to_json
 from hyperslab.model.dtypes import VlenString, describe

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from hyperslab.errors import HyperslabError, MissingChunks
+from hyperslab.formats.bloscpack.creation import Options, default_rows
 from hyperslab.formats.bloscpack.dataset import read_content
 from hyperslab.formats.bloscpack.document import Content, parse
-from hyperslab.formats.bloscpack.file import LocalFile, settled
-from hyperslab.formats.bloscpack.front import Front, read_front
+from hyperslab.formats.bloscpack.encoding import CODEC, typesize_of
+from hyperslab.formats.bloscpack.file import LocalFile, settled, version_of
+from hyperslab.formats.bloscpack.front import Front, Style, read_front
 from hyperslab.formats.bloscpack.held import Base, HeldChunks
-from hyperslab.formats.bloscpack.planning import Options, default_rows
-from hyperslab.formats.bloscpack.preface import Style
-from hyperslab.formats.bloscpack.slots import CODEC, typesize_of
 from hyperslab.formats.bloscpack.source import StreamChunks
 from hyperslab.formats.bloscpack.staging import Staging
 from hyperslab.formats.bloscpack.table import ChunkTable, Tables, read_table
@@ -77,10 +76,9 @@ def _tables(file: LocalFile, front: Front, content: Content) -> Tables:
 def is_same(present: Present, path: str) -> bool:
     """Whether the path still leads to this version."""
     try:
-        found = os.stat(path)
+        return bool(version_of(os.stat(path)) == present.stamp)
     except OSError:
         return False
-    return bool((found.st_size, found.st_mtime_ns, found.st_ino) == present.stamp)
 
 
 def held_of(present: Present, options: Options, url: str, rows: int = 0) -> HeldChunks:
