@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -162,3 +163,26 @@ def test_saved_plain_arrays_come_back(tmp_path: Path, suffix: str) -> None:
     with pytest.raises(Invalid, match="a, b"):
         hs.save(second, xr.Dataset({"a": ("x", [1]), "b": ("x", [2])}))
     assert not second.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"layout": "bcolz"}, {"layout": "bcolz", "chunks_in_each": 1}),
+        ({"checksum": "md5"}, {"checksum": "md5"}),
+        ({"superchunk": 2}, {"chunks_in_each": 2, "superchunks": 3}),
+        ({}, {"checksum": "crc32", "chunks_in_each": 4, "superchunks": 2}),
+    ],
+)
+def test_options_of_blaze_count_between_its_directories(
+    tmp_path: Path, options: dict[str, object], expected: dict[str, object]
+) -> None:
+    cells = np.arange(60000.0).reshape(60, 1000)
+    with hs.create(tmp_path / "a.blaze", superchunk=4, checksum="crc32") as root:
+        root.create_array("air", data=cells, dims=("time", "x"), chunks=(10, 1000))
+    hs.convert(tmp_path / "a.blaze", tmp_path / "b.blaze", verify=True, **options)
+    done = CliRunner().invoke(main, ["info", str(tmp_path / "b.blaze"), "--json"])
+    told = json.loads(done.stdout)["arrays"][0]["storage"]
+    assert {name: told[name] for name in expected} == expected
+    assert np.array_equal(hs.open(tmp_path / "b.blaze")[...], cells)
+    assert hs.open(tmp_path / "b.blaze").chunks == (10, 1000)
