@@ -70,3 +70,27 @@ def test_the_array_needs_no_name_and_the_others_have_one(place: Path) -> None:
     assert json.loads(run("get", str(place), "lat", "-s", "x=1", "--json"))["values"] == [1, 5, 9, 13, 17, 21]
     assert "time" in run("tree", str(place))
     assert "air" in run("dump", str(place))
+
+
+def test_convert_takes_options_of_the_format(place: Path, tmp_path: Path) -> None:
+    run("convert", str(place), str(tmp_path / "b.blp"), "--option", "checksum=md5", "--option", "slack:=64", "--verify")
+    (told,) = [array["storage"] for array in json.loads(run("info", str(tmp_path / "b.blp"), "--json"))["arrays"][:1]]
+    assert (told["checksum"], told["layout"]) == ("md5", "v3")
+    run("convert", str(place), str(tmp_path / "b.blaze"), "--option", "layout=bcolz", "--verify")
+    assert (tmp_path / "b.blaze" / "data" / "__0.blp").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("lay=bcolz", "no option 'lay'"),
+        ("layout", "an option without name or value"),
+        ("superchunk:=x", "an option that is no JSON: superchunk"),
+        ("verify=1", "no format has an option 'verify'"),
+    ],
+)
+def test_convert_refuses_options_of_no_format(place: Path, tmp_path: Path, option: str, said: str) -> None:
+    done = CliRunner().invoke(main, ["convert", str(place), str(tmp_path / "c.blaze"), "--option", option])
+    assert done.exit_code == 2
+    assert said in done.output
+    assert not (tmp_path / "c.blaze").exists()

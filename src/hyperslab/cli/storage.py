@@ -11,7 +11,7 @@ import click
 from hyperslab.errors import Invalid
 
 
-def parse_options(texts: Iterable[str]) -> dict[str, Any] | None:
+def parse_options(texts: Iterable[str], what: str = "a storage option") -> dict[str, Any] | None:
     """Several texts as one mapping, None when there is none; a name that is repeated has a list of texts."""
     options: dict[str, Any] = {}
     for text in texts:
@@ -19,8 +19,8 @@ def parse_options(texts: Iterable[str]) -> dict[str, Any] | None:
         as_json = name.endswith(":")
         name = name.removesuffix(":").strip()
         if not mark or not name:
-            raise Invalid("a storage option without name or value", remedy="write NAME=TEXT or NAME:=JSON")
-        found = _json(name, value) if as_json else value
+            raise Invalid(f"{what} without name or value", remedy="write NAME=TEXT or NAME:=JSON")
+        found = _json(name, value, what) if as_json else value
         if name not in options:
             options[name] = found
         else:
@@ -29,12 +29,12 @@ def parse_options(texts: Iterable[str]) -> dict[str, Any] | None:
     return options or None
 
 
-def _json(name: str, text: str) -> Any:
+def _json(name: str, text: str, what: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:  # what it says may quote a secret
         remedy = f"write {name}=TEXT for text"
-        raise Invalid(f"the storage option {name} is no JSON", remedy=remedy) from None
+        raise Invalid(f"{what} that is no JSON: {name}", remedy=remedy) from None
 
 
 def storage_option(flag: str = "--storage-option", whose: str = "the place") -> Callable[[Any], Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from inspect import signature
 from typing import Any
 
 import click
@@ -10,7 +11,7 @@ import click
 from hyperslab.cli.opening import as_words, open_dataset, refuse_positions_beyond, selection_option
 from hyperslab.cli.output import json_option, print_json, say
 from hyperslab.cli.selection import Selection, parse_selections
-from hyperslab.cli.storage import storage_option
+from hyperslab.cli.storage import parse_options, storage_option
 from hyperslab.conversion import ConversionReport, Select, convert
 from hyperslab.conversion.sizes import parse_size
 from hyperslab.errors import Invalid, LabelError
@@ -31,6 +32,14 @@ from hyperslab.errors import Invalid, LabelError
 @click.option("--resume", is_flag=True, help="Keep what is done when interrupted, and go on from there.")
 @click.option("--memory", default="256MiB", show_default=True, metavar="SIZE", help="Memory for cells in flight.")
 @click.option("--scheduler", metavar="ADDRESS", help="Have the workers of this dask.distributed cluster copy.")
+@click.option(
+    "--option",
+    "layout",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=lambda context, parameter, texts: parse_options(texts, "an option"),
+    help="An option of the target's format, such as layout=bcolz or superchunk:=4; repeatable.",
+)
 @storage_option("--src-option", "SRC")
 @storage_option("--dst-option", "DST")
 @json_option
@@ -42,6 +51,7 @@ def command(
     selections: tuple[str, ...],
     src_option: dict[str, Any] | None,
     dst_option: dict[str, Any] | None,
+    layout: dict[str, Any] | None,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -61,11 +71,21 @@ def command(
         memory=memory,
         storage_options=(src_option, dst_option),
         **options,
+        **_of_format(layout or {}),
     )
     if as_json:
         print_json("convert", **asdict(report))
     else:
         say(str(replace(report, losses=())))
+
+
+def _of_format(layout: dict[str, Any]) -> dict[str, Any]:
+    """Options of the target's format; what convert itself takes is none."""
+    own = {name for name, one in signature(convert).parameters.items() if one.kind is not one.VAR_KEYWORD}
+    for name in layout:
+        if name in own:
+            raise Invalid(f"no format has an option {name!r}", remedy="hyperslab convert --help lists what has its own")
+    return layout
 
 
 def _convert(src: str, dst: str, chosen: Selection, **options: Any) -> ConversionReport:
