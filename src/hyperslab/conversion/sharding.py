@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from os import PathLike
 from typing import Any
 
 from hyperslab.api import Target
@@ -41,6 +42,7 @@ def shard(
     are, by ``workers`` threads; ``storage_options`` are for places on servers. AlreadyExists for a target that is
     taken, Invalid when there are fewer superchunks than targets, FormatError when it is no Blaze directory.
     """
+    _require_several(targets)
     settings = Settings(workers=workers, cache_bytes=0)
     (source,) = _opened([_place(url, storage_options)], settings)
     try:
@@ -76,6 +78,7 @@ def gather(
     Invalid when the directories do not go on from one another: other cells, other chunks, or superchunks that are not
     full before the last directory.
     """
+    _require_several(urls)
     settings = Settings(workers=workers, cache_bytes=0)
     parts = _opened([_place(url, storage_options) for url in urls], settings)
     try:
@@ -100,6 +103,12 @@ def gather(
     finally:
         for part in parts:
             part.close()
+
+
+def _require_several(places: Sequence[Target]) -> None:
+    """Invalid for text, whose letters would be places."""
+    if isinstance(places, str | PathLike):
+        raise Invalid("one place where a list is meant", url=Location.of(places).url, remedy="write [place]")
 
 
 def _place(target: Target, options: Mapping[str, Any] | None) -> Location:

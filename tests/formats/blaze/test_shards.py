@@ -143,6 +143,16 @@ def test_shards_that_grew_are_read_and_not_gathered(whole, tmp_path):
     assert not (tmp_path / "c.blaze").exists()
 
 
+@pytest.mark.parametrize("kind", [str, Path])
+def test_one_place_is_no_list_of_letters(whole, tmp_path, monkeypatch, kind):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(Invalid, match=r"one place where a list is meant.*part"):
+        hs.shard(whole, kind("part"))
+    with pytest.raises(Invalid, match=r"one place where a list is meant.*whole"):
+        hs.gather(kind("whole.blaze"), "joined.blaze")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["whole.blaze"]
+
+
 def test_what_is_refused(whole, tmp_path):
     with pytest.raises(Invalid, match="13 shards of 12 superchunks"):
         hs.shard(whole, [tmp_path / f"{number}" for number in range(13)])

@@ -87,7 +87,7 @@ def _check_later(root: Group, how: Storing, url: api.Target | None = None) -> No
     if not how.compute and root._session.is_written_whole:
         place = root.url if url is None else Location.of(url).url
         remedy = "leave compute=False out, or write a .zarr folder"
-        raise Invalid("a netCDF or zip file is complete when save returns", url=place, remedy=remedy)
+        raise Invalid("what is one file is complete when save returns", url=place, remedy=remedy)
 
 
 def _save_new(
