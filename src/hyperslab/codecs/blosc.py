@@ -16,10 +16,10 @@ from typing import Any, NoReturn
 import numpy as np
 
 from hyperslab.codecs.base import Buffer, Cells
+from hyperslab.codecs.blosc_blocks import decode_chunk
 from hyperslab.codecs.bounds import ceiling, damaged, room, wrong_size
 from hyperslab.codecs.config import Config, choice, integer, only
 from hyperslab.codecs.native import address, function
-from hyperslab.codecs.snappy import decode_chunk
 from hyperslab.errors import CorruptChunk, Invalid, Unsupported
 from hyperslab.model.spec import Codec
 

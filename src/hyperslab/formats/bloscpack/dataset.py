@@ -10,7 +10,7 @@ from typing import Any
 
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.codecs.blosc import HEADER, may_move
-from hyperslab.codecs.snappy import used_bytes
+from hyperslab.codecs.blosc_blocks import used_bytes
 from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, Problem
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.bloscpack.document import Content, parse
