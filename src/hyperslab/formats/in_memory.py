@@ -1,4 +1,4 @@
-"""A small array whose cells are in memory: the coordinates that stand in a document."""
+"""Small arrays whose cells are in memory: the coordinates that stand in a document."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block
 from hyperslab.errors import ReadOnly
+from hyperslab.model.spec import ArraySpec
 
 
 class CellsInMemory:
@@ -38,3 +39,13 @@ class CellsInMemory:
 
 def _read_only() -> ReadOnly:
     return ReadOnly("this dataset is open for reading", remedy="open it with mode='r+'")
+
+
+def resized(cells: Block, spec: ArraySpec) -> Block:
+    """The cells in another shape: cut off, or filled up with the fill value."""
+    if cells.shape == spec.shape:
+        return cells.copy()
+    out = np.full(spec.shape, spec.fill_cell(), spec.numpy_dtype)
+    common = tuple(slice(0, min(a, b)) for a, b in zip(cells.shape, spec.shape, strict=True))
+    out[common] = cells[common]
+    return out

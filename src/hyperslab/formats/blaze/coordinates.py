@@ -15,6 +15,7 @@ from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.errors import Unsupported
 from hyperslab.formats.blaze.creation import whole
+from hyperslab.formats.in_memory import resized
 from hyperslab.formats.one_array import Coordinate
 from hyperslab.model.spec import ArraySpec
 
@@ -60,16 +61,6 @@ class CoordinateCells:
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
         """Hold the document against other writers."""
         return self._hold()
-
-
-def resized(cells: Values, spec: ArraySpec) -> Values:
-    """The cells in another shape: cut off, or filled up with the fill value."""
-    if cells.shape == spec.shape:
-        return cells.copy()
-    out = np.full(spec.shape, spec.fill_cell(), spec.numpy_dtype)
-    common = tuple(slice(0, min(a, b)) for a, b in zip(cells.shape, spec.shape, strict=True))
-    out[common] = cells[common]
-    return out
 
 
 def plain(spec: ArraySpec) -> ArraySpec:

@@ -21,7 +21,6 @@ from hyperslab.formats.blaze.coordinates import (
     check_size,
     may_label,
     plain,
-    resized,
     store_cells,
 )
 from hyperslab.formats.blaze.dataset import BlazeReader
@@ -38,6 +37,7 @@ from hyperslab.formats.blaze.document import (
     render,
 )
 from hyperslab.formats.blaze.folder import ArrayFolder, publish
+from hyperslab.formats.in_memory import resized
 from hyperslab.formats.one_array import Coordinate, Labelled, main_array, main_arrays
 from hyperslab.formats.typed_attrs import encode_attrs
 from hyperslab.model.dtypes import VlenString

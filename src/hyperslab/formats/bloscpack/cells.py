@@ -11,6 +11,7 @@ import numpy as np
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block
 from hyperslab.errors import Conflict
+from hyperslab.formats.in_memory import resized
 from hyperslab.model.spec import ArraySpec
 
 
@@ -112,14 +113,9 @@ class CoordinateCells(_Cells):
     def read(self, coords: Coords) -> Block:
         """All cells."""
         cells = self._owner.read_coordinate(self._path)
-        if cells.shape == self._grid.chunk_shape(coords):
-            return cells.copy()
         if len(cells.shape) != len(self._spec.shape) or any(map(int.__lt__, cells.shape, self._spec.shape)):
             raise other_shape(self._path, self._spec.shape, cells.shape)
-        block = np.full(self._grid.chunk_shape(coords), self._spec.fill_cell(), cells.dtype)
-        kept: Any = (*(slice(0, min(pair)) for pair in zip(block.shape, cells.shape, strict=True)), ...)
-        block[kept] = cells[kept]
-        return block
+        return resized(cells, self._spec)
 
     def write(self, coords: Coords, block: Block) -> None:
         """Take all cells that lie in the array."""

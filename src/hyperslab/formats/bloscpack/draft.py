@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from hyperslab.errors import Invalid, NodeNotFound, Unsupported
+from hyperslab.formats.in_memory import resized
 from hyperslab.formats.one_array import Coordinate, Labelled, main_array
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import VlenString, describe
@@ -98,8 +99,7 @@ class Draft:
         old = self.cells.get(path)
         cells = np.full(spec.shape, spec.fill_cell(), spec.numpy_dtype)
         if old is not None and old.dtype == cells.dtype and old.ndim == cells.ndim:
-            kept: Any = (*(slice(0, min(pair)) for pair in zip(old.shape, cells.shape, strict=True)), ...)
-            cells[kept] = old[kept]
+            cells = resized(old, spec)
         self.specs[path] = spec.evolve(chunks=tuple(max(1, length) for length in spec.shape), codecs=())
         self.cells[path] = cells
 
