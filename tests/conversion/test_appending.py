@@ -112,9 +112,21 @@ def test_what_does_not_fit_changes_nothing(tmp_path: Path) -> None:
         append_cells(target, AIR, "ari")
     with pytest.raises(Invalid, match="no array has a dimension 'y'"):
         append_dataset(target, other, dim="y")
-    with pytest.raises(Invalid, match="to itself"):
+    with pytest.raises(Invalid, match=r"to itself \[.*; copy it first"):
         append_dataset(target, target)
     assert {file: file.read_bytes() for file in target.rglob("*") if file.is_file()} == before
+
+
+def test_what_cannot_grow_or_has_other_rows_than_its_labels_is_told_the_way_out(tmp_path: Path) -> None:
+    target, more = made(tmp_path / "a.zarr", slice(0, 3)), made(tmp_path / "b.zarr", slice(3, 6))
+    with hs.open_group(target, mode="r+") as root:
+        root.create_array("alone", data=1.5)
+    with pytest.raises(Invalid, match=r"without dimensions cannot grow.*; name an array"):
+        append_cells(target, np.ones(2), "alone")
+    with hs.open_group(more, mode="r+") as root:
+        root["time"].resize(2)
+    with pytest.raises(Invalid, match=r"/air: 3, /time: 2.*; give as many rows"):
+        append_dataset(target, more, "air")
 
 
 @pytest.mark.parametrize("suffix", [".zarr", ".b2nd", ".blp"])

@@ -83,7 +83,7 @@ def append_dataset(
     """
     with opened(source, **(source_options or {})) as given, opened(target, mode="r+", **options) as session:
         if given.url == session.url:
-            raise Invalid("a dataset cannot be appended to itself", url=given.url)
+            raise Invalid("a dataset cannot be appended to itself", url=given.url, remedy="copy it first")
         arrays, theirs = _arrays(session), _arrays(given)
         chosen = _chosen(session, arrays, path) if path or len(_mains(arrays)) == 1 else None
         main = None if chosen is None else chosen.path
@@ -146,7 +146,8 @@ def _along(session: Session, array: Array | None, dim: str | None) -> tuple[str 
         known = [name for name in array.dims if name in unlimited]
         axis = array.dims.index(known[0]) if len(known) == 1 else 0
         if not array.ndim:
-            raise Invalid("an array without dimensions cannot grow", url=session.url, node=array.path)
+            remedy = "name an array that has some by --path"
+            raise Invalid("an array without dimensions cannot grow", url=session.url, node=array.path, remedy=remedy)
         return array.dims[axis], axis
     if dim not in array.dims:
         names = ", ".join(filter(None, array.dims)) or "no names"
@@ -203,7 +204,8 @@ def _check(session: Session, pairs: list[_Pair]) -> None:
             _check_meaning(session, pair.array, pair.rows)
     if len(counts) > 1:
         listed = ", ".join(f"/{pair.array.path}: {pair.count}" for pair in pairs)
-        raise Invalid(f"the arrays have different numbers of rows: {listed}", url=session.url)
+        remedy = "give as many rows for each of them"
+        raise Invalid(f"the arrays have different numbers of rows: {listed}", url=session.url, remedy=remedy)
 
 
 def _check_meaning(session: Session, array: Array, rows: Array) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from hyperslab.api import Target
 from hyperslab.chunks.pool import each_batch
-from hyperslab.chunks.settings import DEFAULTS, Settings
+from hyperslab.chunks.settings import Settings
 from hyperslab.errors import AlreadyExists, FormatError, HyperslabError, Invalid, Unsupported
 from hyperslab.formats import get_format
 from hyperslab.formats.blaze.columns import Columns
@@ -154,16 +154,17 @@ def _files(old: Sequence[Superchunks], new: Sequence[Superchunks], places: range
 def _write(store: WritableStore, labelled: Labelled, files: Files, settings: Settings) -> None:
     """The data, then the documents."""
     sizes: list[int] = []
-    each_batch(partial(_copy, store, sizes), files, settings.threads)
-    publish(store, render(labelled, sum(sizes)), {}, durable=DEFAULTS.durable)
+    each_batch(partial(_copy, store, sizes, settings.durable), files, settings.threads)
+    publish(store, render(labelled, sum(sizes)), {}, durable=settings.durable)
 
 
-def _copy(store: WritableStore, sizes: list[int], file: tuple[Store, str, str]) -> None:
+def _copy(store: WritableStore, sizes: list[int], durable: bool, file: tuple[Store, str, str]) -> None:
     source, key, target = file
     data = source.get(key)
     if data is None:
-        raise FormatError("a superchunk is gone while it is copied", url=source.url, key=key)
-    store.put(target, data, durable=DEFAULTS.durable)
+        remedy = "try again while nobody changes the dataset"
+        raise FormatError("a superchunk is gone while it is copied", url=source.url, key=key, remedy=remedy)
+    store.put(target, data, durable=durable)
     sizes.append(len(data))
 
 
