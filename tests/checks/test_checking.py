@@ -23,7 +23,7 @@ from hyperslab.checks import Report
 from hyperslab.checks.opening import open_objects
 from hyperslab.checks.shards import Shards
 from hyperslab.chunks.settings import DEFAULTS
-from hyperslab.errors import FormatError, NotFound, Problem
+from hyperslab.errors import FormatError, NotFound, Problem, SelectionError
 from hyperslab.formats.sharded import ShardedChunks
 from hyperslab.formats.sources import open_chunks
 from hyperslab.model.spec import ArraySpec, Chunks, Codec
@@ -262,6 +262,22 @@ def test_netcdf_files(tmp_path: Path) -> None:
     assert [mend.action for mend in hs.repair(place, dry_run=False)] == [None] * len(report)  # type: ignore[attr-defined]
     place.write_bytes(data[:200])
     assert hs.check(place)
+
+
+@pytest.mark.parametrize("suffix", ["zarr", "blp", "blaze", "b2nd"])
+def test_a_coordinate_that_is_too_short_for_its_dimension(tmp_path: Path, suffix: str) -> None:
+    with hs.create(tmp_path / f"a.{suffix}") as root:
+        root.create_array("air", data=np.arange(24.0).reshape(6, 4), dims=("time", "x"), attrs={"coordinates": "age"})
+        root.create_array("time", data=np.arange(6), dims=("time",), attrs={"units": "days since 2020-01-01"})
+        root.create_array("age", data=np.arange(6), dims=("time",))
+    assert not hs.check(tmp_path / f"a.{suffix}", deep=True)
+    with hs.open_group(tmp_path / f"a.{suffix}", "r+") as root:
+        root["air"].append(np.ones((2, 4)))
+    (problem,) = hs.check(tmp_path / f"a.{suffix}", deep=True)
+    assert (problem.node, problem.kind) == ("", "dimension-sizes")
+    assert "'time' has several sizes: 6 in" in problem.message and "8 in air" in problem.message
+    with pytest.raises(SelectionError, match="labels need a coordinate of the dimension's name and length"):
+        hs.open_array(tmp_path / f"a.{suffix}", path="air").sel(time="2020-01-02")
 
 
 def test_a_report_travels() -> None:

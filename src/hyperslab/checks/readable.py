@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
+from hyperslab.checks.dimensions import Member, examine_dimensions
 from hyperslab.checks.findings import Finding, found
 from hyperslab.checks.objects import span
 from hyperslab.checks.reading import parts, read_box
@@ -13,7 +14,7 @@ from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError
-from hyperslab.formats.base import Examines, Reader
+from hyperslab.formats.base import Examines, HoldsOne, Reader
 from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -26,8 +27,19 @@ def examine_reader(reader: Reader, settings: Settings, *, deep: bool) -> Iterato
     if isinstance(reader, Examines):
         for problem in reader.problems(deep=deep, workers=settings.threads):
             yield found(problem.node, problem.kind, problem.message)
+    else:
+        yield from _node(reader, "", settings, deep)
+    yield from _sizes(reader)
+
+
+def _sizes(reader: Reader) -> Iterator[Finding]:
+    """In a format of one array: coordinates that are not as long as the dimension whose labels they are."""
+    try:  # to ask what the array is called reads the documents
+        names = reader.children("") if isinstance(reader, HoldsOne) else ()
+        specs = [(name, reader.node(name)) for name in names]
+    except HyperslabError:  # which is a finding already
         return
-    yield from _node(reader, "", settings, deep)
+    yield from examine_dimensions("", [Member(name, spec) for name, spec in specs if isinstance(spec, ArraySpec)])
 
 
 def _node(reader: Reader, path: str, settings: Settings, deep: bool) -> Iterator[Finding]:

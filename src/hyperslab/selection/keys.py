@@ -13,7 +13,8 @@ from hyperslab.selection.region import Range
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
 WHOLE = slice(None)
-_KINDS = "positions are ints, slices, `...`, None and arrays of ints or booleans"
+_LABELS = "labels need a coordinate of the dimension's name and length"
+_KINDS = f"positions are ints, slices, `...`, None and arrays of ints or booleans; {_LABELS}"
 
 
 def plain_items(key: Any, shape: Shape) -> list[Any]:
@@ -80,7 +81,7 @@ def sliced(item: slice, length: int) -> Range:
 def bad_slice(error: TypeError | ValueError) -> Invalid:
     """The error of a slice whose step is zero (a ValueError) or whose bounds are no ints (a TypeError), as NumPy's."""
     if isinstance(error, TypeError):
-        return WrongType("slice bounds are ints or None", remedy="labels need a dimension with labels")
+        return WrongType("slice bounds are ints or None", remedy=_LABELS)
     return Invalid("a slice step is not zero")
 
 
