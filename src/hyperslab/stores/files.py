@@ -51,6 +51,17 @@ def write_error(error: OSError, url: str, key: str) -> HyperslabError:
     return StorageError(f"cannot write: {reason}", url=url, key=key, remedy=_REMEDIES.get(error.errno or 0))
 
 
+@contextmanager
+def write_errors(url: str, key: str) -> Iterator[None]:
+    """What the system says within the block becomes :func:`write_error`; errors of ours stay what they are."""
+    try:
+        yield
+    except HyperslabError:
+        raise
+    except OSError as error:
+        raise write_error(error, url, key) from error
+
+
 def too_long(url: str, key: str, most: int, found: int) -> CorruptChunk:
     """The error for a stored chunk of more bytes than its cells can take."""
     expected, size = f"at most {most} bytes", f"{found} bytes"

@@ -28,7 +28,7 @@ from hyperslab.model.paths import split
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.building import put_in_place, remove
-from hyperslab.stores.files import write_error
+from hyperslab.stores.files import write_errors
 from hyperslab.stores.locks import hold_folder
 
 _SMALL = 1 << 20
@@ -244,15 +244,14 @@ class B2ndWriter:
     def _put_in_place(self, working: WorkingFile) -> None:
         path = working.settle()
         try:
-            with hold_folder(lambda: os.path.dirname(self._target), self._settings.lock_timeout):
+            with (
+                write_errors(self._url, os.path.basename(self._target)),
+                hold_folder(lambda: os.path.dirname(self._target), self._settings.lock_timeout),
+            ):
                 if self._old is not None and self._now() != self._old.version:
                     raise self._conflict()
                 durable = self._settings.durable
                 put_in_place(path, self._target, overwrite=self._mode != "x", durable=durable)
-        except OSError as error:
-            if isinstance(error, HyperslabError):
-                raise
-            raise write_error(error, self._url, os.path.basename(self._target)) from error
         finally:
             remove(path)
 

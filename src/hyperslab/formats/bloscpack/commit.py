@@ -15,7 +15,7 @@ import numpy as np
 
 from hyperslab.codecs.base import Buffer
 from hyperslab.codecs.blosc import HEADER
-from hyperslab.errors import CorruptChunk, HyperslabError, StorageError
+from hyperslab.errors import CorruptChunk, StorageError
 from hyperslab.formats.bloscpack import header as headers
 from hyperslab.formats.bloscpack.beside import Beside, Piece, assemble
 from hyperslab.formats.bloscpack.document import Content, render
@@ -24,7 +24,7 @@ from hyperslab.formats.bloscpack.front import Front, Room, render_front, section
 from hyperslab.formats.bloscpack.held import HeldChunks
 from hyperslab.formats.bloscpack.journal import MOST, Change, journal_bytes, patch
 from hyperslab.formats.bloscpack.table import ChunkTable
-from hyperslab.stores.files import read_at, write_error
+from hyperslab.stores.files import read_at, write_errors
 
 
 @dataclass(frozen=True)
@@ -75,17 +75,13 @@ def commit(old: Old, held: HeldChunks, url: str, *, documents: bool, durable: bo
     ``documents``: whether the metadata may be others.
     """
     held.settle()
-    try:
+    with write_errors(url, os.path.basename(old.path)):
         plan = plan_patch(old, held, documents=documents)
         if plan is None:
             _replace(old, held, durable)
         else:
             behind = _behind(plan, held)
             patch(old.path, old.descriptor, plan.changes, plan.size, durable=durable, behind=behind)
-    except OSError as error:
-        if isinstance(error, HyperslabError):
-            raise
-        raise write_error(error, url, os.path.basename(old.path)) from error
 
 
 # -- in place -----------------------------------------------------------------------------------------------------

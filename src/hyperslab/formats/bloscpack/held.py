@@ -6,7 +6,7 @@ A stored chunk has no more rows than the array; one at its end is made anew when
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
@@ -17,14 +17,14 @@ from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block
 from hyperslab.codecs.blosc import HEADER, Blosc, may_move
-from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.errors import Invalid
 from hyperslab.formats.bloscpack.creation import AUTO, in_rows
 from hyperslab.formats.bloscpack.document import Content
 from hyperslab.formats.bloscpack.encoding import Encoder, Slack
 from hyperslab.formats.bloscpack.front import Sizes, Style
 from hyperslab.formats.bloscpack.source import StreamChunks
 from hyperslab.selection.region import Range, Region
-from hyperslab.stores.files import write_error
+from hyperslab.stores.files import write_errors
 
 
 class Slots(Protocol):
@@ -200,14 +200,8 @@ class HeldChunks:
             self._blank = {rows: self._encoder.slot(cells)}
         return self._blank[rows]
 
-    @contextmanager
-    def _medium(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            if isinstance(error, HyperslabError):
-                raise
-            raise write_error(error, self._url, "") from error
+    def _medium(self) -> AbstractContextManager[None]:
+        return write_errors(self._url, "")
 
     # -- another shape ----------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from hyperslab.formats.bloscpack.front import UNKNOWN, Room, Sizes, render_front
 from hyperslab.formats.bloscpack.held import HeldChunks
 from hyperslab.formats.bloscpack.state import State
 from hyperslab.formats.bloscpack.writing import Writing, settle_journal
-from hyperslab.stores.files import write_error
+from hyperslab.stores.files import write_error, write_errors
 from hyperslab.stores.locks import hold_file, hold_folder
 
 _STREAM = 8192
@@ -157,11 +157,8 @@ class BloscpackMaker(Writing):
             if state.draft.specs:
                 content = state.content()
                 if state.held is not None:
-                    self._publish(content, state.held)
-        except OSError as error:
-            if isinstance(error, HyperslabError):
-                raise error.locate(url=self._url) from error.__cause__
-            raise write_error(error, self._url, os.path.basename(self._path)) from error
+                    with write_errors(self._url, os.path.basename(self._path)):
+                        self._publish(content, state.held)
         except HyperslabError as error:
             raise error.locate(url=self._url) from error.__cause__
         finally:

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from hyperslab.chunks.settings import Settings
-from hyperslab.errors import Conflict, HyperslabError, Invalid, NotFound
+from hyperslab.errors import Conflict, Invalid, NotFound
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.bloscpack.commit import Old, commit
 from hyperslab.formats.bloscpack.creation import Options
@@ -26,7 +26,7 @@ from hyperslab.formats.bloscpack.problems import remedies_of
 from hyperslab.formats.bloscpack.state import State
 from hyperslab.formats.bloscpack.writing import Writing, settle_journal
 from hyperslab.model.spec import ArraySpec
-from hyperslab.stores.files import write_error
+from hyperslab.stores.files import write_errors
 from hyperslab.stores.locks import hold_file
 
 
@@ -104,12 +104,8 @@ class BloscpackWriter(Writing):
 
     def _begin(self, timeout: float | None) -> State:
         if self._running is None:
-            try:
+            with write_errors(self._url, os.path.basename(self._path)):
                 self._running = self._held_state(timeout)
-            except OSError as error:
-                if isinstance(error, HyperslabError):
-                    raise
-                raise write_error(error, self._url, os.path.basename(self._path)) from error
             self._depth = 0
         self._depth += 1
         return self._running
@@ -149,10 +145,8 @@ class BloscpackWriter(Writing):
             raise Invalid("there is no array", url=self._url)
         content = state.content()
         held = held.become(content)
-        try:
+        with write_errors(self._url, os.path.basename(self._path)):
             descriptor = os.open(self._path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
-        except OSError as error:
-            raise write_error(error, self._url, os.path.basename(self._path)) from error
         try:
             if version_of(os.fstat(descriptor)) != present.stamp:
                 remedy = "look at what is there now, and repeat the changes"
