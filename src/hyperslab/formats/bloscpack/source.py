@@ -18,7 +18,7 @@ from hyperslab.chunks.source import Block
 from hyperslab.codecs.base import Buffer
 from hyperslab.codecs.blosc import HEADER, Blosc, container, decode_part
 from hyperslab.codecs.digests import Digest
-from hyperslab.errors import CorruptChunk, HyperslabError, MissingChunks, ReadOnly
+from hyperslab.errors import Conflict, CorruptChunk, HyperslabError, MissingChunks, ReadOnly
 from hyperslab.formats.bloscpack.document import Content
 from hyperslab.formats.bloscpack.file import LocalFile, ServedFile, Stamp
 from hyperslab.formats.bloscpack.table import ChunkTable, Tables
@@ -154,6 +154,7 @@ class StreamChunks:
 
         A writer may be changing the chunk right now, where it lies: its digest tells.
         """
+        first = table
         for attempt in range(_ATTEMPTS):
             if not isinstance(error, CorruptChunk | MissingChunks):
                 break
@@ -169,6 +170,8 @@ class StreamChunks:
                 return
             except HyperslabError as another:
                 error = another
+        if isinstance(error, MissingChunks) and table is not first and not table.fault:
+            error = Conflict("the file became shorter", remedy="call refresh() to see it as it is now")
         raise self._located(error, table, number) from error.__cause__
 
     def _is_changing(self, table: ChunkTable) -> bool:
@@ -179,10 +182,11 @@ class StreamChunks:
     def _take(self, table: ChunkTable, number: int) -> tuple[Buffer, int]:
         """A chunk in the scratch memory of this thread."""
         offset, size, nbytes = table.entry(number)
-        data = getattr(self._scratch, "data", None)
-        if data is None or len(data) < size:
+        scratch = _SCRATCH if size <= _KEPT else self._scratch
+        data = scratch.buffer
+        if size > len(data):
             require(size, None)
-            data = self._scratch.data = memoryview(bytearray(size))
+            data = scratch.reserve(size)
         data = data[:size]
         self._file.pread_into(data, offset)
         return self._sound(data, nbytes), nbytes
