@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import hyperslab as hs
 from hyperslab.cli import main
-from hyperslab.errors import Invalid, Unsupported
+from hyperslab.errors import Conflict, Invalid, Unsupported
 
 AIR = np.arange(24.0).reshape(2, 3, 4)
 
@@ -186,3 +186,31 @@ def test_options_of_blaze_count_between_its_directories(
     assert {name: told[name] for name in expected} == expected
     assert np.array_equal(hs.open(tmp_path / "b.blaze")[...], cells)
     assert hs.open(tmp_path / "b.blaze").chunks == (10, 1000)
+
+
+@pytest.mark.parametrize("name", ["a.blp", "a.blaze", "a.b2nd"])
+def test_refresh_shows_what_another_writer_did(tmp_path: Path, name: str) -> None:
+    hs.save(tmp_path / name, np.arange(64.0), chunks=(8,))
+    array = hs.open_array(tmp_path / name)
+    with hs.open_group(tmp_path / name, "r+") as root:
+        root["data"].resize((5,))
+    array.refresh()
+    np.testing.assert_array_equal(array[...], np.arange(5.0))
+    with hs.open_group(tmp_path / name, "r+") as root:
+        root["data"].append(np.ones(30))
+        root["data"].attrs["units"] = "K"
+    array.refresh()
+    np.testing.assert_array_equal(array[...], np.append(np.arange(5.0), np.ones(30)))
+    assert array.units == "K"
+
+
+def test_a_file_that_became_shorter(tmp_path: Path) -> None:
+    """What was open before says so, and does not call a sound file damaged."""
+    hs.save(tmp_path / "a.blp", np.arange(6400.0), chunks=(800,))
+    array = hs.open_array(tmp_path / "a.blp", cache_bytes=0)
+    with hs.open_group(tmp_path / "a.blp", "r+") as root:
+        root["data"].resize((900,))
+    try:
+        np.testing.assert_array_equal(array[...], np.arange(6400.0))  # the old file, where another took its place
+    except Conflict as error:
+        assert "refresh()" in str(error)

@@ -19,13 +19,25 @@ class B2ndReader:
 
     def __init__(self, path: str, url: str, settings: Settings) -> None:
         self._url = url
+        self._path = path
+        self._settings = settings
         self._closed = False
+        self._begin()
+
+    def _begin(self) -> None:
+        """What is known of the version that lies there now."""
+        path, url = self._path, self._url
         self.frame = library.check(path, url)
         self.version = library.version(path)
         self._sparse = os.path.isdir(path)
-        self.handle = library.Handle(library.open_file(path, settings.threads), url)
+        self.handle = library.Handle(library.open_file(path, self._settings.threads), url)
         with self.handle.using() as array:
             self.labelled, self.foreign = described(self.frame, array, url)
+
+    def refresh(self, path: str) -> None:
+        """Read the version that lies there now; what was taken from the old one goes on reading that."""
+        if library.version(self._path) != self.version:
+            self._begin()
 
     @property
     def main(self) -> str | None:
@@ -57,7 +69,8 @@ class B2ndReader:
         if not isinstance(spec, ArraySpec):
             raise Invalid("this is a group", url=self._url, node=path)
         if path == self.labelled.name:
-            return SlicedChunks(spec, lambda: self._opened(), (self._url, path))
+            handle = self.handle
+            return SlicedChunks(spec, lambda: self._opened(handle), (self._url, path))
         cells = MemoryCells(self.labelled.coords[path].cells)
         return SlicedChunks(spec, lambda: cells, (self._url, path))
 
@@ -78,9 +91,9 @@ class B2ndReader:
         """What identifies the version of the file that is open here."""
         return self.version
 
-    def _opened(self) -> library.Handle:
+    def _opened(self, handle: library.Handle) -> library.Handle:
         self._check_open()
-        return self.handle
+        return handle
 
     def _check_open(self) -> None:
         if self._closed:

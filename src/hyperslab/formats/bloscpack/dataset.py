@@ -62,21 +62,30 @@ class BloscpackReader:
     """One bloscpack file, read-only. A file that is changed in place is read as it is then, in its old shape."""
 
     def __init__(self, file: LocalFile | ServedFile) -> None:
-        self._file = file
         self._lock = threading.RLock()
-        self._content: Content | None = None
         try:
-            self._front, self._seen = settled(file, lambda: (read_front(file), file.stamp()))
+            self._begin(file)
         except HyperslabError as error:
             file.close()
             raise error.locate(url=file.url) from error.__cause__
-        self._tables = Tables(file, self._load)
 
-    def _load(self) -> ChunkTable:
-        """As the file is now."""
-        front = self._front if self._file.stamp() == self._seen else read_front(self._file)
-        content = self.content
-        return read_table(self._file, front, -1 if content.plain else content.nbytes)
+    def _begin(self, file: LocalFile | ServedFile) -> None:
+        """What is known of the file as it is now."""
+        self._front, self._seen = settled(file, lambda: (read_front(file), file.stamp()))
+        self._file = file
+        self._content: Content | None = None
+        self._tables = Tables(file, lambda: self._load(file))
+
+    def _load(self, file: LocalFile | ServedFile) -> ChunkTable:
+        """Where the chunks lie now."""
+        front = self._front if file.stamp() == self._seen else read_front(file)
+        content = self.content if file is self._file else read_content(file, front)
+        return read_table(file, front, -1 if content.plain else content.nbytes)
+
+    def refresh(self, path: str) -> None:
+        """Read the file that has the name now; what was taken from the old one goes on reading that."""
+        with self._lock:
+            self._begin(self._file.again())
 
     @property
     def content(self) -> Content:

@@ -69,6 +69,11 @@ class LocalFile:
         self.size = found.st_size if self._undo is None else self._undo.size
         return stamp
 
+    def again(self) -> LocalFile:
+        """The file that has the name now: this one, or one that took its place."""
+        now = LocalFile(self._path, self.url)
+        return self if now.stamp()[-1] == self.stamp()[-1] else now
+
     def look_for_journal(self) -> bool:
         """See whether a writer is changing the file, or died at it; whether there is such a journal."""
         journal = _stat(journal_path(self._path))
@@ -150,6 +155,10 @@ class ServedFile:
     def stamp(self) -> Stamp:
         """That of the version that is read."""
         return self._remote.stamp
+
+    def again(self) -> ServedFile:
+        """The same version: another one is opened anew."""
+        return self
 
     def pread(self, size: int, offset: int) -> bytes:
         """Exactly ``size`` bytes from ``offset`` on; CorruptChunk when the object is shorter."""

@@ -154,7 +154,6 @@ class StreamChunks:
 
         A writer may be changing the chunk right now, where it lies: its digest tells.
         """
-        first = table
         for attempt in range(_ATTEMPTS):
             if not isinstance(error, CorruptChunk | MissingChunks):
                 break
@@ -170,7 +169,7 @@ class StreamChunks:
                 return
             except HyperslabError as another:
                 error = another
-        if isinstance(error, MissingChunks) and table is not first and not table.fault:
+        if isinstance(error, MissingChunks) and not (table.fault or table.unfinished):
             error = Conflict("the file became shorter", remedy="call refresh() to see it as it is now")
         raise self._located(error, table, number) from error.__cause__
 
