@@ -273,6 +273,7 @@ def test_several_arrays_are_refused_and_nothing_is_left(tmp_path: Path) -> None:
         ({"slack": -1}, "full"),
         ({"slack": "much"}, "full"),
         ({"order": "K"}, "C and F"),
+        ({"offsets": "no"}, "True or False"),
         ({"chunk_bytes": 0}, "chunk_bytes"),
         ({"metadata_codec": "lzma"}, "zlib"),
         ({"shape": 1}, "chunk_bytes"),

@@ -59,13 +59,15 @@ class Options:
             raise Invalid(f"metadata_codec {metadata_codec!r}", remedy="there are zlib and none")
         if order not in ("C", "F"):
             raise Invalid(f"order {order!r}", remedy="there are C and F")
+        if not isinstance(offsets, bool):
+            raise Invalid(f"offsets={offsets!r}", remedy="give True or False")
         if not isinstance(chunk_bytes, int) or not 0 < chunk_bytes <= MAX_BYTES:
             raise Invalid(f"chunk_bytes={chunk_bytes!r}", remedy=f"give whole bytes, {MAX_BYTES} at the most")
         number = digest_number(checksum or "none")
         style = Style(
             layout="v3" if layout == "v3" else "spec",
             version=3 if layout == "v3" else 2,
-            offsets=bool(offsets),
+            offsets=offsets,
             checksum=number,
             meta_checksum=number,
             meta_codec=int(metadata_codec == "zlib"),
