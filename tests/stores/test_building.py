@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import stat
 import sys
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -157,3 +159,26 @@ def test_without_an_exchange_two_renames_do(tmp_path: Path, monkeypatch: pytest.
         _make(Path(temporary), "folder", "new")
     assert _text(target, "folder") == "new"
     assert _names(tmp_path) == ["a.zarr"]
+
+
+def test_threads_that_still_write_while_a_build_is_removed(tmp_path: Path) -> None:
+    """What failed is told, and not that its folder would not go."""
+    started, stop = threading.Event(), threading.Event()
+
+    def write(folder: str) -> None:
+        number = 0
+        while not stop.is_set():
+            with suppress(FileNotFoundError):  # removed at this moment
+                os.makedirs(f"{folder}/{number % 3}", exist_ok=True)
+                Path(f"{folder}/{number % 3}/{number}").touch()
+            number += 1
+            started.set()
+
+    with pytest.raises(ZeroDivisionError), building(str(tmp_path / "a")) as temporary:
+        os.mkdir(temporary)
+        writer = threading.Thread(target=write, args=(temporary,))
+        writer.start()
+        started.wait()
+        threading.Timer(0.1, stop.set).start()
+        raise ZeroDivisionError
+    writer.join()

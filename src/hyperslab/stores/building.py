@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from ctypes import CDLL, get_errno
@@ -14,6 +16,7 @@ from hyperslab.stores.files import open_folder, sync_folder
 from hyperslab.stores.redaction import redact
 
 _FEW = 200
+_PAUSES = (0.01, 0.05, 0.2, 0.5)
 _LONGEST, _KEPT = 200, 40
 """Bytes of a name that a temporary one ends with, and the characters that are kept of a longer one."""
 
@@ -57,9 +60,18 @@ def sibling(target: str) -> str:
 
 
 def remove(path: str) -> None:
-    """Remove a file or folder; missing is fine."""
+    """Remove a file or folder; missing is fine. Threads of a build that failed may write there for a moment yet."""
     if os.path.isdir(path) and not os.path.islink(path):
-        shutil.rmtree(path)
+        for pause in _PAUSES:
+            try:
+                shutil.rmtree(path)
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
+                    raise
+            if not os.path.isdir(path):
+                return
+            time.sleep(pause)
+        shutil.rmtree(path, ignore_errors=True)
     elif os.path.lexists(path):
         os.unlink(path)
 
