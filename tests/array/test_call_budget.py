@@ -22,7 +22,7 @@ counts = {}
 
 def count(array, key):
     array[key]  # imports and tables made on first use are not part of a read
-    pool._pools.__init__()  # threads are counted only when they start under the profile
+    pool._pools.forget()  # threads are counted only when they start under the profile
     calls = []
     threading.setprofile(lambda frame, event, argument: calls.append(event) if event == "call" else None)
     sys.setprofile(lambda frame, event, argument: calls.append(event) if event == "call" else None)

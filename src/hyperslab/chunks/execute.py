@@ -214,15 +214,15 @@ class _BatchReader:
         """The chunk from the cache or from the store, which tells by one request whether it has another."""
         cache: Any = self.cache
         newer: Any = self.newer
-        known, old = cache.peek((self.source, coords)) or (None, None)
-        block, stamp = newer(coords, known)
+        peeked: tuple[Any, Any] = cache.peek((self.source, coords)) or (None, None)
+        known, old = peeked
+        found, stamp = newer(coords, known)
         if stamp is None:
             return np.full(shape, self.fill, self.out.dtype)
-        if block is None:
-            block = old
-        elif not block.dtype.hasobject:
+        block: Block = old if found is None else found
+        if found is not None and not block.dtype.hasobject:
             cache.put((self.source, coords), stamp, block)
-        return block  # type: ignore[no-any-return]
+        return block
 
 
 def _reader(into: Any, block: Block) -> Callable[[Coords], bool]:

@@ -16,6 +16,10 @@ class _Pools:
     """One pool per size, made on first use; forgotten in a forked child, whose threads are gone."""
 
     def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew: whoever held the lock, and the threads of the pools, are not in this process."""
         self.lock = threading.Lock()
         self.by_size: dict[int, ThreadPoolExecutor] = {}
 
@@ -28,7 +32,7 @@ class _Pools:
 
 _pools = _Pools()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pools.__init__)  # type: ignore[misc]
+    os.register_at_fork(after_in_child=_pools.forget)
 
 
 def each_batch(work: Callable[[Any], None], batches: Iterable[Any], workers: int) -> None:

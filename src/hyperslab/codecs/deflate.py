@@ -6,6 +6,7 @@ ISA-L writes levels 1 to 4 four times as fast as zlib at about the same ratio; l
 from __future__ import annotations
 
 import zlib
+from typing import Any
 
 from isal import isal_zlib
 from isal.igzip_lib import IsalError
@@ -15,6 +16,7 @@ from hyperslab.codecs.bounds import MEMBERS, ceiling, damaged, room, wrong_size
 from hyperslab.codecs.config import Config, integer, only
 
 _ZLIB, _GZIP = 15, 31
+_REFUSED: Any = (IsalError, ValueError)  # isal's stub calls the class an instance
 _ISAL_LEVEL = {1: 1, 2: 2, 3: 3, 4: 3}
 
 
@@ -58,7 +60,7 @@ class Deflate:
         stream = isal_zlib.decompressobj(self._wrapping)
         try:
             out = stream.decompress(data, limit + 1)
-        except (IsalError, ValueError) as error:  # type: ignore[misc]  # isal's stub calls the class an instance
+        except _REFUSED as error:
             raise damaged(self._name, error, limit) from error
         if len(out) > limit:
             wrong_size(self._name, limit, f"more than {limit} bytes")

@@ -16,7 +16,7 @@ from hyperslab.array.session import Session
 from hyperslab.conversion.opening import opened
 from hyperslab.conversion.parts import below
 from hyperslab.errors import Invalid
-from hyperslab.formats.base import Batches, HoldsOne
+from hyperslab.formats.base import Batches, HoldsOne, Reader
 from hyperslab.group.links import follow
 from hyperslab.model.attrs import equal
 from hyperslab.model.paths import normalize, split
@@ -175,10 +175,8 @@ def _append_all(session: Session, pairs: list[_Pair]) -> None:
     """Arrays first, coordinates last: who finds a new label finds its cells. All get their rows, or none."""
     _check(session, pairs)
     pairs = sorted(pairs, key=lambda pair: pair.array.dims == (pair.array.name,))
-    together = isinstance(session.reader, HoldsOne) and isinstance(session.reader, Batches)
-    batch: AbstractContextManager[None] = session.reader.batch() if together else nullcontext()  # type: ignore[attr-defined]
     before = [pair.array.shape for pair in pairs]
-    with batch:
+    with _together(session.reader):
         try:
             for pair in pairs:
                 for slab in _slabs(pair):
@@ -188,6 +186,11 @@ def _append_all(session: Session, pairs: list[_Pair]) -> None:
                 if pair.array.shape != shape:
                     pair.array.resize(shape)
             raise
+
+
+def _together(reader: Reader) -> AbstractContextManager[None]:
+    """What makes one change of several, where a format keeps all in one file."""
+    return reader.batch() if isinstance(reader, HoldsOne) and isinstance(reader, Batches) else nullcontext()
 
 
 def _check(session: Session, pairs: list[_Pair]) -> None:

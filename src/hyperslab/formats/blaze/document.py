@@ -71,7 +71,8 @@ class Storing:
         inner: Any = spec.inner_chunks or spec.chunks
         codecs = spec.codecs[0].config["codecs"] if spec.inner_chunks else spec.codecs
         rows = inner[0] if inner else 1
-        per = spec.chunks[0] // rows if spec.inner_chunks else 1  # type: ignore[operator]
+        outer: Any = spec.chunks
+        per = outer[0] // rows if spec.inner_chunks else 1
         return cls(said.get("layout", "blaze"), rows, per, said.get("checksum", "adler32"), codecs[0])
 
     def shape_of(self, row_bytes: int, itemsize: int) -> Shape:

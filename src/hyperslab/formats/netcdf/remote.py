@@ -185,10 +185,10 @@ def _fill_header(copy: SparseCopy) -> None:
 
 def _datasets(file: Any) -> Iterator[Any]:
     """Every dataset of the file, met once."""
-    module = library.h5py()
+    module: Any = library.h5py()
     found: list[Any] = []
-    file.visititems(lambda name, item: found.append(item) if isinstance(item, module.Dataset) else None)  # type: ignore[union-attr]
-    return iter(found)
+    file.visititems(lambda name, item: found.append(item))
+    return (item for item in found if isinstance(item, module.Dataset))
 
 
 def _skipped(dataset: Any) -> list[Span]:
