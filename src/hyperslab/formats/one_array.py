@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import FormatError, Invalid, Unsupported
+from hyperslab.formats.base import Feature
 from hyperslab.formats.cells_json import base64_to_bytes, bytes_to_base64, cell_from_json, cell_to_json
 from hyperslab.formats.dtype_names import dtype_from_json, dtype_to_json
 from hyperslab.formats.typed_attrs import decode_attrs, encode_attrs
@@ -31,6 +32,20 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 
 DEFAULT = "data"
 """The name of an array that has none."""
+KEYS = ("name", "dims", "attrs", "types", "fill_value", "coords", "group")
+"""All that the document may hold."""
+FEATURES = frozenset(Feature) - {
+    Feature.GROUPS,
+    Feature.LINKS,
+    Feature.REFERENCES,
+    Feature.VLEN,
+    Feature.USER_TYPES,
+    Feature.CHAR,
+    Feature.VARYING_CHUNKS,
+    Feature.SHARDS,
+    Feature.SPARSE,
+}
+"""What such a format can hold, unless it says otherwise; variable-length text in coordinates alone."""
 STRING = "string"
 _MANY = 1000
 
@@ -53,6 +68,19 @@ class Labelled:
     spec: ArraySpec
     coords: Mapping[str, Coordinate] = field(default_factory=dict)
     group: GroupSpec = field(default_factory=GroupSpec)
+
+    @property
+    def names(self) -> list[str]:
+        """The array, then its coordinates."""
+        return [self.name, *self.coords]
+
+    def node(self, path: str) -> GroupSpec | ArraySpec | None:
+        """The group of all (``""``), the array, or a coordinate; None for anything else."""
+        if not path:
+            return self.group
+        if path == self.name:
+            return self.spec
+        return self.coords[path].spec if path in self.coords else None
 
 
 def main_array(specs: Mapping[str, ArraySpec]) -> str:

@@ -10,15 +10,25 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.chunks.grid import Coords
-from hyperslab.chunks.source import Block
+from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.chunks.source import Block, ReadsInto
 from hyperslab.codecs.shard_index import MISSING, Entries, Part
 from hyperslab.errors import Conflict, HyperslabError
 from hyperslab.formats.keyed import KeyedChunks
 from hyperslab.formats.keys import is_all
 from hyperslab.formats.sharded import INDEX_BYTES, Fetched, ShardedChunks, cut
+from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.attempts import attempts
 from hyperslab.stores.base import Unversioned, Version
+
+
+def decoded(stored: ReadsInto, coords: Sequence[Coords], grid: Grid, spec: ArraySpec) -> list[Block | None]:
+    """Chunks that were fetched, each in memory of its own; None for one that was never written."""
+    blocks: list[Block | None] = []
+    for place in coords:
+        block = np.empty(grid.chunk_shape(place), spec.numpy_dtype)
+        blocks.append(block if stored.read_into(place, block) else None)
+    return blocks
 
 
 class SwappedChunks(KeyedChunks):
@@ -143,11 +153,7 @@ class SwappedShards(ShardedChunks):
             return [None] * len(coords), None
         parts = cut(memoryview(version.data), self._index.find(version.data)[local].reshape(-1, 2))
         fetched = Fetched(self._chain, dict(zip(coords, parts, strict=True)), self._keys, key)
-        blocks: list[Block | None] = []
-        for place in coords:
-            block = np.empty(self._grid.chunk_shape(place), self._spec.numpy_dtype)
-            blocks.append(block if fetched.read_into(place, block) else None)
-        return blocks, version
+        return decoded(fetched, coords, self._grid, self._spec), version
 
     def swap(self, pairs: Sequence[tuple[Coords, Block]], expected: Any) -> None:
         """Replace chunks of one shard if it is still the one that was read, else ``Conflict``."""

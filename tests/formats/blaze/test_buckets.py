@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import numpy as np
 import pytest
 
 import hyperslab as hs
-from hyperslab.errors import NotFound
+from hyperslab.errors import CorruptChunk, NotFound
 from hyperslab.formats.blaze import FORMAT
 from hyperslab.stores.location import Location
 from hyperslab.testing.formats import FormatTests
@@ -95,3 +97,64 @@ def test_several_writers_lose_nothing(s3: S3, dtype: np.dtype) -> None:
     found = hs.open_array(place, storage_options=s3.options)[...]
     values = found if dtype.names is None else found["a"]
     np.testing.assert_array_equal(values, np.arange(24))
+
+
+def superchunks(s3: S3, rows: int, change: Callable[[bytearray], None], key: str) -> Location:
+    """A dataset in superchunks of eight chunks of 1,000 rows that do not compress; one of its values is changed."""
+    place = Location.of(f"s3://{s3.bucket()}/a.blaze", s3.options)
+    with hs.create(place, superchunk=8) as root:
+        root.create_array("data", data=noise(rows), chunks=1000)
+    store = place.store(read_only=False)
+    value = bytearray(store.get(key) or b"")
+    change(value)
+    store.put(key, bytes(value))
+    return place
+
+
+def noise(rows: int) -> np.ndarray:
+    return np.random.default_rng(7).random(rows)
+
+
+def lengthen(value: bytearray) -> None:
+    value.extend(bytes(4 << 20))
+
+
+def lengthen_unfinished(value: bytearray) -> None:
+    """A writer that came to no end: where the chunks begin is not known, they are walked through."""
+    value[32:40] = (-1).to_bytes(8, "little", signed=True)
+    lengthen(value)
+
+
+@pytest.mark.parametrize(
+    ("damage", "act"),
+    [
+        (lengthen, lambda array: array[...]),
+        (lengthen, lambda array: array.__setitem__(5, 1.0)),
+        (lengthen, lambda array: array.__setitem__(slice(0, 1000), 1.0)),
+        (lengthen_unfinished, lambda array: array[5]),
+    ],
+    ids=["read", "write a part", "write a chunk", "walk"],
+)
+def test_a_superchunk_that_is_far_too_long_is_not_fetched(
+    s3: S3, damage: Callable[[bytearray], None], act: Callable[[hs.Array], None]
+) -> None:
+    place = superchunks(s3, 8000, damage, "data/__1__.bin")
+    array = hs.open_array(place, "r+")
+    with hs.trace() as cost, pytest.raises(CorruptChunk, match="too long") as caught:
+        act(array)
+    assert caught.value.key == "data/__1__.bin"
+    assert cost.bytes_read < 64 << 10
+
+
+@pytest.mark.parametrize("rows", [5, 1500])
+def test_a_superchunk_of_a_time_when_the_array_was_longer(s3: S3, rows: int) -> None:
+    """Whoever made the array shorter died between its sizes and its chunks."""
+
+    def shorten(value: bytearray) -> None:
+        value[:] = json.dumps({"shape": [rows], "nbytes": 8 * rows, "cbytes": 0}).encode()
+
+    place = superchunks(s3, 8000, shorten, "meta/sizes")
+    np.testing.assert_array_equal(hs.open_array(place)[...], noise(rows))
+    with hs.open_group(place, "r+") as root:
+        root["data"][3] = -1
+    np.testing.assert_array_equal(hs.open_array(place)[...], [*noise(3), -1, *noise(rows)[4:]])

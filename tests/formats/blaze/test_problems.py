@@ -238,6 +238,18 @@ def test_a_file_that_is_far_too_long(tmp_path, layout):
         tracemalloc.stop()
 
 
+def test_an_unfinished_file_of_a_time_when_the_array_was_longer(tmp_path):
+    """Where its chunks begin is not known: all of it is walked through, however little the array has there now."""
+    place, cells = tmp_path / "a.blaze", np.random.default_rng(7).random(4000)
+    with hs.create(place, superchunk=4) as root:
+        root.create_array("data", data=cells, chunks=1000)
+    data = bytearray(file(place, 1).read_bytes())
+    data[32:40] = (-1).to_bytes(8, "little", signed=True)
+    file(place, 1).write_bytes(data)
+    (place / "meta/sizes").write_text(json.dumps({"shape": [5], "nbytes": 40, "cbytes": 0}))
+    np.testing.assert_array_equal(hs.open_array(place)[...], cells[:5])
+
+
 def test_a_count_of_chunks_that_lies(place):
     path = file(place)
     data = bytearray(path.read_bytes())

@@ -10,7 +10,7 @@ from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import HyperslabError, Invalid, NodeNotFound
 from hyperslab.formats.b2nd import document, library
 from hyperslab.formats.b2nd.source import MemoryCells, SlicedChunks
-from hyperslab.formats.one_array import Labelled
+from hyperslab.formats.one_array import KEYS, Labelled
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 
@@ -49,19 +49,15 @@ class B2ndReader:
         if path:
             self.node(path)
             return []
-        return [self.labelled.name, *self.labelled.coords]
+        return self.labelled.names
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
         """The group of all, the array, or a coordinate."""
         self._check_open()
-        labelled = self.labelled
-        if not path:
-            return labelled.group
-        if path == labelled.name:
-            return labelled.spec
-        if path in labelled.coords:
-            return labelled.coords[path].spec
-        raise NodeNotFound(f"there is no /{path}", url=self._url, node=path)
+        found = self.labelled.node(path)
+        if found is None:
+            raise NodeNotFound(f"there is no /{path}", url=self._url, node=path)
+        return found
 
     def chunks(self, path: str) -> ChunkSource:
         """The chunks of the array, or of a coordinate."""
@@ -115,6 +111,6 @@ def described(found: Any, array: Any, url: str) -> tuple[Labelled, frozenset[str
         "filters": [name for step in params.filters if (name := getattr(step, "name", str(step))) != "NOFILTER"],
     }
     try:
-        return document.parse(found, compression, vlmeta), frozenset(vlmeta) - set(document.OWN)
+        return document.parse(found, compression, vlmeta), frozenset(vlmeta) - set(KEYS)
     except HyperslabError as error:
         raise error.locate(url=url) from error.__cause__

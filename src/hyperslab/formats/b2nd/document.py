@@ -1,7 +1,7 @@
 """From the header and the metalayers of a frame to specs, and back. Pure.
 
-Of ``vlmeta`` the keys in :data:`OWN` are the document of :mod:`hyperslab.formats.one_array`; every other key whose
-value is text, a number, a list or a mapping is an attribute, and stays at its place when the file is changed.
+Of ``vlmeta`` the keys in ``KEYS`` are the document of :mod:`hyperslab.formats.one_array`; every other key whose value
+is text, a number, a list or a mapping is an attribute, and stays at its place when the file is changed.
 """
 
 from __future__ import annotations
@@ -15,25 +15,14 @@ import numpy as np
 from hyperslab.chunks.auto import auto_chunks
 from hyperslab.codecs.default import parse_codec
 from hyperslab.errors import Invalid, Unsupported
+from hyperslab.formats import one_array
 from hyperslab.formats.b2nd.frame import MOST_BYTES, MOST_DIMENSIONS, Frame
 from hyperslab.formats.base import Feature
-from hyperslab.formats.one_array import Labelled, labels_from_json, labels_to_json
+from hyperslab.formats.one_array import KEYS, Labelled, labels_from_json, labels_to_json
 from hyperslab.model.dtypes import VlenString, describe
 from hyperslab.model.spec import ArraySpec, Codec
 
-FEATURES = frozenset(Feature) - {
-    Feature.GROUPS,
-    Feature.LINKS,
-    Feature.REFERENCES,
-    Feature.VLEN,
-    Feature.USER_TYPES,
-    Feature.CHAR,
-    Feature.VARYING_CHUNKS,
-    Feature.SHARDS,
-    Feature.CHECKSUMS,
-    Feature.SPARSE,
-}
-OWN = ("name", "dims", "attrs", "types", "fill_value", "coords", "group")
+FEATURES = one_array.FEATURES - {Feature.CHECKSUMS}
 CODECS = {"BLOSCLZ": "blosclz", "LZ4": "lz4", "LZ4HC": "lz4hc", "ZLIB": "zlib", "ZSTD": "zstd"}
 """blosc2's names of the compressors that Blosc has too."""
 _SHUFFLES = {"SHUFFLE": "shuffle", "BITSHUFFLE": "bitshuffle"}
@@ -48,8 +37,8 @@ def parse(found: Frame, compression: Mapping[str, Any], vlmeta: Mapping[str, Any
         codecs=_codecs(compression, found.dtype.itemsize),
         layout={"blocks": found.blocks, "codec": compression["codec"].lower(), "filters": compression["filters"]},
     )
-    labelled = labels_from_json({key: vlmeta[key] for key in OWN if key in vlmeta}, spec)
-    extra = {key: value for key, value in vlmeta.items() if key not in OWN and is_plain(value)}
+    labelled = labels_from_json({key: vlmeta[key] for key in KEYS if key in vlmeta}, spec)
+    extra = {key: value for key, value in vlmeta.items() if key not in KEYS and is_plain(value)}
     main = labelled.spec.evolve(attrs={**extra, **labelled.spec.attrs})
     return Labelled(labelled.name, main, labelled.coords, labelled.group)
 

@@ -15,6 +15,7 @@ from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.settings import Settings
 from hyperslab.formats.b2nd import document, library
 from hyperslab.formats.b2nd.source import Part
+from hyperslab.formats.one_array import KEYS
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.building import remove, sibling
 from hyperslab.stores.files import write_error
@@ -67,7 +68,7 @@ class WorkingFile:
             layers = array.schunk.vlmeta
             known = layers.getall()
             for key, value in known.items():
-                if key not in wanted and (key in document.OWN or document.is_plain(value)):
+                if key not in wanted and (key in KEYS or document.is_plain(value)):
                     del layers[key]
             for key, value in wanted.items():
                 if key not in known or known[key] != value:

@@ -30,25 +30,13 @@ from hyperslab.formats.blaze.dataset import BlazeReader
 from hyperslab.formats.blaze.document import SIZES, STORAGE, TABLE, Options
 from hyperslab.formats.blaze.joined import JoinedReader
 from hyperslab.formats.blaze.writer import BlazeWriter
+from hyperslab.formats.one_array import FEATURES
 from hyperslab.stores.building import building, can_build
 from hyperslab.stores.location import Location, Probe, Several
 from hyperslab.stores.places import REMOTE
 
 _TABLES = (".blaze", ".bcolz", ".blz")
 """The names by which a table on a server is known."""
-
-_LACKS = frozenset(
-    {
-        Feature.GROUPS,
-        Feature.LINKS,
-        Feature.REFERENCES,
-        Feature.VLEN,
-        Feature.USER_TYPES,
-        Feature.CHAR,
-        Feature.VARYING_CHUNKS,
-        Feature.SPARSE,
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -63,7 +51,7 @@ class BlazeFormat:
     @property
     def features(self) -> frozenset[Feature]:
         """What it can hold."""
-        return frozenset(Feature) - _LACKS
+        return FEATURES | {Feature.SHARDS}
 
     @property
     def info(self) -> FormatInfo:

@@ -65,24 +65,19 @@ class BlazeReader:
             return []
         if self.table is not None:
             return list(self.table)
-        labelled = self.folder.labelled
-        return [labelled.name, *labelled.coords]
+        return self.folder.labelled.names
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
         """The group, the array, a coordinate, or a field of the array that is stored on its own."""
         if self.table is not None:
             return self._in_table(path)
-        labelled = self.folder.labelled
-        if not path:
-            return labelled.group
-        if path == labelled.name:
-            return labelled.spec
-        if path in labelled.coords:
-            return labelled.coords[path].spec
+        return self.folder.labelled.node(path) or self._field(path)[0]
+
+    def _field(self, path: str) -> tuple[ArraySpec, ChunkSource]:
         found = self.folder.field(tuple(path.split("/")))
         if found is None:
             raise NodeNotFound("there is no such array", url=self._store.url, node=path)
-        return found[0]
+        return found
 
     def _in_table(self, path: str) -> GroupSpec | ArraySpec:
         if not path:
@@ -113,9 +108,7 @@ class BlazeReader:
             return self.folder.source(spec)
         if path in labelled.coords:
             return self._coordinate(path, spec)
-        found = self.folder.field(tuple(path.split("/")))
-        assert found is not None
-        return found[1]
+        return self._field(path)[1]
 
     def _coordinate(self, path: str, spec: ArraySpec) -> ChunkSource:
         return CellsInMemory(self.folder.labelled.coords[path].cells)

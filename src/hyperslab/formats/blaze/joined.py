@@ -210,18 +210,11 @@ class JoinedReader:
         if path:
             self.node(path)
             return []
-        return [self.labelled.name, *self.labelled.coords]
+        return self.labelled.names
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
         """The group, the array, a coordinate, or a field of the array that is stored on its own."""
-        labelled = self.labelled
-        if not path:
-            return labelled.group
-        if path == labelled.name:
-            return labelled.spec
-        if path in labelled.coords:
-            return labelled.coords[path].spec
-        return self._field(path)[0]
+        return self.labelled.node(path) or self._field(path)[0]
 
     def _field(self, path: str) -> tuple[ArraySpec, JoinedChunks]:
         found = [part.folder.field(tuple(path.split("/"))) for part in self.parts]

@@ -151,6 +151,12 @@ class Column:
         """Bytes of a file beyond which it is not read whole: twice what its chunks may take."""
         return 4096 + 2 * (self._head(place) + max(self.count(place), 1) * self.shape.most_stored)
 
+    @property
+    def _limit(self) -> int:
+        """Bytes of a file beyond which it is damaged: twice what a whole superchunk may take, for the file may be of a
+        time when the array was longer."""
+        return 4096 + 2 * (SIZE + self.per * (8 + self.shape.most_stored))
+
     def _head(self, place: int) -> int:
         """Bytes from which the places of a superchunk's chunks should be known."""
         return SIZE + 8 * max(self.count(place), 1)
@@ -201,8 +207,8 @@ class Column:
             if isinstance(index, Index):
                 return index
             need = index
-            if need > self._most(place):
-                raise CorruptChunk("the file is longer than its chunks can be", expected=self._most(place), found=total)
+            if need > self._limit:
+                raise CorruptChunk("the file is longer than its chunks can be", expected=self._limit, found=total)
         return None
 
     def _remember(self, key: str, stamp: Any, index: Index) -> None:

@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.source import Block
 from hyperslab.codecs.base import Buffer
@@ -19,9 +17,11 @@ from hyperslab.formats.blaze.data_file import Index, read_index
 from hyperslab.formats.blaze.keys import DataKeys
 from hyperslab.formats.blaze.source import Fetched, Stored, in_order
 from hyperslab.formats.blaze.superchunks import Superchunks
+from hyperslab.formats.swapped import decoded
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.attempts import attempts
 from hyperslab.stores.base import Unversioned, Version
+from hyperslab.stores.files import too_long
 
 
 class SwappedSuperchunks(Superchunks):
@@ -36,7 +36,7 @@ class SwappedSuperchunks(Superchunks):
     def _stored(self, place: int, numbers: Sequence[int]) -> tuple[list[Stored], Any]:
         key = self._keys.key(place)
         if self._wants_most(place, numbers):
-            whole = self._keys.store.get_version(key, most=self._most(place))
+            whole = self._keys.store.get_version(key, most=self._limit)
             return ([None] * len(numbers), None) if whole is None else (self._cut(whole.data, numbers), whole.stamp)
         for attempt in attempts(self._keys.settings.lock_timeout):
             with attempt:
@@ -68,6 +68,8 @@ class SwappedSuperchunks(Superchunks):
         head = found.data
         index = read_index(head, found.size, self.shape)
         while not isinstance(index, Index):
+            if index > self._limit:
+                raise too_long(store.url, key, self._limit, index)
             (head,) = store.get_ranges_of(key, [(0, index)], found.stamp) or (b"",)
             if len(head) < index:
                 raise Conflict("the superchunk is being replaced", url=store.url, key=key)
@@ -81,16 +83,13 @@ class SwappedSuperchunks(Superchunks):
     def read_stamped(self, coords: Sequence[Coords]) -> tuple[list[Block | None], Any]:
         """Chunks of one superchunk, and the file that they are of."""
         numbers = [self._number(each) for each in coords]
-        version = self._keys.store.get_version(self._keys.key(numbers[0] // self.per)) if coords else None
+        key = self._keys.key(numbers[0] // self.per) if coords else None
+        version = self._keys.store.get_version(key, most=self._limit) if key is not None else None
         if version is None:
             return [None] * len(coords), None
         stored = self._cut(version.data, [number % self.per for number in numbers])
         fetched = Fetched(self, dict(zip(coords, stored, strict=True)))
-        blocks: list[Block | None] = []
-        for place in coords:
-            block = np.empty(self._grid.chunk_shape(place), self._spec.numpy_dtype)
-            blocks.append(block if fetched.read_into(place, block) else None)
-        return blocks, version
+        return decoded(fetched, coords, self._grid, self._spec), version
 
     def swap(self, pairs: Sequence[tuple[Coords, Block]], expected: Any) -> None:
         """Replace chunks of one superchunk if it is still the file that was read, else ``Conflict``."""
@@ -119,5 +118,5 @@ class SwappedSuperchunks(Superchunks):
         self._keys.require_writable()
         for attempt in attempts(self._keys.settings.lock_timeout):
             with attempt:
-                old = self._keys.store.get_version(key)
+                old = self._keys.store.get_version(key, most=self._limit)
                 self._swap_file(key, change(None if old is None else old.data), old)

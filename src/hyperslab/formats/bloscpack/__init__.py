@@ -25,32 +25,9 @@ from hyperslab.formats.bloscpack.file import LocalFile, ServedFile
 from hyperslab.formats.bloscpack.header import MAGIC
 from hyperslab.formats.bloscpack.maker import BloscpackMaker
 from hyperslab.formats.bloscpack.writer import BloscpackWriter
+from hyperslab.formats.one_array import FEATURES
 from hyperslab.stores.location import Location, Probe
 from hyperslab.stores.places import REMOTE
-
-FEATURES = frozenset(
-    (
-        Feature.DIMENSIONS,
-        Feature.UNLIMITED,
-        Feature.ATTRIBUTES,
-        Feature.TYPED_ATTRIBUTES,
-        Feature.STRINGS,
-        Feature.STRUCTURED,
-        Feature.SUBARRAYS,
-        Feature.COMPLEX,
-        Feature.BOOLEAN,
-        Feature.DATETIME,
-        Feature.FLOAT16,
-        Feature.UNICODE,
-        Feature.FIXED_BYTES,
-        Feature.BIG_ENDIAN,
-        Feature.SCALARS,
-        Feature.CHUNKS,
-        Feature.CODECS,
-        Feature.CHECKSUMS,
-        Feature.UNITS,
-    )
-)
 
 
 @dataclass(frozen=True, slots=True)

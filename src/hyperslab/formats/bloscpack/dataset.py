@@ -109,19 +109,14 @@ class BloscpackReader:
         if path:
             self.node(path)
             raise Invalid("this is an array", url=self._file.url, node=path)
-        labelled = self.content.labelled
-        return [labelled.name, *labelled.coords]
+        return self.content.labelled.names
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
         """What lies at ``path``."""
-        labelled = self.content.labelled
-        if not path:
-            return labelled.group
-        if path == labelled.name:
-            return labelled.spec
-        if path not in labelled.coords:
+        found = self.content.labelled.node(path)
+        if found is None:
             raise NodeNotFound(f"there is no /{path}", url=self._file.url, node=path)
-        return labelled.coords[path].spec
+        return found
 
     def chunks(self, path: str) -> ChunkSource:
         """The cells of the array, or of a coordinate."""

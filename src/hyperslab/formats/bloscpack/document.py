@@ -20,13 +20,12 @@ import numpy as np
 from hyperslab.errors import FormatError, Problem, Unsupported
 from hyperslab.formats.bloscpack.dtype_text import read_dtype, write_dtype
 from hyperslab.formats.bloscpack.metadata import Doc
-from hyperslab.formats.one_array import DEFAULT, Labelled, labels_from_json, labels_to_json
+from hyperslab.formats.one_array import DEFAULT, KEYS, Labelled, labels_from_json, labels_to_json
 from hyperslab.formats.typed_attrs import encode_attrs
 from hyperslab.model.dtypes import packed
 from hyperslab.model.spec import ArraySpec, Codec
 
 NUMPY = ("dtype", "shape", "order", "container")
-LABELS = ("name", "dims", "attrs", "types", "fill_value", "coords", "group")
 _MOST = 2**63 - 1
 _AXES = 32
 _UNKNOWN = 1 << 20
@@ -139,8 +138,8 @@ def _array(doc: Doc, chunk_size: int, codecs: tuple[Codec, ...]) -> Content:
         message = f"the metadata make no sense: {error}"
         raise FormatError(message, problems=(Problem("", "metadata", message),)) from None
     spec = ArraySpec(shape=shape, dtype=packed(stored), chunks=cut(shape, stored, order, chunk_size), codecs=codecs)
-    labelled = labels_from_json({key: doc[key] for key in LABELS if key in doc}, spec)
-    extra = {key: value for key, value in doc.items() if key not in (*NUMPY, *LABELS)}
+    labelled = labels_from_json({key: doc[key] for key in KEYS if key in doc}, spec)
+    extra = {key: value for key, value in doc.items() if key not in (*NUMPY, *KEYS)}
     if doc.get("container", "numpy") != "numpy":
         extra["container"] = doc["container"]
     return Content(labelled=labelled, stored=stored, order=order, extra=extra)
