@@ -1,0 +1,1 @@
+"""MongoDB: labelled objects in two collections, as xarray_mongodb stores them."""

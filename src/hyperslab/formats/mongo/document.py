@@ -1,0 +1,286 @@
+"""The document of an object (``<prefix>.meta``) to plain values and back. Pure.
+
+What is ours beyond the specification stands in one field, ``hyperslab``, which other readers pass over; it is absent
+where there is nothing to say, and always in what :class:`hyperslab.mongo.XarrayMongoDB` puts by default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from hyperslab.errors import HyperslabError, MissingChunks, Problem
+from hyperslab.formats.mongo.faults import CorruptDocument
+from hyperslab.formats.mongo.numbers import Sizes, index_of, sizes_of
+from hyperslab.formats.mongo.segments import (
+    DENSE,
+    SPARSE,
+    Joined,
+    Key,
+    Segment,
+    encode_coo,
+    expected_bytes,
+    join,
+    raw,
+)
+from hyperslab.formats.mongo.types import dtype_from_text, dtype_to_text, little
+from hyperslab.model.coo import Coo, Numbers
+
+ARRAY = "__DataArray__"
+"""The name of the one variable of a DataArray."""
+OURS = "hyperslab"
+"""The field of a meta document that no one else writes."""
+_KNOWN = ("_id", "attrs", "coords", "data_vars", "chunkSize", "name", OURS)
+_MOST_CHUNKS = 1 << 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variable:
+    """One variable. ``chunks``: sizes per axis, None when it is stored whole; None in a size: nobody knows it.
+
+    ``embedded`` are cells that stand in the document itself. ``problem`` says why nothing can be read of it.
+    """
+
+    dims: tuple[Hashable, ...]
+    dtype: np.dtype[Any]
+    shape: Sizes
+    chunks: tuple[Sizes, ...] | None = None
+    sparse: bool = False
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    units: str | None = None
+    fill: bytes | None = None
+    embedded: Joined | None = None
+    problem: HyperslabError | None = None
+
+    @property
+    def keys(self) -> Iterator[tuple[int, ...] | None]:
+        """The chunks that must be stored; none of what is embedded (R52)."""
+        if self.embedded is None and self.chunks is None:
+            yield None
+        elif self.embedded is None and self.chunks is not None:
+            yield from product(*(range(len(sizes)) for sizes in self.chunks))
+
+    @property
+    def known(self) -> bool:
+        """Whether every size is known."""
+        return None not in self.shape and all(None not in sizes for sizes in self.chunks or ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meta:
+    """One object: its variables in order, attributes, name (None: it has none), and the most bytes of a segment.
+
+    ``ours``: the field ``hyperslab``; ``extra``: fields that nobody here knows, which are kept.
+    """
+
+    id: Any
+    coords: Mapping[str, Variable]
+    data_vars: Mapping[str, Variable]
+    chunk_size: int
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    name: Any = None
+    ours: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def variables(self) -> dict[str, Variable]:
+        """Coordinates first, then the data."""
+        return {**self.coords, **self.data_vars}
+
+    @property
+    def is_array(self) -> bool:
+        """Whether it is a DataArray (R21)."""
+        return list(self.data_vars) == [ARRAY]
+
+    def expected(self) -> Iterator[Key]:
+        """Every chunk that must be stored."""
+        for name, variable in self.variables.items():
+            for chunk in variable.keys if variable.problem is None else ():
+                yield name, chunk
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+def parse(doc: Mapping[str, Any]) -> Meta:
+    """The object; a variable that makes no sense has a ``problem``, the others can be read. CorruptDocument."""
+    coords, data_vars = doc.get("coords", {}), doc.get("data_vars", {})
+    attrs, ours = doc.get("attrs") or {}, doc.get(OURS) or {}
+    for what, value in (("coords", coords), ("data_vars", data_vars), ("attrs", attrs), (OURS, ours)):
+        if not isinstance(value, Mapping):
+            raise CorruptDocument(
+                f"{what} of an object", expected="a document", found=type(value).__name__, key=_id(doc)
+            )
+    if "data_vars" not in doc and "coords" not in doc:
+        raise CorruptDocument("this document describes no xarray object", key=_id(doc))
+    doubles = [name for name in coords if name in data_vars]
+    variables = {name: _parse_variable(name, value) for part in (coords, data_vars) for name, value in part.items()}
+    if doubles:
+        problem = CorruptDocument(f"{doubles[0]!r} is a coordinate and a data variable", key=_id(doc))
+        variables |= {name: replace(variables[name], problem=problem) for name in doubles}
+    return Meta(
+        id=doc.get("_id"),
+        coords={name: variables[name] for name in coords},
+        data_vars={name: variables[name] for name in data_vars},
+        chunk_size=index_of(doc.get("chunkSize", 0), "chunkSize", _id(doc)),
+        attrs=_attrs(attrs, data_vars),
+        name=doc.get("name"),
+        ours=ours,
+        extra={name: value for name, value in doc.items() if name not in _KNOWN},
+    )
+
+
+def _id(doc: Mapping[str, Any]) -> str:
+    return str(doc.get("_id"))
+
+
+def _attrs(attrs: Mapping[str, Any], data_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Those of a DataArray stand at the top; some that stand with its variable are put under them (R22)."""
+    inner = data_vars[ARRAY].get("attrs") if list(data_vars) == [ARRAY] and isinstance(data_vars[ARRAY], dict) else None
+    return {**(inner if isinstance(inner, dict) else {}), **attrs}
+
+
+_NOTHING = np.dtype("V1")
+
+
+def _parse_variable(name: str, doc: Any) -> Variable:
+    try:
+        return _variable(name, doc)
+    except HyperslabError as problem:
+        return Variable(dims=(), dtype=_NOTHING, shape=(), problem=problem)
+
+
+def _variable(name: str, doc: Any) -> Variable:
+    if not isinstance(doc, dict):
+        raise CorruptDocument(f"variable {name!r}", expected="a document", found=type(doc).__name__)
+    dims, attrs, units = doc.get("dims"), doc.get("attrs") or {}, doc.get("units")
+    if not isinstance(dims, list) or not isinstance(attrs, dict) or not isinstance(units, str | None):
+        raise CorruptDocument(f"variable {name!r}", expected="dims, attrs, units", found=sorted(doc))
+    shape, chunks = sizes_of(doc.get("shape"), "shape", name), _chunks(doc.get("chunks"), name)
+    if len(dims) != len(shape) or (chunks is not None and len(chunks) != len(shape)):
+        raise CorruptDocument(f"dims, shape and chunks of {name!r}", expected=len(dims), found=(shape, chunks))
+    for size, sizes in zip(shape, chunks or (), strict=False):
+        whole = [part for part in sizes if part is not None]
+        if size is not None and len(whole) == len(sizes) and sum(whole) != size:
+            raise CorruptDocument(f"chunks of {name!r} that do not add up", expected=size, found=sum(whole))
+    found = Variable(
+        dims=tuple(dims),
+        dtype=dtype_from_text(doc.get("dtype"), name),
+        shape=shape,
+        chunks=chunks,
+        sparse=doc.get("type", DENSE) == SPARSE,
+        attrs=attrs,
+        units=units,
+        fill=doc.get("fill_value"),
+    )
+    embedded = _embedded(name, doc, found)
+    return found if embedded is None else replace(found, embedded=embedded)
+
+
+def _chunks(value: Any, name: str) -> tuple[Sizes, ...] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list):
+        raise CorruptDocument(f"chunks of {name!r}", expected="a list of lists of sizes", found=value)
+    chunks = tuple(sizes_of(sizes, "chunks", name) for sizes in value)
+    count = 1
+    for sizes in chunks:
+        count *= len(sizes)
+    if count > _MOST_CHUNKS:
+        raise CorruptDocument(f"chunks of {name!r}", expected=f"at most {_MOST_CHUNKS}", found=count)
+    return chunks
+
+
+def _embedded(name: str, doc: Mapping[str, Any], variable: Variable) -> Joined | None:
+    data = doc.get("sparse_data" if variable.sparse else "data")
+    if data is None:
+        return None
+    coords, fill = (doc.get("sparse_coords"), doc.get("fill_value")) if variable.sparse else (None, None)
+    shape = tuple(size for size in variable.shape if size is not None)
+    whole = isinstance(coords, bytes) and isinstance(fill, bytes) if variable.sparse else True
+    if not isinstance(data, bytes) or not whole or len(shape) != len(variable.shape):
+        raise CorruptDocument(f"the bytes of {name!r} in its object", expected="bytes", found=type(data).__name__)
+    nnz = index_of(doc.get("nnz"), "nnz", name) if variable.sparse else None
+    segment = Segment((name, None), 0, variable.dtype, shape, data, coords, nnz, fill)
+    try:
+        return join(segment.key, [segment])
+    except MissingChunks:
+        message = f"the bytes of {name!r} in its object"
+        raise CorruptDocument(message, expected=sum(expected_bytes(segment)), found=len(data)) from None
+
+
+def problems(meta: Meta) -> Iterator[Problem]:
+    """What makes no sense in the document itself."""
+    for name, variable in meta.variables.items():
+        if variable.problem is not None:
+            yield Problem(name, "document", variable.problem.said)
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
+def render(meta: Meta) -> dict[str, Any]:
+    """The document, its fields in the order that xarray_mongodb gives them."""
+    doc: dict[str, Any] = {} if meta.id is None else {"_id": meta.id}
+    doc["coords"] = {name: render_variable(name, variable) for name, variable in meta.coords.items()}
+    doc["data_vars"] = {name: render_variable(name, variable) for name, variable in meta.data_vars.items()}
+    doc["chunkSize"] = meta.chunk_size
+    if meta.attrs:
+        doc["attrs"] = dict(meta.attrs)
+    if meta.name is not None:
+        doc["name"] = meta.name
+    if meta.ours:
+        doc[OURS] = dict(meta.ours)
+    return doc | dict(meta.extra)
+
+
+def render_variable(name: str, variable: Variable) -> dict[str, Any]:
+    """The entry of one variable. Unsupported for its dtype."""
+    chunks = None if variable.chunks is None else [_sizes(sizes) for sizes in variable.chunks]
+    doc: dict[str, Any] = {
+        "dims": list(variable.dims),
+        "dtype": dtype_to_text(variable.dtype, name),
+        "shape": _sizes(variable.shape),
+        "chunks": chunks,
+        "type": SPARSE if variable.sparse else DENSE,
+    }
+    if variable.attrs:
+        doc["attrs"] = dict(variable.attrs)
+    if variable.units is not None:
+        doc["units"] = variable.units
+    if variable.sparse and variable.fill is not None:
+        doc["fill_value"] = variable.fill
+    if variable.embedded is not None:
+        first = variable.embedded.first
+        sparse = {"nnz": first.nnz, "sparse_data": first.data, "sparse_coords": first.coords}
+        doc |= sparse if first.sparse else {"data": first.data}
+    return doc
+
+
+def _sizes(sizes: Sizes) -> list[int | float]:
+    return [float("nan") if size is None else size for size in sizes]
+
+
+def embed(name: str, cells: Numbers | Coo) -> Joined:
+    """Cells as they stand in the document of their object."""
+    if isinstance(cells, Coo):
+        nnz, data, places, fill = encode_coo(cells)
+        return Joined((Segment((name, None), 0, cells.dtype, cells.shape, data, places, nnz, fill),))
+    stored = little(cells)
+    return Joined((Segment((name, None), 0, stored.dtype, stored.shape, raw(stored).tobytes()),))
+
+
+def embedded_names(sizes: Mapping[str, int], threshold: int) -> set[str]:
+    """Which of the variables that are stored whole stand in the document: the smallest, as long as their bytes add up
+    to no more than ``threshold`` (reference 2.3); one without bytes always does."""
+    left, names = threshold, set()
+    for name in sorted(sizes, key=lambda name: sizes[name]):
+        left -= sizes[name]
+        if left < 0:
+            break
+        names.add(name)
+    return names

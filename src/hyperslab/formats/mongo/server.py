@@ -1,0 +1,151 @@
+"""Servers: what a URL names, one client per process and server, and the driver's errors as ours.
+
+``mongodb://host/db?collection=xarray#name``: a database, the collections ``<collection>.meta`` and ``.chunks``, and an
+object by name or id. Whatever else stands behind ``?`` is for the driver. The storage option ``uri_env`` names an
+environment variable that holds the connection string with its secrets, which each process reads for itself.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, quote, unquote, urlencode
+
+from hyperslab.errors import HyperslabError, Invalid, ReadOnly, StorageError, Unsupported
+from hyperslab.stores.credentials import resolve
+from hyperslab.stores.location import Location
+from hyperslab.stores.redaction import redact, redact_text
+
+if TYPE_CHECKING:
+    from pymongo import MongoClient
+    from pymongo.database import Database
+
+URI_ENV = "uri_env"
+_PATIENCE = 20_000
+"""Milliseconds until a server that does not answer is given up, unless the URL says otherwise."""
+_REFUSED = (13, 8000)
+"""Codes of the server for what a user may not do (Unauthorized; AtlasError)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where objects are: the connection string (with secrets, not shown), database, prefix of the two collections, and
+    one object by name or id (None: all of them). ``url`` is all of it without secrets."""
+
+    uri: str = field(repr=False)
+    database: str
+    collection: str
+    object: str | None
+    url: str
+    options: tuple[tuple[str, Any], ...] = field(default=(), repr=False)
+
+    @classmethod
+    def of(cls, where: Location) -> Place:
+        """The place that a ``mongodb://`` URL names. Invalid when it names no database."""
+        text, _, fragment = str(where.target).partition("#")
+        text, _, query = text.partition("?")
+        scheme, _, rest = text.partition("://")
+        hosts, _, database = rest.partition("/")
+        if not database:
+            remedy = "name it behind the host: mongodb://host/database#name"
+            raise Invalid("the URL names no database", url=where.url, remedy=remedy)
+        parameters = parse_qsl(query, keep_blank_values=True)
+        known = dict(parameters)
+        others = urlencode([(name, value) for name, value in parameters if name != "collection"])
+        options = dict(resolve(where.options))
+        uri = f"{scheme}://{hosts}/{database if '@' in hosts else ''}" + (f"?{others}" if others else "")
+        variable = options.pop(URI_ENV, None)
+        if variable is not None:
+            uri = from_environment(variable)
+        return cls(
+            uri,
+            unquote(database),
+            known.get("collection", "xarray"),
+            unquote(fragment) or None,
+            where.url,
+            tuple(sorted(options.items(), key=lambda pair: pair[0])),
+        )
+
+    def url_of(self, name: str) -> str:
+        """The URL of one of the objects, without secrets."""
+        return f"{self.url.partition('#')[0]}#{quote(name, safe='')}"
+
+    def open(self) -> Database[Any]:
+        """The database, by the client of this process."""
+        return client(self.uri, dict(self.options))[self.database]
+
+
+def from_environment(variable: Any) -> str:
+    """The connection string in an environment variable of this process. Invalid when there is none."""
+    value = os.environ.get(str(variable))
+    if not value:
+        remedy = "set it in every process that reads or writes"
+        raise Invalid(f"the environment variable {variable} holds no connection string", remedy=remedy)
+    return value
+
+
+class _Clients:
+    """The clients of this process; a forked child starts with none."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew: clients are not fit for a forked child."""
+        self.lock = threading.Lock()
+        self.by_server: dict[Any, MongoClient[Any]] = {}
+
+
+_clients = _Clients()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_clients.forget)
+
+
+def library() -> Any:
+    """pymongo. Unsupported where it is not installed."""
+    try:
+        import pymongo
+    except ImportError:
+        raise Unsupported("MongoDB needs pymongo", remedy="pip install 'hyperslab[mongo]'") from None
+    return pymongo
+
+
+def client(uri: str, options: Mapping[str, Any] | None = None) -> MongoClient[Any]:
+    """The one client of this process for a server; it is made when first asked for, and stays open. Invalid, and
+    StorageError where the name of the server cannot be resolved."""
+    options = {"serverSelectionTimeoutMS": _PATIENCE, **(options or {})}
+    if "serverselectiontimeoutms" in uri.lower():
+        del options["serverSelectionTimeoutMS"]
+    key = uri, repr(sorted(options.items()))
+    with _clients.lock:
+        if key not in _clients.by_server:
+            pymongo = library()
+            try:
+                _clients.by_server[key] = pymongo.MongoClient(uri, **options)
+            except (pymongo.errors.ConfigurationError, pymongo.errors.InvalidURI, TypeError, ValueError) as error:
+                raise Invalid(f"no such server: {redact_text(str(error))}", url=redact(uri)) from None
+        return _clients.by_server[key]
+
+
+@contextmanager
+def storage_errors(url: str) -> Iterator[None]:
+    """The driver's errors in the block as ours, with the driver's as cause: StorageError; ReadOnly for what a user may not."""
+    errors = library().errors
+    try:
+        yield
+    except errors.OperationFailure as error:
+        said = redact_text(str(error.details.get("errmsg", error) if error.details else error))
+        if error.code in _REFUSED:
+            raise ReadOnly(f"the server refuses this user: {said}", url=url, remedy="ask for the role") from error
+        raise StorageError(f"the server says: {said}", url=url) from error
+    except errors.PyMongoError as error:
+        raise _failed(error, url) from error
+
+
+def _failed(error: Exception, url: str) -> HyperslabError:
+    text = redact_text(str(error)).partition(", Topology Description")[0]
+    return StorageError(f"MongoDB: {type(error).__name__}: {text}", url=url, remedy="look whether the server runs")

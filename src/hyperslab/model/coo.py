@@ -1,0 +1,76 @@
+"""Sparse cells as plain arrays: the places of those that differ from the fill value, and what stands there (COO)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from hyperslab.errors import Invalid
+
+Numbers = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coo:
+    """``data[j]`` stands at ``coords[:, j]``; every other cell of ``shape`` is ``fill`` (0-d, of the data's dtype)."""
+
+    shape: tuple[int, ...]
+    coords: Numbers
+    data: Numbers
+    fill: Numbers
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the cells."""
+        return self.data.dtype
+
+    @property
+    def nnz(self) -> int:
+        """How many cells are listed."""
+        return int(self.data.size)
+
+    @classmethod
+    def of_dense(cls, cells: Numbers, fill: Any) -> Self:
+        """The cells that differ from ``fill`` by a bit, in C order."""
+        value = np.asarray(fill, cells.dtype).reshape(())
+        places = np.nonzero(~same_bits(cells.reshape(-1), value))[0]
+        coords = np.array(np.unravel_index(places, cells.shape), np.intp).reshape(cells.ndim, places.size)
+        return cls(cells.shape, coords, cells.reshape(-1)[places], value)
+
+    def put_into(self, out: Numbers) -> None:
+        """Fill ``out``, of this shape, with all cells."""
+        out[...] = self.fill
+        if self.shape:
+            out[tuple(self.coords)] = self.data
+        elif self.nnz:
+            out[...] = self.data[0]
+
+    def canonical(self) -> Self:
+        """In C order, duplicates added up, without cells that are the fill value to the bit."""
+        order = np.lexsort(self.coords[::-1]) if self.shape else np.arange(self.nnz)
+        coords, data = self.coords[:, order], self.data[order]
+        starts = np.ones(data.size, bool)
+        starts[1:] = (coords[:, 1:] != coords[:, :-1]).any(axis=0)
+        if not starts.all():
+            coords, data = coords[:, starts], _added(data, np.flatnonzero(starts))
+        kept = ~same_bits(data, self.fill)
+        return type(self)(self.shape, coords[:, kept], data[kept], self.fill)
+
+
+def _added(data: Numbers, starts: Numbers) -> Numbers:
+    if data.dtype.kind not in "biufc":
+        raise Invalid(f"two values of {data.dtype} for one cell of a sparse array", remedy="give one value per cell")
+    added: Numbers = np.add.reduceat(data, starts, dtype=data.dtype)
+    return added
+
+
+def same_bits(cells: Numbers, value: Numbers) -> Numbers:
+    """Which cells of a 1-d array are ``value`` to the bit: NaN is itself, and 0.0 is not -0.0."""
+    if not cells.dtype.itemsize:
+        return np.ones(cells.size, bool)
+    raw = np.ascontiguousarray(cells).view(np.uint8).reshape(cells.size, -1)
+    wanted = np.ascontiguousarray(value).reshape(1).view(np.uint8)
+    same: Numbers = (raw == wanted).all(axis=1)
+    return same
