@@ -24,7 +24,8 @@ class Coo:
     @property
     def dtype(self) -> np.dtype[Any]:
         """The dtype of the cells."""
-        return self.data.dtype
+        dtype: np.dtype[Any] = self.data.dtype
+        return dtype
 
     @property
     def nnz(self) -> int:
@@ -36,7 +37,8 @@ class Coo:
         """The cells that differ from ``fill`` by a bit, in C order."""
         value = np.asarray(fill, cells.dtype).reshape(())
         places = np.nonzero(~same_bits(cells.reshape(-1), value))[0]
-        coords = np.array(np.unravel_index(places, cells.shape), np.intp).reshape(cells.ndim, places.size)
+        found = np.unravel_index(places, cells.shape) if cells.shape else ()
+        coords = np.array(found, np.intp).reshape(cells.ndim, places.size)
         return cls(cells.shape, coords, cells.reshape(-1)[places], value)
 
     def put_into(self, out: Numbers) -> None:
@@ -70,7 +72,9 @@ def same_bits(cells: Numbers, value: Numbers) -> Numbers:
     """Which cells of a 1-d array are ``value`` to the bit: NaN is itself, and 0.0 is not -0.0."""
     if not cells.dtype.itemsize:
         return np.ones(cells.size, bool)
-    raw = np.ascontiguousarray(cells).view(np.uint8).reshape(cells.size, -1)
-    wanted = np.ascontiguousarray(value).reshape(1).view(np.uint8)
+    size = cells.dtype.itemsize
+    word = np.dtype(f"u{size}") if size in (1, 2, 4, 8) else np.dtype(np.uint8)
+    raw = np.ascontiguousarray(cells).view(word).reshape(cells.size, -1 if cells.size else size // word.itemsize)
+    wanted = np.ascontiguousarray(value).reshape(1).view(word)
     same: Numbers = (raw == wanted).all(axis=1)
     return same

@@ -1,0 +1,33 @@
+"""pint: a Quantity as plain cells with the text of its units, and back, for which alone pint is imported."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+
+def is_quantity(value: Any) -> bool:
+    """Whether the value is a Quantity, of any registry; pint is not imported to find out."""
+    pint = sys.modules.get("pint")
+    return pint is not None and isinstance(value, pint.Quantity)
+
+
+def split(quantity: Any) -> tuple[Any, str]:
+    """The magnitude as it is (NumPy, dask, sparse), and the units in their long form, as ``str(units)`` has it unless
+    the registry says otherwise: ``kilogram * meter / second ** 2``; ``dimensionless`` where there are none."""
+    return quantity.magnitude, f"{quantity.units:D}"
+
+
+def join(magnitude: Any, units: str, registry: Any = None) -> Any:
+    """The Quantity of a ``registry``, by default pint's application registry.
+
+    What pint says of units that it does not know (``pint.UndefinedUnitError``) passes.
+    """
+    chosen = import_module("pint").get_application_registry() if registry is None else registry
+    return chosen.Quantity(magnitude, chosen.parse_units(units, as_delta=False))
+
+
+def plain(value: Any) -> tuple[Any, str | None]:
+    """The value without its units, and those; None where it is no Quantity."""
+    return split(value) if is_quantity(value) else (value, None)

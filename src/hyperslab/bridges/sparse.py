@@ -1,0 +1,73 @@
+"""sparse: arrays of the package ``sparse`` as :class:`~hyperslab.model.coo.Coo`, and back; nothing becomes dense."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from hyperslab.bridges.dask import is_dask_array
+from hyperslab.model.coo import Coo, Numbers
+
+
+def is_sparse(value: Any) -> bool:
+    """Whether the value is an array of the ``sparse`` package, of any of its layouts; that is not imported for it."""
+    package = sys.modules.get("sparse")
+    return package is not None and isinstance(value, package.SparseArray)
+
+
+def is_sparse_in_blocks(value: Any) -> bool:
+    """Whether the value is a dask array that says that its blocks are sparse."""
+    return is_dask_array(value) and is_sparse(getattr(value, "_meta", None))
+
+
+def is_any_sparse(value: Any) -> bool:
+    """Either."""
+    return is_sparse(value) or is_sparse_in_blocks(value)
+
+
+def to_coo(value: Any) -> Coo:
+    """The listed cells of an array of the ``sparse`` package, as they are: its data is shared where it can be."""
+    found = value.asformat("coo")
+    return Coo(tuple(map(int, found.shape)), np.asarray(found.coords), np.asarray(found.data), fill_of(found))
+
+
+def from_coo(cells: Coo) -> Any:
+    """The cells as ``sparse.COO``, in C order, without those that are the fill value to the bit."""
+    listed = cells.canonical()
+    return import_module("sparse").COO(
+        listed.coords,
+        listed.data,
+        shape=listed.shape,
+        has_duplicates=False,
+        sorted=True,
+        fill_value=listed.fill[()],
+    )
+
+
+def fill_of(value: Any) -> Numbers:
+    """What every cell is that is not listed, 0-d; of a dask array what it says of its blocks, which may be others."""
+    said = getattr(value, "_meta", value)
+    return np.asarray(said.fill_value, said.dtype).reshape(())
+
+
+def meta(ndim: int, dtype: np.dtype[Any], fill: Any = None) -> Any:
+    """The empty ``sparse.COO`` by which a dask array says of what kind its blocks are (its ``meta``)."""
+    cell = np.zeros((), dtype) if fill is None else np.asarray(fill, dtype)
+    return from_coo(Coo((0,) * ndim, np.empty((ndim, 0), np.intp), np.empty(0, dtype), cell.reshape(())))
+
+
+def dense(block: Any) -> Any:
+    """A block as NumPy has it: for ``map_blocks`` over what may be sparse."""
+    return block.todense() if is_sparse(block) else block
+
+
+def densified(value: Any) -> Any:
+    """The same cells, dense; a dask array stays lazy."""
+    if is_sparse(value):
+        return value.todense()
+    if not is_sparse_in_blocks(value):
+        return value
+    return value.map_blocks(dense, dtype=value.dtype, meta=np.empty((0,) * value.ndim, value.dtype))
