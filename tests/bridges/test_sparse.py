@@ -45,7 +45,9 @@ def cells(draw):
 
 
 def bits(values):
-    return np.ascontiguousarray(values).tobytes()
+    """The bytes that mean something: a number of 80 bits takes 16 bytes."""
+    raw = np.ascontiguousarray(values).reshape(-1).view("u1").reshape(-1, values.dtype.itemsize)
+    return raw[:, :10].tobytes() if values.dtype == np.longdouble else raw.tobytes()
 
 
 @given(cells())
@@ -54,8 +56,8 @@ def test_there_and_back(given_cells):
     coo = Coo.of_dense(dense, fill)
     made = from_coo(coo)
     assert isinstance(made, sparse.COO)
-    assert (made.shape, made.dtype, made.nnz) == (dense.shape, dense.dtype, coo.nnz)
-    assert bits(made.todense()) == bits(dense)
+    assert (made.shape, made.dtype, made.nnz) == (dense.shape, dense.dtype, coo.canonical().nnz)
+    assert bits(np.asarray(made.todense())) == bits(dense)
     again = to_coo(made)
     out = np.empty(again.shape, again.dtype)
     again.put_into(out)
