@@ -8,11 +8,14 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from hyperslab.errors import Conflict, HyperslabError
 from hyperslab.stores import DirectoryStore, ZipStore
+from hyperslab.stores.building import building
 
 MIB = 1 << 20
+NOBODY = 65534
 
 
 def say(text: object) -> None:
@@ -151,8 +154,8 @@ def few_descriptors(root: str, operation: str) -> None:
 def as_nobody(root: str) -> None:
     """As a user who may not write there: read, then try every kind of write."""
     if os.getuid() == 0:
-        os.setgid(65534)
-        os.setuid(65534)
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
     store = DirectoryStore(root, read_only=True)
     say(store.get("a/0"))
     try_and_say(lambda: store.get("a/secret"))
@@ -163,6 +166,23 @@ def as_nobody(root: str) -> None:
     try_and_say(lambda: writable.delete_prefix("a"))
     try_and_say(lambda: writable.rename("a", "b"))
     try_and_say(lambda: writable.lock_chunks("a", [0], 1).__enter__())
+
+
+def build_unlisted(folder: str) -> None:
+    """As a user who may write there and not list it: try to list it, then build a file in it."""
+    if os.getuid() == 0:
+        os.chown(folder, NOBODY, NOBODY)
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+    os.chmod(folder, 0o300)
+    try:
+        os.listdir(folder)
+    except PermissionError as error:
+        say(type(error).__name__)
+    with building(f"{folder}/a") as temporary:
+        Path(temporary).write_text("new")
+    os.chmod(folder, 0o700)
+    say("ok")
 
 
 def fill_disk(root: str) -> None:
