@@ -315,24 +315,29 @@ def test_after_an_error_a_file_that_is_written_whole_stays_as_it_was(tmp_path, n
     assert hs.open_array(tmp_path / name, path="a")[...].tolist() == [0.0, 1.0, 2.0, 3.0]
 
 
-@pytest.mark.parametrize("suffix", ["zarr", "nc", "blp", "blaze", "b2nd"])
+LOSSES = [
+    ("i4", [1, 2**40]),
+    ("i4", [0.5]),
+    ("i4", [np.nan]),
+    ("u1", [-1]),
+    ("u8", [-1]),
+    ("f4", [1j]),
+    ("S3", ["long"]),
+    ("S3", ["é"]),
+    ("M8[s]", np.array(["2020-01-01T00:00:00.5"], "M8[ms]")),
+]
+
+
 @pytest.mark.parametrize(
-    ("dtype", "data"),
+    ("suffix", "dtype", "data"),
     [
-        ("i4", [1, 2**40]),
-        ("i4", [0.5]),
-        ("i4", [np.nan]),
-        ("u1", [-1]),
-        ("u8", [-1]),
-        ("f4", [1j]),
-        ("S3", ["long"]),
-        ("S3", ["é"]),
-        ("M8[s]", np.array(["2020-01-01T00:00:00.5"], "M8[ms]")),
+        (suffix, dtype, data)
+        for suffix in ("zarr", "nc", "blp", "blaze", "b2nd")
+        for dtype, data in LOSSES
+        if suffix != "nc" or dtype[0] not in "SM"  # netCDF has no such cells
     ],
 )
 def test_append_refuses_what_the_cells_would_hold_otherwise(tmp_path, suffix, dtype, data):
-    if suffix == "nc" and np.dtype(dtype).kind in "SM":
-        pytest.skip("no such cells in netCDF")
     with hs.create(tmp_path / f"a.{suffix}") as root:
         array = root.create_array("a", shape=(0,), dtype=dtype, dims=["x"])
         with pytest.raises(Invalid, match="cells of") as caught:

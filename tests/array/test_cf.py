@@ -6,8 +6,10 @@ import math
 import warnings
 from typing import Any
 
+import cftime
 import numpy as np
 import pytest
+import xarray
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,7 +23,6 @@ PACKING = (np.float32(0.1), np.float64(0.01), np.float64(-3.5), 0.25)
 
 def by_xarray(values: np.ndarray[Any, Any], attrs: dict[str, Any]) -> tuple[np.ndarray[Any, Any], dict[str, Any]]:
     """Values and attributes as xarray decodes a variable of these."""
-    xarray = pytest.importorskip("xarray")
     dims = tuple(f"d{i}" for i in range(values.ndim))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -227,7 +228,6 @@ def test_an_integer_scale_with_missing_cells_gives_doubles() -> None:
 
 
 def test_a_missing_time_of_another_calendar_is_none() -> None:
-    cftime = pytest.importorskip("cftime")
     attrs = {"units": "days since 2000-02-28", "calendar": "360_day"}
     wanted = [cftime.Datetime360Day(2000, 2, 30), None]
     assert cf.decode(np.array([2, -9]), attrs | {"_FillValue": -9}).tolist() == wanted
@@ -262,7 +262,6 @@ def test_weeks_that_xarray_does_not_know() -> None:
 
 
 def test_times_beyond_nanoseconds_are_objects() -> None:
-    cftime = pytest.importorskip("cftime")
     found = cf.decode(np.array([0, 10**6]), {"units": "days since 2000-01-01"})
     assert found.dtype == object
     assert found[1] == cftime.DatetimeGregorian(4737, 11, 28)

@@ -6,21 +6,22 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import iris_sample_data
+import netCDF4
 import numpy as np
 import pytest
+import xarray
 
 import hyperslab as hs
 from hyperslab.errors import FormatError, Invalid, SelectionError
 from hyperslab.model.dtypes import VlenString
 from hyperslab.stores import MemoryStore
 
-iris_sample_data = pytest.importorskip("iris_sample_data")
 FILES = sorted(Path(iris_sample_data.path).rglob("*.nc"))
 
 
 def by_xarray(source: Any) -> Any:
     """The dataset that xarray decodes, with attributes that name coordinates left where they are."""
-    xarray = pytest.importorskip("xarray")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if isinstance(source, Path):
@@ -149,7 +150,6 @@ def test_the_dtype_of_times_follows_the_first_and_the_last(root: Any) -> None:
 @pytest.fixture
 def words(tmp_path: Path) -> Any:
     """Characters of two names per station, in a netCDF-4 file."""
-    netCDF4 = pytest.importorskip("netCDF4")
     with netCDF4.Dataset(tmp_path / "words.nc", "w") as file:
         for name, size in (("station", 3), ("part", 2), ("length", 4), ("flag", 3)):
             file.createDimension(name, size)

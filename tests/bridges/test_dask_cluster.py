@@ -12,6 +12,7 @@ from pathlib import Path
 
 import dask
 import dask.array as da
+import distributed
 import numpy as np
 import pytest
 
@@ -23,8 +24,6 @@ from hyperslab.stores import MemoryStore
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from servers.s3 import S3, SECRET, running_s3
-
-distributed = pytest.importorskip("distributed")
 
 CELLS = np.arange(140, dtype="i4").reshape(10, 14)
 OTHER = -CELLS - 1

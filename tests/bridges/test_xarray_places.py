@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import dask.multiprocessing
+import distributed
 import iris_sample_data
 import numpy as np
 import pytest
@@ -22,7 +23,6 @@ import hyperslab as hs
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from servers.s3 import S3, running_s3
 
-distributed = pytest.importorskip("distributed")
 FILES = sorted(Path(iris_sample_data.path).rglob("*.nc"))
 
 

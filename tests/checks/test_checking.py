@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import obstore
 import pytest
+import xarray as xr
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from planting import CASES, LAYOUTS, Dataset, sound
@@ -289,7 +290,7 @@ def test_a_report_travels() -> None:
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_what_zarr_python_and_xarray_write_is_sound(version: Any, tmp_path: Path) -> None:
-    zarr, xr = pytest.importorskip("zarr"), pytest.importorskip("xarray")
+    zarr = pytest.importorskip("zarr")
     times = np.arange("2013-01-01", "2013-01-21", dtype="datetime64[D]").astype("datetime64[ns]")
     air = xr.Dataset(
         {"t2m": (("time", "lat"), np.ones((20, 4)), {"units": "K"}), "n": ((), 5)},

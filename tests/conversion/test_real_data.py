@@ -16,6 +16,7 @@ from typing import Any
 import netCDF4
 import numpy as np
 import pytest
+import xarray
 
 import hyperslab as hs
 from hyperslab.conversion import convert
@@ -134,7 +135,6 @@ def test_the_show_on_the_command_line(tmp_path: Path) -> None:
 
 
 def test_the_show_is_what_xarray_reads(tmp_path: Path) -> None:
-    xarray = pytest.importorskip("xarray")
     assert A1B is not None
     convert(A1B, tmp_path / "a1b.zarr")
     with xarray.open_dataset(A1B) as dataset, hs.open(tmp_path / "a1b.zarr") as root:

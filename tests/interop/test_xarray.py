@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import hyperslab as hs
 
-xr = pytest.importorskip("xarray")
 pytest.importorskip("zarr", minversion="3.1")
 
 

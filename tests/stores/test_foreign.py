@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import numpy as np
 import pytest
 
@@ -18,7 +19,6 @@ from hyperslab.testing.stores import StoreTests
 from servers.s3 import S3
 
 zarr = pytest.importorskip("zarr")
-fsspec = pytest.importorskip("fsspec")
 
 
 class TestFsspecFolder(StoreTests):
@@ -69,7 +69,6 @@ def test_zarr_stores(layout: dict[str, Any]) -> None:
 
 def test_fsspec_on_s3(s3: S3) -> None:
     """s3fs reads what was written to the bucket, and writes what is read there."""
-    pytest.importorskip("s3fs")
     bucket = s3.bucket()
     options = {"key": "tester", "secret": "canary", "client_kwargs": {"endpoint_url": s3.endpoint}}
     mapper = fsspec.get_mapper(f"s3://{bucket}/x.zarr", **options)

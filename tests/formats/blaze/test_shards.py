@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import dask.array as da
+import distributed
 import numpy as np
 import pytest
 import xarray as xr
@@ -69,7 +70,6 @@ def test_three_stores_read_as_one(whole, tmp_path, s3: S3):
 
 
 def test_a_cluster_reads_shards(whole, tmp_path, s3: S3, monkeypatch):
-    distributed = pytest.importorskip("distributed")
     names = {"access_key_id": "AWS_ACCESS_KEY_ID", "secret_access_key": "AWS_SECRET_ACCESS_KEY"}
     names |= {"endpoint": "AWS_ENDPOINT", "region": "AWS_REGION"}
     for option, name in names.items():

@@ -12,6 +12,7 @@ import numcodecs.blosc
 import numpy as np
 import pytest
 import spec_reader
+import xarray as xr
 from blp_files import golden, manifest, truth, write
 from numpy.testing import assert_array_equal
 
@@ -257,7 +258,6 @@ def test_several_arrays_are_refused_and_nothing_is_left(tmp_path: Path) -> None:
         root.create_array("b", (1 << 20, 64), "f8", dims=("x", "y"))
     hs.create(tmp_path / "a.blp").close()
     assert os.listdir(tmp_path) == []
-    xr = pytest.importorskip("xarray")
     with pytest.raises(Invalid, match="nothing was written"):
         hs.save(tmp_path / "a.blp", xr.Dataset(attrs={"title": "nothing"}))
     with pytest.raises(Unsupported, match="groups"):
@@ -700,7 +700,6 @@ def test_rows_that_chunks_do_not_end_with(tmp_path: Path) -> None:
 
 
 def test_save_and_convert(tmp_path: Path) -> None:
-    xr = pytest.importorskip("xarray")
     air = xr.DataArray(
         WALK.astype("f4"),
         dims=("time", "y"),
