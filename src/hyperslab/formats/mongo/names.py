@@ -1,0 +1,223 @@
+"""Names of objects: at most one object that can be found has a name that we gave it, whoever gives it at the same time.
+
+The server knows no unique names, since XarrayMongoDB gives any. So whoever wants a name for an object of its own first
+*claims* it (a field of that object's document), then looks who else has or claims it, takes away the claims of others,
+and takes the name by an update that fails when its own claim was taken away. Of two that do so at the same time the one
+that claims later sees the other's claim; so never both get the name, and none waits for one that died.
+
+An object that is being made has ``status: "writing"`` and is found by its id alone. One that takes the place of another
+says so by ``replaces`` in the same update, from which moment the other is not found by name any more.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from bson import ObjectId
+from pymongo.read_preferences import ReadPreference
+
+from hyperslab.errors import AlreadyExists, Conflict, Invalid, NotFound
+from hyperslab.formats.mongo import stored
+from hyperslab.formats.mongo.document import OURS
+from hyperslab.formats.mongo.faults import DocumentNotFoundError
+from hyperslab.model.guessing import meant
+
+if TYPE_CHECKING:
+    from pymongo.collection import Collection
+
+WRITING = "writing"
+VERSION, STATUS, REPLACES, CLAIMS = (f"{OURS}.{field}" for field in ("version", "status", "replaces", "claims"))
+Taken = Literal["replace", "refuse", "share"]
+"""When another object has the name: replace it, AlreadyExists, or let both have it, as xarray_mongodb does."""
+_ABOUT = {"name": 1, VERSION: 1, STATUS: 1, REPLACES: 1, CLAIMS: 1}
+_MOST_TRIES = 50
+_SHOWN = 10
+
+
+def same_version(id: ObjectId, version: int | None) -> dict[str, Any]:
+    """What finds the document of an object as long as nobody has changed it."""
+    return {"_id": id, VERSION: {"$exists": False} if version is None else {"$eq": version}}
+
+
+def resolve(meta: Collection[Any], name_or_id: ObjectId | str) -> ObjectId:
+    """The id of an object: 24 hexadecimal digits are an id first, a name second.
+
+    NotFound; Invalid for a name that several have, with their ids.
+    """
+    if isinstance(name_or_id, ObjectId) or ObjectId.is_valid(name_or_id):
+        found = meta.find_one({"_id": ObjectId(name_or_id)}, {"_id": 1})
+        if found is not None:
+            return ObjectId(name_or_id)
+    if isinstance(name_or_id, ObjectId):
+        raise DocumentNotFoundError(name_or_id)
+    ids = holders(meta, name_or_id)
+    if not ids:
+        raise NotFound(f"no object has the name or id {name_or_id!r}", remedy=meant(name_or_id, _names(meta)))
+    if len(ids) > 1:
+        raise Invalid(f"{len(ids)} objects have the name {name_or_id!r}", remedy=f"name one by its id: {_listed(ids)}")
+    return ids[0]
+
+
+def holders(meta: Collection[Any], name: str) -> list[ObjectId]:
+    """The objects that are found under a name, the oldest id first."""
+    return _holders(_candidates(meta, name), name)
+
+
+def replaced(meta: Collection[Any]) -> set[ObjectId]:
+    """The objects whose place another one has taken, and which are still to be removed."""
+    rows = meta.find({REPLACES: {"$exists": True}, STATUS: {"$exists": False}}, {REPLACES: 1})
+    return {row[OURS]["replaces"] for row in rows}
+
+
+def commit(
+    meta: Collection[Any], chunks: Collection[Any], id: ObjectId, name: str | None = None, *, taken: Taken = "replace"
+) -> None:
+    """Let an object that was being made be found, under a name (None: the one it has, or none); an object that it
+    replaces is removed. Once more does no harm.
+
+    NotFound when it is gone, AlreadyExists, Conflict.
+    """
+    if name is None:
+        taken = "share"
+    _take(meta, chunks, id, {} if name is None else {"name": _usable(name)}, taken)
+
+
+def rename(
+    meta: Collection[Any], chunks: Collection[Any], id: ObjectId, name: str | None, *, replace: bool = False
+) -> None:
+    """Give an object another name (None: no name). NotFound, Conflict; AlreadyExists, unless ``replace`` removes the
+    object that has it."""
+    own = meta.find_one({"_id": id}, _ABOUT)
+    if own is not None and "status" in _ours(own):
+        raise Conflict("the object is still being made, or its making was broken off", key=str(id))
+    taken: Taken = "share" if name is None else "replace" if replace else "refuse"
+    _take(meta, chunks, id, {"name": None if name is None else _usable(name)}, taken)
+
+
+def touch(meta: Collection[Any], id: ObjectId) -> None:
+    """Say that an object is still being made, so that nobody collects it as garbage."""
+    meta.update_one({"_id": id, STATUS: {"$exists": True}}, {"$currentDate": {f"{OURS}.touched": True}})
+
+
+def delete(meta: Collection[Any], chunks: Collection[Any], id: ObjectId, *, session: Any = None) -> int:
+    """Remove an object, then its chunks; how many documents there were. Once more removes what was left."""
+    found = meta.delete_one({"_id": id}, session=session).deleted_count
+    return int(found) + stored.delete(chunks, id, session=session)
+
+
+# -- taking a name ----------------------------------------------------------------------------------------------------
+
+
+def _usable(name: Any) -> str:
+    if not isinstance(name, str) or "\0" in name:
+        raise Invalid(f"an object cannot have the name {name!r}", remedy="give it a text without NUL")
+    return name
+
+
+def _take(
+    meta: Collection[Any], chunks: Collection[Any], id: ObjectId, values: Mapping[str, Any], taken: Taken
+) -> None:
+    meta = meta.with_options(read_preference=ReadPreference.PRIMARY)
+    _remove_replaced(meta, chunks, id)
+    for attempt in range(_MOST_TRIES):
+        own = meta.find_one({"_id": id}, _ABOUT)
+        if own is None:
+            raise DocumentNotFoundError(id)
+        if _update(meta, own, values) if taken == "share" else _take_alone(meta, own, values["name"], taken):
+            _remove_replaced(meta, chunks, id)
+            return
+        time.sleep(random.uniform(0, 0.001 * 2 ** min(attempt, 6)))
+    raise Conflict("others change the object, or take the name, all the time", key=str(id))
+
+
+def _take_alone(meta: Collection[Any], own: Mapping[str, Any], name: str, taken: Taken) -> bool:
+    """Claim the name, take away the claims of others, take the name; False when somebody was faster."""
+    if not _change(meta, own, {"$set": {CLAIMS: name}}):
+        return False
+    candidates = _candidates(meta, name)
+    for other in candidates:
+        if other["_id"] != own["_id"] and _ours(other).get("claims") == name:
+            meta.update_one({"_id": other["_id"], CLAIMS: {"$eq": name}}, {"$unset": {CLAIMS: 1}, "$inc": {VERSION: 1}})
+    others = [other for other in holders(meta, name) if other != own["_id"]]
+    claimed = {"_id": own["_id"], OURS: {"version": (_version(own) or 0) + 1}}
+    if others and (taken == "refuse" or len(others) > 1):
+        _change(meta, claimed, {"$unset": {CLAIMS: 1}})
+        ways = "choose another name" + (", or replace it" if len(others) == 1 else "")
+        raise AlreadyExists(f"the name {name!r} is taken by {_listed(others)}", remedy=ways)
+    return _update(meta, claimed, {"name": name, **({REPLACES: others[0]} if others else {})})
+
+
+def _update(meta: Collection[Any], own: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
+    """The one change that makes an object found."""
+    given = {field: value for field, value in values.items() if value is not None}
+    gone = {field: 1 for field, value in values.items() if value is None}
+    unset = {"$unset": {STATUS: 1, CLAIMS: 1, f"{OURS}.touched": 1, **gone}}
+    return _change(meta, own, unset | ({"$set": given} if given else {}))
+
+
+def _change(meta: Collection[Any], own: Mapping[str, Any], change: Mapping[str, Any]) -> bool:
+    """Change a document unless somebody else has."""
+    wanted = same_version(own["_id"], _version(own))
+    return bool(meta.update_one(wanted, {**change, "$inc": {VERSION: 1}}).matched_count)
+
+
+def _remove_replaced(meta: Collection[Any], chunks: Collection[Any], id: ObjectId) -> None:
+    """Remove the object whose place this one has taken, after those whose place that one had taken.
+
+    One that was given another name meanwhile stays.
+    """
+    chain = [id]
+    while (own := meta.find_one({"_id": chain[-1]}, _ABOUT)) and (old := _ours(own).get("replaces")) is not None:
+        if old in chain:
+            break
+        chain.append(old)
+    name = (meta.find_one({"_id": id}, {"name": 1}) or {}).get("name")
+    for old in reversed(chain[1:]):
+        gone = meta.delete_one({"_id": old, "name": {"$eq": name}, STATUS: {"$exists": False}}).deleted_count
+        if gone or meta.find_one({"_id": old}, {"_id": 1}) is None:
+            stored.delete(chunks, old)
+    if len(chain) > 1:
+        meta.update_one({"_id": id, REPLACES: {"$eq": chain[1]}}, {"$unset": {REPLACES: 1}, "$inc": {VERSION: 1}})
+
+
+def finish(meta: Collection[Any], chunks: Collection[Any], id: ObjectId) -> None:
+    """Remove what an object has replaced, which whoever replaced it did not live to do."""
+    _remove_replaced(meta, chunks, id)
+
+
+# -- looking ----------------------------------------------------------------------------------------------------------
+
+
+def _ours(doc: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = doc.get(OURS)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _version(doc: Mapping[str, Any]) -> int | None:
+    found = _ours(doc).get("version")
+    return found if isinstance(found, int) else None
+
+
+def _candidates(meta: Collection[Any], name: str) -> list[dict[str, Any]]:
+    """Objects that have the name, or claim it."""
+    return list(meta.find({"$or": [{"name": {"$eq": name}}, {CLAIMS: {"$eq": name}}]}, _ABOUT))
+
+
+def _holders(candidates: Iterable[Mapping[str, Any]], name: str) -> list[ObjectId]:
+    found = [doc for doc in candidates if doc.get("name") == name and "status" not in _ours(doc)]
+    gone = {_ours(doc).get("replaces") for doc in found}
+    return sorted(doc["_id"] for doc in found if doc["_id"] not in gone)
+
+
+def _names(meta: Collection[Any]) -> list[str]:
+    """Some names that there are."""
+    rows = meta.find({"name": {"$exists": True}, STATUS: {"$exists": False}}, {"name": 1}).limit(1000)
+    return list(dict.fromkeys(str(row["name"]) for row in rows))[:200]
+
+
+def _listed(ids: list[ObjectId]) -> str:
+    more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
+    return ", ".join(map(str, ids[:_SHOWN])) + more
