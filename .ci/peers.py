@@ -1,5 +1,6 @@
-"""Run the tests marked ``interop`` once per peer, each in an environment of its own under ``.venvs/``; then the matrix,
-which is written once, by this Python, and read by every peer in its environment. Notebook pages need Chromium as well.
+"""Run the tests marked ``interop`` with the peers that stand beside hyperslab in this Python, then once per other peer,
+each in an environment of its own under ``.venvs/``; then the matrix, which is written once, by this Python, and read by
+every peer in its environment. Notebook pages need Chromium as well.
 
 An interpreter counts when it has run and named its version; what could not be run is printed with the reason. Exits
 with 1 when a peer's run failed. ``python .ci/peers.py NAME ...`` runs only the named ones.
@@ -134,6 +135,14 @@ def run(peer: Peer, available: list[Interpreter]) -> str:
     return "passed" if tests.returncode == 0 else f"FAILED (pytest exit {tests.returncode})"
 
 
+def beside() -> str:
+    """The tests in this Python: the only ones of Zarr v3 where no newer Python runs."""
+    print("\n=== the peers beside hyperslab", flush=True)
+    command = [sys.executable, "-m", "pytest", "-m", "interop", "-q", "tests/interop"]
+    tests = subprocess.run(command, cwd=ROOT, timeout=1200)
+    return "passed" if tests.returncode == 0 else f"FAILED (pytest exit {tests.returncode})"
+
+
 def matrix() -> str:
     """Write every layout, have all peers read it, hold the table in docs/formats/zarr.md to what they read."""
     pythons = {peer.name: str(ROOT / ".venvs" / peer.name / "bin" / "python") for peer in PEERS if not peer.tests}
@@ -147,7 +156,8 @@ def matrix() -> str:
 def main(names: list[str]) -> int:
     """Run all peers, or the named ones, and print one line for each."""
     available = interpreters()
-    results = {peer.name: run(peer, available) for peer in PEERS if not names or peer.name in names}
+    results = {} if names else {"beside": beside()}
+    results |= {peer.name: run(peer, available) for peer in PEERS if not names or peer.name in names}
     results["matrix"] = matrix()
     print("\ninterop:")
     for name, result in results.items():

@@ -39,7 +39,9 @@ VALUES: list[Any] = [
 @pytest.fixture
 def xarray() -> ModuleType:
     pytest.importorskip("zarr", minversion="3")
-    return pytest.importorskip("xarray")
+    import xarray
+
+    return xarray
 
 
 def loaded(xarray: ModuleType, path: Path, **options: Any) -> Any:
@@ -110,9 +112,8 @@ def test_what_xarray_writes(tmp_path: Path, xarray: ModuleType, format: str) -> 
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_consolidated_by_us(tmp_path: Path, xarray: ModuleType, format: str) -> None:
+def test_consolidated_by_us(tmp_path: Path, xarray: ModuleType, zarr: ModuleType, format: str) -> None:
     """zarr-python lists and opens the tree from our consolidated metadata alone, groups within groups too."""
-    zarr = pytest.importorskip("zarr")
     with hs.create(tmp_path / "a.zarr", format=format, consolidated=True) as root, root.batch():
         root.create_group("g/h").attrs["n"] = 1
         root.create_array("g/h/v", dims=("x",), data=np.arange(3))
