@@ -281,11 +281,10 @@ def transaction_of(source: ChunkSource, settings: Settings) -> AbstractContextMa
 def _writer(
     source: ChunkSource, plan: Plan, values: Block, fill: Block, settings: Settings, fields: Any
 ) -> Callable[[Sequence[Piece]], None]:
-    lock = getattr(source, "lock", _unlocked)
     write_many = getattr(source, "write_many", None)
 
     def work(pieces: Sequence[Piece]) -> None:
-        with lock([piece.coords for piece in pieces], settings.lock_timeout):
+        with locked(source, [piece.coords for piece in pieces], settings):
             pairs = ((piece.coords, new_block(source.read, plan, piece, values, fill, fields)) for piece in pieces)
             if write_many is not None:
                 write_many(pairs, durable=settings.durable)
@@ -296,8 +295,10 @@ def _writer(
     return work
 
 
-def _unlocked(coords: Any, timeout: float | None) -> Any:
-    return nullcontext()
+def locked(source: ChunkSource, coords: Sequence[Coords], settings: Settings) -> AbstractContextManager[None]:
+    """Hold these chunks for a block, where the source can (:class:`~.source.Locking`)."""
+    lock = getattr(source, "lock", None)
+    return nullcontext() if lock is None else lock(coords, settings.lock_timeout)
 
 
 def batches(plan: Plan, grid: Grid, size: int, most: int) -> Iterator[Sequence[Piece]]:

@@ -12,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.model.coo import Coo
 from hyperslab.model.spec import ArraySpec
 
 Block = np.ndarray[Any, Any]
@@ -152,6 +153,23 @@ class HasColumns(Protocol):
 class Lists(Protocol):
     def stored(self) -> Iterator[Coords]:
         """The coordinates of every chunk that was written; those of one outer chunk follow each other."""
+        ...
+
+
+@runtime_checkable
+class ReadsSparse(Protocol):
+    """Whose chunks may be stored as lists of cells. What ``fetch`` gives may have the same ability."""
+
+    def read_coo(self, coords: Coords) -> Coo | None:
+        """The chunk as a list of the cells that are not its fill value, which may be another than the array's; a dense
+        one is compared with a fill value. None when it was never written."""
+        ...
+
+
+@runtime_checkable
+class WritesSparse(Protocol):
+    def write_coo(self, coords: Coords, cells: Coo) -> None:
+        """Store one chunk by such a list, of the array's dtype; its shape is that of the cells within the array."""
         ...
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -48,6 +49,43 @@ class Coo:
             out[tuple(self.coords)] = self.data
         elif self.nnz:
             out[...] = self.data[0]
+
+    def dense(self) -> Numbers:
+        """All cells, in memory of their own."""
+        out: Numbers = np.empty(self.shape, self.dtype)
+        self.put_into(out)
+        return out
+
+    def part(self, cuts: Sequence[slice]) -> Self:
+        """The cells of a box (slices with a start, a stop and any step above 0) as an array of their own."""
+        inside = np.ones(self.nnz, bool)
+        for row, cut in zip(self.coords, cuts, strict=True):
+            inside &= (row >= cut.start) & (row < cut.stop)
+            if (cut.step or 1) > 1:
+                inside &= (row - cut.start) % cut.step == 0
+        rows = [(row[inside] - cut.start) // (cut.step or 1) for row, cut in zip(self.coords, cuts, strict=True)]
+        coords = np.array(rows, np.intp).reshape(len(self.shape), -1 if rows else int(inside.sum()))
+        shape = tuple(max(0, -(-(cut.stop - cut.start) // (cut.step or 1))) for cut in cuts)
+        return type(self)(shape, coords, self.data[inside], self.fill)
+
+    def reshaped(self, shape: tuple[int, ...]) -> Self:
+        """The same cells under a shape that has other axes of length 1 and is the same else."""
+        rows = iter(row for row, size in zip(self.coords, self.shape, strict=True) if size != 1)
+        none = np.zeros(self.nnz, np.intp)
+        coords = np.array([none if size == 1 else next(rows) for size in shape], np.intp)
+        return type(self)(shape, coords.reshape(len(shape), self.nnz), self.data, self.fill)
+
+    def with_fill(self, fill: Numbers) -> Self:
+        """The same cells as a list of those that are not ``fill``: long, where that is another."""
+        if same_bits(self.fill.reshape(1), fill).all():
+            return self
+        return type(self).of_dense(self.dense(), fill)
+
+    def astype(self, dtype: np.dtype[Any]) -> Self:
+        """The same values as cells of another type."""
+        if self.dtype == dtype:
+            return self
+        return type(self)(self.shape, self.coords, self.data.astype(dtype), self.fill.astype(dtype))
 
     def canonical(self) -> Self:
         """In C order, duplicates added up, without cells that are the fill value to the bit."""
