@@ -170,7 +170,7 @@ def test_threads_that_still_write_while_a_build_is_removed(tmp_path: Path) -> No
     def write(folder: str) -> None:
         number = 0
         while not stop.is_set():
-            with suppress(FileNotFoundError):  # removed at this moment
+            with suppress(FileNotFoundError, FileExistsError):  # removed at this moment
                 os.makedirs(f"{folder}/{number % 3}", exist_ok=True)
                 Path(f"{folder}/{number % 3}/{number}").touch()
             number += 1
