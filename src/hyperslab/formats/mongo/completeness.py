@@ -1,0 +1,239 @@
+"""Whether all of an object is stored (reference 4.5, R52, R53): what is missing, and what is wrong.
+
+The server counts documents and bytes, and the client compares them with what the object's document declares. An
+object may declare any number of chunks: only those that are stored are remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from bson import ObjectId
+
+from hyperslab.errors import HyperslabError
+from hyperslab.formats.mongo.document import Meta, Variable, parse
+from hyperslab.formats.mongo.faults import DocumentNotFoundError
+from hyperslab.formats.mongo.ids import Chunk
+from hyperslab.formats.mongo.segments import Key, Segment, expected_bytes, parse_key, show
+from hyperslab.formats.mongo.tally import Tally, contradicting, tallies
+
+if TYPE_CHECKING:
+    from pymongo.collection import Collection
+
+MISSING_CHUNK, MISSING_SEGMENT = "missing-chunk", "missing-segment"
+DUPLICATES, CONTRADICTING = "duplicate-documents", "contradicting-documents"
+EXCESS, SHAPE, DOCUMENT = "excess-bytes", "chunk-shape", "chunk-document"
+STRAY, EMBEDDED = "stray-documents", "embedded-and-stored"
+_HARMLESS = (DUPLICATES, STRAY)
+_BATCH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Flaw:
+    """What is wrong with the documents of one chunk."""
+
+    key: Key
+    kind: str
+    message: str
+
+
+@dataclass(slots=True)
+class Absent:
+    """The chunks of one variable that have no documents: all of its grid but those at the numbers ``stored``."""
+
+    name: str
+    counts: tuple[int, ...] | None
+    stored: set[int] = field(default_factory=set)
+
+    @property
+    def declared(self) -> int:
+        """How many chunks there must be."""
+        return 1 if self.counts is None else prod(self.counts)
+
+    def __len__(self) -> int:
+        return self.declared - len(self.stored)
+
+    def add(self, chunk: Chunk) -> None:
+        """That one is there."""
+        number = 0
+        for index, count in zip(chunk or (), self.counts or (), strict=True):
+            number = number * count + index
+        self.stored.add(number)
+
+    def keys(self) -> Iterator[Key]:
+        """The missing ones, in order; nothing is remembered of them."""
+        start = 0
+        for stop in (*sorted(self.stored), self.declared):
+            for number in range(start, stop):
+                yield self.name, self._chunk(number)
+            start = stop + 1
+
+    def _chunk(self, number: int) -> Chunk:
+        if self.counts is None:
+            return None
+        found = []
+        for count in reversed(self.counts):
+            number, index = divmod(number, count)
+            found.append(index)
+        return tuple(reversed(found))
+
+
+class Survey:
+    """One object compared with its documents: first :meth:`flaws`, to the end, then what is ``absent``."""
+
+    def __init__(self, meta: Meta, chunks: Collection[Any]) -> None:
+        self.meta = meta
+        self.chunks = chunks
+        self.variables = meta.variables
+        filled = _filled(meta)
+        self._absent = {
+            name: Absent(name, None if variable.chunks is None else tuple(map(len, variable.chunks)))
+            for name, variable in self.variables.items()
+            if variable.problem is None and variable.embedded is None
+        }
+        self.absent = [absent for name, absent in self._absent.items() if name not in filled]
+
+    def flaws(self) -> Iterator[Flaw]:
+        """What is wrong with what is stored, in no order."""
+        several: list[Tally] = []
+        for tally in tallies(self.chunks, self.meta.id):
+            flaw = self._flaw(tally)
+            if flaw is not None:
+                yield flaw
+            elif tally.documents > tally.segments and tally.key["name"] in self._absent:
+                several.append(tally)
+            if len(several) == _BATCH:
+                yield from self._doubles(several)
+                several = []
+        yield from self._doubles(several)
+
+    def _flaw(self, tally: Tally) -> Flaw | None:
+        try:
+            key = parse_key(tally.key)
+        except HyperslabError as error:
+            return Flaw((str(tally.key.get("name")), None), DOCUMENT, error.said)
+        variable = self.variables.get(key[0])
+        counted = f"{tally.documents} documents of {show(key)}"
+        if variable is None:
+            return Flaw(key, STRAY, f"{counted}, a variable that the object does not have")
+        if variable.problem is not None:
+            return None
+        if variable.embedded is not None:
+            return Flaw(key, EMBEDDED, f"{counted}, whose cells stand in the object's own document")
+        if not _in_grid(key[1], variable):
+            return Flaw(key, STRAY, f"{counted}, a chunk that the variable does not have")
+        self._absent[key[0]].add(key[1])
+        return _judged(key, tally, variable)
+
+    def _doubles(self, several: list[Tally]) -> Iterator[Flaw]:
+        if not several:
+            return
+        keys = {parse_key(tally.key): tally for tally in several}
+        differing = contradicting(self.chunks, self.meta.id, keys)
+        for key, tally in keys.items():
+            if key in differing:
+                yield Flaw(key, CONTRADICTING, f"documents of {show(key)} with the same n hold other bytes")
+            else:
+                surplus = tally.documents - tally.segments
+                yield Flaw(key, DUPLICATES, f"{surplus} of {tally.documents} documents of {show(key)} are copies")
+
+
+def _filled(meta: Meta) -> set[str]:
+    """Variables whose chunks need not be there: those read as a fill value."""
+    variables = meta.ours.get("variables")
+    if not isinstance(variables, Mapping):
+        return set()
+    return {name for name, told in variables.items() if isinstance(told, Mapping) and "fill" in told}
+
+
+def _in_grid(chunk: Chunk, variable: Variable) -> bool:
+    if chunk is None or variable.chunks is None:
+        return chunk is None and variable.chunks is None
+    return len(chunk) == len(variable.chunks) and all(
+        index < len(sizes) for index, sizes in zip(chunk, variable.chunks, strict=True)
+    )
+
+
+def _judged(key: Key, tally: Tally, variable: Variable) -> Flaw | None:
+    """What is wrong with a chunk that the object has; copies apart."""
+    if not tally.alike:
+        return Flaw(key, CONTRADICTING, f"documents of {show(key)} contradict each other")
+    try:
+        segment = tally.segment()
+    except HyperslabError as error:
+        return Flaw(key, DOCUMENT, f"{show(key)}: {error.said}")
+    if not tally.sound:
+        return Flaw(key, DOCUMENT, f"a document of {show(key)} has no bytes, or an n that is no whole number")
+    kind, said = _counted(tally, segment)
+    if kind:
+        return Flaw(key, kind, f"{show(key)}: {said}")
+    declared = _declared(key[1], variable)
+    if any(size not in (None, found) for size, found in zip(declared, segment.shape, strict=False)) or len(
+        declared
+    ) != len(segment.shape):
+        return Flaw(key, SHAPE, f"{show(key)} has the shape {segment.shape}, its variable declares {declared}")
+    return None
+
+
+def _counted(tally: Tally, segment: Segment) -> tuple[str, str]:
+    expected, found = expected_bytes(segment), (tally.values, tally.places)
+    said = f"{sum(found)} of {sum(expected)} bytes"
+    if sum(found) > sum(expected):
+        return EXCESS, said
+    if not tally.unbroken or sum(found) < sum(expected):
+        return MISSING_SEGMENT, f"{said}, in {tally.segments} documents, n up to {tally.last}"
+    if found != expected:
+        return DOCUMENT, f"values and places of {found} bytes, not {expected}"
+    if segment.fill is not None and len(segment.fill) != segment.dtype.itemsize:
+        return DOCUMENT, f"a fill value of {len(segment.fill)} bytes, not {segment.dtype.itemsize}"
+    return "", ""
+
+
+def _declared(chunk: Chunk, variable: Variable) -> tuple[int | None, ...]:
+    if chunk is None or variable.chunks is None:
+        return variable.shape
+    return tuple(sizes[index] for index, sizes in zip(chunk, variable.chunks, strict=True))
+
+
+# -- by id ------------------------------------------------------------------------------------------------------------
+
+
+def load(meta: Collection[Any], id: ObjectId) -> Meta:
+    """The document of an object. DocumentNotFoundError, CorruptDocument."""
+    doc = meta.find_one({"_id": {"$eq": id}})
+    if doc is None:
+        raise DocumentNotFoundError(id)
+    return parse(doc)
+
+
+def missing(meta: Collection[Any], chunks: Collection[Any], id: ObjectId, limit: int | None = None) -> list[Key]:
+    """The chunks of an object that are not stored, or not whole; at most ``limit``. DocumentNotFoundError."""
+    survey = Survey(load(meta, id), chunks)
+    broken = [flaw.key for flaw in survey.flaws() if flaw.kind == MISSING_SEGMENT]
+    absent = (key for each in survey.absent for key in each.keys())  # noqa: SIM118
+    found = sorted([*broken, *islice(absent, limit)], key=_order(survey.variables))
+    return found[:limit]
+
+
+def _order(names: Iterable[str]) -> Any:
+    places = {name: place for place, name in enumerate(names)}
+    return lambda key: (places.get(key[0], len(places)), key[1] or ())
+
+
+def wrong(meta: Collection[Any], chunks: Collection[Any], id: ObjectId) -> Iterator[Flaw]:
+    """What is stored of an object and should not be, or should be otherwise. DocumentNotFoundError."""
+    survey = Survey(load(meta, id), chunks)
+    return (flaw for flaw in survey.flaws() if flaw.kind != MISSING_SEGMENT)
+
+
+def is_complete(meta: Collection[Any], chunks: Collection[Any], id: ObjectId) -> bool:
+    """Whether all of an object can be read: every byte is there, once or in equal copies. DocumentNotFoundError."""
+    found = load(meta, id)
+    if "status" in found.ours or any(variable.problem for variable in found.variables.values()):
+        return False
+    survey = Survey(found, chunks)
+    return all(flaw.kind in _HARMLESS for flaw in survey.flaws()) and not any(survey.absent)
