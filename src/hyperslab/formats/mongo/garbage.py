@@ -1,0 +1,253 @@
+"""Documents that belong to nothing: chunks without an object, objects that were never finished or were replaced, copies
+of documents, and documents that their object does not have.
+
+What somebody is storing right now must stay, so that nothing is removed that is younger than an age, and nothing of
+which the age cannot be told unless the age is 0: an id holds the second in which it was made, except a derived one. An
+object that is being made is as old as its id, or as the last :func:`~.names.touch`. Documents are listed before
+objects are asked for: who stores an object first and its chunks then is never taken for garbage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from bson import ObjectId
+
+from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.formats.mongo import stored
+from hyperslab.formats.mongo.completeness import DUPLICATES, STRAY, Flaw, Survey, load
+from hyperslab.formats.mongo.document import OURS
+from hyperslab.formats.mongo.ids import Derived
+from hyperslab.formats.mongo.names import REPLACES, STATUS, delete, finish
+from hyperslab.formats.mongo.segments import parse_key
+
+if TYPE_CHECKING:
+    from pymongo.collection import Collection
+
+AGE = 3600.0
+"""Seconds after which a document is taken for one that nobody is storing any more."""
+_MANY = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """Documents that belong to nothing: ``kind`` (``no-object``, ``unfinished``, ``replaced``, ``duplicate-documents``,
+    ``stray-documents``), of which object, how many, and their bytes."""
+
+    kind: str
+    id: Any
+    documents: int
+    nbytes: int
+    message: str
+    ids: tuple[Any, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What was removed, or would be: objects, documents of chunks, bytes."""
+
+    orphans: tuple[Orphan, ...]
+    applied: bool
+
+    @property
+    def documents(self) -> int:
+        """How many documents."""
+        return sum(orphan.documents for orphan in self.orphans)
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes they hold."""
+        return sum(orphan.nbytes for orphan in self.orphans)
+
+
+def collect(
+    meta: Collection[Any],
+    chunks: Collection[Any],
+    *,
+    age: float | timedelta = AGE,
+    dry_run: bool = False,
+    surplus: bool = True,
+) -> Collected:
+    """Remove what :func:`orphans` finds; with ``dry_run`` only tell of it. Invalid for an age below 0."""
+    found = orphans(meta, chunks, age=age, surplus=surplus)
+    return Collected(tuple(one for one in found if dry_run or remove(meta, chunks, one)), not dry_run)
+
+
+def orphans(
+    meta: Collection[Any], chunks: Collection[Any], *, age: float | timedelta = AGE, surplus: bool = True
+) -> Iterator[Orphan]:
+    """Documents that belong to nothing and are older than ``age`` (seconds). ``surplus``: those of sound objects too,
+    for which every object is looked through. Invalid."""
+    seconds = age.total_seconds() if isinstance(age, timedelta) else float(age)
+    if not 0 <= seconds < 1e9:
+        raise Invalid(f"an age of {age}", remedy="give seconds of at least 0")
+    return _orphans(meta, chunks, seconds, surplus)
+
+
+def _orphans(meta: Collection[Any], chunks: Collection[Any], age: float, surplus: bool) -> Iterator[Orphan]:
+    clock = _Clock.of(meta, age)
+    yield from _without_object(meta, chunks, clock)
+    yield from _unfinished(meta, chunks, clock)
+    yield from _replaced(meta, chunks)
+    if surplus:
+        for row in meta.find({STATUS: {"$exists": False}}, {"_id": 1}):
+            yield from surplus_of(meta, chunks, row["_id"], clock.is_old)
+
+
+def remove(meta: Collection[Any], chunks: Collection[Any], orphan: Orphan) -> bool:
+    """Remove the documents; False when they have come to belong to something meanwhile."""
+    match orphan.kind:
+        case "no-object":
+            if meta.find_one({"_id": {"$eq": orphan.id}}, {"_id": 1}) is not None:
+                return False
+            stored.delete(chunks, orphan.id)
+        case "unfinished":
+            if not meta.delete_one({"_id": {"$eq": orphan.id}, STATUS: {"$exists": True}}).deleted_count:
+                return False
+            delete(meta, chunks, orphan.id)
+        case "replaced":
+            finish(meta, chunks, orphan.id)
+        case _:
+            for some in _by_many(orphan.ids or ()):
+                chunks.delete_many({"meta_id": {"$eq": orphan.id}, "_id": {"$in": some}})
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Clock:
+    """What is old: made before ``latest``, by the server's clock."""
+
+    latest: datetime
+    everything: bool
+
+    @classmethod
+    def of(cls, meta: Collection[Any], age: float) -> _Clock:
+        now = meta.database.command("hello").get("localTime") or datetime.now(UTC)
+        now = now if now.tzinfo else now.replace(tzinfo=UTC)
+        return cls(now - timedelta(seconds=age), age == 0)
+
+    def is_old(self, doc: Mapping[str, Any]) -> bool:
+        """Whether a document is; of a chunk under a derived id that cannot be told."""
+        id, meta_id = doc["_id"], doc.get("meta_id")
+        if self.everything:
+            return True
+        if isinstance(meta_id, ObjectId) and _is_derived(doc, meta_id):
+            return False
+        return isinstance(id, ObjectId) and id.generation_time < self.latest
+
+    def is_past(self, moment: Any) -> bool:
+        """Whether a moment is before the latest."""
+        if not isinstance(moment, datetime):
+            return True
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) < self.latest
+
+
+def _is_derived(doc: Mapping[str, Any], meta_id: ObjectId) -> bool:
+    try:
+        name, chunk = parse_key(doc)
+        return bool(doc["_id"] == Derived(meta_id)(name, chunk, int(doc.get("n", 0))))
+    except (HyperslabError, TypeError, ValueError, OverflowError):
+        return False
+
+
+def _by_many(values: Iterable[Any]) -> Iterator[list[Any]]:
+    rest = iter(values)
+    while some := list(islice(rest, _MANY)):
+        yield some
+
+
+def _measured(chunks: Collection[Any], query: Mapping[str, Any]) -> tuple[int, int]:
+    """How many documents there are, and their bytes."""
+    group = {"_id": None, "documents": {"$sum": 1}, "bytes": {"$sum": {"$bsonSize": "$$ROOT"}}}
+    for row in chunks.aggregate([{"$match": query}, {"$group": group}]):
+        return row["documents"], row["bytes"]
+    return 0, 0
+
+
+def _without_object(meta: Collection[Any], chunks: Collection[Any], clock: _Clock) -> Iterator[Orphan]:
+    with chunks.aggregate([{"$sort": {"meta_id": 1}}, {"$group": {"_id": "$meta_id"}}], allowDiskUse=True) as rows:
+        for ids in _by_many(row["_id"] for row in rows):
+            known = {row["_id"] for row in meta.find({"_id": {"$in": ids}}, {"_id": 1})}
+            for id in (id for id in ids if id not in known):
+                mine = {"meta_id": {"$eq": id}}
+                if _all_old(chunks, mine, clock) and (clock.everything or not _is_young(id, clock)):
+                    documents, nbytes = _measured(chunks, mine)
+                    message = f"{documents} documents of chunks belong to no object"
+                    yield Orphan("no-object", id, documents, nbytes, message)
+
+
+def _is_young(id: Any, clock: _Clock) -> bool:
+    return isinstance(id, ObjectId) and id.generation_time >= clock.latest
+
+
+def _all_old(chunks: Collection[Any], query: Mapping[str, Any], clock: _Clock) -> bool:
+    """Whether no document of an object that is not there is young; one under a derived id is as old as the object."""
+    if clock.everything:
+        return True
+    newer = {**query, "_id": {"$gte": ObjectId.from_datetime(clock.latest)}}
+    docs = chunks.find(newer, {"meta_id": 1, "name": 1, "chunk": 1, "n": 1})
+    return all(isinstance(doc["meta_id"], ObjectId) and _is_derived(doc, doc["meta_id"]) for doc in docs)
+
+
+def _unfinished(meta: Collection[Any], chunks: Collection[Any], clock: _Clock) -> Iterator[Orphan]:
+    for row in meta.find({STATUS: {"$exists": True}}, {f"{OURS}.touched": 1}):
+        touched = (row.get(OURS) or {}).get("touched")
+        if clock.is_old(row) and (clock.everything or clock.is_past(touched)):
+            documents, nbytes = _measured(chunks, {"meta_id": {"$eq": row["_id"]}})
+            message = f"an object that was never finished, with {documents} documents of chunks"
+            yield Orphan("unfinished", row["_id"], documents + 1, nbytes, message)
+
+
+def _replaced(meta: Collection[Any], chunks: Collection[Any]) -> Iterator[Orphan]:
+    for row in meta.find({REPLACES: {"$exists": True}, STATUS: {"$exists": False}}, {REPLACES: 1}):
+        old = row[OURS]["replaces"]
+        documents, nbytes = _measured(chunks, {"meta_id": {"$eq": old}})
+        there = meta.find_one({"_id": {"$eq": old}}, {"_id": 1}) is not None
+        yield Orphan("replaced", row["_id"], documents + there, nbytes, f"the object {old} was replaced by this one")
+
+
+# -- within objects ---------------------------------------------------------------------------------------------------
+
+
+def surplus_of(
+    meta: Collection[Any], chunks: Collection[Any], id: ObjectId, is_old: Callable[[Mapping[str, Any]], bool]
+) -> Iterator[Orphan]:
+    """Of one object: copies of documents, and documents of chunks that it does not have; by chunk."""
+    try:
+        survey = Survey(load(meta, id), chunks)
+        for flaw in survey.flaws():
+            if flaw.kind in (DUPLICATES, STRAY):
+                yield from _surplus(chunks, id, flaw, is_old)
+    except HyperslabError:  # nothing is known of an object that cannot be understood, or is gone
+        return
+
+
+def _surplus(
+    chunks: Collection[Any], id: ObjectId, flaw: Flaw, is_old: Callable[[Mapping[str, Any]], bool]
+) -> Iterator[Orphan]:
+    name, chunk = flaw.key
+    query = stored.query(id, name, [chunk])
+    docs = sorted(chunks.find(query, {"meta_id": 1, "name": 1, "chunk": 1, "n": 1}), key=_kept_first)
+    surplus = docs if flaw.kind == STRAY else _behind_first(docs)
+    ids = tuple(doc["_id"] for doc in surplus)
+    if ids and all(map(is_old, docs if flaw.kind == DUPLICATES else surplus)):
+        documents, nbytes = _measured(chunks, {"meta_id": id, "_id": {"$in": list(ids)}})
+        yield Orphan(flaw.kind, id, documents, nbytes, flaw.message, ids)
+
+
+def _kept_first(doc: Mapping[str, Any]) -> tuple[bool, str]:
+    """Of copies the one under its derived id stays, else the eldest."""
+    return not _is_derived(doc, doc["meta_id"]), str(doc["_id"])
+
+
+def _behind_first(docs: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    seen, behind = set(), []
+    for doc in docs:
+        if doc.get("n", 0) in seen:
+            behind.append(doc)
+        seen.add(doc.get("n", 0))
+    return behind
