@@ -18,7 +18,7 @@ from hyperslab.errors import HyperslabError
 from hyperslab.formats.mongo.document import Meta, Variable, parse
 from hyperslab.formats.mongo.faults import DocumentNotFoundError
 from hyperslab.formats.mongo.ids import Chunk
-from hyperslab.formats.mongo.segments import Key, Segment, expected_bytes, parse_key, show
+from hyperslab.formats.mongo.segments import SPARSE, Key, Segment, expected_bytes, parse_key, show
 from hyperslab.formats.mongo.tally import Tally, contradicting, tallies
 
 if TYPE_CHECKING:
@@ -83,7 +83,8 @@ class Absent:
 
 
 class Survey:
-    """One object compared with its documents: first :meth:`flaws`, to the end, then what is ``absent``."""
+    """One object compared with its documents: first :meth:`flaws`, to the end, then what is ``absent``, and which
+    chunks are ``sparse``."""
 
     def __init__(self, meta: Meta, chunks: Collection[Any]) -> None:
         self.meta = meta
@@ -95,6 +96,7 @@ class Survey:
             for name, variable in self.variables.items()
             if variable.problem is None and variable.embedded is None
         }
+        self.sparse: list[Key] = []
         self.absent = [absent for name, absent in self._absent.items() if name not in filled]
 
     def flaws(self) -> Iterator[Flaw]:
@@ -127,6 +129,7 @@ class Survey:
         if not _in_grid(key[1], variable):
             return Flaw(key, STRAY, f"{counted}, a chunk that the variable does not have")
         self._absent[key[0]].add(key[1])
+        self.sparse += [key] if tally.said.get("type") == SPARSE else []
         return _judged(key, tally, variable)
 
     def _doubles(self, several: list[Tally]) -> Iterator[Flaw]:

@@ -19,7 +19,7 @@ from hyperslab.formats.mongo.segments import parse_key
 if TYPE_CHECKING:
     from pymongo.collection import Collection
 
-_OF_THE_SOURCE = ("status", "replaces", "claims", "touched", "version")
+_OF_THE_SOURCE = ("status", "replaces", "claims", "touched", "version", "lease")
 
 
 def copy(

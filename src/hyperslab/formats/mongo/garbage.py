@@ -3,8 +3,8 @@ of documents, and documents that their object does not have.
 
 What somebody is storing right now must stay, so that nothing is removed that is younger than an age, and nothing of
 which the age cannot be told unless the age is 0: an id holds the second in which it was made, except a derived one. An
-object that is being made is as old as its id, or as the last :func:`~.names.touch`. Documents are listed before
-objects are asked for: who stores an object first and its chunks then is never taken for garbage.
+object that is being made is as old as its id, the last :func:`~.names.touch`, or the lease upon it. Documents are
+listed before objects are asked for: who stores an object first and its chunks then is never taken for garbage.
 """
 
 from __future__ import annotations
@@ -117,6 +117,11 @@ def remove(meta: Collection[Any], chunks: Collection[Any], orphan: Orphan) -> bo
     return True
 
 
+def age_test(meta: Collection[Any], age: float = AGE) -> Callable[[Mapping[str, Any]], bool]:
+    """Whether a document is older than ``age`` seconds by now, by the clock of the server."""
+    return _Clock.of(meta, age).is_old
+
+
 @dataclass(frozen=True, slots=True)
 class _Clock:
     """What is old: made before ``latest``, by the server's clock."""
@@ -194,9 +199,11 @@ def _all_old(chunks: Collection[Any], query: Mapping[str, Any], clock: _Clock) -
 
 
 def _unfinished(meta: Collection[Any], chunks: Collection[Any], clock: _Clock) -> Iterator[Orphan]:
-    for row in meta.find({STATUS: {"$exists": True}}, {f"{OURS}.touched": 1}):
-        touched = (row.get(OURS) or {}).get("touched")
-        if clock.is_old(row) and (clock.everything or clock.is_past(touched)):
+    for row in meta.find({STATUS: {"$exists": True}}, {f"{OURS}.touched": 1, f"{OURS}.lease": 1}):
+        told = row.get(OURS) or {}
+        lease = told.get("lease")
+        signs = (told.get("touched"), lease.get("until") if isinstance(lease, Mapping) else None)
+        if clock.is_old(row) and (clock.everything or all(map(clock.is_past, signs))):
             documents, nbytes = _measured(chunks, {"meta_id": {"$eq": row["_id"]}})
             message = f"an object that was never finished, with {documents} documents of chunks"
             yield Orphan("unfinished", row["_id"], documents + 1, nbytes, message)
@@ -221,14 +228,15 @@ def surplus_of(
         survey = Survey(load(meta, id), chunks)
         for flaw in survey.flaws():
             if flaw.kind in (DUPLICATES, STRAY):
-                yield from _surplus(chunks, id, flaw, is_old)
+                yield from surplus_of_chunk(chunks, id, flaw, is_old)
     except HyperslabError:  # nothing is known of an object that cannot be understood, or is gone
         return
 
 
-def _surplus(
+def surplus_of_chunk(
     chunks: Collection[Any], id: ObjectId, flaw: Flaw, is_old: Callable[[Mapping[str, Any]], bool]
 ) -> Iterator[Orphan]:
+    """The documents of one chunk that are copies, or belong to nothing, when all of them are old."""
     name, chunk = flaw.key
     query = stored.query(id, name, [chunk])
     docs = sorted(chunks.find(query, {"meta_id": 1, "name": 1, "chunk": 1, "n": 1}), key=_kept_first)
