@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hyperslab.array import growth, removal
+from hyperslab.array import growth, removal, scattering
 from hyperslab.array.attributes import Attributes
 from hyperslab.array.cells import Cells, open_cells
 from hyperslab.array.decoded import Decoded
@@ -288,6 +288,15 @@ class Array(Closes):
 
         return to_dask(self, chunks)
 
+    def to_sparse(self, key: Any = ()) -> Any:
+        """``a[key]`` (slices, ints, labels) as a ``sparse.COO``; chunks that are lists of cells never become dense.
+
+        Of a dense array it lists the cells that are not its fill value.
+        """
+        from hyperslab.bridges.sparse import from_coo
+
+        return from_coo(scattering.read(self._cells, select(self._positions(key), self._spec.shape)))
+
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         """Another one after each change that can be seen from here: of the documents, or of cells by this handle."""
         session, spec = self._session, self._spec
@@ -374,7 +383,8 @@ class Array(Closes):
         dims = ", ".join(
             f"{dim}: {size}" if dim else str(size) for dim, size in zip(self.dims, self.shape, strict=True)
         )
-        return f"<hyperslab Array /{self._path} ({dims}) {self.dtype}>"
+        kind = f"{self.dtype} sparse" if self._spec.sparse else str(self.dtype)
+        return f"<hyperslab Array /{self._path} ({dims}) {kind}>"
 
     def _repr_html_(self) -> str:
         from hyperslab.array.html import array_html

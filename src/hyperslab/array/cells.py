@@ -12,7 +12,7 @@ import numpy as np
 
 from hyperslab.array.plan import ReadPlan
 from hyperslab.array.session import Session
-from hyperslab.chunks import execute
+from hyperslab.chunks import execute, scattered
 from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.memory import require
 from hyperslab.chunks.plan import Plan, make_plan
@@ -72,7 +72,8 @@ class Cells:
             require(prod(selection.shape) * self.dtype.itemsize, self.settings.memory_limit)
             plan = self._plan(selection.region)
             canonical = np.empty(plan.shape, self.dtype)
-            execute.read(self.source, plan, canonical, self.fill, self.settings, self.cache)
+            read = execute.read if self.spec.sparse is None else scattered.read_dense
+            read(self.source, plan, canonical, self.fill, self.settings, self.cache)
         except HyperslabError as error:
             raise error.locate(node=self.node, url=self.url) from error.__cause__
         result = selection.finish(canonical)

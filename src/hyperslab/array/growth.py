@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.array.cells import Cells
+from hyperslab.array.scattering import is_sparse
 from hyperslab.array.session import Session
 from hyperslab.chunks import execute, swapping
 from hyperslab.chunks.grid import Coords, Grid
@@ -62,9 +63,9 @@ def append(session: Session, path: str, data: Any, axis: int) -> None:
 
 
 def _settled(data: Any) -> Any:
-    """The data as an array; a dask array stays one, of known shape."""
+    """The data as an array, dense; a dask array stays one, of known shape."""
     if not hasattr(data, "__dask_graph__"):
-        return np.asarray(data)
+        return np.asarray(data.todense() if is_sparse(data) else data)
     from hyperslab.bridges.dask import is_dask_array, known
 
     return known(data) if is_dask_array(data) else np.asarray(data)

@@ -60,6 +60,8 @@ def cells_html(spec: ArraySpec, stored: int | None = None) -> str:
 
 def _more(spec: ArraySpec, stored: int | None) -> Mapping[str, str]:
     rows = {"Type": f"<code>{text(describe(spec.dtype))}</code>"}
+    if spec.sparse:
+        rows["Sparse"] = f"{text(spec.sparse)}: the cells that are not the fill value"
     if spec.inner_chunks:
         rows["Shards"] = f"{text(_chunks_text(spec.chunks))}, {Grid.of(spec.shape, spec.chunks).size:,} in all"
     if stored is not None:

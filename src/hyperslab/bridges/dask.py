@@ -18,6 +18,7 @@ from uuid import uuid4
 import numpy as np
 
 from hyperslab.array import Array, View
+from hyperslab.array.scattering import is_sparse
 from hyperslab.bridges.overlaps import Sizes, Source, Turn, check_source, guarded
 from hyperslab.chunks.grid import FixedAxis, Grid
 from hyperslab.errors import Invalid
@@ -249,7 +250,8 @@ def slabs(data: Any) -> Iterator[tuple[tuple[slice, ...], np.ndarray[Any, Any]]]
     edges = [0, *accumulate(data.chunks[axis])] if data.ndim else [0, 1]
     for start, stop in pairwise(edges):
         place = tuple(slice(start, stop) if i == axis else cut for i, cut in enumerate(cuts))
-        yield place, np.asarray(data[place].compute())
+        block = data[place].compute()
+        yield place, np.asarray(block.todense() if is_sparse(block) else block)
 
 
 # -- one task -----------------------------------------------------------------------------------------------------

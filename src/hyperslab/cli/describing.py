@@ -57,6 +57,7 @@ def array_facts(path: str, array: Array) -> dict[str, Any]:
     return {
         "path": path,
         "dtype": describe(array.data_type),
+        **({"sparse": array.spec.sparse} if array.spec.sparse else {}),
         "shape": array.shape,
         "dims": array.dims,
         "chunks": array.chunks,

@@ -18,9 +18,10 @@ def save(
     chunks: Any = None,
     codec: Any = None,
     mode: Mode | None = None,
+    densify: bool = False,
     **options: Any,
 ) -> Any:
-    """Store ``obj``: an xarray Dataset, DataArray or DataTree, a NumPy or a dask array.
+    """Store ``obj``: an xarray Dataset, DataArray or DataTree, an array of NumPy, dask or sparse, a Quantity of pint.
 
     ``mode``: ``x`` a new dataset, AlreadyExists when there is one; ``w`` one in place of the old, once it is complete;
     ``a`` add variables; ``r+`` change cells of those that are there. Without it: ``a`` with ``append_dim``, ``r+`` with
@@ -28,10 +29,11 @@ def save(
     ``to_zarr``: ``group``, ``encoding`` (by variable; also ``chunks``, ``shards``, ``codec``, ``checksum``),
     ``append_dim``, ``region`` (slices by dimension, or ``"auto"``; it need not align with chunks), ``compute=False``
     (gives a Delayed that writes the dask arrays). Other options as in ``open``. A plain array becomes the array
-    ``data``. Invalid for what cannot be stored.
+    ``data``. Sparse arrays stay sparse, Unsupported where the format has none: ``densify=True`` stores all their cells.
+    Units of Quantities become the attribute ``units``. Invalid for what cannot be stored.
     """
     if type(obj).__module__.partition(".")[0] == "xarray":
-        return _save_xarray(url, obj, format=format, chunks=chunks, codec=codec, mode=mode, **options)
+        return _save_xarray(url, obj, format=format, chunks=chunks, codec=codec, mode=mode, densify=densify, **options)
     if not hasattr(obj, "__array__") or not hasattr(obj, "shape"):
         raise Invalid(f"{type(obj).__name__} cannot be saved", remedy="give an xarray object or an array")
     if hasattr(obj, "mask"):
@@ -40,7 +42,7 @@ def save(
         raise Invalid(f"mode {mode!r} for a plain array", remedy="open the dataset and assign to the array")
     layout = {name: value for name, value in (("chunks", chunks), ("codec", codec)) if value is not None}
     with api.created(url, format, overwrite=mode == "w", **options) as root:
-        root.create_array("data", data=obj, **layout)
+        root.create_array("data", data=obj, densify=densify, **layout)
     return None
 
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from hyperslab.array.scattering import is_sparse
 from hyperslab.array.session import Session
 from hyperslab.chunks.auto import auto_chunks, auto_shards
 from hyperslab.codecs.checksums import WORDS as CHECKSUMS
 from hyperslab.codecs.default import parse_codec
-from hyperslab.errors import Invalid
-from hyperslab.formats.base import CutsChunks, Plans
+from hyperslab.errors import Invalid, Unsupported
+from hyperslab.formats.base import CutsChunks, Feature, Plans
 from hyperslab.model.dtypes import as_data_type, numpy_dtype
 from hyperslab.model.guessing import meant
 from hyperslab.model.spec import ArraySpec, Chunks, Codec
@@ -34,6 +35,13 @@ class Wish:
     units: str | None = None
     attrs: Mapping[str, Any] | None = None
     data: Any = None
+    sparse: bool = False
+    densify: bool = False
+
+    @property
+    def lists_cells(self) -> bool:
+        """Whether the data is sparse, or a dask array whose blocks are."""
+        return is_sparse(self.data) or (self.in_blocks and is_sparse(getattr(self.data, "_meta", None)))
 
     @property
     def in_blocks(self) -> bool:
@@ -41,17 +49,31 @@ class Wish:
         return hasattr(type(self.data), "__dask_graph__") and hasattr(type(self.data), "numblocks")
 
     def known(self) -> Wish:
-        """The wish with data whose shape is known."""
-        if not self.in_blocks:
-            return self
+        """The wish with data whose shape is known; that of a Quantity is its magnitude, with its units beside it."""
+        wish = self._measured()
+        if not wish.in_blocks:
+            return wish
         from hyperslab.bridges.dask import known
 
-        return replace(self, data=known(self.data))
+        return replace(wish, data=known(wish.data))
+
+    def _measured(self) -> Wish:
+        from hyperslab.bridges.pint import plain
+
+        data, units = plain(self.data)
+        if units is None:
+            return self
+        said = self.units if self.units is not None else (self.attrs or {}).get("units")
+        if said not in (None, units):
+            message = f"units {said!r} for a Quantity of {units!r}"
+            raise Invalid(message, remedy=f"convert it, to({said!r}), or leave its units to say it")
+        return replace(self, data=data, units=units)
 
 
 def array_spec(wish: Wish, session: Session) -> ArraySpec:
     """The spec of the wish; Invalid when its parts contradict each other, Unsupported when the format lacks it."""
-    data = wish.data if wish.data is None or wish.in_blocks else np.asarray(wish.data)
+    lists_cells = wish.lists_cells
+    data = wish.data if wish.data is None or wish.in_blocks or lists_cells else np.asarray(wish.data)
     if wish.shape is None and data is None:
         raise Invalid("a new array needs a shape, or data", remedy="give shape= or data=")
     shape = data.shape if data is not None and wish.shape is None else _lengths(wish.shape)
@@ -64,6 +86,9 @@ def array_spec(wish: Wish, session: Session) -> ArraySpec:
     shards = None
     if wish.shards is not None:
         shards = _cut(wish.shards, shape, dims, auto_shards(shape, _plain(chunks), itemsize))
+    sparse = wish.sparse or (lists_cells and not wish.densify)
+    if sparse:
+        _require_sparse(session)
     codecs = parse_codec(wish.codec, numpy_dtype(dtype))
     if wish.checksum and (not codecs or codecs[-1].name not in CHECKSUMS):
         codecs = (*codecs, Codec("crc32c"))
@@ -75,12 +100,26 @@ def array_spec(wish: Wish, session: Session) -> ArraySpec:
         dims=dims,
         chunks=chunks,
         codecs=codecs,
-        fill_value=wish.fill_value,
+        fill_value=_fill(wish) if sparse else wish.fill_value,
         attrs=attrs,
+        sparse="COO" if sparse else None,
         layout=layout if wish.checksum is None else layout | {"checksum": wish.checksum},
     )
     writer = session.writer()
     return writer.new_array(spec) if isinstance(writer, Plans) else spec
+
+
+def _require_sparse(session: Session) -> None:
+    if Feature.SPARSE not in session.format.features:
+        remedy = "densify=True (--allow-loss when converting) stores all cells"
+        raise Unsupported(f"format {session.format.name} has no {Feature.SPARSE.value}", url=session.url, remedy=remedy)
+
+
+def _fill(wish: Wish) -> Any:
+    """What the cells of a sparse array are that are not listed."""
+    from hyperslab.bridges.sparse import fill_of
+
+    return fill_of(wish.data)[()] if wish.fill_value is None and wish.lists_cells else wish.fill_value
 
 
 def _fitted(wish: Wish, auto: tuple[int, ...]) -> tuple[int, ...]:

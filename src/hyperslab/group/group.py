@@ -141,7 +141,9 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
         ``dims``: a name (or None) per dimension. ``chunks``: ``"auto"``, lengths per dimension, or a mapping of
         dimension names; ``shards`` likewise, or None. ``codec``: ``"default"``, ``"none"``, ``"zstd:5"``, a list …
         ``checksum``: whether one guards each chunk (None: as is usual in the format; in Zarr v3 it does).
-        ``fill_value``, ``units``, ``attrs``. ``data``: cells to write (then shape and dtype may be left out).
+        ``fill_value``, ``units``, ``attrs``. ``data``: cells to write (then shape and dtype may be left out); also of
+        dask, of ``sparse`` (``densify=True`` stores all cells) and a Quantity of pint, whose units it gets.
+        ``sparse=True``: made to hold few cells that are not the fill value.
         AlreadyExists when the name is taken, Invalid when the parts contradict each other, Unsupported when the format
         has no such cells, chunks or codec.
         """

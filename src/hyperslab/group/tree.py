@@ -39,5 +39,6 @@ def _describe(session: Session, path: str) -> tuple[str, bool]:
     if isinstance(spec, ArraySpec):
         sizes = zip(spec.dims, spec.shape, strict=True)
         cells = ", ".join(f"{dim}: {size}" if dim else str(size) for dim, size in sizes)
-        return f" ({cells}) {describe(spec.dtype)}" + (f" !! {spec.problem}" if spec.problem else ""), False
+        notes = (" sparse" if spec.sparse else "") + (f" !! {spec.problem}" if spec.problem else "")
+        return f" ({cells}) {describe(spec.dtype)}{notes}", False
     return "/", True

@@ -11,6 +11,7 @@ import xarray as xr
 from xarray.namedarray.pycompat import is_chunked_array
 
 from hyperslab.array import Array
+from hyperslab.bridges.sparse import is_sparse
 from hyperslab.bridges.xarray.dtypes import hyperslab_dtype
 from hyperslab.bridges.xarray.storable import text
 
@@ -48,7 +49,7 @@ def write_chunked(array: Array, variable: xr.Variable, where: Any, *, compute: b
 
 def _write_plain(array: Array, variable: xr.Variable, where: Any) -> None:
     """In one piece what is in memory, else by rows of chunks."""
-    if variable._in_memory or not variable.ndim or variable.nbytes <= _BLOCK:
+    if is_sparse(variable._data) or variable._in_memory or not variable.ndim or variable.nbytes <= _BLOCK:
         array[where] = cells_of(variable)
         return
     key = (slice(None),) * variable.ndim if where is ... else where
@@ -62,9 +63,11 @@ def _write_plain(array: Array, variable: xr.Variable, where: Any) -> None:
 
 
 def cells_of(variable: xr.Variable) -> Any:
-    """The cells to be stored: in memory, or a dask array of them."""
+    """The cells to be stored: in memory, sparse, or a dask array of them."""
     is_text = variable.dtype.kind == "O" and hyperslab_dtype(variable.dtype) is str
     if is_chunked_array(variable._data):
         return variable.data.map_blocks(text, dtype=object, meta=variable.data._meta) if is_text else variable.data
+    if is_sparse(variable._data):
+        return variable._data
     cells = np.asarray(variable.values)
     return text(cells) if is_text else cells

@@ -13,6 +13,7 @@ from hyperslab.bridges.overlaps import is_made_of
 from hyperslab.bridges.xarray.cells import Later, write_chunked
 from hyperslab.bridges.xarray.replacing import replacing
 from hyperslab.bridges.xarray.storable import check_chunks, check_storable
+from hyperslab.bridges.xarray.wrapped import measured
 from hyperslab.bridges.xarray.writing import Storing, append, detached, write_new, write_over, write_region
 from hyperslab.errors import AlreadyExists, Invalid, NotFound
 from hyperslab.formats import format_for_new
@@ -36,10 +37,11 @@ def save_xarray(
     append_dim: str | None = None,
     region: Mapping[str, Any] | Literal["auto"] | None = None,
     compute: bool = True,
+    densify: bool = False,
     **options: Any,
 ) -> Any:
     """:func:`hyperslab.save` of an xarray object."""
-    how = Storing(chunks=chunks, codec=codec, encoding=encoding, compute=compute)
+    how = Storing(chunks=chunks, codec=codec, encoding=encoding, compute=compute, densify=densify)
     mode = mode or ("a" if append_dim is not None else "r+" if region is not None else "x")
     _check(obj, mode, append_dim, region)
     path = normalize(group)
@@ -168,12 +170,14 @@ def _write_tree(root: Group, datasets: Mapping[str, xr.Dataset], how: Storing) -
 
 
 def _datasets(obj: Any) -> dict[str, xr.Dataset]:
-    """By path: one for each node of a tree, with the coordinates that it inherits left to its parents."""
+    """By path: one for each node of a tree, with the coordinates that it inherits left to its parents; units of
+    Quantities are attributes."""
     if isinstance(obj, xr.DataTree):
-        return {path if path != "." else "": node.to_dataset(inherit=False) for path, node in obj.subtree_with_keys}
+        nodes = {path if path != "." else "": node.to_dataset(inherit=False) for path, node in obj.subtree_with_keys}
+        return {path: measured(node) for path, node in nodes.items()}
     if isinstance(obj, xr.DataArray):
         obj = obj.to_dataset(name=obj.name if obj.name is not None else "data")
-    return {"": obj}
+    return {"": measured(obj)}
 
 
 def _delayed(url: api.Target, later: list[Later], options: Mapping[str, Any]) -> Any:

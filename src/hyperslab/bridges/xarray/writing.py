@@ -12,6 +12,7 @@ import xarray as xr
 from xarray.namedarray.pycompat import is_chunked_array
 
 from hyperslab.array import Array
+from hyperslab.bridges.sparse import fill_of, is_any_sparse
 from hyperslab.bridges.xarray.cells import Later, cells_of, write_all
 from hyperslab.bridges.xarray.dtypes import hyperslab_dtype
 from hyperslab.bridges.xarray.encoding import CF, DECODED, Encoding, encoded, plain_attrs
@@ -19,6 +20,7 @@ from hyperslab.bridges.xarray.fitting import check_dims, check_meaning, same_kin
 from hyperslab.bridges.xarray.reading import indexed, open_group, stored_attrs
 from hyperslab.bridges.xarray.regions import region_dims, resolve, where_of
 from hyperslab.bridges.xarray.replacing import replacing
+from hyperslab.bridges.xarray.wrapped import check_sparse
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.formats.fill_values import same_fill
 from hyperslab.group import Group
@@ -33,18 +35,20 @@ _APPENDING = (1 << 62) - 1  # the lock range of a group into which rows are put,
 @dataclass(frozen=True, kw_only=True)
 class Storing:
     """How new arrays are stored: for all (``chunks`` by dimension, ``codec``) and by variable (``encoding``);
-    ``compute=False`` leaves dask arrays to be written later.
+    ``compute=False`` leaves dask arrays to be written later, ``densify`` stores all cells of sparse ones.
     """
 
     chunks: Any = None
     codec: Any = None
     encoding: Encoding | None = None
     compute: bool = True
+    densify: bool = False
 
 
 def write_new(group: Group, dataset: xr.Dataset, how: Storing) -> list[Later]:
     """Every variable as a new array of a new or empty group; gives what is left to compute."""
     variables, attrs = encoded(dataset, how.encoding)
+    check_sparse(group._session, variables, densify=how.densify)
     unlimited = dataset.encoding.get("unlimited_dims") or ()
     dims = tuple(
         Dimension(str(name), size, name in unlimited) for name, size in dataset.sizes.items() if name in unlimited
@@ -67,6 +71,7 @@ def write_over(group: Group, dataset: xr.Dataset, how: Storing) -> list[Later]:
             check_dims(name, variables[name], group[name])
     made = [name for name in variables if name in (how.encoding or {}) or not _holds(group, name, variables[name])]
     _refuse_later(group, variables, made, how)
+    check_sparse(group._session, {name: variables[name] for name in made}, densify=how.densify)
     with replacing(group, made) as places:
         with group.batch():
             for name in made:
@@ -195,6 +200,9 @@ def _create(group: Group, name: str, variable: xr.Variable, how: Storing, place:
     layout = variable.encoding
     dtype = hyperslab_dtype(variable.dtype)
     fill = layout.get("fill_value", variable.attrs.get("_FillValue"))
+    sparse = is_any_sparse(variable._data) and not how.densify
+    if sparse and "fill_value" not in layout:
+        fill = fill_of(variable._data)[()]
     return group.create_array(
         place or name,
         shape=variable.shape,
@@ -206,6 +214,7 @@ def _create(group: Group, name: str, variable: xr.Variable, how: Storing, place:
         checksum=layout.get("checksum"),
         fill_value=None if isinstance(fill, str | bytes) else fill,
         attrs=plain_attrs(variable.attrs),
+        sparse=sparse,
     )
 
 

@@ -1,0 +1,85 @@
+"""Sparse arrays out of one array's cells and into them, dense only as far as what is stored dense makes it so."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from hyperslab.array.cells import Cells
+from hyperslab.chunks import scattered
+from hyperslab.chunks.boxes import Box
+from hyperslab.chunks.memory import require
+from hyperslab.chunks.plan import make_plan
+from hyperslab.errors import HyperslabError, Invalid, Unsupported
+from hyperslab.model.coo import Coo
+from hyperslab.selection.region import Range, Region, Selection
+
+_SLAB = 64 << 20  # bytes of a sparse array that are dense at a time where chunks are
+
+
+def is_sparse(value: Any) -> bool:
+    """Whether the value may be an array of the package ``sparse``, which only those look at more closely."""
+    return type(value).__module__.startswith("sparse.")
+
+
+def read(cells: Cells, selection: Selection) -> Coo:
+    """The selected cells. Unsupported for a selection of points, and for cells of no fixed size."""
+    try:
+        if cells.dtype.kind in "OT":
+            raise Unsupported(f"a sparse array of {cells.dtype}", remedy="read it as a dense one: a[key]")
+        found = scattered.read(cells.source, make_plan(selection.region, cells.grid), cells.fill, cells.settings)
+    except HyperslabError as error:
+        raise error.locate(node=cells.node, url=cells.url) from error.__cause__
+    return found.reshaped(selection.shape)
+
+
+def write(cells: Cells, selection: Selection, value: Any, fields: Any = None) -> None:
+    """Put an array of the package ``sparse`` into the selected cells, broadcast to them."""
+    from hyperslab.bridges.sparse import to_coo
+
+    box = _box(selection.region)
+    if fields is not None or box is None or selection.middle is not None:
+        require(prod(value.shape) * value.dtype.itemsize, cells.settings.memory_limit)
+        cells.write(selection, value.todense(), fields)
+        return
+    if value.shape != selection.shape:
+        value = _broadcast(value, selection)
+    listed = to_coo(value).reshaped(selection.region.shape)
+    if scattered.takes(cells.source, box):
+        _write_lists(cells, box, listed)
+        return
+    for slab in scattered.slabs(cells.grid, box, _SLAB // max(1, listed.dtype.itemsize, cells.dtype.itemsize)):
+        region = _region(slab)
+        local = [slice(cut.start - all.start, cut.stop - all.start) for cut, all in zip(slab, box, strict=True)]
+        cells.write(Selection(region, region.shape), listed.part(local).dense())
+
+
+def _write_lists(cells: Cells, box: Box, listed: Coo) -> None:
+    try:
+        scattered.write(cells.source, box, listed.astype(cells.dtype), cells.fill, cells.settings)
+    except HyperslabError as error:
+        raise error.locate(node=cells.node, url=cells.url) from error.__cause__
+    finally:
+        if cells.session is not None:
+            cells.session.version.renew()
+
+
+def _broadcast(value: Any, selection: Selection) -> Any:
+    while value.ndim > len(selection.shape) and value.shape[0] == 1:
+        value = value[0]
+    try:
+        return value.broadcast_to(selection.shape)
+    except ValueError:
+        message = f"a value of shape {value.shape} does not broadcast to the selected {selection.shape}"
+        raise Invalid(message, remedy="select as many cells as there are") from None
+
+
+def _box(region: Region) -> Box | None:
+    """The cells of a region that is one box, in order; None for any other."""
+    if region.coupled or region.void or not all(isinstance(axis, Range) and axis.step == 1 for axis in region.axes):
+        return None
+    return tuple(slice(axis.start, axis.start + axis.count) for axis in region.axes if isinstance(axis, Range))
+
+
+def _region(box: Box) -> Region:
+    return Region(tuple(Range(cut.start, cut.stop - cut.start, 1) for cut in box))
