@@ -108,3 +108,11 @@ def test_every_kind_of_type_needs_what_it_says() -> None:
     nested = np.dtype([("a", [("b", "c8")]), ("t", "M8[ns]", (2,))])
     wanted = {Feature.STRUCTURED, Feature.COMPLEX, Feature.SUBARRAYS, Feature.DATETIME}
     assert set(needs(nested)) == wanted
+
+
+def test_sparse_arrays_become_dense() -> None:
+    spec = ArraySpec(shape=(4,), dtype=np.dtype("f8"), chunks=(2,), sparse="COO", fill_value=np.nan)
+    (loss,) = losses_of("a", spec, ALL - {Feature.SPARSE})
+    assert (loss.feature, loss.message) == (Feature.SPARSE, "the sparse array is stored dense")
+    assert not left_out("a", spec, ALL - {Feature.SPARSE})
+    assert list(losses_of("a", spec, ALL)) == []

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.chunks import execute
+from hyperslab.chunks import scattered
 from hyperslab.chunks.boxes import Box
 from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.settings import Settings
@@ -21,7 +21,7 @@ def read_box(source: ChunkSource, spec: ArraySpec, box: Box, settings: Settings)
     """The stored cells of a box."""
     plan = make_plan(Region(tuple(Range(cut.start, cut.stop - cut.start, 1) for cut in box)), source.grid)
     out = np.empty(plan.shape, spec.numpy_dtype)
-    execute.read(source, plan, out, spec.fill_cell(), settings)
+    scattered.read_dense(source, plan, out, spec.fill_cell(), settings)
     return out
 
 

@@ -20,6 +20,9 @@ from hyperslab.errors import CorruptChunk, MissingChunks
 
 def copy_box(copy: ArrayCopy, box: Box, settings: Settings, check: Check | None = None) -> None:
     """One box of one array."""
+    if copy.lists:
+        copy.copy_lists(box, settings, check)
+        return
     if not copy.carries:
         copy.write_target(box, copy.read_source(box, settings, check), settings, check)
         return

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.chunks import execute
+from hyperslab.chunks import execute, scattered
 from hyperslab.chunks.boxes import Box, Cut, box_counts, boxes, source_edges
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.memory import require
@@ -119,8 +119,11 @@ class ArrayCopy:
     @cached_property
     def step_bytes(self) -> int:
         """What one box takes at its peak: its cells twice, a source chunk or an encoded target chunk (shard) twice."""
+        if self.lists:  # how many cells are listed is not known before they are read
+            return 0
         box = prod(cut.longest(count) for cut, count in zip(self.cuts, self.counts, strict=True))
-        chunk = max(_chunk_cells(self.source.grid), _chunk_cells(self.target.grid.outer or self.target.grid))
+        given = 0 if hasattr(self.source, "read_coo") else _chunk_cells(self.source.grid)
+        chunk = max(given, _chunk_cells(self.target.grid.outer or self.target.grid))
         return self.itemsize * (2 * box + 2 * chunk)
 
     def threads(self, most: int) -> int:
@@ -157,7 +160,7 @@ class ArrayCopy:
         plan = make_plan(region, self.source.grid)
         out = np.empty(plan.shape, self.source_spec.numpy_dtype)
         source: Any = self.source if check is None else _Checked(self.source, check)
-        execute.read(source, plan, out, self.source_spec.fill_cell(), settings)
+        scattered.read_dense(source, plan, out, self.source_spec.fill_cell(), settings)
         shape = tuple(part.stop - part.start for part in box)
         return as_type(out.reshape(shape), self.target_spec.numpy_dtype)
 
@@ -165,8 +168,25 @@ class ArrayCopy:
         """The cells of a box as they are in the target."""
         plan = make_plan(_whole_region(box), self.target.grid)
         out = np.empty(plan.shape, self.target_spec.numpy_dtype)
-        execute.read(self.target, plan, out, self.target_spec.fill_cell(), settings)
+        scattered.read_dense(self.target, plan, out, self.target_spec.fill_cell(), settings)
         return out
+
+    @cached_property
+    def lists(self) -> bool:
+        """Whether the array is sparse on both sides, so that lists of cells are copied and nothing becomes dense."""
+        sparse = self.source_spec.sparse is not None and self.target_spec.sparse is not None
+        return sparse and hasattr(self.source, "read_coo") and hasattr(self.target, "write_coo")
+
+    def copy_lists(self, box: Box, settings: Settings, check: Check | None = None) -> None:
+        """Copy a box of whole target chunks as lists of cells."""
+        source: Any = self.source if check is None else _Checked(self.source, check)
+        plan = make_plan(self.picked.region(box), self.source.grid)
+        if not plan.basic:  # points were picked
+            self.write_target(box, self.read_source(box, settings, check), settings, check)
+            return
+        cells = scattered.read(source, plan, self.source_spec.fill_cell(), settings)
+        cells = cells.reshaped(tuple(part.stop - part.start for part in box)).astype(self.target_spec.numpy_dtype)
+        scattered.write(_Unshared(self.target, check), box, cells, self.target_spec.fill_cell(), settings)
 
     @cached_property
     def carries(self) -> bool:
@@ -194,7 +214,7 @@ class _Checked:
 
     def __init__(self, source: ChunkSource, check: Check) -> None:
         self.grid = source.grid
-        for name in ("read", "read_into", "read_part", "reader", "fetch"):
+        for name in ("read", "read_into", "read_part", "read_coo", "reader", "fetch"):
             ability = getattr(source, name, None)
             if ability is not None:
                 setattr(self, name, partial(_after, check, ability))
@@ -217,6 +237,9 @@ class _Unshared:
         self.read = source.read
         self.write = source.write
         self.erase = source.erase
+        for name in ("write_coo", "stored"):
+            if hasattr(source, name):
+                setattr(self, name, getattr(source, name))
 
     def write_many(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
         """By the source's own group commit, else one by one."""

@@ -186,7 +186,7 @@ def _array_losses(path: str, spec: ArraySpec, features: Features) -> Iterator[Lo
     if any(spec.dims) and Feature.DIMENSIONS not in features:
         yield Loss(path, Feature.DIMENSIONS, f"the dimension names {', '.join(str(d) for d in spec.dims)} are lost")
     if spec.sparse is not None and Feature.SPARSE not in features:
-        yield Loss(path, Feature.SPARSE, "the array is left out: it is sparse")
+        yield Loss(path, Feature.SPARSE, "the sparse array is stored dense")
 
 
 def _attribute_losses(path: str, attrs: Mapping[str, Any], features: Features) -> Iterator[Loss]:
@@ -223,8 +223,7 @@ def left_out(path: str, node: Node, features: Features) -> bool:
             return bool(path) and Feature.GROUPS not in features
         case ArraySpec():
             unheld = held_type(node.dtype, features) is None
-            sparse = node.sparse is not None and Feature.SPARSE not in features
-            return unheld or sparse or (not node.shape and Feature.SCALARS not in features)
+            return unheld or (not node.shape and Feature.SCALARS not in features)
 
 
 def refuse(losses: tuple[Loss, ...], format: str) -> Unsupported:

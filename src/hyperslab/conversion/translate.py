@@ -66,6 +66,7 @@ def new_array(
     asked = _kept_codec(spec) if cutting.codec is None else cutting.codec
     codecs = parse_codec(asked, numpy_dtype(dtype))
     layout = {} if shards is None else {"shards": shards}
+    sparse = spec.sparse if Feature.SPARSE in features else None
     fill = None if spec.fill_value is None else _as_cell(spec, numpy_dtype(dtype))
     wish = ArraySpec(
         shape=picked.shape,
@@ -75,6 +76,7 @@ def new_array(
         codecs=codecs,
         fill_value=fill,
         attrs=attrs,
+        sparse=sparse,
         layout=layout,
     )
     return wish, False
