@@ -1,0 +1,199 @@
+"""Databases on the command line: what a URL names, and the objects in it as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+import click
+
+from hyperslab.cli.output import size_text
+from hyperslab.cli.storage import parse_options
+from hyperslab.errors import Invalid, Problem, Unsupported
+from hyperslab.stores.location import Location
+
+_SHOWN = 6
+
+
+def _attributes(context: click.Context, parameter: click.Parameter, texts: Iterable[str]) -> dict[str, Any]:
+    """``NAME=TEXT``, which also means the number that the text spells, or ``NAME:=JSON``."""
+    found: dict[str, Any] = {}
+    for text in texts:
+        for name, value in (parse_options([text], "an attribute") or {}).items():
+            if name in found:
+                raise Invalid(f"--attr {name} is given twice", remedy="give it once")
+            is_json = text.partition("=")[0].endswith(":")
+            found[name] = value if is_json else _text_or_number(value)
+    return found
+
+
+def _text_or_number(text: str) -> Any:
+    for kind in (int, float):
+        try:
+            return {text, kind(text)}
+        except ValueError:
+            continue
+    return text
+
+
+def _dimensions(context: click.Context, parameter: click.Parameter, texts: Iterable[str]) -> dict[str, int | None]:
+    found: dict[str, int | None] = {}
+    for text in texts:
+        name, mark, size = text.partition("=")
+        if mark and not size.isdecimal():
+            raise Invalid(f"--dim {text!r}", remedy="write --dim time, or --dim time=120")
+        found[name] = int(size) if mark else None
+    return found
+
+
+attribute_option: Callable[[Any], Any] = click.option(
+    "--attr",
+    "attrs",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=_attributes,
+    help="Only objects with this attribute: NAME=TEXT or NAME:=JSON; repeatable.",
+)
+dimension_option: Callable[[Any], Any] = click.option(
+    "--dim",
+    "dims",
+    multiple=True,
+    metavar="NAME[=SIZE]",
+    callback=_dimensions,
+    help="Only objects with this dimension; repeatable.",
+)
+
+
+def table(infos: Iterable[Any], *, head: bool) -> list[tuple[str, ...]]:
+    """Objects as rows of text."""
+    rows: list[tuple[str, ...]] = [("id", "name", "kind", "dimensions", "variables", "cells", "made")] if head else []
+    for info in infos:
+        dims = ", ".join(f"{dim}: {'?' if size is None else size}" for dim, size in info.dims.items())
+        names = [name for name in info.variables if name != "__DataArray__"]
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        made = "" if info.created is None else info.created.strftime("%Y-%m-%d %H:%M")
+        name = "" if info.name is None else str(info.name)
+        listed = ", ".join(names[:_SHOWN]) + more
+        rows.append((str(info.id), name, info.kind, dims, listed, size_text(info.nbytes), made))
+    return rows
+
+
+class Objects:
+    """The objects of two collections in MongoDB; ``object``: the one that the URL names, None for all."""
+
+    def __init__(self, place: Any) -> None:
+        database = place.open()
+        self.place = place
+        self.url: str = place.url
+        self.object: str | None = place.object
+        self.meta = database[f"{place.collection}.meta"]
+        self.chunks = database[f"{place.collection}.chunks"]
+
+    def errors(self) -> AbstractContextManager[None]:
+        """The driver's errors as ours."""
+        from hyperslab.formats.mongo.server import storage_errors
+
+        return storage_errors(self.url)
+
+    def needed(self, verb: str) -> None:
+        """Invalid where the URL names no object."""
+        if self.object is None:
+            raise Invalid(f"db {verb} is about one object", remedy=f"name it behind the URL: {self.url}#name")
+
+    def refuse_object(self, verb: str) -> None:
+        """Invalid where the URL names an object."""
+        if self.object is not None:
+            raise Invalid(f"db {verb} is about all objects", remedy="leave out what stands behind #")
+
+    def find(self, **wanted: Any) -> Iterator[Any]:
+        """The objects that are asked for."""
+        from hyperslab.formats.mongo.objects import find
+
+        wanted["names"] = wanted.pop("names", None) or None
+        return find(self.meta, **wanted)
+
+    @property
+    def id(self) -> Any:
+        """The id of the one object. NotFound, Invalid."""
+        from hyperslab.formats.mongo.objects import resolve
+
+        return resolve(self.meta, self.object or "")
+
+    def describe(self) -> Any:
+        """What is told of the one object."""
+        from hyperslab.formats.mongo.objects import describe
+
+        return describe(self.meta, self.id)
+
+    def facts(self) -> dict[str, Any]:
+        """The one object with its variables, as plain values."""
+        from hyperslab.formats.mongo.completeness import load
+
+        about = self.describe()
+        return {
+            "id": str(about.id),
+            "name": about.name,
+            "kind": about.kind,
+            "status": about.status,
+            "created": about.created,
+            "nbytes": about.nbytes,
+            "dimensions": dict(about.dims),
+            "attrs": dict(about.attrs),
+            "variables": [_variable(name, one) for name, one in load(self.meta, about.id).variables.items()],
+        }
+
+    def totals(self) -> dict[str, Any]:
+        """How much all objects are together, as plain values."""
+        meta, chunks = (self.meta.database.command("collStats", one.name) for one in (self.meta, self.chunks))
+        return {
+            "objects": meta.get("count", 0),
+            "chunk_documents": chunks.get("count", 0),
+            "nbytes": meta.get("size", 0) + chunks.get("size", 0),
+            "nbytes_stored": meta.get("storageSize", 0) + chunks.get("storageSize", 0),
+            "indexes": sorted(chunks.get("indexSizes", {})),
+        }
+
+    def delete(self, id: Any) -> int:
+        """Remove one object; how many documents there were."""
+        from hyperslab.formats.mongo.objects import delete
+
+        return delete(self.meta, self.chunks, id)
+
+    def problems(self, deep: bool) -> Iterator[Problem]:
+        """What is wrong with the one object, or with all."""
+        from hyperslab.formats.mongo.examine import problems
+
+        return problems(self.meta, self.chunks, None if self.object is None else self.id, deep=deep)
+
+    def collect(self, age: float, apply: bool) -> tuple[Any, ...]:
+        """What belongs to nothing, removed if ``apply``."""
+        from hyperslab.formats.mongo.garbage import collect
+
+        return collect(self.meta, self.chunks, age=age, dry_run=not apply).orphans
+
+
+def _variable(name: str, variable: Any) -> Mapping[str, Any]:
+    chunks = variable.chunks
+    cut = None if chunks is None else [len(sizes) for sizes in chunks]
+    stored = "embedded" if variable.embedded is not None else "COO" if variable.sparse else "dense"
+    return {
+        "name": name,
+        "dtype": variable.dtype.str,
+        "dims": list(variable.dims),
+        "shape": list(variable.shape),
+        "chunks": cut,
+        "units": variable.units,
+        "stored": variable.problem.said if variable.problem is not None else stored,
+    }
+
+
+def open_objects(url: str, storage: Mapping[str, Any] | None) -> Objects:
+    """The objects of the database at a URL. Unsupported for another place."""
+    where = Location.of(url, storage)
+    if where.scheme not in ("mongodb", "mongodb+srv"):
+        raise Unsupported("a place that is no database", url=where.url, remedy="give mongodb://host/database")
+    from hyperslab.formats.mongo.server import Place, library
+
+    library()
+    return Objects(Place.of(where))
