@@ -1,0 +1,215 @@
+"""Names: whoever takes one, and whenever, at most one object is found under it, and nothing is left of the others."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import pytest
+from bson import ObjectId
+from pymongo import MongoClient
+from pymongo.database import Database
+
+from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, Invalid
+from hyperslab.formats.mongo import names, objects
+from hyperslab.formats.mongo.faults import DocumentNotFoundError
+from servers.mongo import Mongo
+
+THREADS = 8
+
+
+def put(db: Database[Any], name: str | None = None, **ours: Any) -> ObjectId:
+    """An object with one chunk."""
+    doc: dict[str, Any] = {"coords": {}, "data_vars": {}, "chunkSize": 1}
+    doc |= {"name": name} if name is not None else {}
+    doc |= {"hyperslab": ours} if ours else {}
+    id: ObjectId = db["xarray.meta"].insert_one(doc).inserted_id
+    db["xarray.chunks"].insert_one({"meta_id": id, "name": "d", "chunk": None, "n": 0, "data": b""})
+    return id
+
+
+def pair(db: Database[Any]) -> tuple[Any, Any]:
+    return db["xarray.meta"], db["xarray.chunks"]
+
+
+def stored(db: Database[Any]) -> list[ObjectId]:
+    """The ids of all objects; each has its chunk, and there is no other."""
+    ids = sorted(db["xarray.meta"].distinct("_id"))
+    assert sorted(db["xarray.chunks"].distinct("meta_id")) == ids
+    return ids
+
+
+def at_once(*works: Callable[[], Any]) -> list[HyperslabError | None]:
+    """What each work failed with, all done at the same time."""
+
+    def run(work: Callable[[], Any]) -> HyperslabError | None:
+        try:
+            work()
+        except HyperslabError as error:
+            return error
+        return None
+
+    with ThreadPoolExecutor(len(works)) as pool:
+        return list(pool.map(run, works))
+
+
+def test_commit_makes_an_object_found(db: Database[Any]) -> None:
+    made = put(db, status="writing", unlimited=["t"])
+    assert list(objects.find(db["xarray.meta"])) == []
+    for _ in range(2):
+        objects.commit(*pair(db), made, "x")
+        assert objects.resolve(db["xarray.meta"], "x") == made
+    doc = db["xarray.meta"].find_one({"_id": made}) or {}
+    assert (doc["name"], doc["hyperslab"]) == ("x", {"unlimited": ["t"], "version": 4})
+
+
+def test_commit_without_a_name_keeps_the_one_that_is_there(db: Database[Any]) -> None:
+    made = [put(db, "x", status="writing"), put(db, "x", status="writing"), put(db, status="writing")]
+    for id in made:
+        objects.commit(*pair(db), id)
+    assert [info.name for info in objects.find(db["xarray.meta"])] == ["x", "x", None]
+
+
+def test_commit_replaces(db: Database[Any]) -> None:
+    old, new = put(db, "x"), put(db, status="writing")
+    with pytest.raises(AlreadyExists, match=str(old)):
+        objects.commit(*pair(db), new, "x", taken="refuse")
+    assert objects.resolve(db["xarray.meta"], "x") == old
+    objects.commit(*pair(db), new, "x")
+    assert stored(db) == [new]
+    assert "replaces" not in (db["xarray.meta"].find_one() or {})["hyperslab"]
+
+
+def test_a_name_that_several_have_is_not_replaced(db: Database[Any]) -> None:
+    several, new = [put(db, "x"), put(db, "x")], put(db, status="writing")
+    with pytest.raises(AlreadyExists, match=f"{several[0]}, {several[1]}"):
+        objects.commit(*pair(db), new, "x")
+    objects.commit(*pair(db), new, "x", taken="share")
+    assert names.holders(db["xarray.meta"], "x") == [*several, new]
+
+
+def test_rename(db: Database[Any]) -> None:
+    one, other = put(db, "one"), put(db, "other")
+    objects.rename(*pair(db), one, "first")
+    assert [info.name for info in objects.find(db["xarray.meta"])] == ["first", "other"]
+    objects.rename(*pair(db), one, "first")
+    with pytest.raises(AlreadyExists):
+        objects.rename(*pair(db), one, "other")
+    assert "claims" not in (db["xarray.meta"].find_one({"_id": one}) or {})["hyperslab"]
+    objects.rename(*pair(db), one, "other", replace=True)
+    assert stored(db) == [one]
+    objects.rename(*pair(db), one, None)
+    assert "name" not in (db["xarray.meta"].find_one({"_id": one}) or {})
+    with pytest.raises(DocumentNotFoundError):
+        objects.rename(*pair(db), other, "x")
+
+
+def test_what_is_no_name(db: Database[Any]) -> None:
+    one: Any = put(db, "one")
+    wrong: list[Any] = [{"$gt": ""}, 5, ["a"], "a\0b"]
+    for name in wrong:
+        with pytest.raises(Invalid, match="cannot have the name"):
+            objects.rename(*pair(db), one, name)
+    for text in ("$set", "a.b", "", "é ✓", "$$NOW", "$name"):
+        objects.rename(*pair(db), one, text)
+        assert objects.resolve(db["xarray.meta"], text) == one
+
+
+def test_what_is_being_made_is_not_renamed(db: Database[Any]) -> None:
+    made = put(db, status="writing")
+    with pytest.raises(Conflict, match="being made"):
+        objects.rename(*pair(db), made, "x")
+    objects.touch(db["xarray.meta"], made)
+    assert "touched" in (db["xarray.meta"].find_one() or {})["hyperslab"]
+    objects.commit(*pair(db), made, "x")
+    objects.touch(db["xarray.meta"], made)
+    assert (db["xarray.meta"].find_one() or {})["hyperslab"] == {"version": 2}
+
+
+def test_what_was_collected_cannot_be_committed(db: Database[Any]) -> None:
+    with pytest.raises(DocumentNotFoundError):
+        objects.commit(*pair(db), ObjectId(), "x")
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2])
+def test_a_replacement_that_was_broken_off(db: Database[Any], steps: int) -> None:
+    """Each of a chain is found alone, and the next one to take the name removes them all."""
+    first = put(db, "x")
+    second = put(db, "x", replaces=first, version=1)
+    third = put(db, "x", replaces=second, version=1)
+    if steps > 0:
+        db["xarray.meta"].delete_one({"_id": first})
+    if steps > 1:
+        db["xarray.chunks"].delete_many({"meta_id": first})
+    assert objects.resolve(db["xarray.meta"], "x") == third
+    new = put(db, status="writing")
+    objects.commit(*pair(db), new, "x")
+    assert stored(db) == [new]
+
+
+def test_the_renamed_one_takes_along_what_it_replaced(db: Database[Any]) -> None:
+    old = put(db, "x")
+    new = put(db, "x", replaces=old)
+    objects.rename(*pair(db), new, "y")
+    assert stored(db) == [new]
+
+
+def test_an_object_that_was_renamed_before_it_was_removed_stays(db: Database[Any]) -> None:
+    old = put(db, "saved")
+    new = put(db, "x", replaces=old)
+    names.finish(*pair(db), new)
+    assert sorted(info.name for info in objects.find(db["xarray.meta"])) == ["saved", "x"]
+    assert stored(db) == [old, new]
+
+
+def test_a_claim_of_one_that_died_is_in_nobodys_way(db: Database[Any]) -> None:
+    put(db, "other", claims="x")
+    one = put(db, status="writing")
+    objects.commit(*pair(db), one, "x", taken="refuse")
+    assert objects.resolve(db["xarray.meta"], "x") == one
+
+
+@pytest.mark.parametrize("round", range(5))
+@pytest.mark.parametrize("replica", [False, True])
+def test_many_commit_one_name_at_the_same_time(mongo: Mongo, mongo_replica: Mongo, round: int, replica: bool) -> None:
+    server = mongo_replica if replica else mongo
+    with MongoClient[Any](server.url) as client:
+        db = client[server.database()]
+        put(db, "x")
+        made = [put(db, status="writing") for _ in range(THREADS)]
+        failed = at_once(*(partial(objects.commit, *pair(db), id, "x") for id in made))
+        assert failed == [None] * THREADS
+        (last,) = stored(db)
+        assert names.holders(db["xarray.meta"], "x") == [last]
+        assert last in made
+
+
+@pytest.mark.parametrize("round", range(5))
+def test_many_want_a_name_that_only_one_can_have(db: Database[Any], round: int) -> None:
+    made = [put(db, f"own{i}") for i in range(THREADS)]
+    failed = at_once(*(partial(objects.rename, *pair(db), id, "x") for id in made))
+    assert sum(error is None for error in failed) == 1
+    assert all(isinstance(error, AlreadyExists) for error in failed if error is not None)
+    assert len(names.holders(db["xarray.meta"], "x")) == 1
+    assert stored(db) == sorted(made)
+
+
+@pytest.mark.parametrize("round", range(5))
+def test_renames_replacements_and_deletions_at_the_same_time(db: Database[Any], round: int) -> None:
+    rng = random.Random(round)
+    made = [put(db, "x")] + [put(db, f"own{i}") for i in range(THREADS)]
+    works: list[Callable[[], Any]] = []
+    for id in made:
+        works.append(partial(objects.rename, *pair(db), id, "x", replace=True))
+        works.append(partial(objects.rename, *pair(db), id, f"new{id}"))
+    works.append(partial(objects.delete, *pair(db), made[0]))
+    rng.shuffle(works)
+    for error in at_once(*works):
+        assert error is None or isinstance(error, AlreadyExists | Conflict | DocumentNotFoundError)
+    assert len(names.holders(db["xarray.meta"], "x")) <= 1
+    found = [info.name for info in objects.find(db["xarray.meta"])]
+    assert len(set(found)) == len(found)
+    assert stored(db) == sorted(info.id for info in objects.find(db["xarray.meta"]))
