@@ -14,6 +14,7 @@ import hyperslab
 
 ON_USE = {
     "blosc2",
+    "bson",
     "cftime",
     "click",
     "dask",
@@ -22,7 +23,9 @@ ON_USE = {
     "hdmf",
     "matplotlib",
     "ml_dtypes",
+    "motor",
     "netCDF4",
+    "numba",
     "obstore",
     "pandas",
     "pcodec",
