@@ -48,6 +48,11 @@ PEERS = (
         needs=("chromium", "chromium-browser", "google-chrome"),
     ),
     Peer(
+        "xarray-mongodb",
+        ("xarray-mongodb[complete]==0.3.0",),
+        tests=("tests/interop/test_xarray_mongodb.py", "tests/interop/test_mongo_both_ways.py"),
+    ),
+    Peer(
         "bloscpack",
         ("bloscpack==0.16.0", "blosc<1.12", "numpy<2.1"),
         lowest=(3, 9),
@@ -161,7 +166,7 @@ def main(names: list[str]) -> int:
     results["matrix"] = matrix()
     print("\ninterop:")
     for name, result in results.items():
-        print(f"  {name:14} {result}")
+        print(f"  {name:16} {result}")
     return int(any(result.startswith("FAILED") for result in results.values()))
 
 
