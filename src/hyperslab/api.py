@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from hyperslab.array import Array
@@ -13,9 +14,9 @@ from hyperslab.array.session import Session
 from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import AlreadyExists, FormatError, HyperslabError, Invalid, NodeNotFound, NotFound, Unsupported
-from hyperslab.formats import detect, format_for_new, get_format, names
+from hyperslab.formats import SCHEMES, detect, format_for_new, get_format, names
 from hyperslab.formats.appearance import appearance
-from hyperslab.formats.base import Format, FormatInfo, HoldsOne, Mode
+from hyperslab.formats.base import Format, FormatInfo, HoldsOne, InDatabase, Mode, Relocated
 from hyperslab.group import Group
 from hyperslab.group.links import follow
 from hyperslab.model.paths import normalize
@@ -71,6 +72,8 @@ def open(
         if not unknown:
             raise
         raise Invalid(f"format {chosen.name} has no option {unknown[0]!r}", url=where.url) from None
+    if isinstance(reader, Relocated):
+        origin = replace(origin, where=reader.location)
     cache = BlockCache(cache_bytes) if cache_bytes else None
     session = Session(reader, chosen, where.url, mode != "r", settings, cache, origin)
     place, spec = follow(session, node or _main(session) or "")
@@ -107,6 +110,9 @@ def _taken(where: Location) -> AlreadyExists:
 
 def _is_taken(where: Location) -> bool:
     """Whether something is there; an empty folder or store is free."""
+    if where.scheme in SCHEMES:
+        database = get_format(SCHEMES[where.scheme])
+        return isinstance(database, InDatabase) and database.is_taken(where)
     if not where.exists() or where.is_file():
         return where.exists()
     try:

@@ -14,7 +14,7 @@ from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, ReadOnly, Unsupported
 from hyperslab.formats import get_format
-from hyperslab.formats.base import Discards, Feature, Format, LocksNodes, Reader, Refreshes, Stamps, Writer
+from hyperslab.formats.base import Discards, Feature, Format, LocksNodes, Reader, Refreshes, Relocated, Stamps, Writer
 from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec
 
@@ -58,9 +58,10 @@ class Session:
 
     @property
     def is_written_whole(self) -> bool:
-        """Whether what is written is there when it is closed, and not before, as in a zip or a netCDF file."""
+        """Whether what is written is there when it is closed, and not before, as in a zip or a netCDF file; others can
+        then not write to it, unless it has a place of its own until then."""
         zipped = self.origin is not None and self.origin.where.scheme == "zip"
-        return zipped or isinstance(self.reader, Discards)
+        return zipped or (isinstance(self.reader, Discards) and not isinstance(self.reader, Relocated))
 
     def writer(self) -> Writer:
         """The reader as a writer; ReadOnly before anything is touched."""

@@ -75,6 +75,7 @@ class _BatchReader:
         into: Any = source if hasattr(source, "read_into") else _Copying(source)
         self.into: ReadsInto = into
         self.part = getattr(source, "read_part", None) if plan.basic and plan.groups else None
+        self.fetch_parts = getattr(source, "fetch_parts", None) if self.part is not None else None
         self.plan = plan
         self.straight = plan.basic and (plan.grid.fixed is None or lies_contiguous(plan.grid.fixed, out))
         self.out = out
@@ -86,9 +87,11 @@ class _BatchReader:
 
     def read_batch(self, pieces: Any) -> None:
         """Read every piece, in the calling thread."""
-        into, stamp_of = self.into, self.stamp
+        into: Any = self.into
+        stamp_of, part = self.stamp, self.part
         if self.fetch is not None:
             into, stamp_of, pieces = self._fetched(pieces)
+            part = part and getattr(into, "read_part", part)
         out, grid, fill = self.out, self.plan.grid, self.fill
         fixed, order, straight = grid.fixed, self.plan.order, self.straight
         if len(pieces) > _FEW and self.plan.basic and not straight:
@@ -103,8 +106,9 @@ class _BatchReader:
                 block = self._through_cache(stamp_of, into, coords, shape)
                 out[target] = (block if order is None else block.transpose(order))[within]
                 continue
-            if self.part is not None:
-                self._read_part(coords, within, out[target])
+            if part is not None:
+                if not part(coords, within, out[target]):
+                    out[target] = fill
                 continue
             if scratch is None or scratch.shape != shape:
                 scratch = np.empty(shape, out.dtype)
@@ -140,12 +144,6 @@ class _BatchReader:
             view.reshape(*view.shape[:-1], len(strip), shape[-1])[...] = cells.transpose(axes)
         return left
 
-    def _read_part(self, coords: Coords, within: Any, view: Block) -> None:
-        """Read only the bytes of a part of the chunk."""
-        part: Any = self.part
-        if not part(coords, within, view):
-            view[...] = self.fill
-
     def _read_straight(self, into: ReadsInto, coords: Coords, view: Block, shape: tuple[int, ...]) -> bool:
         """Decode into the result itself, when the chunk lies contiguous there."""
         if view.shape != shape or not view.flags.c_contiguous:
@@ -158,6 +156,9 @@ class _BatchReader:
         """What is stored of the pieces, by few requests; with a cache their stamps, and without those that it has."""
         stamp_of = self.stamp
         fetch: Any = self.fetch
+        if self.fetch_parts is not None:
+            wanted = [(piece.coords, None if piece.whole else piece.within) for piece in pieces]
+            return self.fetch_parts(wanted), stamp_of, pieces
         if stamp_of is not None and self.fetches_stamps and not self._knows_any(pieces):
             fetched = fetch([piece.coords for piece in pieces])
             return fetched, lambda coords: fetched.version, pieces

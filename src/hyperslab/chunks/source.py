@@ -70,6 +70,13 @@ class ReadsMany(Protocol):
 
 
 @runtime_checkable
+class ReadsParts(ReadsMany, ReadsPart, Protocol):
+    def fetch_parts(self, wanted: Sequence[tuple[Coords, tuple[slice, ...] | None]]) -> ReadsPart:
+        """Get parts of chunks (None: of the whole) by few requests; the result has them, and the whole ones decoded."""
+        ...
+
+
+@runtime_checkable
 class WritesMany(Protocol):
     def write_many(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
         """Group commit: encode and write all, make all durable, make all visible.

@@ -214,7 +214,7 @@ class _Checked:
 
     def __init__(self, source: ChunkSource, check: Check) -> None:
         self.grid = source.grid
-        for name in ("read", "read_into", "read_part", "read_coo", "reader", "fetch"):
+        for name in ("read", "read_into", "read_part", "read_coo", "reader", "fetch", "fetch_parts"):
             ability = getattr(source, name, None)
             if ability is not None:
                 setattr(self, name, partial(_after, check, ability))

@@ -38,7 +38,7 @@ def parts_of(session: Session, path: str, features: Features) -> list[Part]:
         nodes = {name[len(place) :].strip("/"): (name, node) for name, node in below(session, place)}
     else:
         nodes = {name: (name, node) for name, node in below(session, "")}
-    if Feature.GROUPS in features:
+    if features & {Feature.GROUPS, Feature.ARRAYS}:
         return [Part(name, origin, node) for name, (origin, node) in nodes.items()]
     return _the_one(session, dict(nodes.values()))
 

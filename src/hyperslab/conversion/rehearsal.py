@@ -17,7 +17,7 @@ from hyperslab.conversion.settling import settle
 from hyperslab.conversion.translate import Cutting
 from hyperslab.conversion.walking import Item, Planned, find_losses, plan_nodes
 from hyperslab.errors import HyperslabError, Unsupported
-from hyperslab.formats.base import Batches, Format, Plans
+from hyperslab.formats.base import Batches, Format, InDatabase, Plans
 from hyperslab.formats.spelling import KeyedFormat
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.location import Location
@@ -52,9 +52,8 @@ def rehearse(
     planned = list(plan_nodes(items, cutting, format.features, same_format=same))
     if format.name == "zarr2" and not same:
         planned = [_unmasked(each) for each in planned]
-    with _trial(format, where, options) as (target, keyed):
-        writer = target.writer()
-        planned, more = settle(planned, writer.new_array if isinstance(writer, Plans) else None)
+    with _trial(format, where, options) as (plans, keyed):
+        planned, more = settle(planned, plans.new_array if isinstance(plans, Plans) else None)
     losses += more
     if losses and not allow_loss:
         raise refuse(losses, format.name)
@@ -70,7 +69,11 @@ def _unmasked(planned: Planned) -> Planned:
 
 
 @contextmanager
-def _trial(format: Format, where: Location, options: Mapping[str, Any]) -> Iterator[tuple[Session, bool]]:
+def _trial(format: Format, where: Location, options: Mapping[str, Any]) -> Iterator[tuple[Any, bool]]:
+    """What tells how the format takes arrays, and whether it keeps values under keys."""
+    if isinstance(format, InDatabase):
+        yield format, False
+        return
     try:
         trial = opened(MemoryStore(), mode="x", format=format.name, **options)
         target = trial.__enter__()
@@ -80,7 +83,7 @@ def _trial(format: Format, where: Location, options: Mapping[str, Any]) -> Itera
             raise
     else:
         try:
-            yield target, isinstance(format, KeyedFormat)
+            yield target.writer(), isinstance(format, KeyedFormat)
         finally:
             trial.__exit__(None, None, None)
         return
@@ -88,7 +91,7 @@ def _trial(format: Format, where: Location, options: Mapping[str, Any]) -> Itera
         TemporaryDirectory() as folder,
         opened(Path(folder) / "trial", mode="x", format=format.name, **options) as target,
     ):
-        yield target, False
+        yield target.writer(), False
 
 
 def put_documents(target: Session, planned: Sequence[Planned]) -> None:

@@ -151,7 +151,7 @@ def _run(order: _Order, progress: bool | Report | None, scheduler: Any) -> Conve
 
 def _write(job: Job, site: Site, plan: Rehearsal, order: _Order, report: Report, client: Any) -> Progress:
     """Documents first, then cells."""
-    with opened(site.place, mode="r+" if site.begun else "x", format=job.format.name, **order.layout) as target:
+    with opened(site.place, mode="r+" if site.begun else site.mode, format=job.format.name, **order.layout) as target:
         if not site.begun:
             put_documents(target, plan.planned)
             site.documents_written()

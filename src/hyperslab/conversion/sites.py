@@ -12,12 +12,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from hyperslab.conversion.fingerprint import agree
 from hyperslab.conversion.journal import Journal
 from hyperslab.conversion.unpublished import HIDDEN, Unpublished, unsealed
 from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, StorageError, Unsupported
+from hyperslab.formats import SCHEMES
 from hyperslab.stores import leases
 from hyperslab.stores.base import Locks, LocksNodes, WritableStore
 from hyperslab.stores.building import building, make_durable, put_in_place, refuse_taken, remove, sync_medium
@@ -34,13 +35,14 @@ _log = logging.getLogger("hyperslab")
 class Site:
     """A target that is being built. ``place``: what opens it for writing. ``begun``: its documents are written and
     sealed. ``journal``: None when nobody may resume. ``where``: its location, for other processes; ``held``: whether
-    its documents are held back there."""
+    its documents are held back there; ``mode``: in which it is opened before it is ``begun``."""
 
     place: Any
     where: Location
     journal: Journal | None = None
     begun: bool = False
     held: bool = False
+    mode: Literal["x", "w"] = "x"
     _store: Unpublished | None = field(default=None, repr=False)
 
     def documents_written(self) -> None:
@@ -76,6 +78,8 @@ def site_of(where: Location, *, overwrite: bool, head: Head | None) -> Iterator[
             beside = Location.of(temporary if where.scheme == "file" else f"zip://{temporary}")
             yield Site(beside, beside)
         _forget_interrupted(where.path)
+    elif where.scheme in SCHEMES:
+        yield Site(where, where, mode="w" if overwrite else "x")
     else:
         with _in_place(where, overwrite, head) as site:
             yield site

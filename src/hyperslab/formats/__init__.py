@@ -18,7 +18,11 @@ FORMATS = {
     "blaze": "hyperslab.formats.blaze",
     "bloscpack": "hyperslab.formats.bloscpack",
     "b2nd": "hyperslab.formats.b2nd",
+    "mongo": "hyperslab.formats.mongo",
 }
+
+# where the scheme of the URL says it all, and nobody else is asked
+SCHEMES = {"mongodb": "mongo", "mongodb+srv": "mongo"}
 
 # what a new dataset becomes, by the end of its name; the longest match counts
 SUFFIXES = {
@@ -63,6 +67,8 @@ def detect(probe: Probe) -> Format | None:
 
     The one that the name promises is asked first: on a server each question is a request.
     """
+    if probe.where.scheme in SCHEMES:
+        return get_format(SCHEMES[probe.where.scheme])
     promised = SUFFIXES.get(probe.where.suffix)
     for known in ([promised] if promised else (), FORMATS, _foreign):
         for name in known() if callable(known) else known:
@@ -73,10 +79,12 @@ def detect(probe: Probe) -> Format | None:
 
 
 def format_for_new(url: str) -> str:
-    """The format that a new dataset at ``url`` gets by its name; zarr3 when the name says nothing.
+    """The format that a new dataset at ``url`` gets by its scheme or name; zarr3 when the name says nothing.
 
     Unsupported when the name says something that is not made here.
     """
+    if (scheme := url.partition("://")[0].lower()) in SCHEMES:
+        return SCHEMES[scheme]
     path = url.partition("?")[0].rstrip("/").removesuffix(".zip")
     if path.endswith(OTHERS):
         raise Unsupported(

@@ -21,6 +21,7 @@ class Feature(StrEnum):
     """What a format can hold; ``convert`` and ``check`` ask."""
 
     GROUPS = "groups"
+    ARRAYS = "several arrays"
     DIMENSIONS = "dimension names"
     UNLIMITED = "unlimited dimensions"
     ATTRIBUTES = "attributes"
@@ -142,6 +143,14 @@ class Discards(Protocol):
 
 
 @runtime_checkable
+class Relocated(Protocol):
+    @property
+    def location(self) -> Location:
+        """Where others can open what is being written, before it stands at its place."""
+        ...
+
+
+@runtime_checkable
 class Refreshes(Protocol):
     def refresh(self, path: str) -> None:
         """Forget what is remembered of a node's documents."""
@@ -209,6 +218,19 @@ class Plans(Protocol):
 class CutsChunks(Protocol):
     def auto_chunks(self, shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
         """The chunk lengths of a new array that nobody chose any for, where the format has a rule of its own."""
+        ...
+
+
+@runtime_checkable
+class InDatabase(Protocol):
+    """A format whose datasets lie in no store of keys: it alone knows what is at a place."""
+
+    def is_taken(self, where: Location) -> bool:
+        """Whether a dataset is there."""
+        ...
+
+    def new_array(self, spec: ArraySpec) -> ArraySpec:
+        """As :meth:`Plans.new_array`, before anything is opened."""
         ...
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from hyperslab.errors import Invalid, NotFound, ReadOnly, Unsupported
@@ -110,22 +109,13 @@ class _Several:
         return SeveralStore([place.url for place in target.places], read_only=read_only)
 
 
-@dataclass(frozen=True)
-class _Extra:
-    """A kind of place that this installation cannot open."""
+class _Database:
+    def exists(self, target: str) -> bool:
+        """To know would cost a request; whoever reads finds out."""
+        return True
 
-    scheme: str
-    extra: str
-
-    def exists(self, target: Any) -> bool:
-        raise self._unsupported()
-
-    def open(self, target: Any, options: Mapping[str, Any], *, read_only: bool, create: bool) -> Store:
-        raise self._unsupported()
-
-    def _unsupported(self) -> Unsupported:
-        remedy = f"install hyperslab[{self.extra}] in a version that speaks it, or use a local copy"
-        return Unsupported(f"{self.scheme}:// cannot be opened by this installation", remedy=remedy)
+    def open(self, target: str, options: Mapping[str, Any], *, read_only: bool, create: bool) -> Store:
+        raise Unsupported("a database is no store of keys", remedy="leave format= out, or give format='mongo'")
 
 
 def _take_none(options: Mapping[str, Any], url: str) -> None:
@@ -160,6 +150,6 @@ PLACES: dict[str, Place] = {
     "store": _Given(),
     "several": _Several(),
     **dict.fromkeys(REMOTE, _Objects()),
-    **{scheme: _Extra(scheme, "mongo") for scheme in ("mongodb", "mongodb+srv")},
+    **dict.fromkeys(("mongodb", "mongodb+srv"), _Database()),
 }
 """Every scheme that a URL may have. A new kind of place is one more line."""

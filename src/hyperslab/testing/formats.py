@@ -9,8 +9,9 @@
         def place(self, tmp_path):
             return Location.of(tmp_path / "new.mine")
 
-Tests of what the format does not list in its ``features`` are skipped. A format without ``Feature.GROUPS`` holds one
-array: it stands at ``v``, and a new dataset without it need not be there once it is closed.
+Tests of what the format does not list in its ``features`` are skipped. A format without ``Feature.GROUPS``
+and ``Feature.ARRAYS`` holds one array: it stands at ``v``, and a new dataset without it need not be there once it is
+closed.
 """
 
 from __future__ import annotations
@@ -138,7 +139,7 @@ class FormatTests(OneArrayTests):
     def round_trip_attrs(self, place: Location, kind: str, attrs: dict[str, Any]) -> None:
         """Write, open anew, compare values, types and order."""
         with self.writing(place) as writer:
-            path = "n" if kind == "array" or not self.holds_one else ""
+            path = "n" if kind == "array" or Feature.GROUPS in self.format.features else ""
             writer.put(path, GroupSpec(attrs=attrs) if kind == "group" else self.wish(writer, attrs=attrs))
             if path == "":
                 writer.put("v", self.wish(writer))

@@ -30,7 +30,7 @@ class Opened:
     @property
     def holds_one(self) -> bool:
         """Whether a dataset of the format is one array with its coordinates."""
-        return Feature.GROUPS not in self.format.features
+        return not self.format.features & {Feature.GROUPS, Feature.ARRAYS}
 
     def opened(self, place: Location, mode: Any) -> Writer:
         """The dataset, to be closed by the test."""

@@ -1,1 +1,141 @@
-"""MongoDB: labelled objects in two collections, as xarray_mongodb stores them."""
+"""MongoDB: labelled objects in two collections, as xarray_mongodb stores them.
+
+Specification: "Database Reference" of xarray_mongodb (Apache-2.0; the specification is in the public domain). An object
+is one document of ``<collection>.meta`` and documents of ``<collection>.chunks`` with the bytes of its arrays::
+
+    {"_id": ObjectId("…"), "name": "air",
+     "coords": {"lat": {"dims": ["lat"], "dtype": "<f4", "shape": [25], "chunks": null, "type": "ndarray", "data": …}},
+     "data_vars": {"t2m": {"dims": ["time", "lat"], "dtype": "<f4", "shape": [240, 25], "chunks": [[120, 120], [25]],
+                           "type": "ndarray", "attrs": {"units": "K"}}},
+     "chunkSize": 2097152, "attrs": {"title": "…"}, "hyperslab": {"version": 7, …}}
+    {"_id": …, "meta_id": ObjectId("…"), "name": "t2m", "chunk": [1, 0], "n": 0, "dtype": "<f4", "shape": [120, 25],
+     "type": "ndarray", "data": …}
+
+``mongodb://host/database?collection=xarray#name`` is one object, by its name or id; without ``#`` it is the collection,
+a group of objects. A new object is found once it is whole. What is ours beyond the specification stands in one field of
+the first document, which others pass over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hyperslab.chunks.settings import DEFAULTS, Settings
+from hyperslab.errors import Invalid, NotFound
+from hyperslab.formats.base import Feature, FormatInfo, Mode, Reader
+from hyperslab.model.spec import ArraySpec
+from hyperslab.stores.location import Location, Probe
+
+if TYPE_CHECKING:
+    from hyperslab.formats.mongo.writer import Limits
+
+SCHEMES = ("mongodb", "mongodb+srv")
+FEATURES = frozenset(
+    {
+        Feature.ARRAYS,
+        Feature.DIMENSIONS,
+        Feature.UNLIMITED,
+        Feature.ATTRIBUTES,
+        Feature.TYPED_ATTRIBUTES,
+        Feature.COMPLEX,
+        Feature.BOOLEAN,
+        Feature.DATETIME,
+        Feature.FLOAT16,
+        Feature.UNICODE,
+        Feature.FIXED_BYTES,
+        Feature.SCALARS,
+        Feature.CHUNKS,
+        Feature.VARYING_CHUNKS,
+        Feature.SPARSE,
+        Feature.UNITS,
+    }
+)
+_EMBEDDED = 255 << 10
+_SEGMENT = 2 << 20
+_MOST = 15 << 20
+_OPTIONS = ("chunk_size_bytes", "embed_threshold_bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class MongoFormat:
+    """Format ``mongo``; options ``chunk_size_bytes`` (of cells in one document of a new object; 2 MiB) and
+    ``embed_threshold_bytes`` (of arrays in the document of the object itself, the smallest first; 255 KiB)."""
+
+    name: str = "mongo"
+    features: frozenset[Feature] = FEATURES
+
+    @property
+    def info(self) -> FormatInfo:
+        """The line of ``list_formats``."""
+        return FormatInfo(
+            name=self.name,
+            holds="labelled arrays with units, dense and sparse, as objects of a database",
+            recognised_by="the URL: mongodb://host/database#name",
+            writable=True,
+        )
+
+    def sniff(self, probe: Probe) -> bool:
+        """Whether the place is a database; nothing is asked of it."""
+        return probe.where.scheme in SCHEMES
+
+    def is_taken(self, where: Location) -> bool:
+        """Whether the object is there; a collection is never in the way, for nothing takes its place."""
+        from hyperslab.formats.mongo.dataset import Stock
+        from hyperslab.formats.mongo.server import Place
+
+        place = Place.of(where)
+        if place.object is None:
+            return False
+        try:
+            Stock.of(place, DEFAULTS).resolve(place.object)
+        except NotFound:
+            return False
+        return True
+
+    def new_array(self, spec: ArraySpec) -> ArraySpec:
+        """A user's wish as documents hold it, or Unsupported; nothing is asked of a server."""
+        from hyperslab.formats.mongo.server import library
+        from hyperslab.formats.mongo.spelling import new_array
+
+        library()
+        return new_array(spec)
+
+    def open(
+        self,
+        where: Location,
+        mode: Mode,
+        *,
+        settings: Settings = DEFAULTS,
+        chunk_size_bytes: int = _SEGMENT,
+        embed_threshold_bytes: int = _EMBEDDED,
+        **options: Any,
+    ) -> Reader:
+        """Open an object or a collection, or make an object. NotFound, AlreadyExists, ReadOnly, StorageError.
+
+        Invalid for a name that several objects have, and for a new object without a name.
+        """
+        from hyperslab.formats.mongo.server import library
+
+        if options:
+            remedy = f"there are {', '.join(_OPTIONS)}"
+            raise Invalid(f"format mongo has no option {next(iter(options))!r}", url=where.url, remedy=remedy)
+        if where.scheme not in SCHEMES:
+            remedy = "name one: mongodb://host/database#name"
+            raise Invalid("format mongo is that of databases", url=where.url, remedy=remedy)
+        library()
+        from hyperslab.formats.mongo.opening import open_place
+
+        return open_place(where, mode, settings, _limits(chunk_size_bytes, embed_threshold_bytes))
+
+
+def _limits(chunk_size: Any, embedded: Any) -> Limits:
+    from hyperslab.formats.mongo.writer import Limits
+
+    for name, value, least in (("chunk_size_bytes", chunk_size, 1), ("embed_threshold_bytes", embedded, 0)):
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _MOST:
+            raise Invalid(f"{name}={value!r}", remedy=f"give a whole number of bytes from {least} to {_MOST}")
+    return Limits(chunk_size, embedded)
+
+
+FORMAT = MongoFormat()

@@ -133,7 +133,7 @@ def client(uri: str, options: Mapping[str, Any] | None = None) -> MongoClient[An
 
 @contextmanager
 def storage_errors(url: str) -> Iterator[None]:
-    """The driver's errors in the block as ours, with the driver's as cause: StorageError; ReadOnly for what a user may not."""
+    """The driver's errors in the block as ours, with the driver's as cause: StorageError, ReadOnly."""
     errors = library().errors
     try:
         yield

@@ -6,7 +6,7 @@ compared (``$eq``, ``$in``), never taken for operators.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -41,12 +41,18 @@ def query(meta_id: Any, name: str, chunks: Sequence[Chunk]) -> dict[str, Any]:
 
 
 def fetch(
-    collection: Collection[Any], meta_id: Any, name: str, chunks: Sequence[Chunk], *, derived: bool = False
+    collection: Collection[Any],
+    meta_id: Any,
+    name: str,
+    chunks: Sequence[Chunk],
+    *,
+    derived: bool = False,
+    notice: Callable[[Mapping[str, Any]], None] | None = None,
 ) -> dict[Chunk, list[Segment]]:
     """The documents of some chunks of one variable, by as few queries as may be; a chunk without any has no entry.
 
     ``derived``: they are known to lie under derived ids, and are asked for by those; what is not found so is asked for
-    by its key. CorruptDocument.
+    by its key. ``notice`` is shown every document that was found by its key. CorruptDocument.
     """
     found: dict[Chunk, list[Segment]] = {}
     rest = iter(chunks)
@@ -55,8 +61,17 @@ def fetch(
             _take(found, _by_ids(collection, meta_id, name, part))
             part = [chunk for chunk in part if chunk not in found]
         if part:
-            _take(found, collection.find(query(meta_id, name, part)))
+            docs: Iterable[Mapping[str, Any]] = collection.find(query(meta_id, name, part))
+            _take(found, docs if notice is None else _shown(docs, notice))
     return found
+
+
+def _shown(
+    docs: Iterable[Mapping[str, Any]], notice: Callable[[Mapping[str, Any]], None]
+) -> Iterator[Mapping[str, Any]]:
+    for doc in docs:
+        notice(doc)
+        yield doc
 
 
 def _by_ids(
@@ -91,15 +106,34 @@ def read_chunk(collection: Collection[Any], meta_id: Any, key: Key) -> Joined:
     return join(key, fetch(collection, meta_id, name, [chunk]).get(chunk, []))
 
 
+_SIZE = {
+    "$add": [{"$binarySize": {"$ifNull": [f"${field}", b""]}} for field in ("data", "sparse_data", "sparse_coords")]
+}
+"""The bytes of cells in a document."""
+
+
+def total_bytes(collection: Collection[Any], wanted: Mapping[str, Any]) -> int:
+    """The bytes of cells in all documents of a query; none are moved."""
+    pipeline: list[dict[str, Any]] = [{"$match": wanted}, {"$group": {"_id": None, "bytes": {"$sum": _SIZE}}}]
+    return next((int(row["bytes"]) for row in collection.aggregate(pipeline)), 0)
+
+
+def first_documents(collection: Collection[Any], meta_id: Any, wanted: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Of variables the documents n = 0 of one chunk each, or of all (``Ellipsis``), without their bytes; one query."""
+    parts = []
+    for name, chunk in wanted.items():
+        one = {"meta_id": meta_id, "name": {"$eq": name}} if chunk is Ellipsis else query(meta_id, name, [chunk])
+        parts.append({**one, "n": 0})
+    bytes_ = dict.fromkeys(("data", "sparse_data", "sparse_coords", "coords"), 0)
+    return list(collection.find({"$or": parts}, bytes_)) if parts else []
+
+
 def stored_bytes(collection: Collection[Any], meta_id: Any) -> dict[Key, tuple[int, list[int], Mapping[str, Any]]]:
     """Of every chunk that has documents: how many bytes they hold together, their n, and one of them without its
     bytes; no bytes are moved (reference 4.5)."""
-    size = {
-        "$add": [{"$binarySize": {"$ifNull": [f"${field}", b""]}} for field in ("data", "sparse_data", "sparse_coords")]
-    }
     group = {
         "_id": {"name": "$name", "chunk": "$chunk"},
-        "bytes": {"$sum": size},
+        "bytes": {"$sum": _SIZE},
         "n": {"$push": "$n"},
         "first": {"$first": {name: f"${name}" for name in ("dtype", "shape", "type", "nnz")}},
     }

@@ -1,0 +1,139 @@
+"""Chunk documents put in the place of others: whole chunks, or those that are still what was read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hyperslab.errors import Conflict
+from hyperslab.formats.mongo import stored
+from hyperslab.formats.mongo.segments import Key, Segment, show
+from hyperslab.stores.attempts import beaten
+
+if TYPE_CHECKING:
+    from pymongo.collection import Collection
+
+_NO_TRANSACTIONS = 20
+_TRANSIENT = "TransientTransactionError"
+
+
+def durably(collection: Collection[Any], durable: bool) -> Collection[Any]:
+    """The collection with writes that are acknowledged once most members have them, in their journal if ``durable``."""
+    from pymongo import WriteConcern
+
+    return collection.with_options(write_concern=WriteConcern(w="majority", j=True) if durable else WriteConcern(w=1))
+
+
+def replace_chunk(collection: Collection[Any], meta_id: Any, key: Key, docs: Sequence[dict[str, Any]]) -> None:
+    """Store a chunk in the place of one that may be there under any ids."""
+    from pymongo import DeleteMany, InsertOne, ReplaceOne
+
+    name, chunk = key
+    ids: dict[int, list[Any]] = {}
+    for row in collection.find(stored.query(meta_id, name, [chunk]), {"n": 1}):
+        ids.setdefault(int(row["n"]), []).append(row["_id"])
+    orders: list[Any] = []
+    for doc in docs:
+        here = ids.get(doc["n"])
+        orders.append(ReplaceOne({"_id": here[0]}, doc | {"_id": here[0]}) if here else InsertOne(doc))
+    surplus = [each for n, here in ids.items() for each in (here if n >= len(docs) else here[1:])]
+    if surplus:
+        orders.append(DeleteMany({"meta_id": meta_id, "_id": {"$in": surplus}}))
+    collection.bulk_write(orders, ordered=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """A chunk that is to become ``docs`` where it is made of the documents ``old``."""
+
+    key: Key
+    docs: Sequence[dict[str, Any]]
+    old: Sequence[Segment]
+
+
+def swap(collection: Collection[Any], meta_id: Any, swaps: Sequence[Swap], url: str) -> None:
+    """Put all chunks in the place of the old ones; Conflict, in a transaction without any change, where one is
+    another by now."""
+    steps = [step for each in swaps for step in _steps(each, meta_id)]
+    with _transaction(collection, several=len(steps) > 1, url=url) as session:
+        for step in steps:
+            if not step.run(collection, session):
+                raise beaten(url, show(step.key))
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One document: ``known`` finds it as it was read (None: it must not be there), ``doc`` it becomes (None: goes)."""
+
+    key: Key
+    known: dict[str, Any] | None
+    doc: dict[str, Any] | None
+
+    def run(self, collection: Collection[Any], session: Any) -> bool:
+        """Whether it was still what was read."""
+        from pymongo.errors import DuplicateKeyError
+
+        if self.known is None and self.doc is not None:
+            try:
+                collection.insert_one(self.doc, session=session)
+            except DuplicateKeyError:
+                return False
+            return True
+        if self.doc is None:
+            return bool(collection.delete_one(self.known or {}, session=session).deleted_count)
+        content = {name: value for name, value in self.doc.items() if name != "_id"}
+        return bool(collection.update_one(self.known or {}, {"$set": content}, session=session).matched_count)
+
+
+def _steps(each: Swap, meta_id: Any) -> Iterator[_Step]:
+    name, chunk = each.key
+    where = {"meta_id": meta_id, "name": {"$eq": name}, "chunk": {"$eq": None if chunk is None else list(chunk)}}
+    old = {segment.n: segment for segment in each.old}
+    for doc in each.docs:
+        before = old.pop(doc["n"], None)
+        if before is None:
+            yield _Step(each.key, None, doc)
+        elif not _is_same(before, doc):
+            yield _Step(each.key, {**where, **_as_read(before)}, doc)
+    for before in old.values():
+        yield _Step(each.key, {**where, **_as_read(before)}, None)
+
+
+def _as_read(segment: Segment) -> dict[str, Any]:
+    found: dict[str, Any] = {"n": segment.n, "shape": {"$eq": list(segment.shape)}}
+    if segment.sparse:
+        return found | {"sparse_data": segment.data, "sparse_coords": segment.coords}
+    return found | {"data": segment.data}
+
+
+def _is_same(segment: Segment, doc: dict[str, Any]) -> bool:
+    fields = ("sparse_data", "sparse_coords") if segment.sparse else ("data", None)
+    same = (segment.data, segment.coords) == tuple(None if field is None else doc.get(field) for field in fields)
+    return same and list(segment.shape) == doc["shape"] and segment.dtype.str == doc["dtype"]
+
+
+@contextmanager
+def _transaction(collection: Collection[Any], *, several: bool, url: str) -> Iterator[Any]:
+    """A session in which all happens or nothing; None where one document is changed, or on a server without them."""
+    from pymongo.errors import PyMongoError
+
+    client = collection.database.client
+    if not several or not _has_transactions(client):
+        yield None
+        return
+    with client.start_session() as session:
+        try:
+            with session.start_transaction():
+                yield session
+        except PyMongoError as error:
+            if error.has_error_label(_TRANSIENT):
+                raise Conflict("another writer changes the same chunk", url=url) from error
+            raise
+
+
+def _has_transactions(client: Any) -> bool:
+    """Whether the server is a member of a replica set, or a router."""
+    hello = client.admin.command("hello")
+    return "setName" in hello or hello.get("msg") == "isdbgrid"

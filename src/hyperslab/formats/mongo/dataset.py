@@ -1,0 +1,269 @@
+"""The Reader of one object, or of a collection of objects, under the one face."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hyperslab.chunks.settings import DEFAULTS, Settings
+from hyperslab.chunks.source import ChunkSource
+from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, NotFound
+from hyperslab.formats.mongo import names, probing
+from hyperslab.formats.mongo.changes import durably
+from hyperslab.formats.mongo.document import Meta, Variable, parse
+from hyperslab.formats.mongo.embedded import EmbeddedChunk
+from hyperslab.formats.mongo.server import Place, storage_errors
+from hyperslab.formats.mongo.source import MongoChunks, Shelf
+from hyperslab.formats.mongo.spelling import array_spec, cut_of, face_names, group_spec, ours_of
+from hyperslab.model.spec import ArraySpec, GroupSpec
+
+if TYPE_CHECKING:
+    from pymongo.collection import Collection
+
+DERIVED = "derived"
+
+
+@dataclass(frozen=True, slots=True)
+class Stock:
+    """The two collections of a place, and how they are read and written."""
+
+    place: Place
+    meta: Collection[Any]
+    chunks: Collection[Any]
+    settings: Settings = DEFAULTS
+
+    @classmethod
+    def of(cls, place: Place, settings: Settings) -> Stock:
+        """The collections that a URL names; nothing is asked of the server."""
+        database = place.open()
+        return cls(place, database[f"{place.collection}.meta"], database[f"{place.collection}.chunks"], settings)
+
+    @property
+    def url(self) -> str:
+        """Where it is, without secrets."""
+        return self.place.url
+
+    @property
+    def durable_meta(self) -> Collection[Any]:
+        """The documents of objects, with writes as the settings ask for."""
+        return durably(self.meta, self.settings.durable)
+
+    def resolve(self, wanted: str) -> Any:
+        """The id of the object with this id or name. NotFound; Invalid lists the ids where there are several."""
+        try:
+            with storage_errors(self.url):
+                return names.resolve(self.meta, wanted)
+        except HyperslabError as error:
+            raise error.locate(url=self.url) from error.__cause__
+
+    def document(self, key: Any) -> Mapping[str, Any]:
+        """The document of an object. NotFound."""
+        with storage_errors(self.url):
+            doc: Mapping[str, Any] | None = self.meta.find_one({"_id": key})
+        if doc is None:
+            raise NotFound("the object is gone", url=self.url, key=str(key), remedy="list the collection")
+        return doc
+
+
+class ObjectReader:
+    """One object: its variables are the arrays of the root."""
+
+    def __init__(self, stock: Stock, doc: Mapping[str, Any]) -> None:
+        self._stock = stock
+        self._mutex = threading.RLock()
+        self._take(parse(doc))
+
+    def _take(self, meta: Meta) -> None:
+        self._meta = meta
+        self._names = face_names(meta)
+        self._settled: dict[str, Variable] | None = None
+
+    @property
+    def id(self) -> Any:
+        """The id of the object."""
+        return self._meta.id
+
+    @property
+    def url(self) -> str:
+        """Where it is, without secrets."""
+        return self._stock.url
+
+    def children(self, path: str) -> Iterable[str]:
+        """The names of the variables, coordinates first."""
+        if path:
+            raise self._missing(path)
+        return list(self._names)
+
+    def node(self, path: str) -> GroupSpec | ArraySpec:
+        """The object, or one of its variables. NodeNotFound; Unsupported and FormatError for one that is no array."""
+        with self._mutex:
+            if not path:
+                return group_spec(self._meta)
+            name, variable = self._variable(path)
+            return array_spec(self._meta, name, variable)
+
+    def _variable(self, path: str) -> tuple[str, Variable]:
+        """The variable at a path, with sizes and type as its chunks have them."""
+        name = self._names.get(path)
+        if name is None:
+            raise self._missing(path)
+        variable = self._meta.variables[name]
+        if variable.problem is None and variable.embedded is None:
+            variable = self._lazy()[name]
+        if variable.problem is not None:
+            raise variable.problem.locate(url=self.url, node=path, key=str(self.id))
+        return name, variable
+
+    def _lazy(self) -> dict[str, Variable]:
+        if self._settled is None:
+            with storage_errors(self.url):
+                self._settled = probing.settled(self._stock.chunks, self._meta)
+        return self._settled
+
+    def _missing(self, path: str) -> NodeNotFound:
+        return NodeNotFound(f"there is no /{path}", url=self.url, node=path)
+
+    def chunks(self, path: str) -> ChunkSource:
+        """The chunks of a variable; those that stand in the document of the object are in memory."""
+        with self._mutex:
+            if not path:
+                raise NodeNotFound("this is a group, not an array", url=self.url, node=path)
+            name, variable = self._variable(path)
+            return self._source(name, variable, array_spec(self._meta, name, variable))
+
+    def _source(self, name: str, variable: Variable, spec: ArraySpec) -> ChunkSource:
+        embedded = variable.embedded
+        if embedded is not None:
+            return EmbeddedChunk(embedded.block, spec, self.url)
+        ours = ours_of(self._meta, name)
+        how = {"whole": variable.chunks is None, "sparsely": "fill" in ours, "lenient": bool(ours)}
+        return MongoChunks(self._shelf(), name, spec, cut_of(variable, ours), **how)
+
+    def _shelf(self) -> Shelf:
+        derived = True if self._meta.ours.get("chunk_ids") == DERIVED else None
+        return Shelf(
+            collection=self._stock.chunks,
+            meta_id=self.id,
+            url=self.url,
+            chunk_size=self._meta.chunk_size,
+            derived=derived,
+        )
+
+    def refresh(self, path: str) -> None:
+        """Read the document of the object again."""
+        doc = self._stock.document(self.id)
+        with self._mutex:
+            self._take(parse(doc))
+
+    def stamp(self, path: str) -> tuple[str, Any]:
+        """What identifies the version of the document that is known here."""
+        return str(self.id), self._meta.ours.get("version")
+
+    def storage(self, path: str) -> Mapping[str, Any]:
+        """Which object it is, and how long its documents are at most."""
+        if path and (name := self._names.get(path)) and self._meta.variables[name].embedded is not None:
+            return {"object": str(self.id), "stored": "in the document of the object"}
+        return {"object": str(self.id), "documents of": self._meta.chunk_size}
+
+    def close(self) -> None:
+        """Nothing is held: the client is that of the process."""
+
+
+class CollectionReader:
+    """All objects of a collection as groups called by their ids; a name that one object has is another name of it."""
+
+    def __init__(self, stock: Stock) -> None:
+        self._stock = stock
+        self._mutex = threading.RLock()
+        self._objects: dict[str, ObjectReader] = {}
+
+    @property
+    def url(self) -> str:
+        """Where it is, without secrets."""
+        return self._stock.url
+
+    def children(self, path: str) -> Iterable[str]:
+        """The ids of the objects, or the names of an object's variables."""
+        if path:
+            found, inner = self._object(path)
+            return found.children(inner)
+        with storage_errors(self.url):
+            gone = names.replaced(self._stock.meta)
+            rows = self._stock.meta.find({names.STATUS: {"$exists": False}}, {"_id": 1}).sort("_id", 1)
+            return [str(row["_id"]) for row in rows if row["_id"] not in gone]
+
+    def _object(self, path: str) -> tuple[ObjectReader, str]:
+        """The object that a path leads to, and the path within it."""
+        wanted, _, inner = path.partition("/")
+        with self._mutex:
+            if wanted not in self._objects:
+                try:
+                    doc = self._stock.document(self._stock.resolve(wanted))
+                except NotFound as error:
+                    raise NodeNotFound(f"there is no object {wanted!r}", url=self.url, node=wanted) from error
+                self._objects[wanted] = self._opened(doc)
+            return self._objects[wanted], inner
+
+    def _opened(self, doc: Mapping[str, Any]) -> ObjectReader:
+        return ObjectReader(self._stock, doc)
+
+    def node(self, path: str) -> GroupSpec | ArraySpec:
+        """The collection, an object or a variable."""
+        if not path:
+            return GroupSpec()
+        found, inner = self._object(path)
+        return found.node(inner)
+
+    def chunks(self, path: str) -> ChunkSource:
+        """The chunks of a variable of an object."""
+        if not path:
+            raise NodeNotFound("this is a group, not an array", url=self.url, node=path)
+        found, inner = self._object(path)
+        return found.chunks(inner)
+
+    def refresh(self, path: str) -> None:
+        """Read the documents of an object, or of all, again when they are asked for."""
+        wanted, _, inner = path.partition("/")
+        with self._mutex:
+            if not wanted:
+                self._forget()
+            elif wanted in self._objects:
+                self._objects[wanted].refresh(inner)
+
+    def _forget(self) -> None:
+        self._objects.clear()
+
+    def stamp(self, path: str) -> Any:
+        """What identifies the version of an object's document; None for the collection."""
+        if not path:
+            return None
+        found, inner = self._object(path)
+        return found.stamp(inner)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def open_reader(stock: Stock) -> ObjectReader | CollectionReader:
+    """What the place names, for reading."""
+    wanted = stock.place.object
+    if wanted is None:
+        return CollectionReader(stock)
+    return ObjectReader(stock, stock.document(stock.resolve(wanted)))
+
+
+def check_name(place: Place) -> str:
+    """The name of a new object. Invalid where there is none, or it looks like an id."""
+    from bson import ObjectId
+
+    wanted = place.object
+    if wanted is None:
+        raise Invalid("a new object needs a name", url=place.url, remedy="name it behind #: mongodb://host/db#name")
+    if ObjectId.is_valid(wanted) or "\0" in wanted:
+        raise Invalid(f"an object cannot be called {wanted!r}, which is an id", url=place.url, remedy="give it a name")
+    return wanted
+
+
+__all__ = ["CollectionReader", "ObjectReader", "Stock", "check_name", "open_reader"]

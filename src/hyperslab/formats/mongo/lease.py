@@ -1,0 +1,73 @@
+"""A lock upon one object: a lease in its document, counted by the server's clock and renewed while it is held.
+
+What its holder changes is stored only while the lease is its own, so that one that came to a halt for too long changes
+nothing that another one has changed since.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from hyperslab.errors import Conflict, HyperslabError, NotFound
+from hyperslab.formats.mongo.document import OURS
+from hyperslab.formats.mongo.server import storage_errors
+from hyperslab.stores.attempts import attempts, kept_waiting
+
+if TYPE_CHECKING:
+    from pymongo.collection import Collection
+
+FIELD = f"{OURS}.lease"
+_SECONDS = 30
+"""How long a lease holds that nobody renews."""
+
+
+@contextmanager
+def leased(collection: Collection[Any], key: Any, url: str, timeout: float | None) -> Iterator[str]:
+    """Hold the object for the block; gives the name under which it is held. Conflict after ``timeout`` seconds."""
+    owner = secrets.token_hex(8)
+    for attempt in attempts(timeout):
+        with attempt:
+            _take(collection, key, url, owner)
+    ended = threading.Event()
+    beat = threading.Thread(target=_renew, args=(collection, key, url, owner, ended), daemon=True)
+    beat.start()
+    try:
+        yield owner
+    finally:
+        ended.set()
+        with storage_errors(url):
+            collection.update_one({"_id": key, f"{FIELD}.owner": owner}, {"$unset": {FIELD: ""}})
+
+
+def _take(collection: Collection[Any], key: Any, url: str, owner: str) -> None:
+    free = {"$or": [{FIELD: {"$exists": False}}, {"$expr": {"$lt": [f"${FIELD}.until", "$$NOW"]}}]}
+    with storage_errors(url):
+        if collection.update_one({"_id": key, **free}, _until(owner)).matched_count:
+            return
+        if collection.find_one({"_id": key}, {"_id": 1}) is None:
+            raise NotFound("the object is gone", url=url, key=str(key))
+    raise kept_waiting(url, str(key))
+
+
+def _until(owner: str) -> list[dict[str, Any]]:
+    later = {"$add": ["$$NOW", _SECONDS * 1000]}
+    return [{"$set": {FIELD: {"owner": owner, "until": later}}}]
+
+
+def _renew(collection: Collection[Any], key: Any, url: str, owner: str, ended: threading.Event) -> None:
+    while not ended.wait(_SECONDS / 3):
+        try:
+            with storage_errors(url):
+                if not collection.update_one({"_id": key, f"{FIELD}.owner": owner}, _until(owner)).matched_count:
+                    return
+        except HyperslabError:  # the next beat may get through
+            continue
+
+
+def lost(url: str) -> Conflict:
+    """The error for a change under a lease that another writer has taken meanwhile."""
+    return Conflict("the object was locked by another writer meanwhile", url=url, remedy="read it again and repeat")

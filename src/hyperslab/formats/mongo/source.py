@@ -1,0 +1,369 @@
+"""The chunks of one variable under the one face: whole blocks, whose documents hold what lies within the array.
+
+A chunk is put back by comparing the bytes of its documents with those that were read. Several documents of one chunk
+are changed in one transaction on a replica set; on a server that stands alone one after the other, where a reader may
+meet a chunk of which some documents are changed already: chunks of one document are never torn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.chunks.source import Block
+from hyperslab.errors import HyperslabError, ReadOnly
+from hyperslab.formats.mongo import changes, stored
+from hyperslab.formats.mongo.faults import CorruptDocument
+from hyperslab.formats.mongo.ids import Chunk, Derived
+from hyperslab.formats.mongo.segments import Joined, Key, Segment, documents, join, parse_key, parse_segment, show
+from hyperslab.formats.mongo.server import storage_errors
+from hyperslab.formats.mongo.spans import Span
+from hyperslab.formats.mongo.spelling import Cut
+from hyperslab.model.coo import Coo
+from hyperslab.model.spec import ArraySpec
+
+if TYPE_CHECKING:
+    from pymongo.collection import Collection
+
+Within = tuple[slice, ...]
+_REMEMBERED = 1 << 14
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shelf:
+    """Where the chunks of an object lie. ``derived``: by ids that follow from their keys (None: nobody knows yet);
+    ``unstored``: told before chunks are erased; None where nothing is to be changed."""
+
+    collection: Collection[Any]
+    meta_id: Any
+    url: str
+    chunk_size: int
+    derived: bool | None = None
+    unstored: Callable[[str], None] | None = None
+
+
+class MongoChunks:
+    """``name``: of the variable; ``whole``: it is stored in one piece, without indices. ``sparsely``: chunks that are
+    not stored read as the fill value. ``lenient``: chunks may be of another length than the array's edge asks for, as
+    while it grows."""
+
+    concurrency = None
+
+    def __init__(
+        self,
+        shelf: Shelf,
+        name: str,
+        spec: ArraySpec,
+        cut: Cut,
+        *,
+        whole: bool = False,
+        sparsely: bool = False,
+        lenient: bool = False,
+    ) -> None:
+        self._shelf = shelf
+        self._name = name
+        self._spec = spec
+        self._cut = cut
+        self._whole = whole
+        self._sparsely = sparsely
+        self._lenient = lenient
+        self._derived = shelf.derived
+        self._sizes: dict[Chunk, int] = {}
+        self._grid = Grid.of(spec.shape, cut.chunks)
+
+    @property
+    def grid(self) -> Grid:
+        """The chunk grid under the face."""
+        return self._grid
+
+    def _chunk(self, coords: Coords) -> Chunk:
+        return None if self._whole else self._cut.key_of(coords)
+
+    def _shape(self, coords: Coords) -> tuple[int, ...]:
+        """The cells of a chunk that lie within the array."""
+        return tuple(part.stop - part.start for part in self._grid.extent(coords))
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def read(self, coords: Coords) -> Block | None:
+        """One chunk in memory of its own. MissingChunks, CorruptDocument."""
+        block = np.empty(self._grid.chunk_shape(coords), self._spec.numpy_dtype)
+        return block if self.read_into(coords, block) else None
+
+    def read_into(self, coords: Coords, out: Block) -> bool:
+        """One chunk into ``out``."""
+        return self.fetch([coords]).read_into(coords, out)
+
+    def read_part(self, coords: Coords, within: Within, out: Block) -> bool:
+        """Some cells of one chunk; of one of many documents those that hold them."""
+        return self.fetch_parts([(coords, within)]).read_part(coords, within, out)
+
+    def fetch(self, coords: Sequence[Coords]) -> Fetched:
+        """The documents of these chunks by one query."""
+        chunks = [self._chunk(place) for place in coords]
+        with storage_errors(self._shelf.url):
+            found = stored.fetch(
+                self._shelf.collection,
+                self._shelf.meta_id,
+                self._name,
+                chunks,
+                derived=bool(self._derived),
+                notice=self._notice,
+            )
+        return Fetched(self, found, {})
+
+    def fetch_parts(self, wanted: Sequence[tuple[Coords, Within | None]]) -> Fetched:
+        """The documents of chunks (None), and those that hold parts of others, by two queries at most."""
+        spans: dict[Chunk, Span] = {}
+        whole = []
+        for coords, within in wanted:
+            span = self._span(coords, within)
+            if span is None:
+                whole.append(coords)
+            else:
+                spans[self._chunk(coords)] = span
+        fetched = self.fetch(whole) if whole else Fetched(self, {}, {})
+        if spans:
+            fetched.parts.update(self._fetch_spans(spans))
+        return fetched
+
+    def _span(self, coords: Coords, within: Within | None) -> Span | None:
+        """What to read of a chunk, None for all of it: it is one document, or most of it is wanted."""
+        shape = self._shape(coords)
+        if within is None or self._spec.sparse is not None or not shape:
+            return None
+        size = self._sizes.get(self._chunk(coords), self._shelf.chunk_size)
+        if prod(shape) * self._spec.numpy_dtype.itemsize <= size or not size:
+            return None
+        span = Span.of(shape, within, self._spec.numpy_dtype.itemsize)
+        return span if span.is_small else None
+
+    def _fetch_spans(self, spans: Mapping[Chunk, Span]) -> dict[Chunk, dict[int, Segment]]:
+        """The documents of parts; n = 0 besides, where it is not known yet how long the documents of a chunk are."""
+        asked = {}
+        for chunk, span in spans.items():
+            numbers = set(span.numbers(self._sizes.get(chunk, self._shelf.chunk_size)))
+            asked[chunk] = numbers if chunk in self._sizes else numbers | {0}
+        found = self._find_segments(asked)
+        again = {}
+        for chunk, segments in found.items():
+            size = len(segments[0].data) if 0 in segments else self._sizes.get(chunk, 0)
+            if not size:
+                continue
+            if len(self._sizes) >= _REMEMBERED:
+                self._sizes.clear()
+            self._sizes[chunk] = size
+            if missing := set(spans[chunk].numbers(size)) - asked[chunk]:
+                again[chunk] = missing
+        for chunk, more in (self._find_segments(again) if again else {}).items():
+            found[chunk] |= more
+        return found
+
+    def _find_segments(self, asked: Mapping[Chunk, set[int]]) -> dict[Chunk, dict[int, Segment]]:
+        shelf = self._shelf
+        found: dict[Chunk, dict[int, Segment]] = {}
+        with storage_errors(shelf.url):
+            for doc in shelf.collection.find(self._query(asked)):
+                self._notice(doc)
+                segment = parse_segment(doc)
+                found.setdefault(segment.key[1], {})[segment.n] = segment
+        return found
+
+    def _query(self, asked: Mapping[Chunk, set[int]]) -> dict[str, Any]:
+        shelf = self._shelf
+        if self._derived:
+            ids = Derived(shelf.meta_id)
+            keys = [ids(self._name, chunk, n) for chunk, numbers in asked.items() for n in sorted(numbers)]
+            return {"meta_id": shelf.meta_id, "_id": {"$in": keys}}
+        parts = [
+            {**stored.query(shelf.meta_id, self._name, [chunk]), "n": {"$in": sorted(numbers)}}
+            for chunk, numbers in asked.items()
+        ]
+        return parts[0] if len(parts) == 1 else {"$or": parts}
+
+    def _notice(self, doc: Mapping[str, Any]) -> None:
+        """Learn from the first document whether ids are derived."""
+        if self._derived is None:
+            name, chunk = parse_key(doc)
+            self._derived = doc.get("_id") == Derived(self._shelf.meta_id)(name, chunk, int(doc.get("n", 0)))
+
+    def joined(self, coords: Coords, segments: Sequence[Segment]) -> Joined | None:
+        """A chunk of its documents; None for one that was never written. MissingChunks, CorruptDocument."""
+        if not segments and self._sparsely:
+            return None
+        try:
+            found = join((self._name, self._chunk(coords)), segments)
+            self._check(coords, found)
+        except HyperslabError as error:
+            raise error.locate(url=self._shelf.url) from error.__cause__
+        return found
+
+    def _check(self, coords: Coords, found: Joined) -> None:
+        """CorruptDocument for a chunk that is not of the shape, or not of the type, that the array has there."""
+        key, dtype = show((self._name, self._chunk(coords))), self._spec.numpy_dtype
+        if len(found.shape) != len(self._spec.shape) or not (self._lenient or found.shape == self._shape(coords)):
+            raise CorruptDocument("a chunk of another shape", expected=self._shape(coords), found=found.shape, key=key)
+        if not np.can_cast(found.dtype, dtype, "safe"):
+            raise CorruptDocument("a chunk of another type", expected=dtype, found=found.dtype, key=key)
+
+    def put_into(self, found: Joined, out: Block) -> None:
+        """The cells of a chunk into a block; what lies past its documents is the fill value."""
+        if found.shape == out.shape:
+            found.read_into(out)
+            return
+        out[...] = self._spec.fill_cell()
+        common = tuple(slice(0, min(a, b)) for a, b in zip(found.shape, out.shape, strict=True))
+        out[common] = found.block()[common]
+
+    # -- writing ----------------------------------------------------------------------------------------------------
+
+    def _writable(self) -> Shelf:
+        if self._shelf.unstored is None:
+            raise ReadOnly("this object is open for reading", url=self._shelf.url, remedy="open it with mode='r+'")
+        return self._shelf
+
+    def write(self, coords: Coords, block: Block) -> None:
+        """Store one chunk."""
+        self.write_many([(coords, block)], durable=True)
+
+    def write_many(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
+        """Store chunks by as few messages as may be; doing it twice does no harm."""
+        shelf = self._writable()
+        keyed = ((self._key(coords), self._cells(coords, block)) for coords, block in pairs)
+        with storage_errors(shelf.url):
+            target = changes.durably(shelf.collection, durable)
+            if shelf.derived:
+                stored.put(target, (doc for key, cells in keyed for doc in self._documents(key, cells)))
+            else:
+                for key, cells in keyed:
+                    changes.replace_chunk(target, shelf.meta_id, key, list(self._documents(key, cells)))
+
+    def _key(self, coords: Coords) -> Key:
+        return self._name, self._chunk(coords)
+
+    def _documents(self, key: Key, cells: Block | Coo) -> Iterator[dict[str, Any]]:
+        shelf = self._shelf
+        return documents(Derived(shelf.meta_id), shelf.meta_id, key, cells, shelf.chunk_size)
+
+    def _cells(self, coords: Coords, block: Block) -> Block | Coo:
+        """What is stored of a block."""
+        inside: tuple[Any, ...] = tuple(slice(0, size) for size in self._shape(coords))
+        cells = block[(*inside, ...)]
+        return cells if self._spec.sparse is None else Coo.of_dense(np.ascontiguousarray(cells), self._spec.fill_cell())
+
+    def read_stamped(self, coords: Sequence[Coords]) -> tuple[list[Block | None], Any]:
+        """Chunks, and the documents that they are made of."""
+        fetched = self.fetch(coords)
+        blocks: list[Block | None] = []
+        for place in coords:
+            block = np.empty(self._grid.chunk_shape(place), self._spec.numpy_dtype)
+            blocks.append(block if fetched.read_into(place, block) else None)
+        return blocks, {place: fetched.segments(place) for place in coords}
+
+    def swap(self, pairs: Sequence[tuple[Coords, Block]], expected: Any) -> None:
+        """Store chunks whose documents are still those that were read, else Conflict."""
+        shelf = self._writable()
+        swaps = []
+        for coords, block in pairs:
+            key = self._key(coords)
+            docs = list(self._documents(key, self._cells(coords, block)))
+            swaps.append(changes.Swap(key, docs, (expected or {}).get(coords, ())))
+        with storage_errors(shelf.url):
+            changes.swap(changes.durably(shelf.collection, True), shelf.meta_id, swaps, shelf.url)
+
+    def erase(self, coords: Coords) -> None:
+        """Forget one chunk."""
+        self.erase_many([coords])
+
+    def erase_many(self, coords: Sequence[Coords]) -> None:
+        """Forget chunks; they read as the fill value."""
+        shelf = self._writable()
+        if shelf.unstored is not None:
+            shelf.unstored(self._name)
+        self._sparsely = True
+        if coords:
+            chunks = [self._chunk(place) for place in coords]
+            with storage_errors(shelf.url):
+                shelf.collection.delete_many(stored.query(shelf.meta_id, self._name, chunks))
+
+    # -- looking ----------------------------------------------------------------------------------------------------
+
+    def stored(self) -> Iterator[Coords]:
+        """The chunks that have documents, also those past the array's edge."""
+        shelf = self._shelf
+        query = {"meta_id": shelf.meta_id, "name": {"$eq": self._name}, "n": 0}
+        with storage_errors(shelf.url):
+            chunks = {parse_key({"name": self._name, **row})[1] for row in shelf.collection.find(query, {"chunk": 1})}
+        for chunk in sorted(chunks, key=lambda chunk: chunk or ()):
+            if chunk is None and self._whole:
+                yield (0,) * len(self._spec.shape)
+            elif chunk is not None and (place := self._cut.coords_of(chunk)) is not None:
+                yield place
+
+    def stored_sizes(self, coords: Iterable[Coords]) -> int:
+        """Bytes of cells that these chunks have in their documents."""
+        return self._bytes(stored.query(self._shelf.meta_id, self._name, [self._chunk(place) for place in coords]))
+
+    def nbytes_stored(self) -> int:
+        """Bytes of cells in all documents of the variable."""
+        return self._bytes({"meta_id": self._shelf.meta_id, "name": {"$eq": self._name}})
+
+    def _bytes(self, query: Mapping[str, Any]) -> int:
+        with storage_errors(self._shelf.url):
+            return stored.total_bytes(self._shelf.collection, query)
+
+
+class Fetched:
+    """The documents of some chunks (``found``), and those of parts of others by their number (``parts``)."""
+
+    def __init__(
+        self, source: MongoChunks, found: Mapping[Chunk, list[Segment]], parts: dict[Chunk, dict[int, Segment]]
+    ) -> None:
+        self._source = source
+        self._found = found
+        self.parts = parts
+
+    def segments(self, coords: Coords) -> list[Segment]:
+        """The documents of a chunk that was fetched whole."""
+        return self._found.get(self._source._chunk(coords), [])
+
+    def read_into(self, coords: Coords, out: Block) -> bool:
+        """One chunk of those that were fetched."""
+        if self._source._chunk(coords) in self.parts:
+            return self._source.read_into(coords, out)
+        found = self._source.joined(coords, self.segments(coords))
+        if found is not None:
+            self._source.put_into(found, out)
+        return found is not None
+
+    def read_part(self, coords: Coords, within: Within, out: Block) -> bool:
+        """Some cells of one chunk."""
+        source = self._source
+        parts = self.parts.get(source._chunk(coords))
+        if parts is not None and (cells := self._part(coords, within, parts)) is not None:
+            out[...] = cells
+            return True
+        found = source.fetch([coords]) if parts is not None or not self._holds(coords) else self
+        block = np.empty(source.grid.chunk_shape(coords), source._spec.numpy_dtype)
+        if not found.read_into(coords, block):
+            return False
+        out[...] = block[within]
+        return True
+
+    def _holds(self, coords: Coords) -> bool:
+        return self._source._chunk(coords) in self._found
+
+    def _part(self, coords: Coords, within: Within, parts: Mapping[int, Segment]) -> Block | None:
+        """The cells, or None where the documents are not those of a plain chunk, which is then read whole."""
+        source = self._source
+        shape, dtype = source._shape(coords), source._spec.numpy_dtype
+        if any(each.sparse or each.shape != shape or each.dtype != dtype for each in parts.values()):
+            return None
+        size = source._sizes.get(source._chunk(coords), 0)
+        segments = {n: each.data for n, each in parts.items()}
+        return Span.of(shape, within, dtype.itemsize).take(segments, size, dtype) if size else None

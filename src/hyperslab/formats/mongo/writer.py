@@ -1,0 +1,350 @@
+"""Changing an object: its document is put in the place of the one that was read, else read and tried again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from hyperslab.chunks.auto import auto_chunks
+from hyperslab.chunks.source import ChunkSource
+from hyperslab.errors import Invalid, Unsupported
+from hyperslab.formats.mongo import lease, names
+from hyperslab.formats.mongo.dataset import ObjectReader, Stock
+from hyperslab.formats.mongo.document import Meta, Variable, embed, parse, render
+from hyperslab.formats.mongo.embedded import EmbeddedChunk
+from hyperslab.formats.mongo.server import storage_errors
+from hyperslab.formats.mongo.source import MongoChunks, Shelf
+from hyperslab.formats.mongo.spelling import (
+    array_spec,
+    cut_of,
+    fits_whole,
+    new_array,
+    ours_of,
+    with_array,
+    with_group,
+    with_ours,
+    with_variable,
+    without_variable,
+)
+from hyperslab.model.coo import Coo
+from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.stores.attempts import attempts, beaten
+
+Change = Callable[[Meta], Meta]
+MOST_BYTES = 16 << 20
+"""What a document of MongoDB holds at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bytes of cells in a chunk document, and of all the variables together that stand in the object's document."""
+
+    chunk_size: int
+    embedded: int
+
+
+class ObjectWriter(ObjectReader):
+    """An object open for changes. Within a batch its document is written once, at the end."""
+
+    def __init__(self, stock: Stock, doc: Mapping[str, Any], limits: Limits) -> None:
+        super().__init__(stock, doc)
+        self._limits = limits
+        self._base = self._meta
+        self._pending: list[Change] = []
+        self._afterwards: list[Callable[[], None]] = []
+        self._batches = 0
+        self._batch_lock = ExitStack()
+        self._owner: str | None = None
+        self._turn = threading.RLock()
+        self._held = 0
+        self._ahead: set[str] = set()
+
+    # -- documents --------------------------------------------------------------------------------------------------
+
+    def put(self, path: str, spec: GroupSpec | ArraySpec) -> None:
+        """Make or replace the attributes of the object, or an array. Unsupported, Invalid."""
+        if not path and isinstance(spec, GroupSpec):
+            self._change(lambda meta: with_group(meta, spec))
+            return
+        if isinstance(spec, GroupSpec) or "/" in path or not path:
+            remedy = "make other objects in the collection: open it by the URL without #"
+            raise Unsupported("format mongo has no groups within an object", url=self.url, node=path, remedy=remedy)
+        name = self._names.get(path, path)
+        fitted, whole = self._fitted(name, spec)
+        if self._is_cut_anew(name, whole):
+            self._spread(name, fitted)
+            self._afterwards.append(lambda: self._delete_chunks(name, None))
+            self._ahead.discard(name)
+        self._change(lambda meta: with_array(meta, name, fitted, whole=whole))
+
+    def _fitted(self, name: str, spec: ArraySpec) -> tuple[ArraySpec, bool]:
+        """The array as it is to be stored, and whether in one piece: what is stays so while it is small."""
+        old = self._meta.variables.get(name)
+        if old is None or old.problem is not None:
+            return spec, fits_whole(spec, self._limits.embedded)
+        if old.chunks is not None:
+            return spec, False
+        longer = tuple(max(1, n, c) if isinstance(c, int) else n for n, c in zip(spec.shape, spec.chunks, strict=True))
+        stays = spec.shape == old.shape or self._is_small(old, spec)
+        return (spec.evolve(chunks=longer), True) if stays else (spec, False)
+
+    def _is_small(self, old: Variable, spec: ArraySpec) -> bool:
+        one = spec.evolve(chunks=tuple(max(1, length) for length in spec.shape))
+        return (old.embedded is not None or self._is_ours) and fits_whole(one, self._limits.embedded)
+
+    @property
+    def _is_ours(self) -> bool:
+        return self._meta.ours.get("chunk_ids") == "derived"
+
+    def _is_cut_anew(self, name: str, whole: bool) -> bool:
+        old = self._meta.variables.get(name)
+        return old is not None and old.problem is None and old.chunks is None and not whole
+
+    def _spread(self, name: str, spec: ArraySpec) -> None:
+        """Store the cells of an array in one piece as chunks, before its document says so; once."""
+        if name in self._ahead:
+            return
+        old = self._meta.variables[name]
+        before = array_spec(self._meta, name, old)
+        cells = self._source(name, old, before).read((0,) * len(before.shape))
+        target = self._chunked(name, spec)
+        if cells is not None and 0 not in before.shape:
+            for coords in target.grid:
+                extent = target.grid.extent(coords)
+                if all(part.start < length for part, length in zip(extent, before.shape, strict=True)):
+                    block = np.full(target.grid.chunk_shape(coords), spec.fill_cell(), spec.numpy_dtype)
+                    held = tuple(slice(p.start, min(p.stop, n)) for p, n in zip(extent, before.shape, strict=True))
+                    block[tuple(slice(0, part.stop - part.start) for part in held)] = cells[held]
+                    target.write(coords, block)
+        self._ahead.add(name)
+
+    def drop(self, path: str) -> None:
+        """Remove a variable, then its chunks."""
+        name = self._names.get(path)
+        if name is None:
+            raise self._missing(path) if path else Invalid("the object itself is removed with its collection")
+        self._afterwards.append(lambda: self._delete_chunks(name))
+        self._change(lambda meta: without_variable(meta, name))
+
+    def _delete_chunks(self, name: str, *chunk: None) -> None:
+        """Of a variable: all chunks, or the one that is stored in one piece."""
+        wanted = {"meta_id": self.id, "name": {"$eq": name}, **({"chunk": None} if chunk else {})}
+        with storage_errors(self.url):
+            self._stock.chunks.delete_many(wanted)
+
+    def new_array(self, spec: ArraySpec) -> ArraySpec:
+        """A user's wish as documents hold it, or Unsupported."""
+        return new_array(spec)
+
+    def auto_chunks(self, shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+        """Chunks of one document each."""
+        return fitting_chunks(shape, itemsize, self._limits.chunk_size)
+
+    # -- chunks -----------------------------------------------------------------------------------------------------
+
+    def chunks_as(self, path: str, spec: ArraySpec) -> ChunkSource:
+        """The chunks of an array as they will be under ``spec``, before it is put."""
+        with self._mutex:
+            name, variable = self._variable(path)
+            fitted, whole = self._fitted(name, spec)
+            if self._is_cut_anew(name, whole):
+                self._spread(name, fitted)
+            if variable.embedded is not None and whole:
+                return self._embedded(name, fitted)
+            return self._chunked(name, fitted, whole=whole)
+
+    def _source(self, name: str, variable: Variable, spec: ArraySpec) -> ChunkSource:
+        return self._embedded(name, spec) if variable.embedded is not None else super()._source(name, variable, spec)
+
+    def _chunked(self, name: str, spec: ArraySpec, *, whole: bool = False) -> MongoChunks:
+        """Chunks under a spec that is not stored yet."""
+        future = with_array(self._meta, name, spec, whole=whole)
+        ours = ours_of(future, name)
+        cut = cut_of(future.variables[name], ours)
+        return MongoChunks(self._shelf(), name, spec, cut, whole=whole, sparsely=True, lenient=True)
+
+    def _embedded(self, name: str, spec: ArraySpec) -> EmbeddedChunk:
+        def cells() -> np.ndarray[Any, Any]:
+            embedded = self._meta.variables[name].embedded
+            if embedded is None:
+                raise beaten(self.url, name)
+            return embedded.block()
+
+        def swapped(block: np.ndarray[Any, Any], expected: bytes | None) -> None:
+            def change(meta: Meta) -> Meta:
+                old = meta.variables[name]
+                if old.embedded is None or (expected is not None and old.embedded.block().tobytes() != expected):
+                    raise beaten(self.url, name)
+                new = replace(old, shape=block.shape, embedded=embed(name, _as_stored(old, spec, block)))
+                return with_variable(meta, name, new, ours_of(meta, name))
+
+            self._change(change)
+
+        return EmbeddedChunk(cells, spec, self.url, swapped)
+
+    def _shelf(self) -> Shelf:
+        return replace(super()._shelf(), unstored=self._allow_missing)
+
+    def _allow_missing(self, name: str) -> None:
+        """Chunks are about to be erased: from now on those that are not stored read as the fill value."""
+        ours = ours_of(self._meta, name)
+        if "fill" not in ours:
+            _, variable = self._variable(next(face for face, own in self._names.items() if own == name))
+            cell = array_spec(self._meta, name, variable).fill_cell().tobytes()
+            self._change(lambda meta: with_ours(meta, name, fill=cell, fill_value=None))
+
+    # -- changes ----------------------------------------------------------------------------------------------------
+
+    def _change(self, change: Change) -> None:
+        """Make a change of the document, now or at the end of the batch."""
+        with self._mutex:
+            if self._batches:
+                _check_size(render(new := change(self._meta)), self.url)
+                self._pending.append(change)
+                self._take(new)
+                return
+            self._store(change)
+
+    def _store(self, change: Change) -> None:
+        meta = self._base
+        for attempt in attempts(self._stock.settings.lock_timeout):
+            new = _counted(change(meta))
+            with attempt:
+                if self._replaced(meta, new):
+                    self._base = new
+                    self._take(new)
+                    break
+                meta = parse(self._stock.document(self.id))
+                if self._owner is not None and _owner(meta) != self._owner:
+                    break
+                raise beaten(self.url, str(self.id))
+        if self._base is not new:
+            raise lease.lost(self.url)
+        afterwards, self._afterwards = self._afterwards, []
+        for act in afterwards:
+            act()
+
+    def _replaced(self, old: Meta, new: Meta) -> bool:
+        """Whether the document was still the old one."""
+        doc = render(new)
+        _check_size(doc, self.url)
+        owner = _owner(old)
+        wanted = names.same_version(self.id, old.ours.get("version"))
+        wanted[f"{lease.FIELD}.owner"] = {"$exists": False} if owner is None else owner
+        with storage_errors(self.url):
+            return bool(self._stock.durable_meta.replace_one(wanted, doc).matched_count)
+
+    def refresh(self, path: str) -> None:
+        """Read the document again; what the running batch will write stays."""
+        with self._mutex:
+            self._base = parse(self._stock.document(self.id))
+            meta = self._base
+            for change in self._pending:
+                meta = change(meta)
+            self._take(meta)
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """The document is written once, at the end of the block."""
+        with self._mutex:
+            self._batches += 1
+        try:
+            yield
+        finally:
+            with self._mutex:
+                self._batches -= 1
+                last = not self._batches
+            if last:
+                with self._batch_lock:
+                    self._flush()
+
+    def _flush(self) -> None:
+        with self._mutex:
+            pending, self._pending = self._pending, []
+            if pending:
+                self._store(lambda meta: _all(meta, pending))
+
+    @contextmanager
+    def lock_node(self, path: str) -> Iterator[None]:
+        """Hold the object against other writers; afterwards reads see the newest. In a batch, until its end."""
+        if self._batches:
+            if not self._held:
+                self._batch_lock.enter_context(self._locked())
+                self.refresh(path)
+            yield
+            return
+        with self._locked():
+            self.refresh(path)
+            yield
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        timeout = self._stock.settings.lock_timeout
+        with self._turn, ExitStack() as held:
+            if not self._held:
+                self._owner = held.enter_context(lease.leased(self._stock.meta, self.id, self.url, timeout))
+            self._held += 1
+            try:
+                yield
+            finally:
+                self._held -= 1
+                if not self._held:
+                    self._owner = None
+                    self._base = _without_lease(self._base)
+
+    def close(self) -> None:
+        """Write what is pending."""
+        self._flush()
+
+
+def fitting_chunks(shape: tuple[int, ...], itemsize: int, most: int) -> tuple[int, ...]:
+    """Chunk lengths such that a chunk is at most ``most`` bytes, of equal cuts of the longest axes."""
+    chunks = list(auto_chunks(shape, itemsize))
+    while chunks and max(itemsize, 1) * int(np.prod(chunks, dtype=object)) > most and max(chunks) > 1:
+        longest = chunks.index(max(chunks))
+        chunks[longest] = -(-chunks[longest] // 2)
+    return tuple(chunks)
+
+
+def _as_stored(variable: Variable, spec: ArraySpec, block: np.ndarray[Any, Any]) -> Any:
+    cells = np.ascontiguousarray(block, variable.dtype).reshape(block.shape)
+    return Coo.of_dense(cells, spec.fill_cell()) if variable.sparse else cells
+
+
+def _all(meta: Meta, changes: list[Change]) -> Meta:
+    for change in changes:
+        meta = change(meta)
+    return meta
+
+
+def _counted(meta: Meta) -> Meta:
+    version = meta.ours.get("version")
+    return replace(meta, ours={"version": (version if isinstance(version, int) else 0) + 1, **_rest(meta)})
+
+
+def _rest(meta: Meta) -> dict[str, Any]:
+    return {name: value for name, value in meta.ours.items() if name != "version"}
+
+
+def _owner(meta: Meta) -> str | None:
+    found = meta.ours.get("lease")
+    return found.get("owner") if isinstance(found, Mapping) else None
+
+
+def _without_lease(meta: Meta) -> Meta:
+    return replace(meta, ours={name: value for name, value in meta.ours.items() if name != "lease"})
+
+
+def _check_size(doc: Mapping[str, Any], url: str) -> None:
+    """Refuse a document that MongoDB would, before anything is sent."""
+    import bson
+
+    size = len(bson.encode(doc))
+    if size > MOST_BYTES:
+        message = f"the document of the object would take {size} bytes, and MongoDB holds {MOST_BYTES}"
+        raise Invalid(message, url=url, remedy="store large attributes as arrays, or cut arrays into fewer chunks")
