@@ -1,0 +1,167 @@
+"""An object made longer along a dimension: new chunks behind the old ones, then one change of its document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+from pymongo.errors import PyMongoError
+
+from hyperslab.bridges.dask import is_dask_array
+from hyperslab.bridges.mongo.cells import stored_size
+from hyperslab.bridges.mongo.changing import changed, fitting, settle
+from hyperslab.bridges.mongo.cutting import joined_along, part_of, place_of
+from hyperslab.bridges.mongo.options import Options
+from hyperslab.bridges.mongo.origin import Collections, Origin
+from hyperslab.bridges.mongo.planning import Plan, planned
+from hyperslab.bridges.mongo.reading import cells_of
+from hyperslab.bridges.mongo.writing import Task, delayed_writes, store
+from hyperslab.errors import Invalid
+from hyperslab.formats.mongo.document import Meta, Variable, embed
+from hyperslab.formats.mongo.numbers import Sizes
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """What one variable becomes: ``parts`` are cells to store, each with the chunk that their first block is.
+
+    ``axis``: the one that grows; ``whole``: it was stored whole, and is in chunks now.
+    """
+
+    variable: Variable
+    axis: int
+    parts: tuple[tuple[tuple[int, ...], Any], ...] = ()
+    whole: bool = False
+
+
+def append(origin: Origin, options: Options, name_or_id: Any, x: Any, dim: str) -> None:
+    """Store the cells of ``x`` behind those of an object."""
+    with changed(origin, name_or_id) as (here, meta, owner):
+        sizes = replace(options, chunk_size_bytes=meta.chunk_size, embed_threshold_bytes=0)
+        plan = planned(x, sizes, id=meta.id)
+        grown = {
+            name: _grown(here, options, meta, name, plan, dim)
+            for name, variable in meta.variables.items()
+            if dim in variable.dims
+        }
+        if not grown:
+            raise Invalid(f"the object has no dimension {dim!r}", key=str(meta.id))
+        try:
+            _clear(here, meta, grown)
+            _store(origin, here, replace(plan, meta=_with(plan.meta, grown)), grown)
+            settle(here, _with(meta, grown), owner)
+        except BaseException:
+            with suppress(PyMongoError):
+                _clear(here, meta, grown)
+            raise
+        for name in (name for name, growth in grown.items() if growth.whole):
+            here.chunks.delete_many({"meta_id": meta.id, "name": {"$eq": name}, "chunk": None})
+
+
+def _with(meta: Meta, grown: Mapping[str, Growth]) -> Meta:
+    """The object with the variables as they become."""
+    coords, data_vars = (
+        {name: grown[name].variable if name in grown else variable for name, variable in part.items()}
+        for part in (meta.coords, meta.data_vars)
+    )
+    return replace(meta, coords=coords, data_vars=data_vars)
+
+
+def _grown(here: Collections, options: Options, meta: Meta, name: str, plan: Plan, dim: str) -> Growth:
+    variable = meta.variables[name]
+    axis = variable.dims.index(dim)
+    cells = fitting(name, variable, plan, axis)
+    length = _known(name, variable, axis)
+    shape = (*variable.shape[:axis], length + cells.shape[axis], *variable.shape[axis + 1 :])
+    if variable.chunks is None:
+        return _grown_whole(here, options, meta, name, replace(variable, shape=shape), axis, cells)
+    cuts = cells.chunks[axis] if is_dask_array(cells) else _cut(cells.shape[axis], max(_whole(variable.chunks[axis])))
+    chunks = _replaced(variable.chunks, axis, (*variable.chunks[axis], *cuts))
+    first = _replaced((0,) * len(shape), axis, len(variable.chunks[axis]))
+    if is_dask_array(cells):
+        cells = cells.rechunk(_replaced(variable.chunks, axis, cuts))
+    return Growth(replace(variable, shape=shape, chunks=chunks), axis, ((first, cells),))
+
+
+def _grown_whole(
+    here: Collections, options: Options, meta: Meta, name: str, variable: Variable, axis: int, cells: Any
+) -> Growth:
+    """What was stored whole stays in the document where it fits, and else becomes two chunks."""
+    old = cells_of(here, meta, name)
+    if is_dask_array(cells):
+        cells = cells.compute()
+    together = joined_along(axis, old, cells)
+    if variable.embedded is not None and stored_size(together) <= options.embed_threshold_bytes:
+        return Growth(replace(variable, embedded=embed(name, together)), axis)
+    sizes = tuple((size,) for size in variable.shape)
+    chunks: tuple[Sizes, ...] = _replaced(sizes, axis, (old.shape[axis], cells.shape[axis]))
+    first = (0,) * len(chunks)
+    parts = ((first, old), (_replaced(first, axis, 1), cells))
+    return Growth(replace(variable, chunks=chunks, embedded=None), axis, parts, whole=True)
+
+
+def _replaced(values: tuple[Any, ...], axis: int, value: Any) -> tuple[Any, ...]:
+    return (*values[:axis], value, *values[axis + 1 :])
+
+
+def _known(name: str, variable: Variable, axis: int) -> int:
+    if not variable.known:
+        raise Invalid(f"nobody knows the size of {name!r}", remedy="load the object and put it anew")
+    return variable.shape[axis] or 0
+
+
+def _whole(sizes: Sizes) -> list[int]:
+    return [size or 1 for size in sizes]
+
+
+def _cut(length: int, size: int) -> tuple[int, ...]:
+    return tuple(min(size, length - start) for start in range(0, length, size))
+
+
+# -- storing ----------------------------------------------------------------------------------------------------------
+
+
+def _clear(here: Collections, meta: Meta, grown: Mapping[str, Growth]) -> None:
+    """Remove what somebody left where the new chunks are to be."""
+    for name, growth in grown.items():
+        old = meta.variables[name].chunks
+        behind: dict[str, Any] = (
+            {"chunk": {"$ne": None}} if old is None else {f"chunk.{growth.axis}": {"$gte": len(old[growth.axis])}}
+        )
+        here.chunks.delete_many({"meta_id": meta.id, "name": {"$eq": name}, **behind})
+
+
+def _store(origin: Origin, here: Collections, plan: Plan, grown: Mapping[str, Growth]) -> None:
+    lazy = []
+    for name, growth in grown.items():
+        for first, cells in growth.parts:
+            task = Task(origin, plan, name).at(first)
+            if is_dask_array(cells):
+                lazy.append((task, cells))
+            else:
+                _store_now(here, task, cells, growth)
+    if lazy:
+        origin.check_travel()
+        delayed_writes(lazy, _Nothing()).compute()
+
+
+def _store_now(here: Collections, task: Task, cells: Any, growth: Growth) -> None:
+    """The blocks of cells in memory: from the first one to the end of the cells."""
+    chunks = growth.variable.chunks or ()
+    origin = np.array([place.start for place in place_of(chunks, task.first)])
+    for chunk in product(*(range(one, len(sizes)) for one, sizes in zip(task.first, chunks, strict=True))):
+        place = place_of(chunks, chunk)
+        inside = tuple(slice(cut.start - at, cut.stop - at) for cut, at in zip(place, origin, strict=True))
+        if all(cut.stop <= size for cut, size in zip(inside, cells.shape, strict=True)):
+            store(here, task, chunk, part_of(cells, inside))
+
+
+class _Nothing:
+    """What is left to do: nothing."""
+
+    def carry_out(self) -> None:
+        """Do nothing."""

@@ -1,0 +1,86 @@
+"""The chunks of a variable as one array. Pure: nothing is asked of a server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from hyperslab.formats.mongo.document import Variable
+from hyperslab.formats.mongo.faults import CorruptDocument
+from hyperslab.formats.mongo.ids import Chunk
+from hyperslab.formats.mongo.segments import Joined, show
+from hyperslab.model.coo import Coo, Numbers
+
+Whole = tuple[int, ...]
+
+
+def assembled(name: str, variable: Variable, chunks: Mapping[Chunk, Joined]) -> Numbers | Coo:
+    """All cells, in memory of their own; every chunk of the variable is there. CorruptDocument.
+
+    What the chunks say of dtype, type and shape counts (R25, R31 to R34): sparse where all of them are and mean the
+    same by a cell that is not listed, else dense; of a dtype that holds all of them.
+    """
+    cuts = _cuts(name, variable, chunks)
+    shape = tuple(map(sum, cuts))
+    ends = [list(accumulate(sizes, initial=0)) for sizes in cuts]
+    places = {chunk: _place(ends, chunk) for chunk in chunks}
+    dtype = _common_dtype(name, variable, chunks)
+    if (
+        len({(joined.sparse, joined.dtype, joined.first.fill) for joined in chunks.values()}) == 1
+        and _any(chunks).sparse
+    ):
+        return _together(shape, [(places[chunk], joined.coo()) for chunk, joined in chunks.items()])
+    cells: Numbers = np.empty(shape, dtype)
+    for chunk, joined in chunks.items():
+        where: Any = (*places[chunk], ...)
+        joined.read_into(cells[where])
+    return cells
+
+
+def _any(chunks: Mapping[Chunk, Joined]) -> Joined:
+    return next(iter(chunks.values()))
+
+
+def _common_dtype(name: str, variable: Variable, chunks: Mapping[Chunk, Joined]) -> np.dtype[Any]:
+    dtypes = {joined.dtype for joined in chunks.values()} or {variable.dtype}
+    if len(dtypes) == 1:
+        return dtypes.pop()
+    try:
+        return np.result_type(*dtypes)
+    except TypeError:
+        found = ", ".join(sorted(map(str, dtypes)))
+        raise CorruptDocument(f"no dtype holds all chunks of {name!r}", expected=variable.dtype, found=found) from None
+
+
+def _cuts(name: str, variable: Variable, chunks: Mapping[Chunk, Joined]) -> tuple[Whole, ...]:
+    """Lengths of the chunks along each axis: as the object says, else as chunks are; all that share an index agree."""
+    said = variable.chunks if variable.chunks is not None else tuple((size,) for size in variable.shape)
+    cuts: list[list[int | None]] = [list(sizes) for sizes in said]
+    for chunk, joined in chunks.items():
+        if len(joined.shape) != len(cuts):
+            raise _differs(name, chunk, len(cuts), joined.shape)
+        for axis, size in enumerate(joined.shape):
+            index = chunk[axis] if chunk is not None else 0
+            if cuts[axis][index] not in (None, size):
+                raise _differs(name, chunk, cuts[axis][index], joined.shape)
+            cuts[axis][index] = size
+    return tuple(tuple(size or 0 for size in sizes) for sizes in cuts)
+
+
+def _differs(name: str, chunk: Chunk, expected: Any, shape: Whole) -> CorruptDocument:
+    return CorruptDocument("a chunk of another shape", expected=expected, found=shape, key=show((name, chunk)))
+
+
+def _place(ends: list[list[int]], chunk: Chunk) -> tuple[slice, ...]:
+    indices = (0,) * len(ends) if chunk is None else chunk
+    return tuple(slice(end[index], end[index + 1]) for end, index in zip(ends, indices, strict=True))
+
+
+def _together(shape: Whole, parts: Sequence[tuple[tuple[slice, ...], Coo]]) -> Coo:
+    """Sparse chunks as one."""
+    coords = [part.coords + np.array([cut.start for cut in place], np.intp)[:, None] for place, part in parts]
+    data = [part.data for _, part in parts]
+    return Coo(shape, np.concatenate(coords, axis=1), np.concatenate(data), parts[0][1].fill).canonical()

@@ -1,0 +1,90 @@
+"""What append and update have in common: one changer at a time, cells that fit, and the change of the document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import bson
+import numpy as np
+
+from hyperslab.bridges.dask import is_dask_array
+from hyperslab.bridges.mongo.options import MOST
+from hyperslab.bridges.mongo.origin import Collections, Origin
+from hyperslab.bridges.mongo.planning import Plan
+from hyperslab.bridges.mongo.reading import find
+from hyperslab.errors import Conflict, Invalid, Unsupported
+from hyperslab.formats.mongo.document import Meta, Variable, render
+from hyperslab.formats.mongo.lease import FIELD, leased, lost
+from hyperslab.formats.mongo.names import VERSION
+from hyperslab.formats.mongo.objects import resolve
+from hyperslab.model.coo import Coo
+
+_PATIENCE = 60
+"""Seconds to wait for another one who changes the object."""
+
+
+@contextmanager
+def changed(origin: Origin, name_or_id: Any) -> Iterator[tuple[Collections, Meta, str]]:
+    """An object that nobody else changes during the block, with the name under which it is held. NotFound, Conflict."""
+    here = origin.open()
+    meta_id = resolve(here.meta, name_or_id)
+    with leased(here.meta, meta_id, origin.uri, _PATIENCE) as owner:
+        meta = find(here, meta_id)
+        if "status" in meta.ours:
+            raise Conflict("the object is still being made, or its making was broken off", key=str(meta_id))
+        yield here, meta, owner
+
+
+def fitting(name: str, variable: Variable, plan: Plan, axis: int | None = None) -> Any:
+    """The new cells of a variable, of its dtype and kind; all lengths but that along ``axis`` are its own. Invalid."""
+    if name not in plan.meta.variables:
+        raise Invalid(f"variable {name!r} is missing", remedy="give all variables that have the dimension")
+    new, cells = plan.meta.variables[name], plan.cells[name]
+    if new.dims != variable.dims:
+        raise Invalid(f"{name!r} has the dimensions {new.dims}, not {variable.dims}", remedy="transpose() it")
+    if axis is not None and any(
+        one != other for at, (one, other) in enumerate(zip(new.shape, variable.shape, strict=True)) if at != axis
+    ):
+        raise Invalid(f"{name!r} is of shape {new.shape}, and what is stored of {variable.shape}")
+    if not new.known:
+        raise Invalid(f"the chunk sizes of {name!r} are not known", remedy="call compute_chunk_sizes() of its data")
+    if new.units != variable.units:
+        raise Invalid(f"{name!r} is in {new.units}, and what is stored in {variable.units}", remedy="convert it: to()")
+    if not np.can_cast(new.dtype, variable.dtype, "safe"):
+        raise Invalid(f"{name!r} is of dtype {new.dtype}, and what is stored of {variable.dtype}", remedy="astype() it")
+    return _of_kind(cells, variable)
+
+
+def _of_kind(cells: Any, variable: Variable) -> Any:
+    """The cells sparse where the variable is, else dense; of its dtype."""
+    if is_dask_array(cells):
+        return cells.astype(variable.dtype)
+    if not variable.sparse:
+        dense = np.empty(cells.shape, variable.dtype)
+        if isinstance(cells, Coo):
+            cells.put_into(dense)
+        else:
+            dense[...] = cells
+        return dense
+    fill = np.frombuffer(variable.fill or b"", variable.dtype)[0]
+    if isinstance(cells, Coo) and cells.fill.astype(variable.dtype).tobytes() == variable.fill:
+        return Coo(cells.shape, cells.coords, cells.data.astype(variable.dtype), np.asarray(fill))
+    dense = np.empty(cells.shape, variable.dtype)
+    if isinstance(cells, Coo):
+        cells.put_into(dense)
+    else:
+        dense[...] = cells
+    return Coo.of_dense(dense, fill)
+
+
+def settle(here: Collections, meta: Meta, owner: str) -> None:
+    """Let the object have these variables, if it is still held under this name. Conflict, Unsupported."""
+    document = render(meta)
+    if len(bson.encode(document)) > MOST:
+        raise Unsupported("the document of the object would be too large", remedy="make larger chunks")
+    variables = {part: document[part] for part in ("coords", "data_vars")}
+    change = {"$set": variables, "$inc": {VERSION: 1}}
+    if not here.meta.update_one({"_id": meta.id, f"{FIELD}.owner": owner}, change).matched_count:
+        raise lost(str(meta.id))

@@ -1,0 +1,219 @@
+"""XarrayMongoDB: xarray objects in two collections of a database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from importlib import import_module
+from typing import Any
+
+import xarray as xr
+from bson import ObjectId
+from pymongo.collection import Collection
+from pymongo.database import Database
+
+from hyperslab.bridges.mongo import appending, replacing, resuming, updating
+from hyperslab.bridges.mongo.building import built
+from hyperslab.bridges.mongo.lazy import lazily
+from hyperslab.bridges.mongo.options import ChunkIds, Commit, Layout, Options, Positional, check_sizes
+from hyperslab.bridges.mongo.origin import Origin
+from hyperslab.bridges.mongo.planning import planned
+from hyperslab.bridges.mongo.reading import Load, check_complete, eager_names, find, read
+from hyperslab.bridges.mongo.writing import put
+from hyperslab.errors import Invalid, WrongType
+from hyperslab.formats.mongo import completeness, objects
+from hyperslab.formats.mongo.indexes import ensure_index
+from hyperslab.stores.credentials import named
+
+Id = ObjectId | str
+"""An object's ``_id``, or its name where it is the only one of that name."""
+
+
+class XarrayMongoDB:
+    """Datasets and DataArrays in the collections ``<collection>.meta`` and ``<collection>.chunks`` of a database.
+
+    ``database``: of a ``pymongo.MongoClient``, which is used as it is by all threads of this process. The documents
+    are those of xarray_mongodb, which reads what is written with the default options, and whose objects are read here.
+
+    - ``chunk_size_bytes``: the most bytes of cells in one document; ``embed_threshold_bytes``: how many bytes of small
+      variables stand in the document of their object. Both 255 KiB unless ``layout`` says otherwise.
+    - ``ureg``: the registry that Quantities are made of, by default pint's application registry at that time.
+    - ``layout="extended"`` chooses ``chunk_size_bytes`` of nearly 1 MiB, ``chunk_ids="derived"``,
+      ``positional_index="unique"``, ``commit="meta_last"`` and ``verify=True``; what is given besides counts.
+    - ``chunk_ids``: ``"objectid"``, or ``"derived"`` from object, name, chunk and n, by which chunks are found at once.
+    - ``positional_index``: an index by which one chunk is found by one key; ``"unique"`` also keeps doubles out.
+    - ``verify``: look whether all chunks are there, at the end of writing and before ``get`` returns.
+    - ``read_index=False``: ``get`` makes no index.
+    - ``commit``: the document of an object is written before its chunks (``"meta_first"``) or after (``"meta_last"``).
+    - ``durable``: writes are in the journal, of most members of a replica set, before they count as made.
+    - ``densify``: sparse arrays are stored dense.
+    - ``uri_env``, ``credentials``: the environment variable that holds the connection string, and the function
+      (``"module:function"``) that gives user and password, in processes that tasks of dask are sent to.
+
+    What the driver raises passes as it is. Invalid for options that contradict each other.
+    """
+
+    def __init__(
+        self,
+        database: Database[Any],
+        collection: str = "xarray",
+        *,
+        chunk_size_bytes: int | None = None,
+        embed_threshold_bytes: int | None = None,
+        ureg: Any = None,
+        layout: Layout = "compatible",
+        chunk_ids: ChunkIds | None = None,
+        positional_index: Positional | None = None,
+        verify: bool | None = None,
+        read_index: bool | None = None,
+        commit: Commit | None = None,
+        durable: bool = True,
+        densify: bool = False,
+        uri_env: str | None = None,
+        credentials: str | None = None,
+    ) -> None:
+        if not isinstance(database, Database):
+            remedy = "give a database of pymongo.MongoClient, or use XarrayMongoDBAsyncIO"
+            raise WrongType(f"a {type(database).__name__} is no database", remedy=remedy)
+        given = {
+            "chunk_size_bytes": chunk_size_bytes,
+            "embed_threshold_bytes": embed_threshold_bytes,
+            "chunk_ids": chunk_ids,
+            "positional_index": positional_index,
+            "verify": verify,
+            "read_index": read_index,
+            "commit": commit,
+            "durable": durable,
+            "densify": densify,
+        }
+        self._options = Options.of(layout, given)
+        if credentials is not None and not named({"credentials": credentials}):
+            raise Invalid("credentials is no name of a function", remedy="give credentials='module:function'")
+        self._travel = {"uri_env": uri_env, "credentials": credentials}
+        self.meta: Collection[Any] = database[f"{collection}.meta"]
+        self.chunks: Collection[Any] = database[f"{collection}.chunks"]
+        self.chunk_size_bytes: int = self._options.chunk_size_bytes
+        self.embed_threshold_bytes: int = self._options.embed_threshold_bytes
+        self._ureg = ureg
+        self._indexed: Collection[Any] | None = None
+
+    def __repr__(self) -> str:
+        return f"<XarrayMongoDB {self.meta.full_name} {self.chunks.full_name}>"
+
+    @property
+    def ureg(self) -> Any:
+        """The registry of units: the one that was given, else pint's application registry."""
+        if self._ureg is not None:
+            return self._ureg
+        found = import_module("pint").get_application_registry()
+        return found.get() if hasattr(found, "get") else found
+
+    @ureg.setter
+    def ureg(self, registry: Any) -> None:
+        self._ureg = registry
+
+    def _origin(self) -> Origin:
+        return Origin(self.meta, self.chunks, durable=self._options.durable, **self._travel)
+
+    def _chosen(self) -> Options:
+        """The options, with the sizes that may have been assigned since."""
+        check_sizes(self.chunk_size_bytes, self.embed_threshold_bytes)
+        return replace(
+            self._options,
+            chunk_size_bytes=self.chunk_size_bytes,
+            embed_threshold_bytes=self.embed_threshold_bytes,
+        )
+
+    # -- the two of xarray_mongodb --------------------------------------------------------------------------------
+
+    def put(
+        self, x: xr.Dataset | xr.DataArray, *, name: Any = None, _id: ObjectId | None = None
+    ) -> tuple[ObjectId, Any]:
+        """Store an object: its new ``_id``, and the Delayed that stores its dask arrays (None where there are none).
+
+        The Delayed may be computed anywhere, and more than once. ``name``: other than that of a DataArray, or of a
+        Dataset, which has none of its own. ``_id``: one that no object has yet.
+
+        Nothing is written of what cannot be stored: Unsupported and Invalid name the variable or attribute; WrongType
+        for what is no Dataset or DataArray. AlreadyExists for an ``_id`` that is taken.
+        """
+        options = self._chosen()
+        plan = planned(x, options, name=name, id=_id)
+        return plan.meta.id, put(self._origin(), plan, options, is_new=_id is None)
+
+    def get(self, _id: Any, load: Load = None) -> Any:
+        """The object of this ``_id``, a Dataset or DataArray.
+
+        ``load``: None reads now what was stored whole, and later, as dask arrays, what was stored in chunks; True reads
+        all now; False reads all later; names read these variables now. Index coordinates, and what stands in the
+        object's document, are always read now.
+
+        DocumentNotFoundError when the object is not there, or a chunk of it (of dask arrays when they are computed).
+        """
+        origin = self._origin()
+        here = origin.open()
+        if self._options.read_index and self._indexed is not self.chunks:
+            ensure_index(here.chunks, best_effort=True)
+            self._indexed = self.chunks
+        meta = find(here, _id)
+        now = eager_names(meta, load)
+        if self._options.verify:
+            check_complete(here, meta.id)
+        later = [name for name in meta.variables if name not in now]
+        loaded = read(here, meta, now) | lazily(origin, here, meta, later)
+        return built(meta, loaded, self._ureg)
+
+    # -- what lies there ------------------------------------------------------------------------------------------
+
+    def find(self, attrs: Mapping[str, Any] | None = None, **criteria: Any) -> Iterator[objects.ObjectInfo]:
+        """The objects with these attributes; by ``dims``, ``names`` of variables, ``name``, ``since`` and ``until``
+        too: see :func:`hyperslab.formats.mongo.objects.find`."""
+        return objects.find(self._origin().open().meta, attrs, **criteria)
+
+    def list(self) -> list[objects.ObjectInfo]:
+        """All objects, the oldest first."""
+        return [*self.find()]
+
+    def delete(self, _id: Id) -> None:
+        """Remove an object with its chunks. NotFound."""
+        here = self._origin().open()
+        objects.delete(here.meta, here.chunks, objects.resolve(here.meta, _id))
+
+    def rename(self, _id: Id, name: str | None, *, replace: bool = False) -> None:
+        """Give an object another name, or none; ``replace`` removes the object that has it. NotFound, AlreadyExists."""
+        here = self._origin().open()
+        objects.rename(here.meta, here.chunks, objects.resolve(here.meta, _id), name, replace=replace)
+
+    def copy(self, _id: Id, target: XarrayMongoDB | None = None, *, name: str | None = None) -> ObjectId:
+        """Copy an object, also to other collections or another server; the new ``_id``. NotFound, AlreadyExists."""
+        here, there = self._origin().open(), (target or self)._origin().open()
+        return objects.copy(*here, *there, objects.resolve(here.meta, _id), name=name)
+
+    # -- what changes it ------------------------------------------------------------------------------------------
+
+    def replace(self, _id: Id, x: xr.Dataset | xr.DataArray) -> tuple[ObjectId, Any]:
+        """Store ``x`` in the place of an object: whoever looks by name finds the one or the other, whole.
+
+        As :meth:`put`; the name passes to the new object, and the old one is removed, when all is stored: at once, or
+        at the end of the Delayed. A name that no object has yet is taken.
+        """
+        return replacing.replace(self._origin(), self._chosen(), _id, x)
+
+    def append(self, _id: Id, x: xr.Dataset | xr.DataArray, dim: str) -> None:
+        """Add the cells of ``x`` along a dimension of an object. Others see all of it or nothing. Invalid, Conflict."""
+        appending.append(self._origin(), self._chosen(), _id, x, dim)
+
+    def update(self, _id: Id, x: xr.Dataset | xr.DataArray, region: Mapping[Any, slice]) -> None:
+        """Put the cells of ``x`` over those in a region of an object (positions by dimension). Invalid."""
+        updating.update(self._origin(), self._chosen(), _id, x, region)
+
+    def resume(self, _id: Id, x: xr.Dataset | xr.DataArray) -> Any:
+        """Store the chunks of ``x`` that a put of it did not come to; a Delayed or None, as :meth:`put`. Invalid."""
+        return resuming.resume(self._origin(), self._chosen(), _id, x)
+
+    # -- whether it is whole --------------------------------------------------------------------------------------
+
+    def is_complete(self, _id: Id) -> bool:
+        """Whether all chunks of an object are stored; no cells are moved. NotFound."""
+        here = self._origin().open()
+        return completeness.is_complete(here.meta, here.chunks, objects.resolve(here.meta, _id))

@@ -1,0 +1,193 @@
+"""Stored variables as dask arrays: one chunk for each that is stored, and one query for each that is computed."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib import import_module
+from itertools import accumulate, product
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import numpy as np
+
+from hyperslab.bridges import sparse
+from hyperslab.bridges.mongo.assembling import assembled
+from hyperslab.bridges.mongo.origin import Collections, Origin
+from hyperslab.bridges.mongo.reading import Loaded, joined
+from hyperslab.errors import HyperslabError, Unsupported
+from hyperslab.formats.mongo import stored
+from hyperslab.formats.mongo.document import Meta, Variable
+from hyperslab.formats.mongo.ids import Chunk, Derived
+from hyperslab.formats.mongo.segments import SPARSE, Joined, parse_key
+from hyperslab.formats.mongo.types import dtype_from_text
+from hyperslab.model.coo import Coo
+
+_HEAD = dict.fromkeys(("name", "chunk", "n", "dtype", "type", "fill_value", "units"), 1)
+_AT_ONCE = 100
+
+
+class Declared(NamedTuple):
+    """What a dask array says before it is computed, from one of its chunks where there is one (R25)."""
+
+    variable: Variable
+    derived: bool = False
+
+
+def declared(here: Collections, meta: Meta, names: Sequence[str]) -> dict[str, Declared]:
+    """What to say of these variables: one query for all of them."""
+    known = {name: Declared(meta.variables[name]) for name in names}
+    for start in range(0, len(names), _AT_ONCE):
+        parts: list[list[dict[str, Any]]] = [
+            [{"$match": {"meta_id": meta.id, "name": {"$eq": name}}}, {"$limit": 1}, {"$project": _HEAD}]
+            for name in names[start : start + _AT_ONCE]
+        ]
+        others: list[dict[str, Any]] = [
+            {"$unionWith": {"coll": here.chunks.name, "pipeline": part}} for part in parts[1:]
+        ]
+        for document in here.chunks.aggregate([*parts[0], *others]):
+            known[document["name"]] = _said_by(meta.id, known[document["name"]].variable, document)
+    return known
+
+
+def _said_by(meta_id: Any, variable: Variable, document: Mapping[str, Any]) -> Declared:
+    """A document that makes no sense says nothing here; it is told of when the chunk is read."""
+    try:
+        name, chunk = parse_key(document)
+        dtype = dtype_from_text(document.get("dtype"), name)
+    except HyperslabError:
+        return Declared(variable)
+    fill = document.get("fill_value")
+    is_sparse = document.get("type") == SPARSE and isinstance(fill, bytes) and len(fill) == dtype.itemsize
+    said = replace(
+        variable,
+        dtype=dtype,
+        sparse=is_sparse,
+        fill=fill if is_sparse else None,
+        units=variable.units or document.get("units"),
+    )
+    return Declared(said, Derived(meta_id)(name, chunk, document.get("n", 0)) == document["_id"])
+
+
+def lazily(origin: Origin, here: Collections, meta: Meta, names: Sequence[str]) -> dict[str, Loaded]:
+    """These variables as dask arrays."""
+    if not names:
+        return {}
+    origin.check_travel()
+    known = declared(here, meta, names)
+    return {
+        name: Loaded(_array(Stored(origin, meta.id, name, known[name])), known[name].variable.units) for name in names
+    }
+
+
+def _array(source: Stored) -> Any:
+    da: Any = import_module("dask.array")
+    token = f"mongo-get-{uuid4().hex}"
+    planning = import_module("dask").config.get("array.query-planning", False)
+    if source.variable.known and (planning or not any(0 in sizes for sizes in source.chunks)):
+        return da.from_array(source, chunks=source.chunks, name=token, asarray=False, meta=source.meta)
+    if planning:
+        remedy = "turn array.query-planning off, or load the variable (load=)"
+        raise Unsupported(f"dask knows no unknown sizes, which {source.name!r} has", remedy=remedy)
+    chunks = tuple(tuple(float("nan") if size is None else size for size in sizes) for sizes in source.chunks)
+    return da.map_blocks(read_block, source=source, chunks=chunks, dtype=source.dtype, meta=source.meta, name=token)
+
+
+def read_block(source: Any = None, block_id: tuple[int, ...] = ()) -> Any:
+    """One chunk, of whatever size it is."""
+    return source.block([tuple(map(int, block_id))])
+
+
+class Stored:
+    """What dask slices: a variable whose chunks are read when it is indexed."""
+
+    def __init__(self, origin: Origin, meta_id: Any, name: str, said: Declared) -> None:
+        self.origin = origin
+        self.meta_id = meta_id
+        self.name = name
+        self.variable = said.variable
+        self.derived = said.derived
+        self.whole = said.variable.chunks is None
+        self.chunks: Any = said.variable.chunks or tuple((size,) for size in said.variable.shape)
+        self.shape: Any = said.variable.shape
+        self.ndim = len(self.shape)
+        self.dtype = said.variable.dtype
+
+    @property
+    def meta(self) -> Any:
+        """An empty array of the kind that blocks are."""
+        if not self.variable.sparse:
+            return np.empty((0,) * self.ndim, self.dtype)
+        return sparse.meta(self.ndim, self.dtype, np.frombuffer(self.variable.fill or b"", self.dtype)[0])
+
+    def __getitem__(self, key: Any) -> Any:
+        parts = key if isinstance(key, tuple) else (key,)
+        spans = [_span(part, size) for part, size in zip(parts, self.shape, strict=True)]
+        if any(start == stop for start, stop in spans):
+            return self._nothing(parts)
+        ends = [list(accumulate(sizes, initial=0)) for sizes in self.chunks]
+        first = [bisect_right(end, start) - 1 for end, (start, _) in zip(ends, spans, strict=True)]
+        last = [bisect_right(end, stop - 1) - 1 for end, (_, stop) in zip(ends, spans, strict=True)]
+        block = self.block(list(product(*(range(one, two + 1) for one, two in zip(first, last, strict=True)))))
+        moved = [
+            _moved(part, end[one], size) for part, end, one, size in zip(parts, ends, first, self.shape, strict=True)
+        ]
+        return block[tuple(moved)] if moved else block
+
+    def _nothing(self, parts: tuple[Any, ...]) -> Any:
+        """What is selected where no cell is."""
+        return self._of_kind(np.broadcast_to(np.zeros((), self.dtype), self.shape)[parts].copy())
+
+    def block(self, chunks: list[tuple[int, ...]]) -> Any:
+        """Neighbouring chunks as one block, from the first to the last. DocumentNotFoundError, CorruptDocument."""
+        keys: list[Chunk] = [None] if self.whole else list(chunks)
+        found = stored.fetch(self.origin.open().chunks, self.meta_id, self.name, keys, derived=self.derived)
+        parts: dict[Chunk, Joined] = {}
+        for at, key in zip(chunks, keys, strict=True):
+            here = tuple(index - first for index, first in zip(at, chunks[0], strict=True))
+            parts[here] = joined(self.meta_id, (self.name, key), found.get(key, []))
+        cuts = tuple(sizes[one : two + 1] for sizes, one, two in zip(self.chunks, chunks[0], chunks[-1], strict=True))
+        return self._of_kind(assembled(self.name, replace(self.variable, chunks=cuts), parts))
+
+    def _of_kind(self, cells: Any) -> Any:
+        """As dask was told: sparse, or dense."""
+        if self.variable.sparse:
+            fill = np.frombuffer(self.variable.fill or b"", self.dtype)[0]
+            return sparse.from_coo(cells if isinstance(cells, Coo) else Coo.of_dense(cells, fill))
+        if not isinstance(cells, Coo):
+            return cells
+        dense = np.empty(cells.shape, cells.dtype)
+        cells.put_into(dense)
+        return dense
+
+    def __dask_tokenize__(self) -> str:
+        return uuid4().hex
+
+    def __repr__(self) -> str:
+        return f"<Stored {self.name!r} of {self.meta_id} {self.shape} {self.dtype}>"
+
+
+def _span(part: Any, size: int) -> tuple[int, int]:
+    """The first position that is selected, and the one behind the last."""
+    if isinstance(part, slice):
+        wanted: Any = range(*part.indices(size))
+        return (min(wanted[0], wanted[-1]), max(wanted[0], wanted[-1]) + 1) if wanted else (0, 0)
+    places = np.asarray(part)
+    if places.dtype.kind == "b":
+        places = np.flatnonzero(places)
+    places = np.where(places < 0, places + size, places)
+    return (int(places.min()), int(places.max()) + 1) if places.size else (0, 0)
+
+
+def _moved(part: Any, start: int, size: int) -> Any:
+    """The same selection counted from ``start``."""
+    if isinstance(part, slice):
+        wanted = range(*part.indices(size))
+        stop = wanted.stop - start
+        return slice(wanted.start - start, None if stop < 0 else stop, wanted.step)
+    places = np.asarray(part)
+    if places.dtype.kind == "b":
+        places = np.flatnonzero(places)
+    places = np.where(places < 0, places + size, places) - start
+    return int(places) if places.ndim == 0 else places

@@ -1,0 +1,111 @@
+"""Objects read: their document, and the cells of variables that are wanted at once, by one query for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hyperslab.bridges.mongo.assembling import assembled
+from hyperslab.bridges.mongo.origin import Collections
+from hyperslab.errors import MissingChunks, WrongType
+from hyperslab.formats.mongo.completeness import missing
+from hyperslab.formats.mongo.document import Meta, Variable, parse
+from hyperslab.formats.mongo.faults import CorruptDocument, DocumentNotFoundError
+from hyperslab.formats.mongo.segments import Joined, Key, Segment, join, parse_segment
+from hyperslab.model.coo import Coo, Numbers
+
+Load = bool | Collection[str] | None
+
+
+class Loaded(NamedTuple):
+    """The cells of a variable, a dask array where they are read later, and their units."""
+
+    cells: Any
+    units: str | None
+
+
+def find(here: Collections, meta_id: Any) -> Meta:
+    """The object of an id. DocumentNotFoundError; what its document says of a variable that makes no sense."""
+    document = here.meta.find_one({"_id": {"$eq": meta_id}})
+    if document is None:
+        raise DocumentNotFoundError(meta_id)
+    meta = parse(document)
+    for variable in meta.variables.values():
+        if variable.problem is not None:
+            raise variable.problem
+    return meta
+
+
+def eager_names(meta: Meta, load: Load) -> list[str]:
+    """The variables that are read at once. WrongType for what ``load`` cannot be."""
+    if not isinstance(load, bool | np.bool_ | None) and (isinstance(load, str) or not isinstance(load, Collection)):
+        raise WrongType(f"load={load!r}", remedy="give None, True, False, or a list of names")
+    return [name for name, variable in meta.variables.items() if _is_eager(name, variable, load)]
+
+
+def _is_eager(name: str, variable: Variable, load: Load) -> bool:
+    if variable.embedded is not None or variable.dims == (name,):
+        return True
+    if load is None:
+        return variable.chunks is None
+    return bool(load) if isinstance(load, bool | np.bool_) else name in load
+
+
+def read(here: Collections, meta: Meta, names: Sequence[str]) -> dict[str, Loaded]:
+    """The cells of these variables. DocumentNotFoundError, CorruptDocument."""
+    found = _segments(here, meta, names)
+    loaded = {}
+    for name in names:
+        chunks = _chunks(meta, name, found.pop(name, {}))
+        units = meta.variables[name].units or next(iter(chunks.values())).first.units
+        loaded[name] = Loaded(assembled(name, meta.variables[name], chunks), units)
+    return loaded
+
+
+def _segments(here: Collections, meta: Meta, names: Sequence[str]) -> dict[str, dict[Key, list[Segment]]]:
+    """The chunk documents of all these variables; those of chunks that there are not are passed over."""
+    found: dict[str, dict[Key, list[Segment]]] = {}
+    if not names:
+        return found
+    embedded = {name for name in names if meta.variables[name].embedded is not None}
+    for document in here.chunks.find({"meta_id": meta.id, "name": {"$in": list(names)}}):
+        segment = parse_segment(document)
+        if segment.key[0] in embedded:
+            message = "a variable that stands in the document of its object has chunks too"
+            raise CorruptDocument(message, expected=0, found=len(segment.data), key=segment.key[0])
+        found.setdefault(segment.key[0], {}).setdefault(segment.key, []).append(segment)
+    return found
+
+
+def _chunks(meta: Meta, name: str, found: Mapping[Key, list[Segment]]) -> dict[tuple[int, ...] | None, Joined]:
+    variable = meta.variables[name]
+    if variable.embedded is not None:
+        return {None: variable.embedded}
+    return {chunk: joined(meta.id, (name, chunk), found.get((name, chunk), [])) for chunk in variable.keys}
+
+
+def joined(meta_id: Any, key: Key, segments: Sequence[Segment]) -> Joined:
+    """One chunk. DocumentNotFoundError where documents of it are missing, CorruptDocument."""
+    try:
+        return join(key, segments)
+    except MissingChunks:
+        raise not_found(meta_id, key) from None
+
+
+def not_found(meta_id: Any, key: Key) -> DocumentNotFoundError:
+    """The error of a chunk that is not there, or not all of it."""
+    return DocumentNotFoundError({"meta_id": meta_id, "name": key[0], "chunk": key[1]})
+
+
+def check_complete(here: Collections, meta_id: Any) -> None:
+    """DocumentNotFoundError names the first chunk that is not there, or not all of it; no cells are moved."""
+    for key in missing(here.meta, here.chunks, meta_id, 1):
+        raise not_found(meta_id, key)
+
+
+def cells_of(here: Collections, meta: Meta, name: str) -> Numbers | Coo:
+    """All cells of one variable."""
+    cells: Numbers | Coo = read(here, meta, [name])[name].cells
+    return cells

@@ -1,0 +1,144 @@
+"""Cells put over others in a region of an object: chunk by chunk, and what stands in its document by a change of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from hyperslab.bridges.mongo.changing import changed, fitting, settle
+from hyperslab.bridges.mongo.cutting import Place, place_of
+from hyperslab.bridges.mongo.options import Options
+from hyperslab.bridges.mongo.origin import Collections, Origin
+from hyperslab.bridges.mongo.planning import Plan, planned
+from hyperslab.bridges.mongo.reading import joined
+from hyperslab.errors import Invalid
+from hyperslab.formats.mongo import stored
+from hyperslab.formats.mongo.changes import Swap, replace_chunk, swap
+from hyperslab.formats.mongo.document import Meta, Variable, embed
+from hyperslab.formats.mongo.segments import Joined, Key, documents
+from hyperslab.model.coo import Coo, Numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """New cells of one variable, and where they go."""
+
+    name: str
+    variable: Variable
+    cells: Any
+    place: Place
+
+
+def update(origin: Origin, options: Options, name_or_id: Any, x: Any, region: Mapping[Any, slice]) -> None:
+    """Put the cells of ``x`` into the region."""
+    with changed(origin, name_or_id) as (here, meta, owner):
+        sizes = replace(options, chunk_size_bytes=meta.chunk_size, embed_threshold_bytes=0)
+        plan = planned(x, sizes, id=meta.id)
+        overs = [_over(meta, plan, name, region) for name in plan.meta.variables if _is_meant(meta, plan, name, region)]
+        inside = {over.name: _embedded(over) for over in overs if over.variable.embedded is not None}
+        for over in overs:
+            if over.name not in inside:
+                _put_over(origin, here, meta, plan, over)
+        if inside:
+            coords, data_vars = (
+                {name: inside.get(name, variable) for name, variable in part.items()}
+                for part in (meta.coords, meta.data_vars)
+            )
+            settle(here, replace(meta, coords=coords, data_vars=data_vars), owner)
+
+
+def _is_meant(meta: Meta, plan: Plan, name: str, region: Mapping[Any, slice]) -> bool:
+    """Coordinates that the region does not touch are not. Invalid for data like that, and for what is not there."""
+    unknown = [dim for dim in region if all(dim not in variable.dims for variable in meta.variables.values())]
+    if unknown:
+        raise Invalid(f"the object has no dimension {unknown[0]!r}", key=str(meta.id))
+    touched = any(dim in region for dim in plan.meta.variables[name].dims)
+    if name in plan.meta.coords:
+        return touched and name in meta.variables
+    if name not in meta.variables or not touched:
+        why = "has no dimension of the region" if name in meta.variables else "is not in the object"
+        raise Invalid(f"variable {name!r} {why}", remedy=f"drop_vars({name!r})")
+    return True
+
+
+def _over(meta: Meta, plan: Plan, name: str, region: Mapping[Any, slice]) -> Over:
+    variable = meta.variables[name]
+    cells = fitting(name, variable, plan)
+    if not variable.known:
+        raise Invalid(f"nobody knows the size of {name!r}", remedy="load the object and put it anew")
+    place = tuple(
+        _cut(name, region.get(dim, slice(None)), size or 0)
+        for dim, size in zip(variable.dims, variable.shape, strict=True)
+    )
+    extent = tuple(cut.stop - cut.start for cut in place)
+    if tuple(cells.shape) != extent:
+        raise Invalid(f"{name!r} is of shape {tuple(cells.shape)}, and the region of {extent}")
+    return Over(name, variable, cells, place)
+
+
+def _cut(name: str, part: Any, size: int) -> slice:
+    if not isinstance(part, slice) or part.step not in (None, 1):
+        raise Invalid(f"the region of {name!r} is {part!r}", remedy="give slices of positions without a step")
+    for bound in (part.start, part.stop):
+        if bound is not None and not -size <= bound <= size:
+            raise Invalid(f"the region of {name!r} ends outside of its {size} cells", remedy="append() makes it longer")
+    start, stop, _ = part.indices(size)
+    return slice(start, max(start, stop))
+
+
+def _embedded(over: Over) -> Variable:
+    assert over.variable.embedded is not None
+    cells = _changed(over.variable.embedded.block(), over, over.place, tuple(slice(None) for _ in over.place))
+    return replace(over.variable, embedded=embed(over.name, _as_stored(cells, over.variable.embedded)))
+
+
+def _as_stored(block: Numbers, old: Joined) -> Numbers | Coo:
+    if old.first.fill is None:
+        return block
+    return Coo.of_dense(block, np.frombuffer(old.first.fill, old.dtype)[0])
+
+
+def _changed(block: Numbers, over: Over, target: Place, source: Place) -> Numbers:
+    """The block with the new cells in it; those of dask are computed for it."""
+    new = over.cells
+    if isinstance(new, Coo):
+        dense = np.empty(new.shape, new.dtype)
+        new.put_into(dense)
+        new = dense
+    part = new[source]
+    part = part.compute() if hasattr(part, "compute") else part
+    where: Any = (*target, ...)
+    block[where] = part.todense() if hasattr(part, "todense") else part
+    return block
+
+
+def _put_over(origin: Origin, here: Collections, meta: Meta, plan: Plan, over: Over) -> None:
+    for key, target, source in _touched(over):
+        segments = stored.fetch(here.chunks, meta.id, over.name, [key[1]]).get(key[1], [])
+        old = joined(meta.id, key, segments)
+        block = _as_stored(_changed(old.block(), over, target, source), old)
+        docs = list(documents(plan.ids, meta.id, key, block, meta.chunk_size))
+        if len(segments) > len(old.segments):
+            replace_chunk(here.chunks, meta.id, key, docs)
+        else:
+            swap(here.chunks, meta.id, [Swap(key, docs, old.segments)], origin.uri)
+
+
+def _touched(over: Over) -> Iterator[tuple[Key, Place, Place]]:
+    """Each chunk that the region touches: which of its cells, and of the new ones."""
+    shape = tuple(size or 0 for size in over.variable.shape)
+    chunks = over.variable.chunks or tuple((size,) for size in shape)
+    for chunk in product(*(range(len(sizes)) for sizes in chunks)):
+        cuts = place_of(chunks, chunk)
+        common = [
+            slice(max(cut.start, want.start), min(cut.stop, want.stop))
+            for cut, want in zip(cuts, over.place, strict=True)
+        ]
+        if all(part.start < part.stop for part in common):
+            target = tuple(slice(p.start - c.start, p.stop - c.start) for p, c in zip(common, cuts, strict=True))
+            source = tuple(slice(p.start - w.start, p.stop - w.start) for p, w in zip(common, over.place, strict=True))
+            yield (over.name, None if over.variable.chunks is None else chunk), target, source

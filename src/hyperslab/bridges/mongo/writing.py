@@ -1,0 +1,205 @@
+"""Plans carried out: the document of an object and its chunks, at once or as tasks of dask.
+
+A task may be done again, here or in another process: the documents it writes have the ids that were chosen with the
+plan, and are replaced where they are there already (reference 4.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from copy import copy
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import pymongo
+from pymongo.errors import DuplicateKeyError, PyMongoError
+
+from hyperslab.bridges import pint
+from hyperslab.bridges.mongo.cells import plain_cells
+from hyperslab.bridges.mongo.options import Options
+from hyperslab.bridges.mongo.origin import Collections, Origin
+from hyperslab.bridges.mongo.planning import Plan
+from hyperslab.bridges.mongo.reading import check_complete
+from hyperslab.errors import AlreadyExists, Invalid, Unsupported
+from hyperslab.formats.mongo import stored
+from hyperslab.formats.mongo.document import render
+from hyperslab.formats.mongo.ids import Chunk, Ids
+from hyperslab.formats.mongo.indexes import ensure_index, ensure_positional
+from hyperslab.formats.mongo.numbers import Sizes
+from hyperslab.formats.mongo.segments import documents
+from hyperslab.model.coo import Coo
+
+_PATIENCE = 10
+"""Seconds that clearing away what was written may take."""
+
+
+def put(origin: Origin, plan: Plan, options: Options, *, is_new: bool = True) -> Any:
+    """Store the object; the Delayed that stores the blocks of its dask arrays, or None where there are none.
+
+    Nothing is left of what fails before this returns. AlreadyExists where the id was given and is taken.
+    """
+    if plan.lazy:
+        origin.check_travel()
+    here = origin.open()
+    make_indexes(here, options, plan.positions)
+    if not is_new and here.meta.find_one({"_id": plan.meta.id}, {"_id": 1}) is not None:
+        raise AlreadyExists(f"there is an object {plan.meta.id}", remedy="replace() it, or let an id be chosen")
+    last = options.commit == "meta_last"
+    try:
+        if not last:
+            here.meta.insert_one(render(plan.meta))
+        store_whole(here, plan)
+        if last and not plan.lazy:
+            here.meta.insert_one(render(plan.meta))
+    except BaseException:
+        clear_away(here, plan.meta.id)
+        raise
+    ending = Ending(origin, plan.meta.id, render(plan.meta) if last else None, options.verify)
+    if plan.lazy:
+        return delayed_writes(lazy_tasks(origin, plan), ending)
+    if options.verify:
+        check_complete(here, plan.meta.id)
+    return None
+
+
+def make_indexes(here: Collections, options: Options, positions: int) -> None:
+    """The indexes that were chosen."""
+    ensure_index(here.chunks, best_effort=True)
+    if options.positional_index:
+        ensure_positional(here.chunks, positions, unique=options.positional_index == "unique")
+
+
+def store_whole(here: Collections, plan: Plan) -> None:
+    """All variables that are stored whole."""
+    meta = plan.meta
+    stored.put(
+        here.chunks,
+        (
+            document
+            for name, cells in plan.whole.items()
+            for document in documents(plan.ids, meta.id, (name, None), cells, meta.chunk_size)
+        ),
+    )
+
+
+def clear_away(here: Collections, meta_id: Any) -> None:
+    """Remove an object that could not be stored, as far as the server lets."""
+    with suppress(PyMongoError), pymongo.timeout(_PATIENCE):
+        here.meta.delete_one({"_id": meta_id})
+        stored.delete(here.chunks, meta_id)
+
+
+# -- tasks ------------------------------------------------------------------------------------------------------------
+
+
+class Task:
+    """What the tasks of one variable have in common.
+
+    ``chunks``: sizes of the blocks; ``first``: the chunk that block 0, 0, … is; ``anew``: what is left of a chunk is
+    removed before it is stored.
+    """
+
+    def __init__(
+        self, origin: Origin, plan: Plan, name: str, *, chunks: tuple[Sizes, ...] | None = None, anew: bool = False
+    ) -> None:
+        variable = plan.meta.variables[name]
+        self.origin = origin
+        self.ids: Ids = plan.ids
+        self.meta_id = plan.meta.id
+        self.name = name
+        self.units = variable.units
+        self.chunks = chunks if chunks is not None else variable.chunks or ()
+        self.chunk_size = plan.meta.chunk_size
+        self.first: tuple[int, ...] = (0,) * len(self.chunks)
+        self.anew = anew
+
+    def at(self, first: tuple[int, ...]) -> Task:
+        """The same for an array whose first block is this chunk."""
+        other = copy(self)
+        other.first = first
+        return other
+
+    def __dask_tokenize__(self) -> str:
+        return uuid4().hex
+
+    def __repr__(self) -> str:
+        return f"<Task {self.name!r} of {self.meta_id}>"
+
+
+class Ending:
+    """What is left to do when all blocks are stored: ``document`` is that of the object where it comes last."""
+
+    def __init__(self, origin: Origin, meta_id: Any, document: Mapping[str, Any] | None, verify: bool) -> None:
+        self.origin = origin
+        self.meta_id = meta_id
+        self.document = document
+        self.verify = verify
+
+    def carry_out(self) -> None:
+        """Do it; once more does no harm."""
+        if self.document is None and not self.verify:
+            return
+        here = self.origin.open()
+        if self.document is not None:
+            with suppress(DuplicateKeyError):
+                here.meta.insert_one(dict(self.document))
+        if self.verify:
+            check_complete(here, self.meta_id)
+
+
+def lazy_tasks(origin: Origin, plan: Plan) -> list[tuple[Task, Any]]:
+    """All dask arrays of a plan, with what stores their blocks."""
+    return [(Task(origin, plan, name), array) for name, array in plan.lazy.items()]
+
+
+def delayed_writes(tasks: Sequence[tuple[Task, Any]], ending: Any) -> Any:
+    """The Delayed that stores all blocks, and then carries out the ending; ``compute()`` of it gives None."""
+    from dask.delayed import delayed
+
+    return delayed(finish, pure=False)([_writes(task, array) for task, array in tasks], ending)
+
+
+def _writes(task: Task, array: Any) -> Any:
+    return array.map_blocks(
+        write_block,
+        task=task,
+        name=f"mongo-put-{uuid4().hex}",
+        chunks=tuple((1,) * count for count in array.numblocks),
+        meta=np.empty((0,) * array.ndim, bool),
+        dtype=bool,
+    )
+
+
+def finish(written: Any, ending: Any) -> None:
+    """The task after all others; the answers of those say nothing."""
+    ending.carry_out()
+
+
+def write_block(block: Any, task: Any = None, block_id: tuple[int, ...] = ()) -> Any:
+    """Store one block; its answer is one cell."""
+    chunk = tuple(int(index) + first for index, first in zip(block_id, task.first, strict=True))
+    store(task.origin.open(), task, chunk, block)
+    return np.ones((1,) * len(chunk), bool)
+
+
+def store(here: Collections, task: Task, chunk: Chunk, block: Any) -> None:
+    """Store the cells of one chunk; doing it again changes nothing. Invalid for another shape than was told."""
+    values, units = (block, None) if isinstance(block, Coo) else pint.plain(block)
+    if units is not None and units != task.units:
+        raise Unsupported(f"a block of {task.name!r} is in {units}", remedy="make it a Quantity of a dask array")
+    cells = values if isinstance(values, Coo) else plain_cells(values, task.name)
+    if chunk is not None:
+        _check_shape(cells.shape, task, chunk)
+    if task.anew:
+        where = None if chunk is None else list(chunk)
+        here.chunks.delete_many({"meta_id": task.meta_id, "name": {"$eq": task.name}, "chunk": {"$eq": where}})
+    stored.put(here.chunks, documents(task.ids, task.meta_id, (task.name, chunk), cells, task.chunk_size))
+
+
+def _check_shape(shape: tuple[int, ...], task: Task, chunk: tuple[int, ...]) -> None:
+    told = tuple(sizes[index] for sizes, index in zip(task.chunks, chunk, strict=True))
+    if len(shape) != len(told) or any(size not in (None, found) for size, found in zip(told, shape, strict=True)):
+        message = f"chunk {chunk} of {task.name!r} is of shape {shape}, dask had told {told}"
+        raise Invalid(message, remedy="correct the chunks of the dask array")
