@@ -138,10 +138,12 @@ def _take_alone(meta: Collection[Any], own: Mapping[str, Any], name: str, taken:
     if not _change(meta, own, {"$set": {CLAIMS: name}}):
         return False
     candidates = _candidates(meta, name)
-    for other in candidates:
-        if other["_id"] != own["_id"] and _ours(other).get("claims") == name:
-            meta.update_one({"_id": other["_id"], CLAIMS: {"$eq": name}}, {"$unset": {CLAIMS: 1}, "$inc": {VERSION: 1}})
-    others = [other for other in holders(meta, name) if other != own["_id"]]
+    rivals = [other for other in candidates if other["_id"] != own["_id"] and _ours(other).get("claims") == name]
+    for rival in rivals:
+        gone = {"$unset": {CLAIMS: 1}, "$inc": {VERSION: 1}}
+        meta.update_one({"_id": rival["_id"], CLAIMS: {"$eq": name}}, gone)
+    found = holders(meta, name) if rivals else _holders(candidates, name)
+    others = [id for id in found if id != own["_id"]]
     claimed = {"_id": own["_id"], OURS: {"version": (_version(own) or 0) + 1}}
     if others and (taken == "refuse" or len(others) > 1):
         _change(meta, claimed, {"$unset": {CLAIMS: 1}})

@@ -96,12 +96,12 @@ _BY_CHUNK = {
 def tallies(chunks: Collection[Any], meta_id: Any) -> Iterator[Tally]:
     """Every chunk of an object that has documents, in no order."""
     mine = {"$match": {"meta_id": {"$eq": meta_id}}}
-    pipeline: list[dict[str, Any]] = [mine, {"$group": _BY_N}, {"$group": _BY_CHUNK}]
+    alike = {"$and": ["$alike", {"$eq": ["$said", "$last_said"]}]}
+    pipeline: list[dict[str, Any]] = [mine, {"$group": _BY_N}, {"$group": _BY_CHUNK}, {"$set": {"alike": alike}}]
     with chunks.aggregate(pipeline, allowDiskUse=True, batchSize=_ROWS) as rows:
         for row in rows:
-            alike = row["alike"] and row["said"] == row["last_said"]
             told = {name: row[name] for name in ("documents", "segments", "first", "last", "values", "places", "said")}
-            yield Tally(key=row["_id"], **told, alike=alike, sound=row["sound"])
+            yield Tally(key=row["_id"], **told, alike=row["alike"], sound=row["sound"])
 
 
 def contradicting(chunks: Collection[Any], meta_id: Any, keys: Iterable[Key]) -> set[Key]:
