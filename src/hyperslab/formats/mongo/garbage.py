@@ -174,7 +174,7 @@ def _measured(chunks: Collection[Any], query: Mapping[str, Any]) -> tuple[int, i
 
 
 def _without_object(meta: Collection[Any], chunks: Collection[Any], clock: _Clock) -> Iterator[Orphan]:
-    with chunks.aggregate([{"$sort": {"meta_id": 1}}, {"$group": {"_id": "$meta_id"}}], allowDiskUse=True) as rows:
+    with chunks.aggregate([{"$group": {"_id": "$meta_id"}}], allowDiskUse=True) as rows:
         for ids in _by_many(row["_id"] for row in rows):
             known = {row["_id"] for row in meta.find({"_id": {"$in": ids}}, {"_id": 1})}
             for id in (id for id in ids if id not in known):
