@@ -40,7 +40,9 @@ def find(here: Collections, meta_id: Any) -> Meta:
 
 def eager_names(meta: Meta, load: Load) -> list[str]:
     """The variables that are read at once. WrongType for what ``load`` cannot be."""
-    if not isinstance(load, bool | np.bool_ | None) and (isinstance(load, str) or not isinstance(load, Collection)):
+    if not isinstance(load, bool | np.bool_ | None) and (
+        isinstance(load, str | bytes) or not isinstance(load, Collection)
+    ):
         raise WrongType(f"load={load!r}", remedy="give None, True, False, or a list of names")
     return [name for name, variable in meta.variables.items() if _is_eager(name, variable, load)]
 
