@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from statistics import mean
 
-from benchmarks import buckets, ecosystem, packed, reading, sharded, small, trees, writing
+from benchmarks import buckets, ecosystem, mongo, packed, reading, sharded, small, trees, writing
 from benchmarks.harness import OURS, Outcome, measure
 from benchmarks.report import amount, page
 
@@ -22,6 +22,7 @@ FAMILIES = {
     "ecosystem": ecosystem,
     "buckets": buckets,
     "packed": packed,
+    "mongo": mongo,
 }
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 

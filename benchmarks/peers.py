@@ -30,6 +30,8 @@ SETTINGS = {
     "bloscpack": ("bloscpack", "as the row says, by python-blosc with as many threads as cores"),
     "np.save": ("numpy", "np.save and np.load"),
     "blosc2 .b2nd": ("blosc2", "blosc2.open, as many threads as cores"),
+    "xarray_mongodb": ("xarray-mongodb", "defaults; documents as the row says"),
+    "raw pymongo": ("pymongo", "insert_many and find of the same bytes, by one thread; journaled as hyperslab's are"),
     "h5py": ("h5py", "rdcc_nbytes 64 MiB, hdf5plugin's filters, libver latest"),
 }
 assert zarrs.ZarrsCodecPipeline  # imported for its registration
