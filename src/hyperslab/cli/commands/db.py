@@ -157,7 +157,7 @@ def put(
     options: dict[str, Any] = {"storage_options": (None, storage_option)}
     report = asdict(convert(source, url, overwrite=overwrite, allow_loss=allow_loss, **options))
     if as_json:
-        print_json("db-put", source=source, **report)
+        print_json("db-put", **report)
     else:
         say(f"{source} is in {objects.url}")
 
