@@ -107,6 +107,9 @@ def test_a_large_one_is_written_slab_by_slab(tmp_path):
         assert a[-1] == 2.0
         with pytest.raises(MemoryLimit):
             a[...]
+        b = root.create_array("b", shape=a.shape, dtype="f8", chunks=a.shape)
+        with pytest.raises(MemoryLimit):
+            b[...] = cells
 
 
 def test_formats_without_sparse_arrays_are_asked_for_dense_ones(root):

@@ -48,8 +48,8 @@ class Listing(Kept):
         kept = self.chunks.get(coords)
         return Coo.of_dense(kept, np.zeros((), kept.dtype)) if isinstance(kept, np.ndarray) else kept
 
-    def write_coo(self, coords, cells):
-        self.chunks[coords] = cells
+    def write_coo(self, pairs, *, durable):
+        self.chunks.update(pairs)
 
 
 @st.composite

@@ -72,8 +72,10 @@ class Cells:
             require(prod(selection.shape) * self.dtype.itemsize, self.settings.memory_limit)
             plan = self._plan(selection.region)
             canonical = np.empty(plan.shape, self.dtype)
-            read = execute.read if self.spec.sparse is None else scattered.read_dense
-            read(self.source, plan, canonical, self.fill, self.settings, self.cache)
+            if self.spec.sparse is None:
+                execute.read(self.source, plan, canonical, self.fill, self.settings, self.cache)
+            else:
+                scattered.read_dense(self.source, plan, canonical, self.fill, self.settings, self.cache)
         except HyperslabError as error:
             raise error.locate(node=self.node, url=self.url) from error.__cause__
         result = selection.finish(canonical)

@@ -48,8 +48,10 @@ def write(cells: Cells, selection: Selection, value: Any, fields: Any = None) ->
     if scattered.takes(cells.source, box):
         _write_lists(cells, box, listed)
         return
-    for slab in scattered.slabs(cells.grid, box, _SLAB // max(1, listed.dtype.itemsize, cells.dtype.itemsize)):
+    itemsize = max(1, listed.dtype.itemsize, cells.dtype.itemsize)
+    for slab in scattered.slabs(cells.grid, box, _SLAB // itemsize):
         region = _region(slab)
+        require(prod(region.shape) * itemsize, cells.settings.memory_limit)
         local = [slice(cut.start - all.start, cut.stop - all.start) for cut, all in zip(slab, box, strict=True)]
         cells.write(Selection(region, region.shape), listed.part(local).dense())
 

@@ -21,7 +21,7 @@ def read_box(source: ChunkSource, spec: ArraySpec, box: Box, settings: Settings)
     """The stored cells of a box."""
     plan = make_plan(Region(tuple(Range(cut.start, cut.stop - cut.start, 1) for cut in box)), source.grid)
     out = np.empty(plan.shape, spec.numpy_dtype)
-    scattered.read_dense(source, plan, out, spec.fill_cell(), settings)
+    scattered.reader_of(spec)(source, plan, out, spec.fill_cell(), settings)
     return out
 
 

@@ -5,7 +5,7 @@ Nothing is made dense but, chunk by chunk, what is stored dense, or with another
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from math import prod
 from typing import Any
@@ -23,6 +23,7 @@ from hyperslab.chunks.settings import DEFAULTS, MEBIBYTE, Settings
 from hyperslab.chunks.source import Block, ChunkSource, Lists
 from hyperslab.errors import Unsupported
 from hyperslab.model.coo import Coo, Numbers, same_bits
+from hyperslab.model.spec import ArraySpec
 
 _BATCH = 64  # chunks that one thread takes at a time
 _LARGE = 64 * MEBIBYTE  # chunks of more bytes are not made dense to read some cells of them
@@ -50,6 +51,11 @@ def read(source: ChunkSource, plan: Plan, fill: Numbers, settings: Settings = DE
     each_batch(work, execute.batches(plan, plan.grid, _BATCH, _BATCH), workers)
     common = _common_fill([part for _, part in found], fill)
     return _joined(plan.shape, [_placed(piece, part, common, fill) for piece, part in found], common)
+
+
+def reader_of(spec: ArraySpec) -> Callable[..., None]:
+    """:func:`.execute.read`, or what does the same of a sparse array."""
+    return execute.read if spec.sparse is None else read_dense
 
 
 def read_dense(
@@ -147,8 +153,7 @@ def write(source: Any, box: Box, cells: Coo, fill: Numbers, settings: Settings =
 
     def work(batch: list[Coords]) -> None:
         with execute.locked(source, batch, settings):
-            for coords in batch:
-                source.write_coo(coords, lists[coords])
+            source.write_coo(((coords, lists[coords]) for coords in batch), durable=settings.durable)
 
     batches = list(execute.grouped(sorted(lists), source.grid))
     with execute.transaction_of(source, settings):

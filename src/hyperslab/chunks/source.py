@@ -175,8 +175,8 @@ class ReadsSparse(Protocol):
 
 @runtime_checkable
 class WritesSparse(Protocol):
-    def write_coo(self, coords: Coords, cells: Coo) -> None:
-        """Store one chunk by such a list, of the array's dtype; its shape is that of the cells within the array."""
+    def write_coo(self, pairs: Iterable[tuple[Coords, Coo]], *, durable: bool) -> None:
+        """Store chunks by such lists, of the array's dtype; their shape is that of the cells within the array."""
         ...
 
 

@@ -122,7 +122,7 @@ class ArrayCopy:
         if self.lists:  # how many cells are listed is not known before they are read
             return 0
         box = prod(cut.longest(count) for cut, count in zip(self.cuts, self.counts, strict=True))
-        given = 0 if hasattr(self.source, "read_coo") else _chunk_cells(self.source.grid)
+        given = 0 if self.source_spec.sparse is not None else _chunk_cells(self.source.grid)
         chunk = max(given, _chunk_cells(self.target.grid.outer or self.target.grid))
         return self.itemsize * (2 * box + 2 * chunk)
 
@@ -160,7 +160,7 @@ class ArrayCopy:
         plan = make_plan(region, self.source.grid)
         out = np.empty(plan.shape, self.source_spec.numpy_dtype)
         source: Any = self.source if check is None else _Checked(self.source, check)
-        scattered.read_dense(source, plan, out, self.source_spec.fill_cell(), settings)
+        scattered.reader_of(self.source_spec)(source, plan, out, self.source_spec.fill_cell(), settings)
         shape = tuple(part.stop - part.start for part in box)
         return as_type(out.reshape(shape), self.target_spec.numpy_dtype)
 
@@ -168,7 +168,7 @@ class ArrayCopy:
         """The cells of a box as they are in the target."""
         plan = make_plan(_whole_region(box), self.target.grid)
         out = np.empty(plan.shape, self.target_spec.numpy_dtype)
-        scattered.read_dense(self.target, plan, out, self.target_spec.fill_cell(), settings)
+        scattered.reader_of(self.target_spec)(self.target, plan, out, self.target_spec.fill_cell(), settings)
         return out
 
     @cached_property

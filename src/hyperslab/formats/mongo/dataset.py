@@ -136,7 +136,7 @@ class ObjectReader:
     def _source(self, name: str, variable: Variable, spec: ArraySpec) -> ChunkSource:
         embedded = variable.embedded
         if embedded is not None:
-            return EmbeddedChunk(embedded.block, spec, self.url)
+            return EmbeddedChunk(lambda: embedded, spec, self.url)
         ours = ours_of(self._meta, name)
         how = {"whole": variable.chunks is None, "sparsely": "fill" in ours, "lenient": bool(ours)}
         return MongoChunks(self._shelf(), name, spec, cut_of(variable, ours), **how)

@@ -10,6 +10,9 @@ import numpy as np
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block
 from hyperslab.errors import ReadOnly
+from hyperslab.formats.mongo.listed import listed
+from hyperslab.formats.mongo.segments import Joined
+from hyperslab.model.coo import Coo
 from hyperslab.model.spec import ArraySpec
 
 Swapped = Callable[[np.ndarray[Any, Any], bytes | None], None]
@@ -21,7 +24,7 @@ class EmbeddedChunk:
 
     concurrency = None
 
-    def __init__(self, cells: Callable[[], Block], spec: ArraySpec, url: str, swapped: Swapped | None = None) -> None:
+    def __init__(self, cells: Callable[[], Joined], spec: ArraySpec, url: str, swapped: Swapped | None = None) -> None:
         self._stored = cells
         self._spec = spec
         self._url = url
@@ -35,13 +38,17 @@ class EmbeddedChunk:
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """The cells into ``out``, filled up to the length of the chunk."""
-        self._put(self._stored(), out)
+        self._put(self._stored().block(), out)
         return True
+
+    def read_coo(self, coords: Coords) -> Coo:
+        """The cells as a list."""
+        return listed(self._stored(), self._spec.shape, self._spec.fill_cell())
 
     def read(self, coords: Coords) -> Block:
         """The cells in memory of their own."""
         block = np.empty(self._grid.chunk_shape(coords), self._spec.numpy_dtype)
-        self._put(self._stored(), block)
+        self._put(self._stored().block(), block)
         return block
 
     def _put(self, cells: Block, out: Block) -> None:
@@ -60,7 +67,7 @@ class EmbeddedChunk:
 
     def read_stamped(self, coords: Sequence[Coords]) -> tuple[list[Block | None], Any]:
         """The cells, and their bytes as they are stored."""
-        cells = self._stored()
+        cells = self._stored().block()
         block = np.empty(self._grid.chunk_shape((0,) * cells.ndim), self._spec.numpy_dtype)
         self._put(cells, block)
         return [block for _ in coords], cells.tobytes()
@@ -90,7 +97,8 @@ class EmbeddedChunk:
 
     def nbytes_stored(self) -> int:
         """Bytes of the cells."""
-        return self._stored().nbytes
+        first = self._stored().first
+        return len(first.data) + len(first.coords or b"")
 
 
 def _pairs(spec: ArraySpec) -> Iterator[tuple[int, int | tuple[int, ...]]]:

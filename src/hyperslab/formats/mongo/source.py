@@ -20,6 +20,7 @@ from hyperslab.errors import HyperslabError, ReadOnly
 from hyperslab.formats.mongo import changes, stored
 from hyperslab.formats.mongo.faults import CorruptDocument
 from hyperslab.formats.mongo.ids import Chunk, Derived
+from hyperslab.formats.mongo.listed import listed
 from hyperslab.formats.mongo.segments import Joined, Key, Segment, documents, join, parse_key, parse_segment, show
 from hyperslab.formats.mongo.server import storage_errors
 from hyperslab.formats.mongo.spans import Span
@@ -98,6 +99,10 @@ class MongoChunks:
     def read_into(self, coords: Coords, out: Block) -> bool:
         """One chunk into ``out``."""
         return self.fetch([coords]).read_into(coords, out)
+
+    def read_coo(self, coords: Coords) -> Coo | None:
+        """One chunk as a list of cells."""
+        return self.fetch([coords]).read_coo(coords)
 
     def read_part(self, coords: Coords, within: Within, out: Block) -> bool:
         """Some cells of one chunk; of one of many documents those that hold them."""
@@ -233,8 +238,15 @@ class MongoChunks:
 
     def write_many(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
         """Store chunks by as few messages as may be; doing it twice does no harm."""
+        self._store(((self._key(coords), self._cells(coords, block)) for coords, block in pairs), durable)
+
+    def write_coo(self, pairs: Iterable[tuple[Coords, Coo]], *, durable: bool) -> None:
+        """Store chunks as lists of cells; dense where the array is."""
+        dense = self._spec.sparse is None
+        self._store(((self._key(coords), cells.dense() if dense else cells) for coords, cells in pairs), durable)
+
+    def _store(self, keyed: Iterable[tuple[Key, Block | Coo]], durable: bool) -> None:
         shelf = self._writable()
-        keyed = ((self._key(coords), self._cells(coords, block)) for coords, block in pairs)
         with storage_errors(shelf.url):
             target = changes.durably(shelf.collection, durable)
             if shelf.derived:
@@ -340,6 +352,12 @@ class Fetched:
         if found is not None:
             self._source.put_into(found, out)
         return found is not None
+
+    def read_coo(self, coords: Coords) -> Coo | None:
+        """One chunk of those that were fetched, as a list of cells."""
+        source = self._source
+        found = source.joined(coords, self.segments(coords))
+        return None if found is None else listed(found, source._shape(coords), source._spec.fill_cell())
 
     def read_part(self, coords: Coords, within: Within, out: Block) -> bool:
         """Some cells of one chunk."""

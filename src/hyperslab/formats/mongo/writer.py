@@ -17,6 +17,7 @@ from hyperslab.formats.mongo import lease, names
 from hyperslab.formats.mongo.dataset import ObjectReader, Stock
 from hyperslab.formats.mongo.document import Meta, Variable, embed, parse, render
 from hyperslab.formats.mongo.embedded import EmbeddedChunk
+from hyperslab.formats.mongo.segments import Joined
 from hyperslab.formats.mongo.server import storage_errors
 from hyperslab.formats.mongo.source import MongoChunks, Shelf
 from hyperslab.formats.mongo.spelling import (
@@ -169,11 +170,11 @@ class ObjectWriter(ObjectReader):
         return MongoChunks(self._shelf(), name, spec, cut, whole=whole, sparsely=True, lenient=True)
 
     def _embedded(self, name: str, spec: ArraySpec) -> EmbeddedChunk:
-        def cells() -> np.ndarray[Any, Any]:
+        def cells() -> Joined:
             embedded = self._meta.variables[name].embedded
             if embedded is None:
                 raise beaten(self.url, name)
-            return embedded.block()
+            return embedded
 
         def swapped(block: np.ndarray[Any, Any], expected: bytes | None) -> None:
             def change(meta: Meta) -> Meta:
