@@ -331,19 +331,19 @@ def with_array(meta: Meta, name: str, spec: ArraySpec, *, whole: bool) -> Meta:
         raise Unsupported(f"format mongo has no array {name!r} here: a DataArray holds one", remedy=remedy)
     if old is None:
         _check_lengths(meta, spec)
-    variable = _with_cells(variable_of(name, spec, old, _codes(said), whole=whole), old)
+    variable = _with_cells(variable_of(name, spec, old, _codes(said), whole=whole), old, spec)
     return with_variable(meta, name, variable, ours_of_array(spec, variable, said, old))
 
 
-def _with_cells(variable: Variable, old: Variable | None) -> Variable:
+def _with_cells(variable: Variable, old: Variable | None, spec: ArraySpec) -> Variable:
     """An array in one piece keeps the cells that stand in the document, cut off or filled up."""
     if old is None or old.embedded is None or variable.chunks is not None:
         return variable
     if old.embedded.shape == variable.shape and old.embedded.dtype == variable.dtype:
         return replace(variable, embedded=old.embedded, dtype=old.dtype)
     cells = old.embedded.block()
-    fill = np.frombuffer(variable.fill, variable.dtype)[0] if variable.fill else np.zeros((), variable.dtype)[()]
-    block = np.full(_known(variable.shape), fill, variable.dtype)
+    fill = spec.fill_cell().astype(variable.dtype)
+    block = np.full(spec.shape, fill, variable.dtype)
     common = tuple(slice(0, min(a, b)) for a, b in zip(cells.shape, block.shape, strict=True))
     block[common] = cells[common]
     return replace(variable, embedded=embed("", Coo.of_dense(block, fill) if variable.sparse else block))
@@ -361,7 +361,7 @@ def _with_main(meta: Meta, spec: ArraySpec, *, whole: bool) -> Meta:
     ours = dict(meta.ours)
     _put(ours, "attr_types", codes or None)
     entry = ours_of_array(spec.evolve(attrs={}), variable, ours_of(meta, ARRAY), meta.variables[ARRAY])
-    variable = _with_cells(replace(variable, units=units.get("units")), meta.variables[ARRAY])
+    variable = _with_cells(replace(variable, units=units.get("units")), meta.variables[ARRAY], spec)
     return with_variable(replace(meta, attrs=raw, ours=ours), ARRAY, variable, entry)
 
 
