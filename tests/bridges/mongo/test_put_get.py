@@ -36,7 +36,7 @@ def small() -> xr.Dataset:
     ).chunk({"x": 3, "y": 2})
 
 
-# -- D1: computed twice -----------------------------------------------------------------------------------------------
+# -- D1: computed twice ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("layout", ["compatible", "extended"])
@@ -60,7 +60,7 @@ def test_a_future_that_was_broken_off_can_be_computed_again(xdb: XarrayMongoDB) 
     xr.testing.assert_identical(xdb.get(key, load=True), small().compute())
 
 
-# -- D2, D3, D10, D11, D13, D17, D22: refused before anything is written ------------------------------------------------
+# -- D2, D3, D10, D11, D13, D17, D22: refused before anything is written ---------------------------------------------
 
 
 def refused() -> dict[str, Any]:
@@ -170,7 +170,7 @@ def test_cells_are_little_endian_and_paddings_are_zero(xdb: XarrayMongoDB) -> No
     xr.testing.assert_equal(xdb.get(key), x)
 
 
-# -- D4: sparse ---------------------------------------------------------------------------------------------------------
+# -- D4: sparse ------------------------------------------------------------------------------------------------------
 
 
 @given(
@@ -209,7 +209,7 @@ def test_sparse_cells_are_dense_where_that_is_asked_for(database: Database[Any])
     assert all(isinstance(read[name].data, np.ndarray) and (read[name].data == np.eye(4)).all() for name in "ab")
 
 
-# -- D5, D12, D14, D15, D20, D23: reading -------------------------------------------------------------------------------
+# -- D5, D12, D14, D15, D20, D23: reading ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("load", [None, True, False, ["t"]])
@@ -280,7 +280,7 @@ def test_cells_that_are_there_twice_over_are_corrupt(xdb: XarrayMongoDB, load: A
     key, _ = xdb.put(xr.Dataset({"a": ("x", [1])}))
     told = {"meta_id": key, "name": "a", "chunk": None, "n": 0, "dtype": "<i8", "shape": [1], "type": "ndarray"}
     xdb.chunks.insert_one({**told, "data": bytes(8)})
-    with pytest.raises(CorruptDocument, match="'?a"):
+    with pytest.raises(CorruptDocument, match="a"):
         xdb.get(key, load=load)
 
 
@@ -293,7 +293,7 @@ def test_too_many_bytes_are_corrupt(xdb: XarrayMongoDB, load: Any) -> None:
         xdb.get(key, load=load).compute(scheduler="sync")
 
 
-# -- D6, D7, D16: clients -------------------------------------------------------------------------------------------------
+# -- D6, D7, D16: clients --------------------------------------------------------------------------------------------
 
 
 def test_a_future_can_be_computed_in_another_process(xdb: XarrayMongoDB) -> None:
@@ -323,7 +323,7 @@ def test_getting_needs_no_right_to_make_an_index(mongo: Any, xdb: XarrayMongoDB)
     assert "other.chunks" not in xdb.meta.database.list_collection_names()
 
 
-# -- what is ours -------------------------------------------------------------------------------------------------------
+# -- what is ours ----------------------------------------------------------------------------------------------------
 
 
 def test_an_id_of_ones_own(xdb: XarrayMongoDB) -> None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-import numpy as np
 from pymongo.errors import PyMongoError
 
 from hyperslab.bridges.dask import is_dask_array
@@ -152,7 +151,7 @@ def _store(origin: Origin, here: Collections, plan: Plan, grown: Mapping[str, Gr
 def _store_now(here: Collections, task: Task, cells: Any, growth: Growth) -> None:
     """The blocks of cells in memory: from the first one to the end of the cells."""
     chunks = growth.variable.chunks or ()
-    origin = np.array([place.start for place in place_of(chunks, task.first)])
+    origin = [place.start for place in place_of(chunks, task.first)]
     for chunk in product(*(range(one, len(sizes)) for one, sizes in zip(task.first, chunks, strict=True))):
         place = place_of(chunks, chunk)
         inside = tuple(slice(cut.start - at, cut.stop - at) for cut, at in zip(place, origin, strict=True))

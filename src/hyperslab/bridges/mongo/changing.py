@@ -61,22 +61,21 @@ def _of_kind(cells: Any, variable: Variable) -> Any:
     """The cells sparse where the variable is, else dense; of its dtype."""
     if is_dask_array(cells):
         return cells.astype(variable.dtype)
-    if not variable.sparse:
-        dense = np.empty(cells.shape, variable.dtype)
-        if isinstance(cells, Coo):
-            cells.put_into(dense)
-        else:
-            dense[...] = cells
-        return dense
-    fill = np.frombuffer(variable.fill or b"", variable.dtype)[0]
-    if isinstance(cells, Coo) and cells.fill.astype(variable.dtype).tobytes() == variable.fill:
-        return Coo(cells.shape, cells.coords, cells.data.astype(variable.dtype), np.asarray(fill))
+    if variable.sparse and isinstance(cells, Coo):
+        fill = cells.fill.astype(variable.dtype)
+        if fill.tobytes() == variable.fill:
+            return Coo(cells.shape, cells.coords, cells.data.astype(variable.dtype), fill)
     dense = np.empty(cells.shape, variable.dtype)
     if isinstance(cells, Coo):
         cells.put_into(dense)
     else:
         dense[...] = cells
-    return Coo.of_dense(dense, fill)
+    return Coo.of_dense(dense, fill_of(variable)) if variable.sparse else dense
+
+
+def fill_of(variable: Variable) -> Any:
+    """The cell that a sparse variable does not list."""
+    return np.frombuffer(variable.fill or bytes(variable.dtype.itemsize), variable.dtype)[0]
 
 
 def settle(here: Collections, meta: Meta, owner: str) -> None:
