@@ -1,0 +1,113 @@
+"""Passwords stay in the process that was given them; other processes ask their environment. One client per process."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import cloudpickle
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+import xarray as xr
+from pymongo import MongoClient
+
+from hyperslab.errors import Invalid
+from hyperslab.mongo import DocumentNotFoundError, XarrayMongoDB
+
+if TYPE_CHECKING:
+    from servers.mongo import Mongo
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[Mongo]:
+    from servers.mongo import running_mongod
+
+    with running_mongod(auth=True) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def writer(guarded: Mongo) -> str:
+    return guarded.user("writer", {"role": "readWrite", "db": "shared"})
+
+
+def sample(count: int = 4) -> xr.DataArray:
+    return xr.DataArray(da.arange(count, chunks=1), dims="x", name="n")
+
+
+@pytest.fixture
+def owner(writer: str) -> Iterator[MongoClient[Any]]:
+    with MongoClient[Any](writer) as client:
+        yield client
+        for name in client["shared"].list_collection_names():
+            client["shared"].drop_collection(name)
+
+
+def test_tasks_that_cannot_travel_are_told_of_before_any_is_sent(owner: MongoClient[Any]) -> None:
+    xdb = XarrayMongoDB(owner["shared"])
+    key, future = xdb.put(sample())
+    for thing in (future, xdb.get(key)):
+        with pytest.raises(Invalid, match="uri_env"):
+            pickle.dumps(thing)
+    future.compute(scheduler="threads")
+    with dask.config.set(scheduler="processes"):
+        with pytest.raises(Invalid, match="credentials='module:function'"):
+            xdb.put(sample())
+        with pytest.raises(Invalid, match="credentials='module:function'"):
+            xdb.get(key)
+    assert xdb.meta.count_documents({}) == 1
+
+
+@pytest.mark.parametrize("given", [{"uri_env": "CANARY_URI"}, {"credentials": "secrets_of_tests:given"}])
+def test_processes_ask_for_their_password(
+    owner: MongoClient[Any], writer: str, given: dict[str, str], monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    from servers.mongo import SECRET
+
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setenv("CANARY_URI", writer)
+    monkeypatch.setenv("CANARY", SECRET)
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+    xdb = XarrayMongoDB(owner["shared"], **given)
+    key, future = xdb.put(sample())
+    graph = cloudpickle.dumps(future) + cloudpickle.dumps(dict(future.dask)) + repr(dict(future.dask)).encode()
+    future.compute(scheduler="processes", num_workers=1)
+    read = xdb.get(key)
+    graph += cloudpickle.dumps(read) + repr(dict(read.data.dask)).encode() + repr(xdb).encode()
+    assert read.compute(scheduler="processes", num_workers=1).values.tolist() == [0, 1, 2, 3]
+    assert SECRET.encode() not in graph
+    assert SECRET not in caplog.text
+
+
+def test_a_reader_needs_no_right_to_make_an_index(guarded: Mongo, owner: MongoClient[Any]) -> None:
+    key, _ = XarrayMongoDB(owner["shared"]).put(xr.DataArray(np.arange(3)))
+    owner["shared"]["xarray.chunks"].drop()
+    with MongoClient[Any](guarded.user("reader", {"role": "read", "db": "shared"})) as client:
+        reader = XarrayMongoDB(client["shared"])
+        assert reader.get(key).values.tolist() == [0, 1, 2]
+        with pytest.raises(DocumentNotFoundError):
+            reader.get("nothing")
+
+
+def test_a_cluster_opens_one_client_per_process(mongo: Mongo, client: MongoClient[Any]) -> None:
+    distributed = pytest.importorskip("distributed")
+    name = mongo.database()
+    xdb = XarrayMongoDB(client[name])
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=2, dashboard_address=None) as cluster,
+        distributed.Client(cluster),
+    ):
+        x = xr.DataArray(da.arange(500, chunks=1))
+        key, future = xdb.put(x)
+        before = client.admin.command("serverStatus")["connections"]["totalCreated"]
+        assert future.compute() is None
+        read = xdb.get(key).compute()
+        after = client.admin.command("serverStatus")["connections"]["totalCreated"]
+    assert read.values.tolist() == list(range(500))
+    assert after - before <= 2 * (2 + 2) + 2
+    client.drop_database(name)
