@@ -134,6 +134,45 @@ def test_what_was_collected_cannot_be_committed(db: Database[Any]) -> None:
         objects.commit(*pair(db), ObjectId(), "x")
 
 
+def test_commit_in_the_place_of_a_certain_object(db: Database[Any]) -> None:
+    old, other = put(db, "x"), put(db, "x")
+    new = put(db, "x", status="writing", replaces=old)
+    assert [info.id for info in objects.find(db["xarray.meta"])] == [old, other]
+    for _ in range(2):
+        objects.commit(*pair(db), new)
+        assert [info.id for info in objects.find(db["xarray.meta"])] == [other, new]
+    assert stored(db) == [other, new]
+    late = put(db, "x", status="writing", replaces=old)
+    with pytest.raises(Conflict, match="removed or replaced"):
+        objects.commit(*pair(db), late)
+    assert [info.id for info in objects.find(db["xarray.meta"])] == [other, new]
+
+
+@pytest.mark.parametrize("round", range(5))
+def test_many_take_the_place_of_one_object(db: Database[Any], round: int) -> None:
+    old = put(db, "x")
+    made = [put(db, "x", status="writing", replaces=old) for _ in range(THREADS)]
+    failed = at_once(*(partial(objects.commit, *pair(db), id) for id in made))
+    assert sum(error is None for error in failed) == 1
+    assert all(isinstance(error, Conflict) for error in failed if error is not None)
+    assert len(list(objects.find(db["xarray.meta"]))) == 1
+    assert old not in stored(db)
+
+
+@pytest.mark.parametrize("round", range(5))
+def test_by_name_and_by_id_at_the_same_time(db: Database[Any], round: int) -> None:
+    old = put(db, "x")
+    by_id = [put(db, "x", status="writing", replaces=old) for _ in range(THREADS // 2)]
+    by_name = [put(db, status="writing") for _ in range(THREADS // 2)]
+    works = [partial(objects.commit, *pair(db), id) for id in by_id]
+    works += [partial(objects.commit, *pair(db), id, "x") for id in by_name]
+    random.Random(round).shuffle(works)
+    failed = at_once(*works)
+    assert all(isinstance(error, Conflict) for error in failed if error is not None)
+    assert len(names.holders(db["xarray.meta"], "x")) == 1
+    assert len(list(objects.find(db["xarray.meta"]))) == 1
+
+
 @pytest.mark.parametrize("steps", [0, 1, 2])
 def test_a_replacement_that_was_broken_off(db: Database[Any], steps: int) -> None:
     """Each of a chain is found alone, and the next one to take the name removes them all."""

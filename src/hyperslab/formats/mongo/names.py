@@ -126,7 +126,14 @@ def _take(
         own = meta.find_one({"_id": id}, _ABOUT)
         if own is None:
             raise DocumentNotFoundError(id)
-        if _update(meta, own, values) if taken == "share" else _take_alone(meta, own, values["name"], taken):
+        old = _ours(own).get("replaces") if "status" in _ours(own) else None
+        if old is not None:
+            done = _take_place(meta, own, old, values)
+        elif taken == "share":
+            done = _update(meta, own, values)
+        else:
+            done = _take_alone(meta, own, values["name"], taken)
+        if done:
             _remove_replaced(meta, chunks, id)
             return
         time.sleep(random.uniform(0, 0.001 * 2 ** min(attempt, 6)))
@@ -138,18 +145,48 @@ def _take_alone(meta: Collection[Any], own: Mapping[str, Any], name: str, taken:
     if not _change(meta, own, {"$set": {CLAIMS: name}}):
         return False
     candidates = _candidates(meta, name)
-    rivals = [other for other in candidates if other["_id"] != own["_id"] and _ours(other).get("claims") == name]
-    for rival in rivals:
-        gone = {"$unset": {CLAIMS: 1}, "$inc": {VERSION: 1}}
-        meta.update_one({"_id": rival["_id"], CLAIMS: {"$eq": name}}, gone)
+    rivals = [other["_id"] for other in candidates if _ours(other).get("claims") == name]
+    rivals = _without_claims(meta, [id for id in rivals if id != own["_id"]], name)
     found = holders(meta, name) if rivals else _holders(candidates, name)
     others = [id for id in found if id != own["_id"]]
-    claimed = {"_id": own["_id"], OURS: {"version": (_version(own) or 0) + 1}}
+    claimed = _next(own)
     if others and (taken == "refuse" or len(others) > 1):
         _change(meta, claimed, {"$unset": {CLAIMS: 1}})
         ways = "choose another name" + (", or replace it" if len(others) == 1 else "")
         raise AlreadyExists(f"the name {name!r} is taken by {_listed(others)}", remedy=ways)
     return _update(meta, claimed, {"name": name, **({REPLACES: others[0]} if others else {})})
+
+
+def _take_place(meta: Collection[Any], own: Mapping[str, Any], old: Any, values: Mapping[str, Any]) -> bool:
+    """The same for an object that is to replace a certain one, whose name it claims, or its id where it has none.
+
+    Conflict when that one is gone, or replaced already.
+    """
+    name = (meta.find_one({"_id": {"$eq": old}}, {"name": 1}) or {}).get("name")
+    wanted = name if isinstance(name, str) else old
+    if not _change(meta, own, {"$set": {CLAIMS: wanted}}):
+        return False
+    rivals = meta.find({CLAIMS: {"$eq": wanted}, "_id": {"$ne": own["_id"]}}, {"_id": 1})
+    _without_claims(meta, [row["_id"] for row in rivals], wanted)
+    found = {STATUS: {"$exists": False}}
+    there = meta.find_one({"_id": {"$eq": old}, **found}, {"_id": 1})
+    if there is None or meta.find_one({REPLACES: {"$eq": old}, **found}, {"_id": 1}):
+        _change(meta, _next(own), {"$unset": {CLAIMS: 1}})
+        raise Conflict("the object was removed or replaced meanwhile", key=str(old), remedy="look at what is there now")
+    return _update(meta, _next(own), values)
+
+
+def _without_claims(meta: Collection[Any], rivals: list[Any], wanted: Any) -> list[Any]:
+    """Take away what others claim; gives them back."""
+    for rival in rivals:
+        gone = {"$unset": {CLAIMS: 1}, "$inc": {VERSION: 1}}
+        meta.update_one({"_id": rival, CLAIMS: {"$eq": wanted}}, gone)
+    return rivals
+
+
+def _next(own: Mapping[str, Any]) -> dict[str, Any]:
+    """The document after one change of ours."""
+    return {"_id": own["_id"], OURS: {"version": (_version(own) or 0) + 1}}
 
 
 def _update(meta: Collection[Any], own: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
@@ -172,8 +209,9 @@ def _remove_replaced(meta: Collection[Any], chunks: Collection[Any], id: ObjectI
     One that was given another name meanwhile stays.
     """
     chain = [id]
-    while (own := meta.find_one({"_id": chain[-1]}, _ABOUT)) and (old := _ours(own).get("replaces")) is not None:
-        if old in chain:
+    while (own := meta.find_one({"_id": chain[-1]}, _ABOUT)) is not None:
+        old = _ours(own).get("replaces")
+        if old is None or old in chain or "status" in _ours(own):
             break
         chain.append(old)
     name = (meta.find_one({"_id": id}, {"name": 1}) or {}).get("name")
