@@ -39,7 +39,7 @@ def shown(server: Mongo, module: str) -> str:
 
 
 def suite(server: Mongo, folder: Path, stands_in: str, **more: str) -> Counter[str]:
-    """How many tests of its suite passed, failed and were skipped; which those were is printed."""
+    """How many tests of its suite passed, were skipped, or failed with which words; which those were is printed."""
     assert shown(server, stands_in) == (stands_in or "xarray_mongodb").split(".")[0]
     report = folder / "report.xml"
     command = [sys.executable, "-m", "pytest", "-q", "-rfEs", "--tb=short", "--pyargs", "xarray_mongodb.tests"]
@@ -55,8 +55,8 @@ def suite(server: Mongo, folder: Path, stands_in: str, **more: str) -> Counter[s
 
 
 def _outcome(case: ElementTree.Element) -> str:
-    kinds = {"failure": "failed", "error": "failed", "skipped": "skipped"}
-    return next((kinds[part.tag] for part in case if part.tag in kinds), "passed")
+    said = {"failure": "message", "error": "message", "skipped": "type"}
+    return next((part.attrib[said[part.tag]] for part in case if part.tag in said), "passed")
 
 
 def test_the_suite_passes_on_xarray_mongodb_itself(mongo: Mongo, tmp_path: Path) -> None:
@@ -70,8 +70,9 @@ def test_the_suite_passes_on_ours(mongo: Mongo, tmp_path: Path) -> None:
 def test_the_suite_on_dask_s_newer_arrays(mongo: Mongo, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     theirs, ours = (suite(mongo, tmp_path, module, **NEWER_ARRAYS) for module in (THEIRS, OURS))
     with capsys.disabled():
-        print(
-            f"\narray.query-planning: {ours['passed']} of {TESTS} pass, and {theirs['passed']} on xarray_mongodb itself"
-        )
+        print(f"\narray.query-planning: of {TESTS} pass {ours['passed']}, on xarray_mongodb {theirs['passed']}")
     assert ours.total() == theirs.total() == TESTS
     assert ours["passed"] >= theirs["passed"]
+    assert (
+        ours["passed"] + ours["NotImplementedError"] >= TESTS - 1
+    )  # the words of dask; its arange tells no true dtype
