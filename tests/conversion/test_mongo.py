@@ -14,6 +14,7 @@ import hyperslab as hs
 from hyperslab.conversion.losses import needs
 from hyperslab.errors import NotFound, Unsupported
 from hyperslab.formats import get_format
+from hyperslab.mongo import XarrayMongoDB
 from hyperslab.testing.samples import PLAIN, TYPED, TYPES, cells
 
 
@@ -125,6 +126,22 @@ def test_out_of_it_and_back(base, dataset, tmp_path):
     hs.convert(tmp_path / "a.zarr", f"{base}#back")
     assert not hs.diff(f"{base}#one", f"{base}#back")
     assert {kind for name, kind in chunk_types(base) if name == "heat"} == {"COO", "ndarray"}
+
+
+def test_units_besides_an_attribute(base, tmp_path):
+    """What xarray_mongodb may store: a Quantity with an attribute that says other units."""
+    heat = xr.Dataset({"a": ("x", pint.Quantity(np.arange(30.0), "K"), {"units": "old"})})
+    with MongoClient(base) as client:
+        key, _ = XarrayMongoDB(client.get_default_database()).put(heat)
+        hs.convert(f"{base}#{key}", f"{base}#same")
+        back = XarrayMongoDB(client.get_default_database()).get(hs.open(f"{base}#same")._session.reader.id)
+        assert (str(back["a"].data.units), back["a"].attrs) == ("kelvin", {"units": "old"})
+    with pytest.raises(Unsupported, match="the units 'kelvin' are left out, for the attribute units is 'old'"):
+        hs.convert(f"{base}#{key}", tmp_path / "a.zarr")
+    with pytest.raises(Unsupported, match="the units 'kelvin' are left out"):
+        hs.convert(f"{base}#{key}", f"{base}#other", chunks={"x": 7})
+    hs.convert(f"{base}#{key}", tmp_path / "a.zarr", allow_loss=True)
+    assert hs.open(tmp_path / "a.zarr")["a"].units == "old"
 
 
 def test_some_cells_are_selected(base, dataset):

@@ -189,6 +189,14 @@ def _array_losses(path: str, spec: ArraySpec, features: Features) -> Iterator[Lo
         yield Loss(path, Feature.SPARSE, "the sparse array is stored dense")
 
 
+def hidden_losses(path: str, node: Node) -> Iterator[Loss]:
+    """What only the same format keeps, as it is: units of the array besides an attribute that says others."""
+    units = node.layout.get("units") if isinstance(node, ArraySpec) else None
+    if units is not None and isinstance(node, ArraySpec) and units != node.attrs.get("units"):
+        said = node.attrs.get("units")
+        yield Loss(path, Feature.UNITS, f"the units {units!r} are left out, for the attribute units is {said!r}")
+
+
 def _attribute_losses(path: str, attrs: Mapping[str, Any], features: Features) -> Iterator[Loss]:
     if not attrs or Feature.ATTRIBUTES not in features:
         if attrs:

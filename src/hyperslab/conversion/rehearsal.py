@@ -45,8 +45,8 @@ def rehearse(
     options: Mapping[str, Any] = MappingProxyType({}),
 ) -> Rehearsal:
     """Ask the format of every node; nothing is touched at ``where``. Unsupported with all losses, unless allowed."""
-    losses = find_losses(items, format.features)
     same = source.format.name == format.name
+    losses = find_losses(items, format.features, as_it_is=same and not cutting.asks)
     if format.name == "blaze" and options:  # which say how its arrays are stored: what they were stored by gives way
         same = False
     planned = list(plan_nodes(items, cutting, format.features, same_format=same))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hyperslab.array.session import Session
-from hyperslab.conversion.losses import Features, Loss, Node, left_out, losses_of
+from hyperslab.conversion.losses import Features, Loss, Node, hidden_losses, left_out, losses_of
 from hyperslab.conversion.parts import Part
 from hyperslab.conversion.selecting import Picked, Select, check_dimensions, pick
 from hyperslab.conversion.translate import Cutting, new_array, new_group
@@ -45,9 +45,12 @@ def walk(session: Session, parts: Sequence[Part], select: Select, cutting: Cutti
     return items
 
 
-def find_losses(items: list[Item], features: Features) -> tuple[Loss, ...]:
-    """All that the target cannot hold."""
-    return tuple(loss for item in items for loss in losses_of(item.path, item.node, features))
+def find_losses(items: list[Item], features: Features, *, as_it_is: bool = False) -> tuple[Loss, ...]:
+    """All that the target cannot hold. ``as_it_is``: documents stay those of the same format."""
+    losses = [loss for item in items for loss in losses_of(item.path, item.node, features)]
+    if not as_it_is:
+        losses += [loss for item in items for loss in hidden_losses(item.path, item.node)]
+    return tuple(losses)
 
 
 def plan_nodes(items: list[Item], cutting: Cutting, features: Features, *, same_format: bool) -> Iterator[Planned]:
