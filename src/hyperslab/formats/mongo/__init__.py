@@ -95,8 +95,8 @@ class MongoFormat:
 
     def new_array(self, spec: ArraySpec) -> ArraySpec:
         """A user's wish as documents hold it, or Unsupported; nothing is asked of a server."""
+        from hyperslab.formats.mongo.respelling import new_array
         from hyperslab.formats.mongo.server import library
-        from hyperslab.formats.mongo.spelling import new_array
 
         library()
         return new_array(spec)

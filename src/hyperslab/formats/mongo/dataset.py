@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, NotFound
-from hyperslab.formats.mongo import names, probing
+from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, NotFound, Problem
+from hyperslab.formats.base import Remedy
+from hyperslab.formats.mongo import examine, names, probing
 from hyperslab.formats.mongo.changes import durably
 from hyperslab.formats.mongo.document import Meta, Variable, parse
 from hyperslab.formats.mongo.embedded import EmbeddedChunk
@@ -167,6 +168,15 @@ class ObjectReader:
             return {"object": str(self.id), "stored": "in the document of the object"}
         return {"object": str(self.id), "documents of": self._meta.chunk_size}
 
+    def problems(self, *, deep: bool, workers: int) -> Iterator[Problem]:
+        """Every problem of the object and its chunks; ``deep`` decodes sparse ones."""
+        return (remedy.problem for remedy in self.remedies(deep=deep, workers=workers))
+
+    def remedies(self, *, deep: bool, workers: int) -> Iterator[Remedy]:
+        """The same with what mends them."""
+        with storage_errors(self.url):
+            yield from examine.remedies(self._stock.meta, self._stock.chunks, self.id, deep=deep)
+
     def close(self) -> None:
         """Nothing is held: the client is that of the process."""
 
@@ -241,6 +251,15 @@ class CollectionReader:
             return None
         found, inner = self._object(path)
         return found.stamp(inner)
+
+    def problems(self, *, deep: bool, workers: int) -> Iterator[Problem]:
+        """Every problem of all objects, and of documents that belong to none."""
+        return (remedy.problem for remedy in self.remedies(deep=deep, workers=workers))
+
+    def remedies(self, *, deep: bool, workers: int) -> Iterator[Remedy]:
+        """The same with what mends them."""
+        with storage_errors(self.url):
+            yield from examine.remedies(self._stock.meta, self._stock.chunks, deep=deep)
 
     def close(self) -> None:
         """Nothing is held."""

@@ -19,9 +19,10 @@ from hyperslab.formats.mongo import names
 from hyperslab.formats.mongo.dataset import DERIVED, Stock
 from hyperslab.formats.mongo.document import OURS, Meta, Variable, embed, embedded_names
 from hyperslab.formats.mongo.indexes import ensure_index
+from hyperslab.formats.mongo.respelling import with_ours, with_variable
 from hyperslab.formats.mongo.segments import Joined, Segment, join, parse_segment
 from hyperslab.formats.mongo.server import storage_errors
-from hyperslab.formats.mongo.spelling import fill_of, ours_of, with_ours, with_variable
+from hyperslab.formats.mongo.spelling import fill_of, ours_of
 from hyperslab.formats.mongo.writer import Limits, ObjectWriter
 from hyperslab.model.coo import Coo
 from hyperslab.stores.location import Location

@@ -38,7 +38,7 @@ _REMEMBERED = 1 << 14
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shelf:
     """Where the chunks of an object lie. ``derived``: by ids that follow from their keys (None: nobody knows yet);
-    ``unstored``: told before chunks are erased; None where nothing is to be changed."""
+    ``unstored``: told before chunks are erased; None where nothing is to be changed; ``wrote``: told after writing."""
 
     collection: Collection[Any]
     meta_id: Any
@@ -46,6 +46,7 @@ class Shelf:
     chunk_size: int
     derived: bool | None = None
     unstored: Callable[[str], None] | None = None
+    wrote: Callable[[], None] | None = None
 
 
 class MongoChunks:
@@ -254,6 +255,8 @@ class MongoChunks:
             else:
                 for key, cells in keyed:
                     changes.replace_chunk(target, shelf.meta_id, key, list(self._documents(key, cells)))
+        if shelf.wrote is not None:
+            shelf.wrote()
 
     def _key(self, coords: Coords) -> Key:
         return self._name, self._chunk(coords)

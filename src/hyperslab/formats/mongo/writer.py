@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -17,26 +18,26 @@ from hyperslab.formats.mongo import lease, names
 from hyperslab.formats.mongo.dataset import ObjectReader, Stock
 from hyperslab.formats.mongo.document import Meta, Variable, embed, parse, render
 from hyperslab.formats.mongo.embedded import EmbeddedChunk
-from hyperslab.formats.mongo.segments import Joined
-from hyperslab.formats.mongo.server import storage_errors
-from hyperslab.formats.mongo.source import MongoChunks, Shelf
-from hyperslab.formats.mongo.spelling import (
-    array_spec,
-    cut_of,
+from hyperslab.formats.mongo.respelling import (
     fits_whole,
     new_array,
-    ours_of,
     with_array,
     with_group,
     with_ours,
     with_variable,
     without_variable,
 )
+from hyperslab.formats.mongo.segments import Joined
+from hyperslab.formats.mongo.server import storage_errors
+from hyperslab.formats.mongo.source import MongoChunks, Shelf
+from hyperslab.formats.mongo.spelling import array_spec, cut_of, ours_of
 from hyperslab.model.coo import Coo
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.attempts import attempts, beaten
 
 Change = Callable[[Meta], Meta]
+_BEAT = 60
+"""Seconds between two signs of life of who makes an object."""
 MOST_BYTES = 16 << 20
 """What a document of MongoDB holds at most."""
 
@@ -64,6 +65,7 @@ class ObjectWriter(ObjectReader):
         self._turn = threading.RLock()
         self._held = 0
         self._ahead: set[str] = set()
+        self._touched = time.monotonic()
 
     # -- documents --------------------------------------------------------------------------------------------------
 
@@ -189,7 +191,15 @@ class ObjectWriter(ObjectReader):
         return EmbeddedChunk(cells, spec, self.url, swapped)
 
     def _shelf(self) -> Shelf:
-        return replace(super()._shelf(), unstored=self._allow_missing)
+        is_made = "status" in self._meta.ours
+        return replace(super()._shelf(), unstored=self._allow_missing, wrote=self._touch if is_made else None)
+
+    def _touch(self) -> None:
+        """Say time and again that the object is still being made, so that nobody takes it for garbage."""
+        if time.monotonic() - self._touched > _BEAT:
+            self._touched = time.monotonic()
+            with storage_errors(self.url):
+                names.touch(self._stock.meta, self.id)
 
     def _allow_missing(self, name: str) -> None:
         """Chunks are about to be erased: from now on those that are not stored read as the fill value."""
