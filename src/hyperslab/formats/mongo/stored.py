@@ -128,20 +128,6 @@ def first_documents(collection: Collection[Any], meta_id: Any, wanted: Mapping[s
     return list(collection.find({"$or": parts}, bytes_)) if parts else []
 
 
-def stored_bytes(collection: Collection[Any], meta_id: Any) -> dict[Key, tuple[int, list[int], Mapping[str, Any]]]:
-    """Of every chunk that has documents: how many bytes they hold together, their n, and one of them without its
-    bytes; no bytes are moved (reference 4.5)."""
-    group = {
-        "_id": {"name": "$name", "chunk": "$chunk"},
-        "bytes": {"$sum": _SIZE},
-        "n": {"$push": "$n"},
-        "first": {"$first": {name: f"${name}" for name in ("dtype", "shape", "type", "nnz")}},
-    }
-    pipeline = [{"$match": {"meta_id": meta_id}}, {"$group": group}]
-    rows = collection.aggregate(pipeline, allowDiskUse=True)
-    return {parse_key(row["_id"]): (row["bytes"], [int(n) for n in row["n"]], row["first"]) for row in rows}
-
-
 # -- writing ----------------------------------------------------------------------------------------------------------
 
 
