@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from pymongo import MongoClient
 from pymongo.database import Database
 from pymongo.errors import BulkWriteError
+from pymongo.monitoring import CommandListener
 
 from hyperslab.errors import AlreadyExists, Invalid, Unsupported
 from hyperslab.formats.mongo.faults import CorruptDocument
@@ -401,3 +402,51 @@ def test_parts_of_lazy_arrays(xdb: XarrayMongoDB) -> None:
         (-1, slice(-2, None)),
     ):
         assert np.array_equal(lazy[part].compute(scheduler="sync").values, xr.DataArray(cells, dims=("y", "x"))[part])
+
+
+def test_a_point_of_a_large_chunk_moves_few_documents(mongo: Any) -> None:
+    moved: list[int] = []
+
+    class Counting(CommandListener):
+        def started(self, event: Any) -> None: ...
+
+        def failed(self, event: Any) -> None: ...
+
+        def succeeded(self, event: Any) -> None:
+            cursor = event.reply.get("cursor", {})
+            moved.append(len(cursor.get("firstBatch", cursor.get("nextBatch", []))))
+
+    with MongoClient[Any](mongo.url, event_listeners=[Counting()]) as client:
+        xdb = XarrayMongoDB(client[mongo.database()], chunk_size_bytes=4096)
+        cells = np.arange(256 * 256).reshape(256, 256)
+        key, future = xdb.put(xr.DataArray(cells, dims=("y", "x")).chunk())
+        future.compute(scheduler="sync")
+        xdb.meta.database["other.chunks"].drop()
+        for size in (4096, 777):  # what the object says of its documents may be wrong
+            xdb.meta.update_one({"_id": key}, {"$set": {"chunkSize": size}})
+            lazy = xdb.get(key)
+            moved.clear()
+            assert lazy[200, 3].compute(scheduler="sync").item() == cells[200, 3]
+            assert sum(moved) <= 3
+            assert np.array_equal(lazy[5:9, ::7].compute(scheduler="sync"), cells[5:9, ::7])
+            assert np.array_equal(lazy[::3].compute(scheduler="sync"), cells[::3])
+        xdb.chunks.delete_one({"n": 100})
+        with pytest.raises(DocumentNotFoundError):
+            xdb.get(key)[200, 3].compute(scheduler="sync")
+        client.drop_database(xdb.meta.database)
+
+
+@pytest.mark.parametrize("load", [None, True])
+def test_chunks_that_were_never_written_read_as_the_fill_value(mongo: Any, xdb: XarrayMongoDB, load: Any) -> None:
+    import hyperslab as hs
+
+    url = f"{mongo.url}/{xdb.meta.database.name}#grown"
+    with hs.create(url) as root:
+        array = root.create_array("v", shape=(4, 6), dtype="i4", dims=("y", "x"), chunks=(2, 3), fill_value=-7)
+        array[:2, 3:] = 5
+        array.attrs["half"] = np.float16(0.5)
+    read = xdb.get(xdb.list()[0].id, load=load)["v"]
+    expected = np.full((4, 6), -7, "i4")
+    expected[:2, 3:] = 5
+    assert np.array_equal(read.compute(scheduler="sync"), expected)
+    assert read.attrs["half"].dtype == np.float16

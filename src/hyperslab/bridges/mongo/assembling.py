@@ -17,8 +17,10 @@ from hyperslab.model.coo import Coo, Numbers
 Whole = tuple[int, ...]
 
 
-def assembled(name: str, variable: Variable, chunks: Mapping[Chunk, Joined]) -> Numbers | Coo:
-    """All cells, in memory of their own; every chunk of the variable is there. CorruptDocument.
+def assembled(name: str, variable: Variable, chunks: Mapping[Chunk, Joined], background: Any = None) -> Numbers | Coo:
+    """All cells, in memory of their own. CorruptDocument.
+
+    Every chunk of the variable is there, but for those that read as ``background``.
 
     What the chunks say of dtype, type and shape counts (R25, R31 to R34): sparse where all of them are and mean the
     same by a cell that is not listed, else dense; of a dtype that holds all of them.
@@ -28,20 +30,26 @@ def assembled(name: str, variable: Variable, chunks: Mapping[Chunk, Joined]) -> 
     ends = [list(accumulate(sizes, initial=0)) for sizes in cuts]
     places = {chunk: _place(ends, chunk) for chunk in chunks}
     dtype = _common_dtype(name, variable, chunks)
-    if (
-        len({(joined.sparse, joined.dtype, joined.first.fill) for joined in chunks.values()}) == 1
-        and _any(chunks).sparse
-    ):
+    if _same_sparse(chunks, background):
         return _together(shape, [(places[chunk], joined.coo()) for chunk, joined in chunks.items()])
+    if not chunks and variable.sparse:
+        return Coo.of_dense(np.full(shape, background, dtype), background)
     cells: Numbers = np.empty(shape, dtype)
+    if background is not None:
+        cells[...] = background
     for chunk, joined in chunks.items():
         where: Any = (*places[chunk], ...)
         joined.read_into(cells[where])
     return cells
 
 
-def _any(chunks: Mapping[Chunk, Joined]) -> Joined:
-    return next(iter(chunks.values()))
+def _same_sparse(chunks: Mapping[Chunk, Joined], background: Any) -> bool:
+    """Whether all chunks are sparse, of one dtype, and every cell that none of them lists is the same."""
+    kinds = {(joined.sparse, joined.dtype, joined.first.fill) for joined in chunks.values()}
+    if len(kinds) != 1:
+        return False
+    sparse, _, fill = kinds.pop()
+    return sparse and (background is None or fill == background.tobytes())
 
 
 def _common_dtype(name: str, variable: Variable, chunks: Mapping[Chunk, Joined]) -> np.dtype[Any]:

@@ -9,21 +9,24 @@ import xarray as xr
 
 from hyperslab.bridges import pint, sparse
 from hyperslab.bridges.mongo.reading import Loaded
+from hyperslab.formats.mongo.attributes import decode
 from hyperslab.formats.mongo.document import ARRAY, Meta
+from hyperslab.formats.mongo.spelling import codes_of, ours_of
 from hyperslab.model.coo import Coo
 
 
 def built(meta: Meta, loaded: Mapping[str, Loaded], ureg: Any) -> xr.Dataset | xr.DataArray:
     """The object; units become Quantities of the registry ``ureg``."""
     variables = {
-        name: xr.Variable(variable.dims, _data(loaded[name], ureg), dict(variable.attrs))
+        name: xr.Variable(variable.dims, _data(loaded[name], ureg), _attrs(variable.attrs, ours_of(meta, name)))
         for name, variable in meta.variables.items()
     }
     coords = {name: variables[name] for name in meta.coords}
+    attrs = _attrs(meta.attrs, meta.ours)
     if not meta.is_array:
-        return _dataset({name: variables[name] for name in meta.data_vars}, coords, dict(meta.attrs))
+        return _dataset({name: variables[name] for name in meta.data_vars}, coords, attrs)
     data = variables[ARRAY]
-    array = xr.DataArray(data.data, coords, data.dims, attrs=dict(meta.attrs))
+    array = xr.DataArray(data.data, coords, data.dims, attrs=attrs)
     array.name = meta.name  # else one without a name has that of its dask array
     return array
 
@@ -37,6 +40,12 @@ def _dataset(data: dict[str, xr.Variable], coords: dict[str, xr.Variable], attrs
     plain = {name: variable for name, variable in data.items() if name not in odd}
     bare = xr.Coordinates({name: data[name] for name in odd}, indexes={})
     return xr.Dataset(plain, bare, attrs).reset_coords(odd).assign_coords(coords)
+
+
+def _attrs(raw: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, Any]:
+    """As BSON has them, but for those whose type we have said besides."""
+    codes = codes_of(ours)
+    return {name: decode(value, codes[name]) if name in codes else value for name, value in raw.items()}
 
 
 def _data(loaded: Loaded, ureg: Any) -> Any:

@@ -15,7 +15,8 @@ import numpy as np
 from hyperslab.bridges import sparse
 from hyperslab.bridges.mongo.assembling import assembled
 from hyperslab.bridges.mongo.origin import Collections, Origin
-from hyperslab.bridges.mongo.reading import Loaded, joined
+from hyperslab.bridges.mongo.parts import part as few_cells
+from hyperslab.bridges.mongo.reading import Loaded, background_of, joined
 from hyperslab.errors import HyperslabError, Unsupported
 from hyperslab.formats.mongo import stored
 from hyperslab.formats.mongo.document import Meta, Variable
@@ -76,9 +77,7 @@ def lazily(origin: Origin, here: Collections, meta: Meta, names: Sequence[str]) 
         return {}
     origin.check_travel()
     known = declared(here, meta, names)
-    return {
-        name: Loaded(_array(Stored(origin, meta.id, name, known[name])), known[name].variable.units) for name in names
-    }
+    return {name: Loaded(_array(Stored(origin, meta, name, known[name])), known[name].variable.units) for name in names}
 
 
 def _array(source: Stored) -> Any:
@@ -102,9 +101,11 @@ def read_block(source: Any = None, block_id: tuple[int, ...] = ()) -> Any:
 class Stored:
     """What dask slices: a variable whose chunks are read when it is indexed."""
 
-    def __init__(self, origin: Origin, meta_id: Any, name: str, said: Declared) -> None:
+    def __init__(self, origin: Origin, meta: Meta, name: str, said: Declared) -> None:
         self.origin = origin
-        self.meta_id = meta_id
+        self.meta_id = meta.id
+        self.chunk_size = meta.chunk_size
+        self.background = background_of(meta, name)
         self.name = name
         self.variable = said.variable
         self.derived = said.derived
@@ -129,11 +130,29 @@ class Stored:
         ends = [list(accumulate(sizes, initial=0)) for sizes in self.chunks]
         first = [bisect_right(end, start) - 1 for end, (start, _) in zip(ends, spans, strict=True)]
         last = [bisect_right(end, stop - 1) - 1 for end, (_, stop) in zip(ends, spans, strict=True)]
+        if first == last and (few := self._few(parts, ends, first)) is not None:
+            return few
         block = self.block(list(product(*(range(one, two + 1) for one, two in zip(first, last, strict=True)))))
         moved = [
             _moved(part, end[one], size) for part, end, one, size in zip(parts, ends, first, self.shape, strict=True)
         ]
         return block[tuple(moved)] if moved else block
+
+    def _few(self, parts: tuple[Any, ...], ends: list[list[int]], chunk: list[int]) -> Any:
+        """Some cells of one chunk, None where the whole chunk is to be read for them."""
+        if self.variable.sparse or any(isinstance(part, slice) and (part.step or 1) < 1 for part in parts):
+            return None
+        if not all(isinstance(part, slice | int | np.integer) for part in parts):
+            return None
+        moved = [
+            _moved(part, end[one], size) for part, end, one, size in zip(parts, ends, chunk, self.shape, strict=True)
+        ]
+        shape = tuple(end[one + 1] - end[one] for end, one in zip(ends, chunk, strict=True))
+        within = [slice(part, part + 1, 1) if isinstance(part, int) else part for part in moved]
+        key = (self.name, None if self.whole else tuple(chunk))
+        found = few_cells(self.origin.open().chunks, self.meta_id, key, shape, self.dtype, self.chunk_size, within)
+        picked = tuple(0 if isinstance(part, int) else slice(None) for part in moved)
+        return None if found is None else found[picked]
 
     def _nothing(self, parts: tuple[Any, ...]) -> Any:
         """What is selected where no cell is."""
@@ -146,9 +165,14 @@ class Stored:
         parts: dict[Chunk, Joined] = {}
         for at, key in zip(chunks, keys, strict=True):
             here = tuple(index - first for index, first in zip(at, chunks[0], strict=True))
-            parts[here] = joined(self.meta_id, (self.name, key), found.get(key, []))
-        cuts = tuple(sizes[one : two + 1] for sizes, one, two in zip(self.chunks, chunks[0], chunks[-1], strict=True))
-        return self._of_kind(assembled(self.name, replace(self.variable, chunks=cuts), parts))
+            if key in found or self.background is None:
+                parts[here] = joined(self.meta_id, (self.name, key), found.get(key, []))
+        cuts: Any = tuple(
+            sizes[one : two + 1] for sizes, one, two in zip(self.chunks, chunks[0], chunks[-1], strict=True)
+        )
+        shape = tuple(None if None in sizes else sum(sizes) for sizes in cuts)
+        variable = replace(self.variable, chunks=cuts, shape=shape)
+        return self._of_kind(assembled(self.name, variable, parts, self.background))
 
     def _of_kind(self, cells: Any) -> Any:
         """As dask was told: sparse, or dense."""

@@ -14,6 +14,7 @@ from hyperslab.formats.mongo.completeness import missing
 from hyperslab.formats.mongo.document import Meta, Variable, parse
 from hyperslab.formats.mongo.faults import CorruptDocument, DocumentNotFoundError
 from hyperslab.formats.mongo.segments import Joined, Key, Segment, join, parse_segment
+from hyperslab.formats.mongo.spelling import fill_of, ours_of
 from hyperslab.model.coo import Coo, Numbers
 
 Load = bool | Collection[str] | None
@@ -61,8 +62,8 @@ def read(here: Collections, meta: Meta, names: Sequence[str]) -> dict[str, Loade
     loaded = {}
     for name in names:
         chunks = _chunks(meta, name, found.pop(name, {}))
-        units = meta.variables[name].units or next(iter(chunks.values())).first.units
-        loaded[name] = Loaded(assembled(name, meta.variables[name], chunks), units)
+        units = meta.variables[name].units or next((each.first.units for each in chunks.values()), None)
+        loaded[name] = Loaded(assembled(name, meta.variables[name], chunks, background_of(meta, name)), units)
     return loaded
 
 
@@ -85,7 +86,18 @@ def _chunks(meta: Meta, name: str, found: Mapping[Key, list[Segment]]) -> dict[t
     variable = meta.variables[name]
     if variable.embedded is not None:
         return {None: variable.embedded}
-    return {chunk: joined(meta.id, (name, chunk), found.get((name, chunk), [])) for chunk in variable.keys}
+    lenient = background_of(meta, name) is not None
+    return {
+        chunk: joined(meta.id, (name, chunk), found.get((name, chunk), []))
+        for chunk in variable.keys
+        if not lenient or (name, chunk) in found
+    }
+
+
+def background_of(meta: Meta, name: str) -> Any:
+    """What chunks read as that are not stored, of an array that was made so (through the one face); else None."""
+    ours = ours_of(meta, name)
+    return fill_of(ours, meta.variables[name]) if "fill" in ours else None
 
 
 def joined(meta_id: Any, key: Key, segments: Sequence[Segment]) -> Joined:
