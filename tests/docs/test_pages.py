@@ -8,14 +8,20 @@ import pytest
 from pages import ROOT, Run, blocks, sessions, unexplained
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DATABASE = "mongodb://localhost:27017/weather"
+"""What pages call a database; they are run with a new one."""
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
 @each_page
-def test_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     monkeypatch.chdir(tmp_path)
     run = Run(page.name, tmp_path)
-    for block in blocks(page.read_text(encoding="utf-8")):
+    text = page.read_text(encoding="utf-8")
+    if DATABASE in text:
+        server = request.getfixturevalue("mongo")
+        text = text.replace(DATABASE, f"{server.url}/{server.database()}")
+    for block in blocks(text):
         run.block(block)
 
 
