@@ -69,7 +69,7 @@ def holders(meta: Collection[Any], name: str) -> list[ObjectId]:
 def replaced(meta: Collection[Any]) -> set[ObjectId]:
     """The objects whose place another one has taken, and which are still to be removed."""
     rows = meta.find({REPLACES: {"$exists": True}, STATUS: {"$exists": False}}, {REPLACES: 1})
-    return {row[OURS]["replaces"] for row in rows}
+    return {old for row in rows if isinstance(old := row[OURS]["replaces"], ObjectId)}
 
 
 def commit(
@@ -248,7 +248,7 @@ def _candidates(meta: Collection[Any], name: str) -> list[dict[str, Any]]:
 
 def _holders(candidates: Iterable[Mapping[str, Any]], name: str) -> list[ObjectId]:
     found = [doc for doc in candidates if doc.get("name") == name and "status" not in _ours(doc)]
-    gone = {_ours(doc).get("replaces") for doc in found}
+    gone = {old for doc in found if isinstance(old := _ours(doc).get("replaces"), ObjectId)}
     return sorted(doc["_id"] for doc in found if doc["_id"] not in gone)
 
 

@@ -21,6 +21,7 @@ from hyperslab.formats.mongo import changes, stored
 from hyperslab.formats.mongo.faults import CorruptDocument
 from hyperslab.formats.mongo.ids import Chunk, Derived
 from hyperslab.formats.mongo.listed import listed
+from hyperslab.formats.mongo.numbers import index_of
 from hyperslab.formats.mongo.segments import Joined, Key, Segment, documents, join, parse_key, parse_segment, show
 from hyperslab.formats.mongo.server import storage_errors
 from hyperslab.formats.mongo.spans import Span
@@ -196,7 +197,9 @@ class MongoChunks:
         """Learn from the first document whether ids are derived."""
         if self._derived is None:
             name, chunk = parse_key(doc)
-            self._derived = doc.get("_id") == Derived(self._shelf.meta_id)(name, chunk, int(doc.get("n", 0)))
+            self._derived = doc.get("_id") == Derived(self._shelf.meta_id)(
+                name, chunk, index_of(doc.get("n", 0), "n", name)
+            )
 
     def joined(self, coords: Coords, segments: Sequence[Segment]) -> Joined | None:
         """A chunk of its documents; None for one that was never written. MissingChunks, CorruptDocument."""
