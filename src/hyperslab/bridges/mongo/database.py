@@ -157,9 +157,9 @@ class XarrayMongoDB:
             self._indexed = self.chunks
         meta = find(here, _id)
         now = eager_names(meta, load)
-        if self._options.verify:
-            check_complete(here, meta.id)
         later = [name for name in meta.variables if name not in now]
+        if self._options.verify and later:
+            check_complete(here, meta.id)
         loaded = read(here, meta, now) | lazily(origin, here, meta, later)
         return built(meta, loaded, self._ureg)
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hyperslab.bridges.mongo.assembling import assembled
+from hyperslab.bridges.mongo.filling import Filling
 from hyperslab.bridges.mongo.origin import Collections
 from hyperslab.errors import MissingChunks, WrongType
 from hyperslab.formats.mongo.completeness import missing
@@ -58,27 +59,50 @@ def _is_eager(name: str, variable: Variable, load: Load) -> bool:
 
 def read(here: Collections, meta: Meta, names: Sequence[str]) -> dict[str, Loaded]:
     """The cells of these variables. DocumentNotFoundError, CorruptDocument."""
-    found = _segments(here, meta, names)
+    filled = {name: Filling(meta.variables[name], meta.chunk_size) for name in names if _is_plain(meta, name)}
+    found = _segments(here, meta, names, filled)
     loaded = {}
     for name in names:
-        chunks = _chunks(meta, name, found.pop(name, {}))
-        units = meta.variables[name].units or next((each.first.units for each in chunks.values()), None)
-        loaded[name] = Loaded(assembled(name, meta.variables[name], chunks, background_of(meta, name)), units)
+        cells = filled[name].cells() if name in filled else None
+        if cells is not None:
+            loaded[name] = Loaded(cells, meta.variables[name].units or filled.pop(name).units)
+        else:
+            segments = found.pop(name, {}) if name not in filled else _segments(here, meta, [name], {}).get(name, {})
+            loaded[name] = _loaded(meta, name, segments)
     return loaded
 
 
-def _segments(here: Collections, meta: Meta, names: Sequence[str]) -> dict[str, dict[Key, list[Segment]]]:
-    """The chunk documents of all these variables; those of chunks that there are not are passed over."""
+def _is_plain(meta: Meta, name: str) -> bool:
+    return Filling.suits(meta.variables[name]) and background_of(meta, name) is None
+
+
+def _loaded(meta: Meta, name: str, segments: Mapping[Key, list[Segment]]) -> Loaded:
+    chunks = _chunks(meta, name, segments)
+    units = meta.variables[name].units or next((each.first.units for each in chunks.values()), None)
+    return Loaded(assembled(name, meta.variables[name], chunks, background_of(meta, name)), units)
+
+
+def _segments(
+    here: Collections, meta: Meta, names: Sequence[str], filled: Mapping[str, Filling]
+) -> dict[str, dict[Key, list[Segment]]]:
+    """The chunk documents of all these variables, but for those that are ``filled`` as they arrive.
+
+    Those of chunks that there are not are passed over.
+    """
     found: dict[str, dict[Key, list[Segment]]] = {}
     if not names:
         return found
     embedded = {name for name in names if meta.variables[name].embedded is not None}
     for document in here.chunks.find({"meta_id": meta.id, "name": {"$in": list(names)}}):
         segment = parse_segment(document)
-        if segment.key[0] in embedded:
+        name = segment.key[0]
+        if name in filled:
+            filled[name].take(segment)
+        elif name in embedded:
             message = "a variable that stands in the document of its object has chunks too"
-            raise CorruptDocument(message, expected=0, found=len(segment.data), key=segment.key[0])
-        found.setdefault(segment.key[0], {}).setdefault(segment.key, []).append(segment)
+            raise CorruptDocument(message, expected=0, found=len(segment.data), key=name)
+        else:
+            found.setdefault(name, {}).setdefault(segment.key, []).append(segment)
     return found
 
 

@@ -6,9 +6,12 @@ plan, and are replaced where they are there already (reference 4.3).
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from copy import copy
+from itertools import chain, islice
 from typing import Any
 from uuid import uuid4
 
@@ -33,6 +36,7 @@ from hyperslab.model.coo import Coo
 
 _PATIENCE = 10
 """Seconds that clearing away what was written may take."""
+_THREADS = 2
 
 
 def put(origin: Origin, plan: Plan, options: Options, *, is_new: bool = True) -> Any:
@@ -72,16 +76,25 @@ def make_indexes(here: Collections, options: Options, positions: int) -> None:
 
 
 def store_whole(here: Collections, plan: Plan) -> None:
-    """All variables that are stored whole."""
+    """All variables that are stored whole, by two connections where they are large: documents of a new object."""
     meta = plan.meta
-    stored.put(
-        here.chunks,
-        (
-            document
-            for name, cells in plan.whole.items()
-            for document in documents(plan.ids, meta.id, (name, None), cells, meta.chunk_size)
-        ),
+    batches = stored.batches(
+        document
+        for name, cells in plan.whole.items()
+        for document in documents(plan.ids, meta.id, (name, None), cells, meta.chunk_size)
     )
+    first = list(islice(batches, 2))
+    if len(first) < 2:
+        stored.put(here.chunks, chain.from_iterable(first))
+        return
+    with ThreadPoolExecutor(_THREADS, "hyperslab-mongo") as threads:
+        under_way: deque[Future[None]] = deque()
+        for batch in chain(first, batches):
+            under_way.append(threads.submit(stored.put, here.chunks, batch))
+            if len(under_way) > _THREADS:
+                under_way.popleft().result()
+        for future in under_way:
+            future.result()
 
 
 def clear_away(here: Collections, meta_id: Any) -> None:
@@ -158,7 +171,7 @@ def delayed_writes(tasks: Sequence[tuple[Task, Any]], ending: Any) -> Any:
     """The Delayed that stores all blocks, and then carries out the ending; ``compute()`` of it gives None."""
     from dask.delayed import delayed
 
-    return delayed(finish, pure=False)([_writes(task, array) for task, array in tasks], ending)
+    return delayed(finish, pure=False)(ending, *(_writes(task, array) for task, array in tasks))
 
 
 def _writes(task: Task, array: Any) -> Any:
@@ -172,7 +185,7 @@ def _writes(task: Task, array: Any) -> Any:
     )
 
 
-def finish(written: Any, ending: Any) -> None:
+def finish(ending: Any, *written: Any) -> None:
     """The task after all others; the answers of those say nothing."""
     ending.carry_out()
 
