@@ -166,6 +166,19 @@ def test_small_arrays_stand_in_the_document(base: str, db: Database[Any]) -> Non
 # -- changes -----------------------------------------------------------------------------------------------------------
 
 
+def test_times_and_truths_are_stored_as_such(base: str, db: Database[Any]) -> None:
+    """Others read them without CF's conventions; an encoding that is asked for counts."""
+    dataset = _dataset().assign(ok=("time", np.arange(6) > 2))
+    hs.save(f"{base}#x", dataset)
+    hs.save(f"{base}#y", dataset, encoding={"time": {"units": "hours since 2020-01-01"}})
+    types = []
+    for name in "xy":
+        doc: Any = db["xarray.meta"].find_one({"name": name})
+        types.append((doc["coords"]["time"]["dtype"], doc["data_vars"]["ok"]["dtype"]))
+        xr.testing.assert_identical(xr.load_dataset(f"{base}#{name}", engine="hyperslab"), dataset)
+    assert types == [("<M8[ns]", "|b1"), ("<i8", "|b1")]
+
+
 @pytest.mark.parametrize("threshold", [0, 255 << 10])
 def test_rows_are_appended(base: str, threshold: int) -> None:
     """To arrays in the document and to chunks; the object stays what xarray_mongodb reads."""

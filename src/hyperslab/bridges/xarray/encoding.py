@@ -36,8 +36,11 @@ STORED = frozenset({"chunks", "shards", "codec", "checksum", "fill_value"})
 Encoding = Mapping[Hashable, Mapping[str, Any]]
 
 
-def encoded(dataset: xr.Dataset, encoding: Encoding | None = None) -> tuple[dict[str, xr.Variable], dict[str, Any]]:
+def encoded(
+    dataset: xr.Dataset, encoding: Encoding | None = None, *, native: bool = False
+) -> tuple[dict[str, xr.Variable], dict[str, Any]]:
     """Variables as they are to be stored, and the attributes of the group. ``encoding`` overrides each variable's own.
+    ``native``: times and truths of which no encoding is told stay what they are.
 
     Invalid for names in ``encoding`` that mean nothing.
     """
@@ -46,7 +49,7 @@ def encoded(dataset: xr.Dataset, encoding: Encoding | None = None) -> tuple[dict
     for name, wanted in given.items():
         dataset[name].encoding = {**_without(dataset[name].encoding, wanted), **wanted}
     variables, attrs = conventions.encode_dataset_coordinates(dataset)
-    return {str(name): _encode(str(name), variable) for name, variable in variables.items()}, dict(attrs)
+    return {str(name): _encode(str(name), variable, native) for name, variable in variables.items()}, dict(attrs)
 
 
 def _checked(dataset: xr.Dataset, encoding: Encoding) -> Encoding:
@@ -66,11 +69,15 @@ def _without(old: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any
     return {name: value for name, value in old.items() if name not in stale}
 
 
-def _encode(name: str, variable: xr.Variable) -> xr.Variable:
+def _encode(name: str, variable: xr.Variable, native: bool) -> xr.Variable:
     layout = {key: variable.encoding[key] for key in (*STORED, "chunksizes") if key in variable.encoding}
     plain = variable.copy(deep=False)
     plain.encoding = {key: value for key, value in variable.encoding.items() if key in CF}
-    if np.dtype(plain.encoding.get("dtype", variable.dtype)).kind == "f":
+    kind = np.dtype(plain.encoding.get("dtype", variable.dtype)).kind
+    if native and variable.dtype.kind in "mMb" and kind == variable.dtype.kind and "units" not in plain.encoding:
+        plain.encoding = layout
+        return plain
+    if kind == "f":
         plain.encoding.setdefault("_FillValue", None)  # NaN needs none; xarray would add one that nobody asked for
     try:
         done = typed(name, conventions.encode_cf_variable(plain, name=name))

@@ -47,7 +47,7 @@ class Storing:
 
 def write_new(group: Group, dataset: xr.Dataset, how: Storing) -> list[Later]:
     """Every variable as a new array of a new or empty group; gives what is left to compute."""
-    variables, attrs = encoded(dataset, how.encoding)
+    variables, attrs = encoded(dataset, how.encoding, native=_is_native(group))
     check_sparse(group._session, variables, densify=how.densify)
     unlimited = dataset.encoding.get("unlimited_dims") or ()
     dims = tuple(
@@ -64,7 +64,7 @@ def write_over(group: Group, dataset: xr.Dataset, how: Storing) -> list[Later]:
     """Variables added to a group; those of the same name must have its shape and get the new cells and attributes, and
     are made anew where their dtype or encoding is to be another. Attributes are added to the group's.
     """
-    variables, attrs = encoded(detached(dataset, group.url), how.encoding)
+    variables, attrs = encoded(detached(dataset, group.url), how.encoding, native=_is_native(group))
     _check_sizes(group, dataset)
     for name in variables:
         if name in group:
@@ -82,6 +82,11 @@ def write_over(group: Group, dataset: xr.Dataset, how: Storing) -> list[Later]:
         for name in variables.keys() - places.keys():
             group[name].attrs.update(plain_attrs(variables[name].attrs))
     return later
+
+
+def _is_native(group: Group) -> bool:
+    """Whether times and truths are stored as such, as in MongoDB, where others read them without CF's conventions."""
+    return group.format == "mongo"
 
 
 def _refuse_later(group: Group, variables: Mapping[str, xr.Variable], made: Iterable[str], how: Storing) -> None:
@@ -140,7 +145,7 @@ def append(group: Group, dataset: xr.Dataset, dim: str, how: Storing) -> list[La
             raise Invalid(f"nothing to append along {dim!r}", remedy=f"there are {tuple(dataset.dims)}")
         _check_lengths(group, existing, rows, dim)
         _check_labels(existing, dataset, dim)
-        variables, _ = encoded(_as_stored(detached(rows, group.url), existing, how))
+        variables, _ = encoded(_as_stored(detached(rows, group.url), existing, how), native=_is_native(group))
         pairs: list[tuple[Any, xr.Variable]] = [(group[name], variable) for name, variable in variables.items()]
         for array, variable in pairs:
             check_dims(array.name, variable, array, dim)
@@ -173,7 +178,7 @@ def write_region(
     if missing:
         raise Invalid(f"variables that are not there: {missing}", remedy="write them with mode='a' first")
     key = {} if region is None else _key(region, dataset, existing)
-    variables, _ = encoded(_as_stored(detached(dataset, group.url), existing, how))
+    variables, _ = encoded(_as_stored(detached(dataset, group.url), existing, how), native=_is_native(group))
     writes = []
     for name, variable in variables.items():
         array: Any = group[name]
