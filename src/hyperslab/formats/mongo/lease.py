@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from hyperslab.errors import Conflict, HyperslabError, NotFound
+from hyperslab.errors import Conflict, NotFound
 from hyperslab.formats.mongo.document import OURS
-from hyperslab.formats.mongo.server import storage_errors
 from hyperslab.stores.attempts import attempts, kept_waiting
 
 if TYPE_CHECKING:
@@ -27,29 +26,30 @@ _SECONDS = 30
 
 @contextmanager
 def leased(collection: Collection[Any], key: Any, url: str, timeout: float | None) -> Iterator[str]:
-    """Hold the object for the block; gives the name under which it is held. Conflict after ``timeout`` seconds."""
+    """Hold the object for the block; gives the name under which it is held. Conflict after ``timeout`` seconds.
+
+    What the driver raises passes as it is.
+    """
     owner = secrets.token_hex(8)
     for attempt in attempts(timeout):
         with attempt:
             _take(collection, key, url, owner)
     ended = threading.Event()
-    beat = threading.Thread(target=_renew, args=(collection, key, url, owner, ended), daemon=True)
+    beat = threading.Thread(target=_renew, args=(collection, key, owner, ended), daemon=True)
     beat.start()
     try:
         yield owner
     finally:
         ended.set()
-        with storage_errors(url):
-            collection.update_one({"_id": key, f"{FIELD}.owner": owner}, {"$unset": {FIELD: ""}})
+        collection.update_one({"_id": key, f"{FIELD}.owner": owner}, {"$unset": {FIELD: ""}})
 
 
 def _take(collection: Collection[Any], key: Any, url: str, owner: str) -> None:
     free = {"$or": [{FIELD: {"$exists": False}}, {"$expr": {"$lt": [f"${FIELD}.until", "$$NOW"]}}]}
-    with storage_errors(url):
-        if collection.update_one({"_id": key, **free}, _until(owner)).matched_count:
-            return
-        if collection.find_one({"_id": key}, {"_id": 1}) is None:
-            raise NotFound("the object is gone", url=url, key=str(key))
+    if collection.update_one({"_id": key, **free}, _until(owner)).matched_count:
+        return
+    if collection.find_one({"_id": key}, {"_id": 1}) is None:
+        raise NotFound("the object is gone", url=url, key=str(key))
     raise kept_waiting(url, str(key))
 
 
@@ -58,13 +58,14 @@ def _until(owner: str) -> list[dict[str, Any]]:
     return [{"$set": {FIELD: {"owner": owner, "until": later}}}]
 
 
-def _renew(collection: Collection[Any], key: Any, url: str, owner: str, ended: threading.Event) -> None:
+def _renew(collection: Collection[Any], key: Any, owner: str, ended: threading.Event) -> None:
+    from pymongo.errors import PyMongoError
+
     while not ended.wait(_SECONDS / 3):
         try:
-            with storage_errors(url):
-                if not collection.update_one({"_id": key, f"{FIELD}.owner": owner}, _until(owner)).matched_count:
-                    return
-        except HyperslabError:  # the next beat may get through
+            if not collection.update_one({"_id": key, f"{FIELD}.owner": owner}, _until(owner)).matched_count:
+                return
+        except PyMongoError:  # the next beat may get through
             continue
 
 

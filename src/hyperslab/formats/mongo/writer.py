@@ -296,7 +296,7 @@ class ObjectWriter(ObjectReader):
     @contextmanager
     def _locked(self) -> Iterator[None]:
         timeout = self._stock.settings.lock_timeout
-        with self._turn, ExitStack() as held:
+        with self._turn, storage_errors(self.url), ExitStack() as held:
             if not self._held:
                 self._owner = held.enter_context(lease.leased(self._stock.meta, self.id, self.url, timeout))
             self._held += 1
