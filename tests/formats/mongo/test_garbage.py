@@ -139,10 +139,10 @@ def test_documents_that_an_object_does_not_have(db: Database[Any], derived: bool
         _id = Derived(id)(name, (i,), 0) if derived else id_of(OLD)
         put_chunk(db, id, i, name=name, _id=_id)
     put_chunk(db, id, 0, name="young", _id=id_of(datetime.now(UTC)))
-    expected = [] if derived else [("stray-documents", id)] * 2
+    expected = [] if derived else [("stray-documents", id)]
     assert found(db) == expected
     assert found(db, surplus=False) == []
-    assert len(found(db, age=0)) == 3
+    assert collect(*pair(db), age=0, dry_run=True).documents == 3
     collect(*pair(db), age=0)
     assert db["xarray.chunks"].count_documents({}) == 2
     assert is_complete(*pair(db), id)

@@ -7,7 +7,7 @@ object may declare any number of chunks: only those that are stored are remember
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from hyperslab.formats.mongo.document import Meta, Variable, parse
 from hyperslab.formats.mongo.faults import DocumentNotFoundError
 from hyperslab.formats.mongo.ids import Chunk
 from hyperslab.formats.mongo.segments import SPARSE, Key, Segment, expected_bytes, parse_key, show
-from hyperslab.formats.mongo.tally import Tally, contradicting, tallies
+from hyperslab.formats.mongo.tally import Tally, contradicting, documents_of, tallies
 
 if TYPE_CHECKING:
     from pymongo.collection import Collection
@@ -34,11 +34,13 @@ _BATCH = 100
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """What is wrong with the documents of one chunk."""
+    """What is wrong with the documents of one chunk; ``stored``: ``n`` and ``_id`` of all of them, where they are
+    copies or belong to nothing."""
 
     key: Key
     kind: str
     message: str
+    stored: tuple[tuple[Any, Any], ...] = ()
 
 
 @dataclass(slots=True)
@@ -101,17 +103,20 @@ class Survey:
 
     def flaws(self) -> Iterator[Flaw]:
         """What is wrong with what is stored, in no order."""
-        several: list[Tally] = []
+        strays: dict[Key, Flaw] = {}
+        doubled: set[Key] = set()
         for tally in tallies(self.chunks, self.meta.id):
             flaw = self._flaw(tally)
-            if flaw is not None:
+            if flaw is None and tally.documents > tally.segments and tally.key["name"] in self._absent:
+                doubled.add(parse_key(tally.key))
+            elif flaw is not None and flaw.kind == STRAY:
+                strays[flaw.key] = flaw
+            elif flaw is not None:
                 yield flaw
-            elif tally.documents > tally.segments and tally.key["name"] in self._absent:
-                several.append(tally)
-            if len(several) == _BATCH:
-                yield from self._doubles(several)
-                several = []
-        yield from self._doubles(several)
+        if strays or doubled:
+            found = documents_of(self.chunks, self.meta.id, strays.keys() | doubled)
+            yield from (replace(flaw, stored=tuple(found.get(key, ()))) for key, flaw in strays.items())
+            yield from self._doubles({key: found[key] for key in doubled if key in found})
 
     def _flaw(self, tally: Tally) -> Flaw | None:
         try:
@@ -132,17 +137,18 @@ class Survey:
         self.sparse += [key] if tally.said.get("type") == SPARSE else []
         return _judged(key, tally, variable)
 
-    def _doubles(self, several: list[Tally]) -> Iterator[Flaw]:
-        if not several:
-            return
-        keys = {parse_key(tally.key): tally for tally in several}
-        differing = contradicting(self.chunks, self.meta.id, keys)
-        for key, tally in keys.items():
-            if key in differing:
-                yield Flaw(key, CONTRADICTING, f"documents of {show(key)} with the same n hold other bytes")
-            else:
-                surplus = tally.documents - tally.segments
-                yield Flaw(key, DUPLICATES, f"{surplus} of {tally.documents} documents of {show(key)} are copies")
+    def _doubles(self, found: Mapping[Key, list[tuple[Any, Any]]]) -> Iterator[Flaw]:
+        rest = iter(found.items())
+        while some := dict(islice(rest, _BATCH)):
+            ids = [id for stored in some.values() for _, id in stored]
+            differing = contradicting(self.chunks, self.meta.id, ids)
+            for key, stored in some.items():
+                if key in differing:
+                    yield Flaw(key, CONTRADICTING, f"documents of {show(key)} with the same n hold other bytes")
+                else:
+                    surplus = len(stored) - len({n for n, _ in stored})
+                    message = f"{surplus} of {len(stored)} documents of {show(key)} are copies"
+                    yield Flaw(key, DUPLICATES, message, tuple(stored))
 
 
 def _filled(meta: Meta) -> set[str]:

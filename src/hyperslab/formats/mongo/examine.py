@@ -96,12 +96,12 @@ def _remedy(
     problem = Problem(node, flaw.kind, flaw.message)
     if flaw.kind not in (DUPLICATES, STRAY):
         return Remedy(problem)
-    is_old = old if flaw.kind == STRAY else _any_age
-    surplus = list(garbage.surplus_of_chunk(chunks, id, flaw, is_old))
-    if not surplus:
+    ids = garbage.surplus_ids(id, flaw, old if flaw.kind == STRAY else _any_age)
+    if not ids:
         return Remedy(problem)
     action = "remove the copies" if flaw.kind == DUPLICATES else "remove them"
-    return Remedy(problem, action, _removal(meta, chunks, surplus[0]))
+    orphan = garbage.Orphan(flaw.kind, id, len(ids), 0, flaw.message, ids)
+    return Remedy(problem, action, _removal(meta, chunks, orphan))
 
 
 def _any_age(doc: Mapping[str, Any]) -> bool:

@@ -223,39 +223,39 @@ def _replaced(meta: Collection[Any], chunks: Collection[Any]) -> Iterator[Orphan
 def surplus_of(
     meta: Collection[Any], chunks: Collection[Any], id: ObjectId, is_old: Callable[[Mapping[str, Any]], bool]
 ) -> Iterator[Orphan]:
-    """Of one object: copies of documents, and documents of chunks that it does not have; by chunk."""
+    """Of one object: copies of documents, and documents of chunks that it does not have."""
+    found: dict[str, list[tuple[Flaw, tuple[Any, ...]]]] = {}
     try:
-        survey = Survey(load(meta, id), chunks)
-        for flaw in survey.flaws():
-            if flaw.kind in (DUPLICATES, STRAY):
-                yield from surplus_of_chunk(chunks, id, flaw, is_old)
+        for flaw in Survey(load(meta, id), chunks).flaws():
+            if flaw.kind in (DUPLICATES, STRAY) and (ids := surplus_ids(id, flaw, is_old)):
+                found.setdefault(flaw.kind, []).append((flaw, ids))
     except HyperslabError:  # nothing is known of an object that cannot be understood, or is gone
         return
+    for kind, flaws in found.items():
+        more = f" and {len(flaws) - 1} chunks more" if len(flaws) > 1 else ""
+        yield orphan_of(chunks, id, kind, f"{flaws[0][0].message}{more}", [one for _, ids in flaws for one in ids])
 
 
-def surplus_of_chunk(
-    chunks: Collection[Any], id: ObjectId, flaw: Flaw, is_old: Callable[[Mapping[str, Any]], bool]
-) -> Iterator[Orphan]:
-    """The documents of one chunk that are copies, or belong to nothing, when all of them are old."""
+def orphan_of(chunks: Collection[Any], id: ObjectId, kind: str, message: str, ids: Iterable[Any]) -> Orphan:
+    """Documents of an object that are to go."""
+    ids = tuple(ids)
+    counted = [_measured(chunks, {"meta_id": {"$eq": id}, "_id": {"$in": some}}) for some in _by_many(ids)]
+    return Orphan(kind, id, sum(one for one, _ in counted), sum(nbytes for _, nbytes in counted), message, ids)
+
+
+def surplus_ids(id: ObjectId, flaw: Flaw, is_old: Callable[[Mapping[str, Any]], bool]) -> tuple[Any, ...]:
+    """The documents of one chunk that are copies, or belong to nothing, when all of them are old. Of copies the one
+    under its derived id stays, else the eldest."""
     name, chunk = flaw.key
-    query = stored.query(id, name, [chunk])
-    docs = sorted(chunks.find(query, {"meta_id": 1, "name": 1, "chunk": 1, "n": 1}), key=_kept_first)
-    surplus = docs if flaw.kind == STRAY else _behind_first(docs)
-    ids = tuple(doc["_id"] for doc in surplus)
-    if ids and all(map(is_old, docs if flaw.kind == DUPLICATES else surplus)):
-        documents, nbytes = _measured(chunks, {"meta_id": id, "_id": {"$in": list(ids)}})
-        yield Orphan(flaw.kind, id, documents, nbytes, flaw.message, ids)
-
-
-def _kept_first(doc: Mapping[str, Any]) -> tuple[bool, str]:
-    """Of copies the one under its derived id stays, else the eldest."""
-    return not _is_derived(doc, doc["meta_id"]), str(doc["_id"])
-
-
-def _behind_first(docs: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    seen, behind = set(), []
-    for doc in docs:
-        if doc.get("n", 0) in seen:
-            behind.append(doc)
-        seen.add(doc.get("n", 0))
-    return behind
+    where = {"meta_id": id, "name": name, "chunk": None if chunk is None else list(chunk)}
+    docs = [{**where, "n": n, "_id": one} for n, one in flaw.stored]
+    if not all(map(is_old, docs)):
+        return ()
+    if flaw.kind == STRAY:
+        return tuple(doc["_id"] for doc in docs)
+    kept: set[Any] = set()
+    surplus = []
+    for doc in sorted(docs, key=lambda doc: (not _is_derived(doc, id), str(doc["_id"]))):
+        surplus += [doc["_id"]] if doc["n"] in kept else []
+        kept.add(doc["n"])
+    return tuple(surplus)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hyperslab.formats.mongo.segments import DENSE, SPARSE, Key, Segment, parse_segment
+from hyperslab.errors import HyperslabError
+from hyperslab.formats.mongo.segments import DENSE, SPARSE, Key, Segment, parse_key, parse_segment
 
 if TYPE_CHECKING:
     from pymongo.collection import Collection
@@ -104,19 +105,31 @@ def tallies(chunks: Collection[Any], meta_id: Any) -> Iterator[Tally]:
             yield Tally(key=row["_id"], **told, alike=row["alike"], sound=row["sound"])
 
 
-def contradicting(chunks: Collection[Any], meta_id: Any, keys: Iterable[Key]) -> set[Key]:
-    """Which of these chunks have documents of the same ``n`` whose bytes differ."""
+def documents_of(chunks: Collection[Any], meta_id: Any, keys: Container[Key]) -> dict[Key, list[tuple[Any, Any]]]:
+    """``n`` and ``_id`` of all documents of these chunks, in one pass over the object: a query by ``chunk`` would look
+    at every chunk that shares an index with it."""
+    found: dict[Key, list[tuple[Any, Any]]] = {}
+    for doc in chunks.find({"meta_id": {"$eq": meta_id}}, {"name": 1, "chunk": 1, "n": 1}):
+        try:
+            key = parse_key(doc)
+        except HyperslabError:
+            continue
+        if key in keys:
+            found.setdefault(key, []).append((doc.get("n", 0), doc["_id"]))
+    return found
+
+
+def contradicting(chunks: Collection[Any], meta_id: Any, ids: Iterable[Any]) -> set[Key]:
+    """The chunks of which some of these documents have the same ``n`` and other bytes."""
     blobs = ("data", "sparse_data", "sparse_coords", "coords")
     group: dict[str, Any] = {"_id": {"name": "$name", "chunk": "$chunk", "n": "$n"}}
     for blob in blobs:
         group |= {f"low_{blob}": {"$min": f"${blob}"}, f"high_{blob}": {"$max": f"${blob}"}}
     differ = {"$or": [{"$ne": [f"$low_{blob}", f"$high_{blob}"]} for blob in blobs]}
-    wanted = [{"name": {"$eq": name}, "chunk": {"$eq": None if chunk is None else list(chunk)}} for name, chunk in keys]
     pipeline = [
-        {"$match": {"meta_id": {"$eq": meta_id}, "$or": wanted}},
+        {"$match": {"meta_id": {"$eq": meta_id}, "_id": {"$in": list(ids)}}},
         {"$group": group},
         {"$match": {"$expr": differ}},
         {"$project": {"_id": 1}},
     ]
-    rows = (row["_id"] for row in chunks.aggregate(pipeline, allowDiskUse=True))
-    return {(row["name"], None if row.get("chunk") is None else tuple(row["chunk"])) for row in rows}
+    return {parse_key(row["_id"]) for row in chunks.aggregate(pipeline, allowDiskUse=True)}
