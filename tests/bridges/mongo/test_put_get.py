@@ -450,3 +450,20 @@ def test_chunks_that_were_never_written_read_as_the_fill_value(mongo: Any, xdb: 
     expected[:2, 3:] = 5
     assert np.array_equal(read.compute(scheduler="sync"), expected)
     assert read.attrs["half"].dtype == np.float16
+
+
+def test_one_chunk_is_found_by_one_key(database: Database[Any]) -> None:
+    from hyperslab.formats.mongo.ids import Derived
+
+    xdb = XarrayMongoDB(database, layout="extended")
+    key, future = xdb.put(xr.DataArray(da.zeros((64, 64), chunks=1, dtype="u1")))
+    future.compute(scheduler="threads")
+    place = {"meta_id": key, "name": "__DataArray__"}
+    by_key = {**place, "chunk.0": 3, "chunk.1": 5}
+    by_id = {"meta_id": key, "_id": {"$in": [Derived(key)("__DataArray__", (3, 5), 0)]}}
+    for query in (by_key, by_id):
+        told = xdb.chunks.find(query).explain()["executionStats"]
+        assert (told["nReturned"], told["totalDocsExamined"]) == (1, 1)
+        assert told["totalKeysExamined"] <= 2
+    read = xdb.get(key)[3, 5]
+    assert read.compute(scheduler="sync").item() == 0

@@ -111,3 +111,38 @@ def test_a_cluster_opens_one_client_per_process(mongo: Mongo, client: MongoClien
     assert read.values.tolist() == list(range(500))
     assert after - before <= 2 * (2 + 2) + 2
     client.drop_database(name)
+
+
+@pytest.mark.parametrize(
+    ("uri", "given", "shown", "settings"),
+    [
+        (
+            "mongodb://u:p%40ss@h1:1,h2:2/db?replicaSet=r&authSource=admin",
+            {},
+            "mongodb://h1:1,h2:2/db?replicaSet=r&authSource=admin",
+            {},
+        ),
+        ("mongodb://h1:1", {"username": "u", "password": "pass", "appname": "a"}, "mongodb://h1:1/", {"appname": "a"}),
+        (
+            "[::1]:5",
+            {"username": "u", "password": "pass", "authSource": "x"},
+            "mongodb://[::1]:5/",
+            {"authSource": "x"},
+        ),
+        (
+            "mongodb://u:pass@h/?authMechanism=MONGODB-AWS&authMechanismProperties=AWS_SESSION_TOKEN:pass",
+            {},
+            "mongodb://h/?authMechanism=MONGODB-AWS",
+            {},
+        ),
+    ],
+)
+def test_what_travels_of_a_client(uri: str, given: Any, shown: str, settings: Any) -> None:
+    with MongoClient[Any](uri, connect=False, **given) as client:
+        xdb = XarrayMongoDB(client["shared"], uri_env="NAME")
+        origin = xdb._origin()
+        assert (origin.uri, origin.settings) == (shown, settings)
+        assert b"pass" not in pickle.dumps(origin)
+        assert "pass" not in repr(origin)
+        with pytest.raises(Invalid, match="uri_env"):
+            pickle.dumps(XarrayMongoDB(client["shared"])._origin())

@@ -127,7 +127,8 @@ def _address(owner: MongoClient[Any]) -> tuple[str, dict[str, Any], bool]:
     return uri, plain, secret or bool(dropped)
 
 
-_NOT_THEIRS = ("port", "connect", "tz_aware", "username")
+_PROPERTIES = "authmechanismproperties"  # which may hold a token
+_NOT_THEIRS = ("port", "connect", "tz_aware", "username", _PROPERTIES)
 
 
 def _without_secrets(uri: str) -> str:
@@ -136,7 +137,7 @@ def _without_secrets(uri: str) -> str:
     assert match is not None  # it holds "://"
     rest, mark, query = match[2].partition("?")
     shown = redact(f"mongodb://h/?{query}").partition("?")[2].split("&")
-    kept = [part for part in shown if part in query.split("&") and part and not part.lower().startswith("auth")]
+    kept = [part for part in shown if part in query.split("&") and part and not part.lower().startswith(_PROPERTIES)]
     return f"{match[1]}{rest if '/' in rest else rest + '/'}{mark if kept else ''}{'&'.join(kept)}"
 
 
