@@ -36,6 +36,7 @@ KEYS = ("name", "dims", "attrs", "types", "fill_value", "coords", "group")
 """All that the document may hold."""
 FEATURES = frozenset(Feature) - {
     Feature.GROUPS,
+    Feature.ARRAYS,
     Feature.LINKS,
     Feature.REFERENCES,
     Feature.VLEN,
