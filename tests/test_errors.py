@@ -19,8 +19,9 @@ LINE = re.compile(r"^\s{4}(?P<branch>[│├└─ ]*)(?P<name>[A-Z]\w+)(?: \((?
 
 
 def tree_of(kind: type[HyperslabError]) -> list[type[HyperslabError]]:
-    """The class and all below it."""
-    return [kind, *(each for child in kind.__subclasses__() for each in tree_of(child))]
+    """The class and all below it; a format's own errors, which its folder tells, are there only once it was opened."""
+    below = [child for child in kind.__subclasses__() if child.__module__ == errors.__name__]
+    return [kind, *(each for child in below for each in tree_of(child))]
 
 
 def drawn() -> dict[str, tuple[str | None, tuple[str, ...]]]:
