@@ -76,6 +76,8 @@ async def test_every_other_method(database: Any) -> None:
     assert [each.name for each in await xdb.find(name="m")] == ["m"]
     assert await xdb.is_complete(copy)
     assert await xdb.resume(copy, sample().compute()) is None
+    assert await xdb.check() == []
+    assert (await xdb.collect_garbage(age=0)).documents == 0
     await xdb.delete("o")
     assert [each.id for each in await xdb.list()] == [new]
     assert "AsyncIO" in repr(xdb)

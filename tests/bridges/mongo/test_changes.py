@@ -262,3 +262,16 @@ def test_an_object_that_is_being_made_is_not_changed(xdb: XarrayMongoDB) -> None
     key, _ = xdb.replace("n", days(0, 5, True))
     with pytest.raises(Conflict):
         xdb.append(key, days(5, 1), "time")
+
+
+def test_what_belongs_to_nothing_is_told_of_and_collected(xdb: XarrayMongoDB) -> None:
+    key = stored(xdb, days(0, 5, True))
+    assert xdb.check() == xdb.check(key) == []
+    broken, _ = xdb.put(days(0, 5, True))
+    assert {problem.node.split("/")[0] for problem in xdb.check()} == {str(broken)}
+    xdb.meta.delete_one({"_id": key})
+    assert xdb.collect_garbage().documents == 0
+    told = xdb.collect_garbage(age=0, dry_run=True)
+    assert told.documents == xdb.chunks.count_documents({"meta_id": key})
+    assert xdb.collect_garbage(age=0).documents == told.documents
+    assert xdb.chunks.count_documents({"meta_id": key}) == 0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary, finalize
 
@@ -17,7 +18,8 @@ from pymongo.database import Database
 
 from hyperslab.bridges.mongo.database import Id, XarrayMongoDB
 from hyperslab.bridges.mongo.reading import Load
-from hyperslab.errors import WrongType
+from hyperslab.errors import Problem, WrongType
+from hyperslab.formats.mongo.garbage import AGE, Collected
 from hyperslab.formats.mongo.objects import ObjectInfo
 
 Answer = TypeVar("Answer")
@@ -134,6 +136,14 @@ class XarrayMongoDBAsyncIO:
     async def is_complete(self, _id: Id) -> bool:
         """See :meth:`XarrayMongoDB.is_complete`."""
         return await _waited(lambda: self._plain.is_complete(_id))
+
+    async def check(self, _id: Id | None = None, *, deep: bool = False) -> Sequence[Problem]:
+        """See :meth:`XarrayMongoDB.check`."""
+        return await _waited(lambda: self._plain.check(_id, deep=deep))
+
+    async def collect_garbage(self, *, age: float | timedelta = AGE, dry_run: bool = False) -> Collected:
+        """See :meth:`XarrayMongoDB.collect_garbage`."""
+        return await _waited(lambda: self._plain.collect_garbage(age=age, dry_run=dry_run))
 
 
 async def _waited(work: Callable[[], Answer]) -> Answer:

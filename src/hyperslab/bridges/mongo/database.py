@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from importlib import import_module
 from typing import Any
 
@@ -20,8 +21,8 @@ from hyperslab.bridges.mongo.origin import Origin
 from hyperslab.bridges.mongo.planning import planned
 from hyperslab.bridges.mongo.reading import Load, check_complete, eager_names, find, read
 from hyperslab.bridges.mongo.writing import put
-from hyperslab.errors import Invalid, WrongType
-from hyperslab.formats.mongo import completeness, objects
+from hyperslab.errors import Invalid, Problem, WrongType
+from hyperslab.formats.mongo import completeness, examine, garbage, objects
 from hyperslab.formats.mongo.indexes import ensure_index
 from hyperslab.stores.credentials import named
 
@@ -217,3 +218,15 @@ class XarrayMongoDB:
         """Whether all chunks of an object are stored; no cells are moved. NotFound."""
         here = self._origin().open()
         return completeness.is_complete(here.meta, here.chunks, objects.resolve(here.meta, _id))
+
+    def check(self, _id: Id | None = None, *, deep: bool = False) -> Sequence[Problem]:
+        """Every problem of one object, or of all and of what belongs to none; ``deep`` decodes sparse chunks too."""
+        here = self._origin().open()
+        known = None if _id is None else objects.resolve(here.meta, _id)
+        return [*examine.problems(here.meta, here.chunks, known, deep=deep)]
+
+    def collect_garbage(self, *, age: float | timedelta = garbage.AGE, dry_run: bool = False) -> garbage.Collected:
+        """Remove documents that belong to nothing and are older than ``age`` (seconds): of puts that were broken off,
+        and of objects that were replaced; ``dry_run`` only tells of them. Invalid."""
+        here = self._origin().open()
+        return garbage.collect(here.meta, here.chunks, age=age, dry_run=dry_run)

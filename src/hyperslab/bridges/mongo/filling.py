@@ -1,107 +1,116 @@
-"""Documents put where their cells belong as they arrive, in any order, so that none is kept. Pure.
+"""One array put together while its documents come in: each is copied to its place, and none is held.
 
-This is for what is as it should be. Where a document is not, or is there twice, or is missing, nothing comes of it, and
-the variable is read anew with all its documents side by side.
+What is not as the object says (other types or lengths, doubles, gaps) is left to :mod:`~.assembling`, which weighs all
+documents of a variable against each other.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import accumulate
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from hyperslab.errors import HyperslabError
 from hyperslab.formats.mongo.document import Variable
 from hyperslab.formats.mongo.ids import Chunk
-from hyperslab.formats.mongo.segments import Segment, join, raw
+from hyperslab.formats.mongo.segments import Segment, raw
 from hyperslab.model.coo import Numbers
 
 
-class Filling:
-    """One dense variable of known size; ``chunk_size``: bytes of each of its documents but the last of a chunk."""
+@dataclass(slots=True)
+class _Begun:
+    """A chunk of which documents are still to come: its cells where they belong, or beside where they lie apart."""
 
-    def __init__(self, variable: Variable, chunk_size: int) -> None:
-        self._shape: Any = variable.shape
-        self._chunks: Any = variable.chunks
-        self._ends: Any = [list(accumulate(sizes, initial=0)) for sizes in variable.chunks or ()]
+    target: Numbers
+    block: Numbers
+    left: int
+    seen: set[int] = field(default_factory=set)
+
+
+class Filling:
+    """A dense variable of known sizes, in documents of ``size`` bytes; ``cells`` are all there when ``is_whole``."""
+
+    def __init__(self, variable: Variable, size: int) -> None:
+        said = variable.chunks if variable.chunks is not None else tuple((size,) for size in variable.shape)
+        self._ends = [list(accumulate((size or 0 for size in sizes), initial=0)) for sizes in said]
         self._dtype = variable.dtype
-        self._size = chunk_size
-        self._left = prod(len(sizes) for sizes in variable.chunks or ())
-        self._seen: set[Any] = set()
-        self._waiting: dict[Chunk, list[Segment]] = {}
-        self._cells: Numbers | None = None
-        self._is_odd = not chunk_size
+        self._size = size
+        self._count = prod(map(len, said)) if variable.chunks is not None else 1
+        self._done: set[Chunk] = set()
+        self._begun: dict[Chunk, _Begun] = {}
+        self._scratch: list[Numbers] = []
+        self._is_odd = False
+        self._is_whole = variable.chunks is None
         self.units: str | None = None
+
+    @cached_property
+    def cells(self) -> Numbers:
+        """The array, of which there is nothing before its first document comes."""
+        return np.empty(tuple(end[-1] for end in self._ends), self._dtype)
 
     @classmethod
     def suits(cls, variable: Variable) -> bool:
-        """Whether a variable can be read so."""
+        """Whether nothing is known against it."""
         return variable.known and not variable.sparse and variable.embedded is None and variable.dtype.itemsize > 0
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether every document came once, and was as it was expected."""
+        return not self._is_odd and len(self._done) == self._count
+
     def take(self, segment: Segment) -> None:
-        """One document of the variable."""
-        self._is_odd = self._is_odd or not self._fits(segment)
+        """One more document."""
         if self._is_odd:
-            self._waiting.clear()
-            self._cells = None
-        elif self._chunks is None:
-            self._put(segment)
-        else:
-            self._gather(segment)
-
-    def _fits(self, segment: Segment) -> bool:
-        chunk = segment.key[1]
-        key = (chunk, segment.n)
-        if segment.sparse or segment.dtype != self._dtype or key in self._seen:
-            return False
-        self._seen.add(key)
-        self.units = segment.units if self._cells is None else self.units
-        if self._cells is None:
-            self._cells = np.empty(self._shape, self._dtype)
-        return segment.shape == self._expected(chunk)
-
-    def _expected(self, chunk: Chunk) -> tuple[int, ...] | None:
-        if self._chunks is None or chunk is None:
-            return self._shape if self._chunks is chunk else None
-        if len(chunk) != len(self._chunks) or any(
-            at >= len(sizes) for at, sizes in zip(chunk, self._chunks, strict=True)
-        ):
-            return None
-        return tuple(sizes[at] for at, sizes in zip(chunk, self._chunks, strict=True))
-
-    def _put(self, segment: Segment) -> None:
-        """Of a variable that is stored whole: bytes are put where they belong."""
-        assert self._cells is not None
-        start, total = segment.n * self._size, self._cells.nbytes
-        if len(segment.data) != max(0, min(self._size, total - start)) or (start >= total and segment.n):
-            self._is_odd = True
-            return
-        raw(self._cells)[start : start + len(segment.data)] = np.frombuffer(segment.data, np.uint8)
-
-    def _gather(self, segment: Segment) -> None:
-        """Of others: a chunk is put where it belongs when all of it is there."""
-        chunk = segment.key[1]
-        segments = self._waiting.setdefault(chunk, [])
-        segments.append(segment)
-        if sum(len(each.data) for each in segments) < self._dtype.itemsize * prod(segment.shape):
             return
         try:
-            joined = join(segment.key, self._waiting.pop(chunk))
-        except HyperslabError:
+            self._is_odd = not self._fits(segment)
+        except (MemoryError, ValueError):  # no such array can be
             self._is_odd = True
-            return
-        assert self._cells is not None
-        where: Any = tuple(slice(end[at], end[at + 1]) for end, at in zip(self._ends, chunk or (), strict=True))
-        joined.read_into(self._cells[(*where, ...)])
-        self._left -= 1
 
-    def cells(self) -> Numbers | None:
-        """All cells, None where nothing came of it."""
-        if self._is_odd or self._cells is None:
-            return None
-        if self._chunks is None:
-            expected = max(1, -(-self._cells.nbytes // self._size))
-            return self._cells if len(self._seen) == expected else None
-        return self._cells if self._left == 0 else None
+    def _fits(self, segment: Segment) -> bool:
+        chunk, start, length = segment.key[1], segment.n * self._size, len(segment.data)
+        if chunk in self._done or not self._is_one(chunk) or segment.sparse or segment.dtype != self._dtype:
+            return False
+        begun = self._begun.get(chunk) or self._begin(chunk)
+        end = start + length
+        is_cut_so = length == self._size or end == begun.target.nbytes
+        if segment.shape != begun.target.shape or not is_cut_so or end > begun.target.nbytes or segment.n in begun.seen:
+            return False
+        raw(begun.block)[start:end] = np.frombuffer(segment.data, np.uint8)
+        begun.seen.add(segment.n)
+        begun.left -= length
+        self.units = self.units or segment.units
+        if not begun.left:
+            self._end(chunk, begun)
+        return True
+
+    def _is_one(self, chunk: Chunk) -> bool:
+        """Whether the object says that there is such a chunk."""
+        if chunk is None or self._is_whole:
+            return chunk is None and self._is_whole
+        return len(chunk) == len(self._ends) and all(i < len(end) - 1 for end, i in zip(self._ends, chunk, strict=True))
+
+    def _begin(self, chunk: Chunk) -> _Begun:
+        indices = (0,) * len(self._ends) if chunk is None else chunk
+        place: Any = (*(slice(end[i], end[i + 1]) for end, i in zip(self._ends, indices, strict=True)), ...)
+        target = self.cells[place]
+        self._begun[chunk] = begun = _Begun(target, self._block(target), target.nbytes)
+        return begun
+
+    def _block(self, target: Numbers) -> Numbers:
+        """Where the bytes of a chunk go; memory that was used before costs less than fresh one."""
+        if target.flags.c_contiguous:
+            return target
+        if self._scratch and self._scratch[-1].shape == target.shape:
+            return self._scratch.pop()
+        return np.empty(target.shape, target.dtype)
+
+    def _end(self, chunk: Chunk, begun: _Begun) -> None:
+        if begun.block is not begun.target:
+            begun.target[...] = begun.block
+            self._scratch = [begun.block]
+        del self._begun[chunk]
+        self._done.add(chunk)

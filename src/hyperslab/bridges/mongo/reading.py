@@ -63,12 +63,14 @@ def read(here: Collections, meta: Meta, names: Sequence[str]) -> dict[str, Loade
     found = _segments(here, meta, names, filled)
     loaded = {}
     for name in names:
-        cells = filled[name].cells() if name in filled else None
-        if cells is not None:
-            loaded[name] = Loaded(cells, meta.variables[name].units or filled.pop(name).units)
+        own = filled.pop(name, None)
+        if own is None:
+            loaded[name] = _loaded(meta, name, found.pop(name, {}))
+        elif own.is_whole:
+            loaded[name] = Loaded(own.cells, meta.variables[name].units or own.units)
         else:
-            segments = found.pop(name, {}) if name not in filled else _segments(here, meta, [name], {}).get(name, {})
-            loaded[name] = _loaded(meta, name, segments)
+            del own
+            loaded[name] = _loaded(meta, name, _segments(here, meta, [name], {}).get(name, {}))
     return loaded
 
 
