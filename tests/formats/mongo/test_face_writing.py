@@ -266,6 +266,35 @@ def test_attributes_keep_what_is_stored(base: str, db: Database[Any]) -> None:
     assert type(hs.open_group(f"{base}#x").attrs["new"]) is np.float32
 
 
+def test_a_data_array_is_changed_as_one(base: str, db: Database[Any]) -> None:
+    """Its attributes are those of its one array, units among them; other arrays have no place beside it."""
+    with hs.open_group(base, "a") as root:
+        root.create_group("x").create_array("t", data=np.arange(4), dims=("i",), attrs={"a": 1})
+    doc: Any = db["xarray.meta"].find_one({})
+    variable = doc["data_vars"]["t"]
+    attrs = variable.pop("attrs")
+    db["xarray.meta"].replace_one(
+        {},
+        {"_id": doc["_id"], "coords": {}, "data_vars": {"__DataArray__": {**variable, "units": "kelvin"}}}
+        | {"chunkSize": 100, "attrs": attrs, "name": "temp"},
+    )
+    with hs.open_group(f"{base}#temp", "r+") as root:
+        assert list(root) == ["temp"]
+        array: Any = root["temp"]
+        assert (dict(array.attrs), array.units) == ({"a": 1, "units": "kelvin"}, "kelvin")
+        array.attrs["b"] = 2.5
+        array[1:3] = 9
+        array.append([7, 8])
+        root.create_array("i", data=np.arange(6), dims=("i",))
+        for refused in (lambda: root.attrs.update(c=1), lambda: root.create_array("other", data=[1, 2])):
+            with pytest.raises(Unsupported, match="DataArray"):
+                refused()
+    doc = db["xarray.meta"].find_one({})
+    assert (doc["attrs"], list(doc["coords"]), list(doc["data_vars"])) == ({"a": 1, "b": 2.5}, ["i"], ["__DataArray__"])
+    assert doc["data_vars"]["__DataArray__"]["units"] == "kelvin"
+    assert hs.open_group(f"{base}#temp")["temp"][...].tolist() == [0, 9, 9, 3, 7, 8]
+
+
 def test_a_document_that_would_be_too_large_is_refused_before(base: str, db: Database[Any]) -> None:
     """Nothing of it is left."""
     with pytest.raises(Invalid, match="16777216"), hs.create(f"{base}#x") as root:

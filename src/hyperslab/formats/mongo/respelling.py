@@ -122,6 +122,9 @@ def with_group(meta: Meta, spec: GroupSpec) -> Meta:
         _put(ours, COORDINATES, said if said != shown or COORDINATES in meta.ours else None)
         _put(ours, "attr_types", codes or None)
         meta = replace(meta, attrs=raw)
+    elif without_coordinates(spec.attrs):
+        remedy = "set them on the array: a DataArray has those of its one array"
+        raise Unsupported("format mongo holds no attributes beside those of a DataArray", remedy=remedy)
     _put(ours, "unlimited", [dim.name for dim in spec.dims if dim.unlimited] or None)
     return arranged(replace(meta, ours=ours))
 

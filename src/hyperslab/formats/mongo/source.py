@@ -1,8 +1,9 @@
 """The chunks of one variable under the one face: whole blocks, whose documents hold what lies within the array.
 
-A chunk is put back by comparing the bytes of its documents with those that were read. Several documents of one chunk
-are changed in one transaction on a replica set; on a server that stands alone one after the other, where a reader may
-meet a chunk of which some documents are changed already: chunks of one document are never torn.
+A chunk that is changed in part is put back by comparing the bytes of its documents with those that were read. Several
+documents of it are changed in one transaction on a replica set; on a server that stands alone, and where a chunk is
+replaced whole, one after the other, so that a reader may meet old ones beside new ones: chunks of one document are
+never torn.
 """
 
 from __future__ import annotations
