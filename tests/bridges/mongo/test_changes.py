@@ -12,6 +12,7 @@ import sparse
 import xarray as xr
 from bson import ObjectId
 from pymongo.database import Database
+from pymongo.errors import BulkWriteError
 
 from hyperslab.errors import Conflict, Invalid, NotFound
 from hyperslab.mongo import DocumentNotFoundError, XarrayMongoDB
@@ -275,3 +276,19 @@ def test_what_belongs_to_nothing_is_told_of_and_collected(xdb: XarrayMongoDB) ->
     assert told.documents == xdb.chunks.count_documents({"meta_id": key})
     assert xdb.collect_garbage(age=0).documents == told.documents
     assert xdb.chunks.count_documents({"meta_id": key}) == 0
+
+
+def test_a_replacement_that_fails_leaves_the_old_object(xdb: XarrayMongoDB) -> None:
+    for _ in range(2):
+        stored(xdb, days(0, 5), name="n")
+    before = [each.id for each in xdb.list()]
+    with pytest.raises(Invalid, match="2 objects"):
+        xdb.replace("n", days(5, 5))
+    xdb.embed_threshold_bytes = 0
+    rule = {"$jsonSchema": {"properties": {"name": {"enum": ["t"]}}}}
+    xdb.meta.database.command("collMod", xdb.chunks.name, validator=rule)
+    with pytest.raises(BulkWriteError):
+        xdb.replace(before[0], days(5, 5))
+    assert [each.id for each in xdb.list()] == before
+    assert xdb.meta.count_documents({}) == 2
+    assert no_rest(xdb)

@@ -12,7 +12,7 @@ from pymongo.errors import PyMongoError
 
 from hyperslab.bridges.dask import is_dask_array
 from hyperslab.bridges.mongo.cells import stored_size
-from hyperslab.bridges.mongo.changing import changed, fitting, settle
+from hyperslab.bridges.mongo.changing import changed, check_size, fitting, settle
 from hyperslab.bridges.mongo.cutting import joined_along, part_of, place_of
 from hyperslab.bridges.mongo.options import Options
 from hyperslab.bridges.mongo.origin import Collections, Origin
@@ -49,14 +49,16 @@ def append(origin: Origin, options: Options, name_or_id: Any, x: Any, dim: str) 
         }
         if not grown:
             raise Invalid(f"the object has no dimension {dim!r}", key=str(meta.id))
+        longer = _with(meta, grown)
+        check_size(longer)
+        _clear(here, meta, grown)
         try:
-            _clear(here, meta, grown)
             _store(origin, here, replace(plan, meta=_with(plan.meta, grown)), grown)
-            settle(here, _with(meta, grown), owner)
         except BaseException:
             with suppress(PyMongoError):
                 _clear(here, meta, grown)
             raise
+        settle(here, longer, owner)  # where nobody knows whether that was done nothing is removed
         for name in (name for name, growth in grown.items() if growth.whole):
             here.chunks.delete_many({"meta_id": meta.id, "name": {"$eq": name}, "chunk": None})
 

@@ -78,11 +78,16 @@ def fill_of(variable: Variable) -> Any:
     return np.frombuffer(variable.fill or bytes(variable.dtype.itemsize), variable.dtype)[0]
 
 
+def check_size(meta: Meta) -> None:
+    """Unsupported where the document of the object would be larger than a server takes."""
+    if len(bson.encode(render(meta))) > MOST:
+        raise Unsupported("the document of the object would be too large", remedy="make larger chunks")
+
+
 def settle(here: Collections, meta: Meta, owner: str) -> None:
     """Let the object have these variables, if it is still held under this name. Conflict, Unsupported."""
+    check_size(meta)
     document = render(meta)
-    if len(bson.encode(document)) > MOST:
-        raise Unsupported("the document of the object would be too large", remedy="make larger chunks")
     variables = {part: document[part] for part in ("coords", "data_vars")}
     change = {"$set": variables, "$inc": {VERSION: 1}}
     if not here.meta.update_one({"_id": meta.id, f"{FIELD}.owner": owner}, change).matched_count:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import suppress
 from typing import Any
 
+import pymongo
 from bson import ObjectId
+from pymongo.errors import PyMongoError
 
 from hyperslab.bridges.mongo.options import Options
 from hyperslab.bridges.mongo.origin import Origin
 from hyperslab.bridges.mongo.planning import planned
 from hyperslab.bridges.mongo.reading import check_complete
-from hyperslab.bridges.mongo.writing import clear_away, delayed_writes, lazy_tasks, make_indexes, store_whole
+from hyperslab.bridges.mongo.writing import PATIENCE, delayed_writes, lazy_tasks, make_indexes, store_whole
 from hyperslab.errors import NotFound
+from hyperslab.formats.mongo import stored
 from hyperslab.formats.mongo.document import render
-from hyperslab.formats.mongo.names import WRITING
+from hyperslab.formats.mongo.names import STATUS, WRITING
 from hyperslab.formats.mongo.objects import commit, resolve
 
 
@@ -43,7 +47,9 @@ def replace(origin: Origin, options: Options, name_or_id: Any, x: Any) -> tuple[
         if not plan.lazy:
             swap.carry_out()
     except BaseException:
-        clear_away(here, plan.meta.id)
+        with suppress(PyMongoError), pymongo.timeout(PATIENCE):
+            if here.meta.delete_one({"_id": plan.meta.id, STATUS: {"$exists": True}}).deleted_count:
+                stored.delete(here.chunks, plan.meta.id)
         raise
     return plan.meta.id, delayed_writes(lazy_tasks(origin, plan), swap) if plan.lazy else None
 

@@ -34,7 +34,7 @@ from hyperslab.formats.mongo.numbers import Sizes
 from hyperslab.formats.mongo.segments import documents
 from hyperslab.model.coo import Coo
 
-_PATIENCE = 10
+PATIENCE = 10
 """Seconds that clearing away what was written may take."""
 _THREADS = 2
 
@@ -49,7 +49,7 @@ def put(origin: Origin, plan: Plan, options: Options, *, is_new: bool = True) ->
     here = origin.open()
     make_indexes(here, options, plan.positions)
     if not is_new and here.meta.find_one({"_id": plan.meta.id}, {"_id": 1}) is not None:
-        raise AlreadyExists(f"there is an object {plan.meta.id}", remedy="replace() it, or let an id be chosen")
+        raise _taken(plan)
     last = options.commit == "meta_last"
     try:
         if not last:
@@ -57,6 +57,8 @@ def put(origin: Origin, plan: Plan, options: Options, *, is_new: bool = True) ->
         store_whole(here, plan)
         if last and not plan.lazy:
             here.meta.insert_one(render(plan.meta))
+    except DuplicateKeyError:  # somebody else was faster: what is stored is not ours to remove
+        raise _taken(plan) from None
     except BaseException:
         clear_away(here, plan.meta.id)
         raise
@@ -66,6 +68,10 @@ def put(origin: Origin, plan: Plan, options: Options, *, is_new: bool = True) ->
     if options.verify:
         check_complete(here, plan.meta.id)
     return None
+
+
+def _taken(plan: Plan) -> AlreadyExists:
+    return AlreadyExists(f"there is an object {plan.meta.id}", remedy="replace() it, or let an id be chosen")
 
 
 def make_indexes(here: Collections, options: Options, positions: int) -> None:
@@ -99,7 +105,8 @@ def store_whole(here: Collections, plan: Plan) -> None:
 
 def clear_away(here: Collections, meta_id: Any) -> None:
     """Remove an object that could not be stored, as far as the server lets."""
-    with suppress(PyMongoError), pymongo.timeout(_PATIENCE):
+    seconds = here.meta.database.client.options.server_selection_timeout
+    with suppress(PyMongoError), pymongo.timeout(min(PATIENCE, max(1, seconds))):
         here.meta.delete_one({"_id": meta_id})
         stored.delete(here.chunks, meta_id)
 
