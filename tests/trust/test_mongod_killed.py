@@ -81,9 +81,9 @@ class Campaign:
         """The objects of a layout."""
         return XarrayMongoDB(client[DATABASE], how, layout=how, chunk_size_bytes=1000, embed_threshold_bytes=400)
 
-    def place(self, name: str) -> str:
+    def place(self, name: str, patience: str = "") -> str:
         """The URL of an object under the one face."""
-        return f"{self.url}/{DATABASE}?collection=face&{SHORT}#{name}"
+        return f"{self.url}/{DATABASE}?collection=face{patience}#{name}"
 
     # -- writing --------------------------------------------------------------------------------------------------
 
@@ -106,7 +106,7 @@ class Campaign:
     def put(self, attempt: Attempt, client: MongoClient[Any], chance: random.Random) -> None:
         """One object, to its end."""
         if attempt.how == "face":
-            hs.save(self.place(f"n{attempt.number}"), attempt.given)
+            hs.save(self.place(f"n{attempt.number}", f"&{SHORT}"), attempt.given)
             return
         chosen = chance.choice([{}, {"_id": ObjectId()}])
         attempt.key = chosen.get("_id")
