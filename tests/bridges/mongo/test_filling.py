@@ -32,7 +32,7 @@ def in_documents(cells: Any, chunks: Any, size: int) -> list[Segment]:
     for chunk in product(*(range(len(cuts)) for cuts in chunks)):
         starts = [sum(cuts[:index]) for cuts, index in zip(chunks, chunk, strict=True)]
         place = tuple(slice(a, a + cuts[i]) for a, cuts, i in zip(starts, chunks, chunk, strict=True))
-        found += [parse_segment(doc) for doc in documents(Derived(key), key, ("v", chunk), cells[place], size)]
+        found += [parse_segment(doc) for doc in documents(Derived(key), key, ("v", chunk), cells[(*place, ...)], size)]
     return found
 
 
