@@ -13,10 +13,12 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+_AT_ONCE = 2  # environments that are made and run at the same time
 ASK = "import sys; print('.'.join(map(str, sys.version_info[:3])))"
 
 
@@ -132,37 +134,45 @@ def run(peer: Peer, available: list[Interpreter]) -> str:
         python = prepare(peer, fitting[0])
     except subprocess.SubprocessError as error:
         return f"could not run: its environment cannot be made ({error})"
-    print(f"\n=== {peer.name}: {', '.join(peer.requirements)} on Python {fitting[0].version}", flush=True)
     runs = sys.executable if peer.alone else str(python)
-    environment = os.environ | ({"HYPERSLAB_PEERS": json.dumps({peer.name: str(python)})} if peer.alone else {})
-    command = [runs, "-m", "pytest", "-m", "interop", "-q", *peer.tests]
-    tests = subprocess.run(command, cwd=ROOT, env=environment, timeout=1200)
-    return "passed" if tests.returncode == 0 else f"FAILED (pytest exit {tests.returncode})"
+    spoken = {peer.name: str(python)} if peer.alone else {}
+    return _tested(
+        f"{peer.name}: {', '.join(peer.requirements)} on Python {fitting[0].version}", runs, spoken, *peer.tests
+    )
+
+
+def _tested(title: str, python: str, peers: dict[str, str], *tests: str) -> str:
+    """Run interop tests, print what they say in one piece, and tell how they ended."""
+    command = [python, "-m", "pytest", "-m", "interop", "-q", *(tests or ("tests/interop",))]
+    environment = os.environ | ({"HYPERSLAB_PEERS": json.dumps(peers)} if peers else {})
+    ended = subprocess.run(command, cwd=ROOT, env=environment, timeout=1200, stdout=subprocess.PIPE, text=True)
+    print(f"\n=== {title}\n{ended.stdout}", flush=True)
+    return "passed" if ended.returncode == 0 else f"FAILED (pytest exit {ended.returncode})"
 
 
 def beside() -> str:
     """The tests in this Python: the only ones of Zarr v3 where no newer Python runs."""
-    print("\n=== the peers beside hyperslab", flush=True)
-    command = [sys.executable, "-m", "pytest", "-m", "interop", "-q", "tests/interop"]
-    tests = subprocess.run(command, cwd=ROOT, timeout=1200)
-    return "passed" if tests.returncode == 0 else f"FAILED (pytest exit {tests.returncode})"
+    return _tested("the peers beside hyperslab", sys.executable, {})
 
 
 def matrix() -> str:
     """Write every layout, have all peers read it, hold the table in docs/formats/zarr.md to what they read."""
     pythons = {peer.name: str(ROOT / ".venvs" / peer.name / "bin" / "python") for peer in PEERS if not peer.tests}
     made = {name: python for name, python in pythons.items() if Path(python).parents[1].joinpath(".made").exists()}
-    command = [sys.executable, "-m", "pytest", "-m", "interop", "-q", "tests/interop/test_matrix.py"]
-    print(f"\n=== matrix: read by {', '.join(made)} and the peers beside hyperslab", flush=True)
-    tests = subprocess.run(command, cwd=ROOT, env=os.environ | {"HYPERSLAB_PEERS": json.dumps(made)}, timeout=1200)
-    return "passed" if tests.returncode == 0 else f"FAILED (pytest exit {tests.returncode})"
+    title = f"matrix: read by {', '.join(made)} and the peers beside hyperslab"
+    return _tested(title, sys.executable, made, "tests/interop/test_matrix.py")
 
 
 def main(names: list[str]) -> int:
     """Run all peers, or the named ones, and print one line for each."""
     available = interpreters()
-    results = {} if names else {"beside": beside()}
-    results |= {peer.name: run(peer, available) for peer in PEERS if not names or peer.name in names}
+    chosen = [peer for peer in PEERS if not names or peer.name in names]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        own = None if names else pool.submit(beside)
+        runs = {peer.name: pool.submit(run, peer, available) for peer in chosen}
+        results = {name: ended.result() for name, ended in runs.items()}
+    if own is not None:
+        results["beside"] = own.result()
     results["matrix"] = matrix()
     print("\ninterop:")
     for name, result in results.items():
