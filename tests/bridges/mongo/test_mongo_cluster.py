@@ -81,7 +81,6 @@ def test_connections_do_not_grow_with_chunks(
         xr.testing.assert_identical(xdb.get(key).compute(), cells(chunks).compute())
         xr.testing.assert_identical(workers.compute(xdb.get(key)).result(), cells(chunks).compute())
         grown = created(database) - before
-        print(f"{layout}, {chunks} chunks: {grown} connections")
         assert grown <= (WORKERS + 1) * (THREADS + 2)
         assert xdb.chunks.count_documents({}) == chunks
 
@@ -99,7 +98,6 @@ def test_connections_of_the_one_face(workers: distributed.Client, mongo: Mongo, 
             assert read["t"].chunks == wanted["t"].chunks
             xr.testing.assert_identical(read.compute(), wanted.compute())
         grown = created(client[name]) - before
-    print(f"face, {chunks} chunks: {grown} connections")
     assert grown <= (WORKERS + 1) * (THREADS + 2)
 
 

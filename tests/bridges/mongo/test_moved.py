@@ -89,7 +89,6 @@ def test_a_point_of_64_mebibytes(mongo: Mongo, layout: Any) -> None:
                 assert float(point(*place)) == cells[place]
                 most = 2 * xdb.chunk_size_bytes
                 assert (name, len(commands.documents) <= 2, commands.bytes <= most) == (name, True, True)
-                print(layout, name, place, len(commands.documents), commands.bytes)
 
 
 # -- one chunk of many ------------------------------------------------------------------------------------------------
@@ -121,7 +120,6 @@ def test_one_chunk_of_a_large_grid(mongo: Mongo, layout: Any, keys: int) -> None
             queries = [command for command in commands.sent if command.get("find") == "xarray.chunks"]
             assert len(queries) == 1
             stats = explained(xdb, queries[0])
-            print(layout, stats["totalKeysExamined"], stats["totalDocsExamined"], stats["nReturned"])
             assert stats["nReturned"] == 1
             assert stats["totalKeysExamined"] <= keys
             assert stats["totalDocsExamined"] <= keys

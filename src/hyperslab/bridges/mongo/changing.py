@@ -6,16 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import bson
 import numpy as np
 
 from hyperslab.bridges.dask import is_dask_array
-from hyperslab.bridges.mongo.options import MOST
 from hyperslab.bridges.mongo.origin import Collections, Origin
 from hyperslab.bridges.mongo.planning import Plan
 from hyperslab.bridges.mongo.reading import find
-from hyperslab.errors import Conflict, Invalid, Unsupported
+from hyperslab.errors import Conflict, Invalid
 from hyperslab.formats.mongo.document import Meta, Variable, render
+from hyperslab.formats.mongo.encoded import check_document
 from hyperslab.formats.mongo.lease import FIELD, leased, lost
 from hyperslab.formats.mongo.names import VERSION
 from hyperslab.formats.mongo.objects import resolve
@@ -79,9 +78,8 @@ def fill_of(variable: Variable) -> Any:
 
 
 def check_size(meta: Meta) -> None:
-    """Unsupported where the document of the object would be larger than a server takes."""
-    if len(bson.encode(render(meta))) > MOST:
-        raise Unsupported("the document of the object would be too large", remedy="make larger chunks")
+    """Unsupported where the document of the object would be none that a server takes."""
+    check_document(render(meta))
 
 
 def settle(here: Collections, meta: Meta, owner: str) -> None:

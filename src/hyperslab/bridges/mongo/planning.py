@@ -19,6 +19,7 @@ from hyperslab.bridges.mongo.cells import cells_of, stored_size
 from hyperslab.bridges.mongo.options import MOST, Options, check_sizes
 from hyperslab.errors import Invalid, Unsupported, WrongType
 from hyperslab.formats.mongo.document import ARRAY, Meta, Variable, embed, embedded_names, render
+from hyperslab.formats.mongo.encoded import check_document
 from hyperslab.formats.mongo.ids import Derived, Ids, Salted
 from hyperslab.formats.mongo.numbers import Sizes
 from hyperslab.formats.mongo.segments import DENSE, SPARSE
@@ -130,11 +131,8 @@ def _sizes(sizes: Any) -> Sizes:
 
 
 def _check_sizes(meta: Meta, chunk_size: int, whole: Mapping[str, Numbers | Coo]) -> None:
-    """Unsupported where a document would be larger than a server takes."""
-    size = len(bson.encode(render(meta)))
-    if size > MOST:
-        remedy = "embed less (embed_threshold_bytes), make larger chunks, or store large attributes as variables"
-        raise Unsupported(f"the document of the object would have {size} bytes, and may have {MOST}", remedy=remedy)
+    """Unsupported and Invalid where a document would be none that a server takes."""
+    check_document(render(meta))
     for name, variable in meta.variables.items():
         if variable.embedded is None:
             most = min(chunk_size, stored_size(whole[name])) if name in whole else chunk_size

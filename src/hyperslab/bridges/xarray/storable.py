@@ -24,8 +24,10 @@ _BYTES = np.dtype("O", metadata={"element_type": bytes})
 def check_storable(datasets: Iterable[xr.Dataset]) -> None:
     """Names that a dataset can have, cells of NumPy's types or of one Python type, plain indexes."""
     for dataset in datasets:
+        _check_attributes("the dataset", dataset)
         for name, variable in dataset.variables.items():
             _check_names(name, variable)
+            _check_attributes(repr(name), variable)
             _check_dtype(name, variable)
             if name in dataset.xindexes and variable.dims == (name,) and variable.to_index().nlevels > 1:
                 raise Invalid(f"{name!r} is a MultiIndex", remedy=f"store its levels: reset_index({name!r})")
@@ -40,11 +42,19 @@ def check_chunks(datasets: Iterable[xr.Dataset], chunks: Any) -> None:
 
 
 def _check_names(name: Any, variable: xr.Variable) -> None:
-    if "/" in str(name):
+    if not isinstance(name, str):
+        raise Invalid(f"a variable named {name!r}", remedy="rename it: names are text")
+    if "/" in name:
         raise Invalid(f"a variable named {name!r}", remedy="a slash makes groups: rename it, or use a DataTree")
     odd = [dim for dim in variable.dims if not isinstance(dim, str)]
     if odd:
         raise Invalid(f"{name!r} has a dimension named {odd[0]!r}", remedy="rename it: names are text")
+
+
+def _check_attributes(owner: str, of: xr.Dataset | xr.Variable) -> None:
+    odd = [name for name in of.attrs if not isinstance(name, str)]
+    if odd:
+        raise Invalid(f"{owner} has an attribute named {odd[0]!r}", remedy="rename it: names are text")
 
 
 def _check_dtype(name: Any, variable: xr.Variable) -> None:

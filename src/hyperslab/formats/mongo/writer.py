@@ -38,8 +38,6 @@ from hyperslab.stores.attempts import attempts, beaten
 Change = Callable[[Meta], Meta]
 _BEAT = 60
 """Seconds between two signs of life of who makes an object."""
-MOST_BYTES = 16 << 20
-"""What a document of MongoDB holds at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +213,7 @@ class ObjectWriter(ObjectReader):
         """Make a change of the document, now or at the end of the batch."""
         with self._mutex:
             if self._batches:
-                _check_size(render(new := change(self._meta)), self.url)
+                _check(render(new := change(self._meta)), self.url)
                 self._pending.append(change)
                 self._take(new)
                 return
@@ -243,7 +241,7 @@ class ObjectWriter(ObjectReader):
     def _replaced(self, old: Meta, new: Meta) -> bool:
         """Whether the document was still the old one."""
         doc = render(new)
-        _check_size(doc, self.url)
+        _check(doc, self.url)
         owner = _owner(old)
         wanted = names.same_version(self.id, old.ours.get("version"))
         wanted[f"{lease.FIELD}.owner"] = {"$exists": False} if owner is None else owner
@@ -351,11 +349,11 @@ def _without_lease(meta: Meta) -> Meta:
     return replace(meta, ours={name: value for name, value in meta.ours.items() if name != "lease"})
 
 
-def _check_size(doc: Mapping[str, Any], url: str) -> None:
+def _check(doc: Mapping[str, Any], url: str) -> None:
     """Refuse a document that MongoDB would, before anything is sent."""
-    import bson
+    from hyperslab.formats.mongo.encoded import check_document
 
-    size = len(bson.encode(doc))
-    if size > MOST_BYTES:
-        message = f"the document of the object would take {size} bytes, and MongoDB holds {MOST_BYTES}"
-        raise Invalid(message, url=url, remedy="store large attributes as arrays, or cut arrays into fewer chunks")
+    try:
+        check_document(doc)
+    except Unsupported as error:
+        raise error.locate(url=url) from error.__cause__
