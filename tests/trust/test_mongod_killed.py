@@ -215,3 +215,68 @@ def test_what_was_acknowledged_is_there_and_nothing_incomplete_is_whole(tmp_path
     print(f"{kills} kills: {acknowledged} of {len(campaign.attempts)} acknowledged; of others {dict(campaign.fates)}")
     assert acknowledged > kills
     assert len(campaign.attempts) - acknowledged >= kills
+
+
+# -- changes of what is there -----------------------------------------------------------------------------------------
+
+
+class Growing:
+    """An object of rows: row ``n`` holds ``n`` everywhere, and the first one the number of changes."""
+
+    def __init__(self, objects: XarrayMongoDB) -> None:
+        self.objects = objects
+        self.key, _ = objects.put(self.rows(0, 2))
+        self.appended = self.updated = 0
+        self.surprises: list[BaseException] = []
+
+    def rows(self, *numbers: int) -> xr.Dataset:
+        """Rows of these numbers, more of them than a document holds."""
+        cells = np.repeat(np.array(numbers, "f8"), 100).reshape(-1, 100)
+        return xr.Dataset({"v": (("y", "x"), cells)})
+
+    def change_until_it_is_gone(self) -> None:
+        """Append a row, and count the changes in the first one."""
+        try:
+            while True:
+                self.objects.append(self.key, self.rows(self.appended + 3), "y")
+                self.appended += 1
+                self.objects.update(self.key, self.rows(self.updated + 1), {"y": slice(0, 1)})
+                self.updated += 1
+        except PyMongoError:
+            pass
+        except BaseException as error:
+            self.surprises.append(error)
+
+    def check(self) -> None:
+        """All that was acknowledged is there, and at most one change more."""
+        assert self.surprises == []
+        assert self.objects.is_complete(self.key)
+        found = self.objects.get(self.key, load=True)["v"].to_numpy()
+        counted, rows = found[0], found[1:, 0]
+        assert rows.tolist() == list(range(2, len(rows) + 2))
+        assert (found[1:] == rows[:, None]).all()
+        assert self.appended <= len(rows) - 1 <= self.appended + 1
+        assert set(counted) <= {self.updated, self.updated + 1}
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.soak)])
+def test_changes_that_were_acknowledged_are_there(tmp_path: Path, kills: int) -> None:
+    """Each object, in one of the layouts, is changed by one writer; appended rows are there whole or not at all."""
+    chance, port, changes = random.Random(2), None, 0
+    for round_ in range(kills):
+        layout = LAYOUTS[round_ % 2]
+        with running_mongod(dbpath=tmp_path, port=port) as server, MongoClient[Any](f"{server.url}/?{SHORT}") as client:
+            port = server.port
+            name = f"{layout}-{round_}"
+            growing = Growing(XarrayMongoDB(client[DATABASE], name, layout=layout, embed_threshold_bytes=0))
+            thread = threading.Thread(target=growing.change_until_it_is_gone)
+            thread.start()
+            time.sleep(chance.uniform(0.2, 1.5))
+            server.kill()
+            thread.join()
+        with running_mongod(dbpath=tmp_path, port=port), MongoClient[Any](server.url) as client:
+            growing.objects = XarrayMongoDB(client[DATABASE], name, layout=layout)
+            growing.check()
+            changes += growing.appended + growing.updated
+    print(f"{kills} kills: {changes} changes acknowledged, none lost")
+    assert changes > kills
