@@ -234,6 +234,8 @@ def test_a_password_in_a_url_does_not_travel_nor_show(
         root["t"].to_dask()
     with pytest.raises(Invalid) as saving:
         cells(3).to_dataset().hyperslab.save(url.replace("#t", "#u"))
+    with MongoClient[Any](guarded.admin) as client:
+        assert client[url.rpartition("/")[2].partition("?")[0]]["xarray.meta"].count_documents({}) == 1
     with pytest.raises(hs.HyperslabError) as wrong:
         hs.open(url.replace(SECRET, SECRET + "x"))
     texts += [str(each.value) for each in (caught, saving, wrong)] + [
