@@ -195,6 +195,21 @@ def test_stopped(layout: Any) -> None:
         assert client["db"]["xarray.meta"].count_documents({"name": "v"}) == 1
 
 
+@pytest.mark.soak
+def test_stopped_for_one_who_said_nothing_of_time() -> None:
+    """The driver and we give up by ourselves, in a minute or so."""
+    with running_mongod() as server:
+        filled(server, "compatible")
+        array = hs.open_group(f"{server.url}/db#v", cache_bytes=0)["v"]
+        np.testing.assert_array_equal(array[...], CELLS)
+        with stopped(server):
+            with pytest.raises(StorageError):
+                _ = array[...]
+            with pytest.raises(StorageError):
+                hs.open(f"{server.url}/db#v")
+        np.testing.assert_array_equal(array[...], CELLS)
+
+
 # -- full, and failing ------------------------------------------------------------------------------------------------
 
 
