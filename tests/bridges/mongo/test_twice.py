@@ -77,16 +77,21 @@ def test_in_processes_at_the_same_time(database: Database[Any], tmp_path: Path, 
     pickled.write_bytes(cloudpickle.dumps(future))
     command = [sys.executable, "-W", "ignore", "-c", CHILD, str(pickled)]
     children = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    pipes = [(child.stdin, child.stdout) for child in children]
-    assert [out and out.readline() for _, out in pipes] == ["ready\n"] * 3
-    for into, _ in pipes:
-        assert into is not None
-        into.write("\n")
-        into.flush()
-    while xdb.chunks.estimated_document_count() < 20:
-        assert children[0].poll() is None
-    children[0].kill()
-    assert [child.communicate()[0] for child in children][1:] == ["done\n"] * 2
+    try:
+        pipes = [(child.stdin, child.stdout) for child in children]
+        assert [out and out.readline() for _, out in pipes] == ["ready\n"] * 3
+        for into, _ in pipes:
+            assert into is not None
+            into.write("\n")
+            into.flush()
+        while xdb.chunks.estimated_document_count() < 20:
+            assert children[0].poll() is None
+        children[0].kill()
+        assert [child.communicate()[0] for child in children][1:] == ["done\n"] * 2
+    finally:
+        for child in children:
+            child.kill()
+            child.communicate()
     check(xdb, key, x())
 
 
