@@ -28,6 +28,7 @@ from hyperslab.stores.location import Location, Probe, local_path
 Target = str | os.PathLike[str] | Store | Sequence[str | os.PathLike[str] | Store]
 """A path, a URL, a store, or a list of those: the shards of one array."""
 _MODES = ("r", "r+", "a", "w", "x")
+_REPLACE = "choose another, or mode='w' (of create and convert overwrite=True, --overwrite) to replace it"
 
 
 def open(
@@ -105,7 +106,7 @@ def _nothing(where: Location) -> NotFound:
 
 
 def _taken(where: Location) -> AlreadyExists:
-    return AlreadyExists("the target exists", url=where.url, remedy="choose another, or mode='w' to replace it")
+    return AlreadyExists("the target exists", url=where.url, remedy=_REPLACE)
 
 
 def _is_taken(where: Location) -> bool:

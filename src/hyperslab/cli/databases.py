@@ -131,6 +131,7 @@ class Objects:
         from hyperslab.formats.mongo.completeness import load
 
         about = self.describe()
+        meta = load(self.meta, about.id)
         return {
             "id": str(about.id),
             "name": about.name,
@@ -140,7 +141,7 @@ class Objects:
             "nbytes": about.nbytes,
             "dimensions": dict(about.dims),
             "attrs": dict(about.attrs),
-            "variables": [_variable(name, one) for name, one in load(self.meta, about.id).variables.items()],
+            "variables": [_variable(name, one, _cut(meta, name)) for name, one in meta.variables.items()],
         }
 
     def totals(self) -> dict[str, Any]:
@@ -173,16 +174,24 @@ class Objects:
         return collect(self.meta, self.chunks, age=age, dry_run=not apply).orphans
 
 
-def _variable(name: str, variable: Any) -> Mapping[str, Any]:
-    chunks = variable.chunks
-    cut = None if chunks is None else [len(sizes) for sizes in chunks]
+def _cut(meta: Any, name: str) -> Any:
+    """The chunk lengths of a variable, sizes where they vary; None: one chunk, or not known."""
+    from hyperslab.formats.mongo.spelling import cut_of, ours_of
+
+    variable = meta.variables[name]
+    if variable.chunks is None or variable.problem is not None or not variable.known:
+        return None
+    return cut_of(variable, ours_of(meta, name)).chunks
+
+
+def _variable(name: str, variable: Any, chunks: Any) -> Mapping[str, Any]:
     stored = "embedded" if variable.embedded is not None else "COO" if variable.sparse else "dense"
     return {
         "name": name,
         "dtype": variable.dtype.str,
         "dims": list(variable.dims),
         "shape": list(variable.shape),
-        "chunks": cut,
+        "chunks": chunks,
         "units": variable.units,
         "stored": variable.problem.said if variable.problem is not None else stored,
     }

@@ -13,6 +13,7 @@ import click
 from hyperslab.checks.report import as_line
 from hyperslab.cli.commands.get import write
 from hyperslab.cli.databases import Objects, attribute_option, dimension_option, open_objects, table
+from hyperslab.cli.describing import cut_text
 from hyperslab.cli.failing import manners
 from hyperslab.cli.labelled import take
 from hyperslab.cli.opening import find_array, open_dataset
@@ -91,6 +92,8 @@ def list_objects(
         while some := list(islice(infos, _AT_ONCE)):
             click.echo(columns(table(some, head=head)))
             head = False
+        if head:
+            say("no objects")
 
 
 @_verb("info", "'mongodb://localhost/climate#temperature'")
@@ -105,9 +108,12 @@ def info(url: str, storage_option: dict[str, Any] | None, as_json: bool) -> None
     rows = [(name.replace("_", " "), _told(name, value)) for name, value in facts.items() if name != "variables"]
     click.echo(columns(rows))
     if facts.get("variables"):
-        names = ("name", "dtype", "dims", "shape", "chunks", "stored")
-        parts = [names, *([str(one[name]) for name in names] for one in facts["variables"])]
-        click.echo(columns(parts))
+        click.echo(columns([("name", "dtype", "dimensions", "chunks", "stored"), *map(_row, facts["variables"])]))
+
+
+def _row(one: dict[str, Any]) -> tuple[str, ...]:
+    dims = ", ".join(f"{dim}: {size}" for dim, size in zip(one["dims"], one["shape"], strict=False)) or "(one cell)"
+    return one["name"], one["dtype"], dims, cut_text(one["chunks"]), one["stored"]
 
 
 def _told(name: str, value: Any) -> str:

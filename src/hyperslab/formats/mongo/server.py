@@ -29,6 +29,10 @@ _PATIENCE = 20_000
 """Milliseconds until a server that does not answer is given up, unless the URL says otherwise."""
 _REFUSED = (13, 8000)
 """Codes of the server for what a user may not do (Unauthorized; AtlasError)."""
+_UNKNOWN = 18
+"""Its code for a user or password that it does not know (AuthenticationFailed)."""
+_MISNAMED = 73
+"""Its code for a name that no database or collection can have (InvalidNamespace)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +79,15 @@ class Place:
         return f"{self.url.partition('#')[0]}#{quote(name, safe='')}"
 
     def open(self) -> Database[Any]:
-        """The database, by the client of this process."""
-        return client(self.uri, dict(self.options))[self.database]
+        """The database, by the client of this process. Invalid where no server, database or collection can be called
+        so."""
+        here = client(self.uri, dict(self.options), self.url)
+        try:
+            found = here[self.database]
+            found[f"{self.collection}.meta"]
+        except library().errors.InvalidName as error:
+            raise Invalid(str(error), url=self.url, remedy="choose another name") from None
+        return found
 
 
 def from_environment(variable: Any) -> str:
@@ -114,9 +125,9 @@ def library() -> Any:
     return pymongo
 
 
-def client(uri: str, options: Mapping[str, Any] | None = None) -> MongoClient[Any]:
-    """The one client of this process for a server; it is made when first asked for, and stays open. Invalid, and
-    StorageError where the name of the server cannot be resolved."""
+def client(uri: str, options: Mapping[str, Any] | None = None, shown: str | None = None) -> MongoClient[Any]:
+    """The one client of this process for a server; it is made when first asked for, and stays open. ``shown``: the
+    place in messages. Invalid, and StorageError where the name of the server cannot be resolved."""
     options = {"serverSelectionTimeoutMS": _PATIENCE, **(options or {})}
     if "serverselectiontimeoutms" in uri.lower():
         del options["serverSelectionTimeoutMS"]
@@ -127,13 +138,17 @@ def client(uri: str, options: Mapping[str, Any] | None = None) -> MongoClient[An
             try:
                 _clients.by_server[key] = pymongo.MongoClient(uri, **options)
             except (pymongo.errors.ConfigurationError, pymongo.errors.InvalidURI, TypeError, ValueError) as error:
-                raise Invalid(f"no such server: {redact_text(str(error))}", url=redact(uri)) from None
+                said = redact_text(str(error)).replace(". Refer to docstring.", "").rstrip(".")
+                remedy = "mend the URL or the storage options"
+                raise Invalid(
+                    f"the server or an option is not understood: {said}", url=shown or redact(uri), remedy=remedy
+                ) from None
         return _clients.by_server[key]
 
 
 @contextmanager
 def storage_errors(url: str) -> Iterator[None]:
-    """The driver's errors in the block as ours, with the driver's as cause: StorageError, ReadOnly."""
+    """The driver's errors in the block as ours, with the driver's as cause: StorageError, ReadOnly, Invalid."""
     errors = library().errors
     try:
         yield
@@ -141,6 +156,11 @@ def storage_errors(url: str) -> Iterator[None]:
         said = redact_text(str(error.details.get("errmsg", error) if error.details else error))
         if error.code in _REFUSED:
             raise ReadOnly(f"the server refuses this user: {said}", url=url, remedy="ask for the role") from error
+        if error.code == _UNKNOWN:
+            remedy = "look at user and password, and at authSource=, the database that knows the user"
+            raise ReadOnly(f"the server does not know this user or password: {said}", url=url, remedy=remedy) from error
+        if error.code == _MISNAMED:
+            raise Invalid(f"the server says: {said}", url=url, remedy="choose another name") from error
         raise StorageError(f"the server says: {said}", url=url) from error
     except errors.PyMongoError as error:
         raise _failed(error, url) from error
