@@ -12,6 +12,7 @@ import xarray as xr
 from bson import ObjectId
 from pymongo import AsyncMongoClient
 
+from hyperslab.errors import WrongType
 from hyperslab.mongo import DocumentNotFoundError, XarrayMongoDB, XarrayMongoDBAsyncIO
 
 if TYPE_CHECKING:
@@ -90,3 +91,13 @@ def test_each_class_has_its_kind_of_database(mongo: Mongo, client: Any) -> None:
         warnings.simplefilter("ignore", ResourceWarning)
         with pytest.raises(TypeError, match="AsyncIO"):
             XarrayMongoDB(AsyncMongoClient(mongo.url)["a"])  # type: ignore[arg-type]
+
+
+async def test_a_copy_goes_to_a_database(database: Any) -> None:
+    xdb = XarrayMongoDBAsyncIO(database)
+    key, _ = await xdb.put(sample().compute())
+    target: Any = "name of the copy"
+    with pytest.raises(WrongType, match="name="):
+        await xdb.copy(key, target)
+    copy = await xdb.copy(key, XarrayMongoDBAsyncIO(database, "other"), name="there")
+    assert [found.id for found in await XarrayMongoDBAsyncIO(database, "other").list()] == [copy]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+from datetime import datetime
 from typing import Any
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from bson import ObjectId
 from pymongo.database import Database
 from pymongo.errors import BulkWriteError
 
-from hyperslab.errors import Conflict, Invalid, NotFound
+from hyperslab.errors import Conflict, Invalid, NotFound, WrongType
 from hyperslab.mongo import DocumentNotFoundError, XarrayMongoDB
 
 
@@ -113,6 +115,38 @@ def test_an_append_that_fails_changes_nothing(xdb: XarrayMongoDB) -> None:
     assert no_rest(xdb)
     xdb.append(key, days(4, 4), "time")
     xr.testing.assert_identical(xdb.get(key, load=True), days(0, 8))
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("chunk_ids", ["objectid", "derived"])
+def test_one_that_came_to_a_halt_touches_nothing_of_the_next_one(
+    xdb: XarrayMongoDB, chunk_ids: Any, fails: bool
+) -> None:
+    xdb = XarrayMongoDB(xdb.meta.database, chunk_ids=chunk_ids)
+    key = stored(xdb, days(0, 4, True))
+
+    def halt(block: Any) -> Any:
+        """The lease runs out, and another one appends."""
+        xdb.meta.update_one({"_id": key}, {"$set": {"hyperslab.lease.until": datetime(2000, 1, 1)}})
+        xdb.append(key, days(4, 2), "time")
+        if fails:
+            raise ZeroDivisionError
+        return block
+
+    late = days(14, 2, True)
+    late["n"] = late["n"].copy(data=da.map_blocks(halt, late["n"].data, dtype="i8", meta=np.empty(0, "i8")))
+    with dask.config.set(scheduler="sync"), pytest.raises((Conflict, ZeroDivisionError)):
+        xdb.append(key, late, "time")
+    xr.testing.assert_identical(xdb.get(key, load=True), days(0, 6))
+    xdb.append(key, days(6, 2), "time")
+    xr.testing.assert_identical(xdb.get(key, load=True), days(0, 8))
+
+
+def test_an_object_that_is_updated_meanwhile_is_not_copied(xdb: XarrayMongoDB) -> None:
+    key = stored(xdb, days(0, 4, True))
+    before = xdb.meta.find_one({"_id": key})
+    xdb.update(key, days(10, 2)[["t"]].drop_vars("time"), {"time": slice(0, 2)})
+    assert xdb.meta.find_one({"_id": key}) != before
 
 
 def test_many_append_at_the_same_time(xdb: XarrayMongoDB) -> None:
@@ -292,3 +326,11 @@ def test_a_replacement_that_fails_leaves_the_old_object(xdb: XarrayMongoDB) -> N
     assert [each.id for each in xdb.list()] == before
     assert xdb.meta.count_documents({}) == 2
     assert no_rest(xdb)
+
+
+def test_a_copy_goes_to_a_database(xdb: XarrayMongoDB) -> None:
+    key = stored(xdb, days(0, 2))
+    target: Any = "name of the copy"
+    with pytest.raises(WrongType, match="name="):
+        xdb.copy(key, target)
+    assert len(xdb.list()) == 1

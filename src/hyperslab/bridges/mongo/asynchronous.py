@@ -115,7 +115,8 @@ class XarrayMongoDBAsyncIO:
 
     async def copy(self, _id: Id, target: XarrayMongoDBAsyncIO | None = None, *, name: str | None = None) -> ObjectId:
         """See :meth:`XarrayMongoDB.copy`."""
-        return await _waited(lambda: self._plain.copy(_id, (target or self)._plain, name=name))
+        plain = target._plain if isinstance(target, XarrayMongoDBAsyncIO) else target
+        return await _waited(lambda: self._plain.copy(_id, plain, name=name))
 
     async def replace(self, _id: Id, x: Any) -> tuple[ObjectId, Any]:
         """See :meth:`XarrayMongoDB.replace`."""

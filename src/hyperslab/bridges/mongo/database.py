@@ -187,6 +187,9 @@ class XarrayMongoDB:
 
     def copy(self, _id: Id, target: XarrayMongoDB | None = None, *, name: str | None = None) -> ObjectId:
         """Copy an object, also to other collections or another server; the new ``_id``. NotFound, AlreadyExists."""
+        if target is not None and not isinstance(target, XarrayMongoDB):
+            remedy = "give an XarrayMongoDB, or name= for the name of the copy"
+            raise WrongType(f"the target is a {type(target).__name__}", remedy=remedy)
         here, there = self._origin().open(), (target or self)._origin().open()
         return objects.copy(*here, *there, objects.resolve(here.meta, _id), name=name)
 
