@@ -467,3 +467,10 @@ def test_one_chunk_is_found_by_one_key(database: Database[Any]) -> None:
         assert told["totalKeysExamined"] <= 2
     read = xdb.get(key)[3, 5]
     assert read.compute(scheduler="sync").item() == 0
+
+
+def test_dates_of_other_calendars_are_stored_as_numbers(xdb: XarrayMongoDB) -> None:
+    time = xr.date_range("2000-01-01", periods=3, calendar="360_day", use_cftime=True)
+    with pytest.raises(Unsupported, match="'t'") as caught:
+        xdb.put(xr.Dataset({"t": ("x", time)}))
+    assert "decode_times=False" in str(caught.value.remedy)

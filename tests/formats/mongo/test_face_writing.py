@@ -266,6 +266,13 @@ def test_attributes_keep_what_is_stored(base: str, db: Database[Any]) -> None:
     assert type(hs.open_group(f"{base}#x").attrs["new"]) is np.float32
 
 
+def test_an_attribute_that_cannot_be_says_where(base: str) -> None:
+    for node, dataset in (("/", xr.Dataset(attrs={"bad": object()})), ("/a", xr.Dataset({"a": ((), 1, {"bad": {1}})}))):
+        with pytest.raises(Unsupported, match="'bad' of type") as caught:
+            hs.save(f"{base}#x", dataset)
+        assert f"[{base}#x node={node}]" in str(caught.value)
+
+
 def test_a_data_array_is_changed_as_one(base: str, db: Database[Any]) -> None:
     """Its attributes are those of its one array, units among them; other arrays have no place beside it."""
     with hs.open_group(base, "a") as root:

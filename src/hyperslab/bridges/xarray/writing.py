@@ -55,7 +55,8 @@ def write_new(group: Group, dataset: xr.Dataset, how: Storing) -> list[Later]:
     )
     writer = group._session.writer()
     with group.batch():
-        writer.put(group.path, GroupSpec(attrs=plain_attrs(attrs), dims=dims))
+        with group._session.located(group.path):
+            writer.put(group.path, GroupSpec(attrs=plain_attrs(attrs), dims=dims))
         arrays = {name: _create(group, name, variable, how) for name, variable in variables.items()}
     return write_all(((arrays[name], variable, ...) for name, variable in variables.items()), how.compute)
 

@@ -93,7 +93,7 @@ def _plain(name: str, value: Any) -> Any:
         case np.ndarray() | np.generic():
             return _plain(name, value.tolist())
         case _:
-            shown = repr(value) if isinstance(value, int) else f"a {type(value).__name__}"
+            shown = repr(value) if isinstance(value, int) else f"type {type(value).__name__}"
             raise Unsupported(f"format mongo holds no attribute {name!r} of {shown}", remedy=_REMEDY)
 
 

@@ -11,12 +11,15 @@ from hyperslab.errors import Unsupported
 
 _TEXT = re.compile(r"[<>|=]?(?:[biufc]\d{1,2}|[mM]8(?:\[\w{1,12}\])?|[SUV]\d{1,9})")
 _REMEDY = "store numbers, times, or text of a fixed length (astype('U'))"
+_DATES = "; dates of other calendars as the numbers that decode_times=False leaves"
 
 
 def dtype_to_text(dtype: np.dtype[Any], name: str) -> str:
     """The dtype's name in a document; always little-endian. Unsupported for what has no bytes of its own, or fields."""
     if dtype.hasobject or dtype.kind == "T" or dtype.names is not None or dtype.subdtype is not None:
-        raise Unsupported(f"variable {name!r} has cells of type {dtype}", remedy=_REMEDY)
+        raise Unsupported(
+            f"variable {name!r} has cells of type {dtype}", remedy=_REMEDY + (_DATES if dtype.hasobject else "")
+        )
     return dtype.newbyteorder("<").str
 
 
