@@ -189,6 +189,13 @@ def test_a_replacement_that_was_broken_off(db: Database[Any], steps: int) -> Non
     assert stored(db) == [new]
 
 
+def test_what_was_replaced_is_not_found_again(db: Database[Any]) -> None:
+    old = put(db, "a")
+    new = put(db, "a", version=2, replaces=old)  # whoever replaced it did not live to remove it
+    names.delete(*pair(db), new)
+    assert stored(db) == []
+
+
 def test_the_renamed_one_takes_along_what_it_replaced(db: Database[Any]) -> None:
     old = put(db, "x")
     new = put(db, "x", replaces=old)

@@ -19,8 +19,9 @@ from hyperslab.bridges.mongo.origin import Collections, Origin
 from hyperslab.bridges.mongo.planning import Plan, planned
 from hyperslab.bridges.mongo.reading import cells_of
 from hyperslab.bridges.mongo.writing import Task, delayed_writes, store
-from hyperslab.errors import Invalid
+from hyperslab.errors import Conflict, Invalid
 from hyperslab.formats.mongo.document import Meta, Variable, embed
+from hyperslab.formats.mongo.lease import check
 from hyperslab.formats.mongo.numbers import Sizes
 
 
@@ -53,9 +54,10 @@ def append(origin: Origin, options: Options, name_or_id: Any, x: Any, dim: str) 
         check_size(longer)
         _clear(here, meta, grown)
         try:
-            _store(origin, here, replace(plan, meta=_with(plan.meta, grown)), grown)
+            _store(origin, here, replace(plan, meta=_with(plan.meta, grown)), grown, owner)
         except BaseException:
-            with suppress(PyMongoError):
+            with suppress(PyMongoError, Conflict):  # what another one stored meanwhile is not ours to remove
+                check(here.meta, meta.id, owner, origin.uri)
                 _clear(here, meta, grown)
             raise
         settle(here, longer, owner)  # where nobody knows whether that was done nothing is removed
@@ -136,11 +138,11 @@ def _clear(here: Collections, meta: Meta, grown: Mapping[str, Growth]) -> None:
         here.chunks.delete_many({"meta_id": meta.id, "name": {"$eq": name}, **behind})
 
 
-def _store(origin: Origin, here: Collections, plan: Plan, grown: Mapping[str, Growth]) -> None:
+def _store(origin: Origin, here: Collections, plan: Plan, grown: Mapping[str, Growth], owner: str) -> None:
     lazy = []
     for name, growth in grown.items():
         for first, cells in growth.parts:
-            task = Task(origin, plan, name).at(first)
+            task = Task(origin, plan, name, owner=owner).at(first)
             if is_dask_array(cells):
                 lazy.append((task, cells))
             else:

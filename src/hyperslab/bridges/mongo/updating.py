@@ -43,12 +43,11 @@ def update(origin: Origin, options: Options, name_or_id: Any, x: Any, region: Ma
         for over in overs:
             if over.name not in inside:
                 _put_over(origin, here, meta, plan, over)
-        if inside:
-            coords, data_vars = (
-                {name: inside.get(name, variable) for name, variable in part.items()}
-                for part in (meta.coords, meta.data_vars)
-            )
-            settle(here, replace(meta, coords=coords, data_vars=data_vars), owner)
+        coords, data_vars = (
+            {name: inside.get(name, variable) for name, variable in part.items()}
+            for part in (meta.coords, meta.data_vars)
+        )
+        settle(here, replace(meta, coords=coords, data_vars=data_vars), owner)  # a copy sees that there was a change
 
 
 def _is_meant(meta: Meta, plan: Plan, name: str, region: Mapping[Any, slice]) -> bool:

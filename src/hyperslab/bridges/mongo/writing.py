@@ -26,7 +26,7 @@ from hyperslab.bridges.mongo.origin import Collections, Origin
 from hyperslab.bridges.mongo.planning import Plan
 from hyperslab.bridges.mongo.reading import check_complete
 from hyperslab.errors import AlreadyExists, Invalid, Unsupported
-from hyperslab.formats.mongo import stored
+from hyperslab.formats.mongo import lease, stored
 from hyperslab.formats.mongo.document import render
 from hyperslab.formats.mongo.ids import Chunk, Ids
 from hyperslab.formats.mongo.indexes import ensure_index, ensure_positional
@@ -118,11 +118,18 @@ class Task:
     """What the tasks of one variable have in common.
 
     ``chunks``: sizes of the blocks; ``first``: the chunk that block 0, 0, … is; ``anew``: what is left of a chunk is
-    removed before it is stored.
+    removed before it is stored; ``owner``: nothing is stored once the object is not held under this name any more.
     """
 
     def __init__(
-        self, origin: Origin, plan: Plan, name: str, *, chunks: tuple[Sizes, ...] | None = None, anew: bool = False
+        self,
+        origin: Origin,
+        plan: Plan,
+        name: str,
+        *,
+        chunks: tuple[Sizes, ...] | None = None,
+        anew: bool = False,
+        owner: str | None = None,
     ) -> None:
         variable = plan.meta.variables[name]
         self.origin = origin
@@ -134,6 +141,7 @@ class Task:
         self.chunk_size = plan.meta.chunk_size
         self.first: tuple[int, ...] = (0,) * len(self.chunks)
         self.anew = anew
+        self.owner = owner
 
     def at(self, first: tuple[int, ...]) -> Task:
         """The same for an array whose first block is this chunk."""
@@ -205,13 +213,16 @@ def write_block(block: Any, task: Any = None, block_id: tuple[int, ...] = ()) ->
 
 
 def store(here: Collections, task: Task, chunk: Chunk, block: Any) -> None:
-    """Store the cells of one chunk; doing it again changes nothing. Invalid for another shape than was told."""
+    """Store the cells of one chunk; doing it again changes nothing. Invalid for another shape than was told, Conflict
+    for an object that another one holds."""
     values, units = (block, None) if isinstance(block, Coo) else pint.plain(block)
     if units is not None and units != task.units:
         raise Unsupported(f"a block of {task.name!r} is in {units}", remedy="make it a Quantity of a dask array")
     cells = values if isinstance(values, Coo) else plain_cells(values, task.name)
     if chunk is not None:
         _check_shape(cells.shape, task, chunk)
+    if task.owner is not None:
+        lease.check(here.meta, task.meta_id, task.owner, task.origin.uri)
     if task.anew:
         where = None if chunk is None else list(chunk)
         here.chunks.delete_many({"meta_id": task.meta_id, "name": {"$eq": task.name}, "chunk": {"$eq": where}})

@@ -129,9 +129,9 @@ class Survey:
             return Flaw(key, STRAY, f"{counted}, a variable that the object does not have")
         if variable.problem is not None:
             return None
-        if variable.embedded is not None:
+        if variable.embedded is not None and not (self.meta.ours and key[1] is not None):
             return Flaw(key, EMBEDDED, f"{counted}, whose cells stand in the object's own document")
-        if not _in_grid(key[1], variable):
+        if variable.embedded is not None or not _in_grid(key[1], variable):
             return Flaw(key, STRAY, f"{counted}, a chunk that the variable does not have")
         self._absent[key[0]].add(key[1])
         self.sparse += [key] if tally.said.get("type") == SPARSE else []

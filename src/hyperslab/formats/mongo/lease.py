@@ -69,6 +69,17 @@ def _renew(collection: Collection[Any], key: Any, owner: str, ended: threading.E
             continue
 
 
+def check(collection: Collection[Any], key: Any, owner: str, url: str) -> None:
+    """Conflict unless the object is held under this name, and for long enough to store one chunk."""
+    from pymongo import ReadPreference
+
+    soon = {"$add": ["$$NOW", _SECONDS * 1000 // 3]}
+    held = {"_id": key, f"{FIELD}.owner": {"$eq": owner}, "$expr": {"$gt": [f"${FIELD}.until", soon]}}
+    newest = collection.with_options(read_preference=ReadPreference.PRIMARY)
+    if newest.find_one(held, {"_id": 1}) is None:
+        raise lost(url)
+
+
 def lost(url: str) -> Conflict:
     """The error for a change under a lease that another writer has taken meanwhile."""
     return Conflict("the object was locked by another writer meanwhile", url=url, remedy="read it again and repeat")

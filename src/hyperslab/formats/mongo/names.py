@@ -102,10 +102,14 @@ def touch(meta: Collection[Any], id: ObjectId) -> None:
     meta.update_one({"_id": id, STATUS: {"$exists": True}}, {"$currentDate": {f"{OURS}.touched": True}})
 
 
-def delete(meta: Collection[Any], chunks: Collection[Any], id: ObjectId, *, session: Any = None) -> int:
-    """Remove an object, then its chunks; how many documents there were. Once more removes what was left."""
-    found = meta.delete_one({"_id": id}, session=session).deleted_count
-    return int(found) + stored.delete(chunks, id, session=session)
+def delete(meta: Collection[Any], chunks: Collection[Any], id: ObjectId) -> int:
+    """Remove an object, then its chunks; how many documents there were. Once more removes what was left.
+
+    What it has replaced goes before it, else that would be found again.
+    """
+    _remove_replaced(meta, chunks, id)
+    found = meta.delete_one({"_id": id}).deleted_count
+    return int(found) + stored.delete(chunks, id)
 
 
 # -- taking a name ----------------------------------------------------------------------------------------------------
