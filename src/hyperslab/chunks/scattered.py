@@ -50,7 +50,7 @@ def read(source: ChunkSource, plan: Plan, fill: Numbers, settings: Settings = DE
     workers = min(settings.threads, -(-pieces // _BATCH))
     each_batch(work, execute.batches(plan, plan.grid, _BATCH, _BATCH), workers)
     common = _common_fill([part for _, part in found], fill)
-    return _joined(plan.shape, [_placed(piece, part, common, fill) for piece, part in found], common)
+    return _joined(plan.shape, [_placed(piece, part, common) for piece, part in found], common)
 
 
 def reader_of(spec: ArraySpec) -> Callable[..., None]:
@@ -106,7 +106,7 @@ def _common_fill(parts: Sequence[Coo | None], fill: Numbers) -> Numbers:
     return fill if only is None else only.fill
 
 
-def _placed(piece: Piece, part: Coo | None, common: Numbers, fill: Numbers) -> Coo | None:
+def _placed(piece: Piece, part: Coo | None, common: Numbers) -> Coo | None:
     """Cells of one chunk where they stand in the result; None: all are the fill value."""
     if part is None:
         return None

@@ -89,4 +89,4 @@ def settle(here: Collections, meta: Meta, owner: str) -> None:
     variables = {part: document[part] for part in ("coords", "data_vars")}
     change = {"$set": variables, "$inc": {VERSION: 1}}
     if not here.meta.update_one({"_id": meta.id, f"{FIELD}.owner": owner}, change).matched_count:
-        raise lost(str(meta.id))
+        raise lost(None, str(meta.id))

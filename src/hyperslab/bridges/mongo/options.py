@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from hyperslab.errors import Invalid
+from hyperslab.formats.mongo.encoded import MOST_BYTES
 
 Layout = Literal["compatible", "extended"]
 ChunkIds = Literal["objectid", "derived"]
 Commit = Literal["meta_first", "meta_last"]
 Positional = Literal[False, True, "unique"]
 
-MOST = 16 * 1024 * 1024
-"""Bytes of the largest document that a server takes."""
 _HEAD = 128
 """Bytes that every chunk document has beside its cells, at least."""
 
@@ -81,6 +80,6 @@ def check_sizes(chunk_size: Any, threshold: Any) -> None:
     for name, size, least in (("chunk_size_bytes", chunk_size, 1), ("embed_threshold_bytes", threshold, 0)):
         if isinstance(size, bool) or not isinstance(size, int) or size < least:
             raise Invalid(f"{name}={size!r}", remedy=f"give a whole number of at least {least}")
-    if chunk_size > MOST - _HEAD:
+    if chunk_size > MOST_BYTES - _HEAD:
         remedy = "the best are 1 to 2 MiB: 1_048_576 - 1024"
-        raise Invalid(f"chunk_size_bytes={chunk_size}: no document is larger than {MOST} bytes", remedy=remedy)
+        raise Invalid(f"chunk_size_bytes={chunk_size}: no document is larger than {MOST_BYTES} bytes", remedy=remedy)

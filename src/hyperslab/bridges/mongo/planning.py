@@ -16,10 +16,10 @@ from hyperslab.bridges import sparse
 from hyperslab.bridges.dask import is_dask_array
 from hyperslab.bridges.mongo.attributes import attributes, dimension_names, object_name, variable_name
 from hyperslab.bridges.mongo.cells import cells_of, stored_size
-from hyperslab.bridges.mongo.options import MOST, Options, check_sizes
+from hyperslab.bridges.mongo.options import Options, check_sizes
 from hyperslab.errors import Invalid, Unsupported, WrongType
 from hyperslab.formats.mongo.document import ARRAY, Meta, Variable, embed, embedded_names, render
-from hyperslab.formats.mongo.encoded import check_document
+from hyperslab.formats.mongo.encoded import MOST_BYTES, check_document
 from hyperslab.formats.mongo.ids import Derived, Ids, Salted
 from hyperslab.formats.mongo.numbers import Sizes
 from hyperslab.formats.mongo.segments import DENSE, SPARSE
@@ -55,7 +55,7 @@ def planned(x: Any, options: Options, *, name: Any = None, id: ObjectId | None =
     check_sizes(options.chunk_size_bytes, options.embed_threshold_bytes)
     variables: dict[str, Variable] = {}
     cells: dict[str, Any] = {}
-    for key, variable in _in_order(x, coords, data_vars).items():
+    for key, variable in _in_order(x, coords).items():
         variables[key], cells[key] = _variable(key, variable, densify=options.densify)
     whole = {key: value for key, value in cells.items() if not is_dask_array(value)}
     inside = embedded_names({key: stored_size(value) for key, value in whole.items()}, options.embed_threshold_bytes)
@@ -95,7 +95,7 @@ def _parts(x: Any) -> tuple[list[str], list[str], Mapping[Any, Any]]:
     return coords, data_vars, x.attrs
 
 
-def _in_order(x: Any, coords: list[str], data_vars: list[str]) -> dict[str, xr.Variable]:
+def _in_order(x: Any, coords: list[str]) -> dict[str, xr.Variable]:
     """All variables, in the order of the object: that of a DataArray are its coordinates and then its data."""
     if isinstance(x, xr.DataArray):
         return {**{name: x.coords[name].variable for name in coords}, ARRAY: x.variable}
@@ -136,8 +136,8 @@ def _check_sizes(meta: Meta, chunk_size: int, whole: Mapping[str, Numbers | Coo]
     for name, variable in meta.variables.items():
         if variable.embedded is None:
             most = min(chunk_size, stored_size(whole[name])) if name in whole else chunk_size
-            if (size := largest_document(name, variable, most)) > MOST:
-                message = f"a document of {name!r} would have {size} bytes, and may have {MOST}"
+            if (size := largest_document(name, variable, most)) > MOST_BYTES:
+                message = f"a document of {name!r} would have {size} bytes, and may have {MOST_BYTES}"
                 raise Invalid(message, remedy=f"chunk_size_bytes={chunk_size} is too much: take less")
 
 

@@ -120,9 +120,9 @@ class Criteria:
         """The criteria of a call of ``find``. Invalid."""
         named = dims if isinstance(dims, Mapping) else dict.fromkeys(_words(dims, "dims"))
         return cls(
-            {_word(key): Criterion.of(value, f"attribute {key!r}") for key, value in _mapping(attrs).items()},
+            {_word(key, "attrs"): Criterion.of(value, f"attribute {key!r}") for key, value in _mapping(attrs).items()},
             {
-                _word(dim): None if size is None else Criterion.of(size, f"size of {dim!r}")
+                _word(dim, "dims"): None if size is None else Criterion.of(size, f"size of {dim!r}")
                 for dim, size in named.items()
             },
             _words(names, "names"),
@@ -169,12 +169,12 @@ def _mapping(attrs: Any) -> Mapping[str, Any]:
 
 
 def _words(names: Any, what: str) -> tuple[str, ...]:
-    return tuple(_word(name) for name in ([names] if isinstance(names, str) else names or ()))
+    return tuple(_word(name, what) for name in ([names] if isinstance(names, str) else names or ()))
 
 
-def _word(name: Any) -> str:
+def _word(name: Any, what: str) -> str:
     if not isinstance(name, str):
-        raise WrongType(f"{name!r} is no name", remedy="give names as text")
+        raise WrongType(f"{name!r} in {what} is no name", remedy="give names as text")
     return name
 
 

@@ -77,9 +77,10 @@ def check(collection: Collection[Any], key: Any, owner: str, url: str) -> None:
     held = {"_id": key, f"{FIELD}.owner": {"$eq": owner}, "$expr": {"$gt": [f"${FIELD}.until", soon]}}
     newest = collection.with_options(read_preference=ReadPreference.PRIMARY)
     if newest.find_one(held, {"_id": 1}) is None:
-        raise lost(url)
+        raise lost(url, str(key))
 
 
-def lost(url: str) -> Conflict:
+def lost(url: str | None, key: str | None = None) -> Conflict:
     """The error for a change under a lease that another writer has taken meanwhile."""
-    return Conflict("the object was locked by another writer meanwhile", url=url, remedy="read it again and repeat")
+    remedy = "read it again and repeat"
+    return Conflict("the object was locked by another writer meanwhile", url=url, key=key, remedy=remedy)

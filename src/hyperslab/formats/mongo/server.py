@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, quote, unquote, urlencode
+from urllib.parse import parse_qsl, unquote, urlencode
 
 from hyperslab.errors import HyperslabError, Invalid, ReadOnly, StorageError, Unsupported
 from hyperslab.stores.credentials import resolve
@@ -73,10 +73,6 @@ class Place:
             where.url,
             tuple(sorted(options.items(), key=lambda pair: pair[0])),
         )
-
-    def url_of(self, name: str) -> str:
-        """The URL of one of the objects, without secrets."""
-        return f"{self.url.partition('#')[0]}#{quote(name, safe='')}"
 
     def open(self) -> Database[Any]:
         """The database, by the client of this process. Invalid where no server, database or collection can be called

@@ -145,7 +145,7 @@ def batches(documents: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]
         yield batch
 
 
-def put(collection: Collection[Any], documents: Iterable[dict[str, Any]], *, session: Any = None) -> None:
+def put(collection: Collection[Any], documents: Iterable[dict[str, Any]]) -> None:
     """Store the documents of whole chunks under their ids; once more does no harm (reference 4.3).
 
     What is stored already is replaced. Documents of a former, longer chunk behind the last one are removed.
@@ -158,32 +158,32 @@ def put(collection: Collection[Any], documents: Iterable[dict[str, Any]], *, ses
         known = {parse_key(doc): doc for doc in batch}
         last |= known
         try:
-            collection.insert_many(batch, ordered=True, session=session)
+            collection.insert_many(batch, ordered=True)
         except BulkWriteError as error:
             if any(each.get("code") != _DUPLICATE for each in error.details.get("writeErrors", [])):
                 raise
-            _replace(collection, batch, session)
+            _replace(collection, batch)
             again |= dict.fromkeys(known)
     if again:
-        _remove_behind(collection, [last[key] for key in again], session)
+        _remove_behind(collection, [last[key] for key in again])
 
 
-def _replace(collection: Collection[Any], batch: Sequence[dict[str, Any]], session: Any) -> None:
+def _replace(collection: Collection[Any], batch: Sequence[dict[str, Any]]) -> None:
     from pymongo import ReplaceOne
 
     changes = [ReplaceOne({"_id": doc["_id"], "meta_id": doc["meta_id"]}, doc, upsert=True) for doc in batch]
-    collection.bulk_write(changes, ordered=False, session=session)
+    collection.bulk_write(changes, ordered=False)
 
 
-def _remove_behind(collection: Collection[Any], ends: Sequence[dict[str, Any]], session: Any) -> None:
+def _remove_behind(collection: Collection[Any], ends: Sequence[dict[str, Any]]) -> None:
     """Remove what follows the last documents of chunks."""
     from pymongo import DeleteMany
 
     same = ("meta_id", "name", "chunk")
     changes = [DeleteMany({**{field: {"$eq": doc[field]} for field in same}, "n": {"$gt": doc["n"]}}) for doc in ends]
-    collection.bulk_write(changes, ordered=False, session=session)
+    collection.bulk_write(changes, ordered=False)
 
 
-def delete(collection: Collection[Any], meta_id: Any, *, session: Any = None) -> int:
+def delete(collection: Collection[Any], meta_id: Any) -> int:
     """Remove all chunks of an object; how many documents there were."""
-    return int(collection.delete_many({"meta_id": meta_id}, session=session).deleted_count)
+    return int(collection.delete_many({"meta_id": meta_id}).deleted_count)
