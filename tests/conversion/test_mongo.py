@@ -153,11 +153,11 @@ def test_some_cells_are_selected(base, dataset):
 
 
 def test_a_large_one_never_becomes_dense(base):
-    """Of 32 GiB, in chunks and in one."""
+    """Of 32 GiB, in sixteen chunks and in one."""
     places = np.array([[5, (1 << 32) - 1]])
     cells = sparse.COO(places, np.array([1.0, 2.0]), shape=(1 << 32,))
     with hs.create(f"{base}#one") as root:
-        root.create_array("many", data=cells)
+        root.create_array("many", data=cells, chunks=(1 << 28,), dims="x")
         root.create_array("one", data=cells, chunks=(1 << 32,), dims="x")
     hs.convert(f"{base}#one", f"{base}2#two")
     for url in (f"{base}#one", f"{base}2#two"):

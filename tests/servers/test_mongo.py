@@ -17,6 +17,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from servers import mongo as servers
 from servers.mongo import Mongo, running_mongod
 
+KINDS = [False, pytest.param(True, marks=pytest.mark.soak)]
+"""Of servers: one that stands alone, and the member of a replica set."""
+
 
 def count(url: str, database: str) -> int:
     """How many documents there are in ``things``."""
@@ -39,7 +42,7 @@ def test_a_server_of_its_own_kind(mongo: Mongo, mongo_replica: Mongo) -> None:
     assert count(mongo_replica.url, name) == 1
 
 
-@pytest.mark.parametrize("replica_set", [False, True])
+@pytest.mark.parametrize("replica_set", KINDS)
 def test_a_killed_server_comes_back(tmp_path: Path, replica_set: bool) -> None:
     with running_mongod(replica_set=replica_set, dbpath=tmp_path / "data") as server:
         name = server.database()
@@ -67,7 +70,7 @@ def test_a_stopped_server_answers_nobody() -> None:
     assert not server.dbpath.exists()
 
 
-@pytest.mark.parametrize("replica_set", [False, True])
+@pytest.mark.parametrize("replica_set", KINDS)
 def test_users(tmp_path: Path, replica_set: bool) -> None:
     with running_mongod(auth=True, replica_set=replica_set, dbpath=tmp_path) as server:
         name = server.database()
@@ -110,6 +113,7 @@ def test_a_port_that_is_taken(mongo: Mongo, monkeypatch: pytest.MonkeyPatch) -> 
         assert other.port == free
 
 
+@pytest.mark.soak
 def test_a_member_that_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with running_mongod(replica_set=True, dbpath=tmp_path):
         pass

@@ -24,6 +24,15 @@ def client(mongo: Mongo) -> Iterator[MongoClient[Any]]:
         yield client
 
 
+@pytest.fixture(scope="session")
+def guarded() -> Iterator[Mongo]:
+    """A server that asks everybody who they are."""
+    from servers.mongo import running_mongod
+
+    with running_mongod(auth=True) as server:
+        yield server
+
+
 @pytest.fixture
 def database(client: MongoClient[Any], mongo: Mongo) -> Iterator[Database[Any]]:
     name = mongo.database()

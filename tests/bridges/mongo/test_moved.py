@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import dask.array as da
@@ -16,6 +17,8 @@ import xarray as xr
 from pymongo import MongoClient, monitoring
 
 import hyperslab as hs
+from hyperslab.formats.mongo.ids import Derived, Salted
+from hyperslab.formats.mongo.segments import documents
 from hyperslab.mongo import XarrayMongoDB
 
 if TYPE_CHECKING:
@@ -55,11 +58,11 @@ class Commands(monitoring.CommandListener):
 
 
 @contextmanager
-def watched(mongo: Mongo, layout: Any) -> Iterator[tuple[XarrayMongoDB, Commands]]:
+def watched(mongo: Mongo, layout: Any, **options: Any) -> Iterator[tuple[XarrayMongoDB, Commands]]:
     """Objects in a database of their own, and what is sent for them."""
     commands = Commands()
     with MongoClient[Any](mongo.url, event_listeners=[commands]) as client:
-        yield XarrayMongoDB(client[mongo.database()], layout=layout), commands
+        yield XarrayMongoDB(client[mongo.database()], layout=layout, **options), commands
         client.drop_database(commands.sent[0]["$db"])
 
 
@@ -106,10 +109,14 @@ def explained(xdb: XarrayMongoDB, command: Mapping[str, Any]) -> Mapping[str, An
 def test_one_chunk_of_a_large_grid(mongo: Mongo, layout: Any, keys: int) -> None:
     """In the extended layout one key, where the index of xarray_mongodb has those of a row and of a column."""
     cells = np.arange(64 * 64 * 4.0).reshape(128, 128)
-    with watched(mongo, layout) as (xdb, commands):
-        lazy = xr.DataArray(da.from_array(cells, chunks=2), dims=("y", "x")).to_dataset(name="v")
-        key, future = xdb.put(lazy, name="v")
-        future.compute(scheduler="threads")
+    with watched(mongo, layout, commit="meta_first") as (xdb, commands):
+        lazy = xr.DataArray(da.zeros((128, 128), chunks=2), dims=("y", "x")).to_dataset(name="v")
+        key, _ = xdb.put(lazy, name="v")
+        ids = Derived(key) if layout == "extended" else Salted()
+        for row in range(64):  # many documents at a time, for thousands of tasks take long
+            blocks = np.split(cells[2 * row : 2 * row + 2], 64, axis=1)
+            each = (documents(ids, key, ("v", (row, column)), block, 1000) for column, block in enumerate(blocks))
+            xdb.chunks.insert_many(chain.from_iterable(each))
         read = xdb.get(key)["v"]
         options = {"event_listeners": [commands]}
         array = hs.open_group(f"{mongo.url}/{xdb.meta.database.name}#v", storage_options=options)["v"]

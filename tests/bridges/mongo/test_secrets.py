@@ -1,4 +1,4 @@
-"""Passwords stay in the process that was given them; other processes ask their environment. One client per process."""
+"""Passwords stay in the process that was given them; other processes ask their environment."""
 
 from __future__ import annotations
 
@@ -21,14 +21,6 @@ from hyperslab.mongo import DocumentNotFoundError, XarrayMongoDB
 
 if TYPE_CHECKING:
     from servers.mongo import Mongo
-
-
-@pytest.fixture(scope="module")
-def guarded() -> Iterator[Mongo]:
-    from servers.mongo import running_mongod
-
-    with running_mongod(auth=True) as server:
-        yield server
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +55,13 @@ def test_tasks_that_cannot_travel_are_told_of_before_any_is_sent(owner: MongoCli
     assert xdb.meta.count_documents({}) == 1
 
 
-@pytest.mark.parametrize("given", [{"uri_env": "CANARY_URI"}, {"credentials": "secrets_of_tests:given"}])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"credentials": "secrets_of_tests:given"},
+        pytest.param({"uri_env": "CANARY_URI"}, marks=pytest.mark.soak),
+    ],
+)
 def test_processes_ask_for_their_password(
     owner: MongoClient[Any], writer: str, given: dict[str, str], monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
@@ -92,25 +90,6 @@ def test_a_reader_needs_no_right_to_make_an_index(guarded: Mongo, owner: MongoCl
         assert reader.get(key).values.tolist() == [0, 1, 2]
         with pytest.raises(DocumentNotFoundError):
             reader.get("nothing")
-
-
-def test_a_cluster_opens_one_client_per_process(mongo: Mongo, client: MongoClient[Any]) -> None:
-    distributed = pytest.importorskip("distributed")
-    name = mongo.database()
-    xdb = XarrayMongoDB(client[name])
-    with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=2, dashboard_address=None) as cluster,
-        distributed.Client(cluster),
-    ):
-        x = xr.DataArray(da.arange(500, chunks=1))
-        key, future = xdb.put(x)
-        before = client.admin.command("serverStatus")["connections"]["totalCreated"]
-        assert future.compute() is None
-        read = xdb.get(key).compute()
-        after = client.admin.command("serverStatus")["connections"]["totalCreated"]
-    assert read.values.tolist() == list(range(500))
-    assert after - before <= 2 * (2 + 2) + 2
-    client.drop_database(name)
 
 
 @pytest.mark.parametrize(

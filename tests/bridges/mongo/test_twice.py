@@ -67,8 +67,15 @@ def objects(database: Database[Any], layout: Any) -> XarrayMongoDB:
     return XarrayMongoDB(database, layout=layout, chunk_size_bytes=SIZE)
 
 
-@pytest.mark.parametrize("layout", ["compatible", "extended"])
-@pytest.mark.parametrize("x", [dense, spread])
+@pytest.mark.parametrize(
+    ("layout", "x"),
+    [
+        ("compatible", dense),
+        pytest.param("extended", spread, marks=pytest.mark.soak),
+        pytest.param("compatible", spread, marks=pytest.mark.soak),
+        pytest.param("extended", dense, marks=pytest.mark.soak),
+    ],
+)
 def test_in_processes_at_the_same_time(database: Database[Any], tmp_path: Path, layout: Any, x: Any) -> None:
     """Three of them, one of which is killed while it writes."""
     xdb = objects(database, layout)
@@ -123,13 +130,14 @@ def test_when_tasks_before_failed(database: Database[Any], tmp_path: Path, layou
     check(xdb, key, wanted)
 
 
+@pytest.mark.parametrize("x", [dense, spread])
 @pytest.mark.parametrize("layout", ["compatible", "extended"])
-def test_every_task_is_done_twice_at_once(database: Database[Any], layout: Any) -> None:
+def test_every_task_is_done_twice_at_once(database: Database[Any], layout: Any, x: Any) -> None:
     """By two schedulers side by side."""
     xdb = objects(database, layout)
-    key, future = xdb.put(dense())
+    key, future = xdb.put(x())
     again = pickle.loads(cloudpickle.dumps(future))
     with ThreadPoolExecutor(2) as pool:
         both = [pool.submit(each.compute, scheduler="threads", num_workers=4) for each in (future, again)]
         assert [each.result() for each in both] == [None, None]
-    check(xdb, key, dense())
+    check(xdb, key, x())
