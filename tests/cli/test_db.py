@@ -161,7 +161,8 @@ def test_delete(db: Database[Any], url: str) -> None:
     asked = run("delete", f"{url}#air", answer="n\n")
     assert (asked.exit_code, asked.stdout) == (0, "")
     assert "Remove the Dataset air (" in asked.stderr
-    assert run("delete", f"{url}#air").exit_code == 130
+    unanswered = run("delete", f"{url}#air")
+    assert (unanswered.exit_code, "--yes" in unanswered.stderr) == (2, True)
     assert names(url) == ["temperature", "air"]
     assert run("delete", f"{url}#air", answer="y\n").exit_code == 0
     assert db["xarray.chunks"].count_documents({}) == 0

@@ -177,7 +177,7 @@ def delete(url: str, yes: bool, storage_option: dict[str, Any] | None, as_json: 
         objects.needed("delete")
         about = objects.describe()
         question = f"Remove the {about.kind} {about.name or ''} ({about.id}, {size_text(about.nbytes)} of cells)?"
-        if not yes and not click.confirm(question.replace("  ", " "), err=True):
+        if not yes and not _is_confirmed(question.replace("  ", " "), objects.url):
             say("nothing was removed")
             return
         documents = objects.delete(about.id)
@@ -185,6 +185,17 @@ def delete(url: str, yes: bool, storage_option: dict[str, Any] | None, as_json: 
         print_json("db-delete", url=objects.url, id=about.id, documents=documents)
     else:
         say(f"{documents} documents were removed")
+
+
+def _is_confirmed(question: str, url: str) -> bool:
+    """What is answered. Invalid where nobody can answer."""
+    try:
+        return click.confirm(question, err=True)
+    except click.Abort as error:
+        if isinstance(error.__context__, EOFError):
+            click.echo(err=True)
+            raise Invalid("nobody answers: nothing was removed", url=url, remedy="say --yes") from None
+        raise
 
 
 @_verb("check", "mongodb://localhost/climate --deep")

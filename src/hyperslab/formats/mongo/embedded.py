@@ -61,7 +61,7 @@ class EmbeddedChunk:
         self._change(block, None)
 
     def write_many(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
-        """Of the one chunk."""
+        """Of the one chunk; as lasting as every change of that document, which the settings say for all."""
         for _, block in pairs:
             self._change(block, None)
 

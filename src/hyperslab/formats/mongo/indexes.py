@@ -60,19 +60,6 @@ def ensure_positional(chunks: Collection[Any], positions: int = POSITIONS, *, un
     return any(is_unique for _, is_unique, _ in _positional(chunks))
 
 
-def has_positional(chunks: Collection[Any], positions: int = 1) -> str | None:
-    """The name of a positional index that covers so many positions, as a hint for queries; None where there is none,
-    or where the user may not know."""
-    from pymongo.errors import OperationFailure
-
-    try:
-        return next((name for covers, _, name in _positional(chunks) if covers >= positions), None)
-    except OperationFailure as error:
-        if error.code == _UNAUTHORIZED:
-            return None
-        raise
-
-
 def duplicates(chunks: Collection[Any], limit: int | None = None) -> list[tuple[Any, Key, Any]]:
     """Object, chunk and n of documents that are there more than once (R49 says that none are)."""
     key = {"meta_id": "$meta_id", "name": "$name", "chunk": "$chunk", "n": "$n"}
