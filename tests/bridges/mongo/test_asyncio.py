@@ -53,6 +53,10 @@ async def test_put_and_get(database: Any) -> None:
     xr.testing.assert_identical(lazy.compute(scheduler="threads"), sample().compute())
     with pytest.raises(DocumentNotFoundError):
         await xdb.get(ObjectId())
+    await xdb.rename(key, "air")
+    xr.testing.assert_identical(await xdb.get("air", load=True), sample().compute())
+    with pytest.raises(DocumentNotFoundError, match=r"^water$"):
+        await xdb.get("water")
 
 
 async def test_sizes_and_collections_can_be_assigned(database: Any) -> None:

@@ -233,6 +233,21 @@ def test_an_unknown_id_is_not_found(xdb: XarrayMongoDB, key: Any) -> None:
     assert isinstance(caught.value, KeyError)
 
 
+def test_an_object_is_got_by_its_name(xdb: XarrayMongoDB) -> None:
+    key, future = xdb.put(small(), name="air")
+    future.compute(scheduler="sync")
+    for known in (key, str(key), "air"):
+        xr.testing.assert_identical(xdb.get(known, load=True), small().compute())
+    with pytest.raises(DocumentNotFoundError) as caught:
+        xdb.get("airs")
+    assert (str(caught.value), caught.value.remedy) == ("airs", "did you mean 'air'?")
+    other, _ = xdb.put(small().compute(), name="air")
+    with pytest.raises(Invalid, match=f"{key}, {other}"):
+        xdb.get("air")
+    other, _ = xdb.put(small().compute(), name=str(key))  # an id is an id first
+    assert xdb.get(str(key))["t"].chunks is not None
+
+
 @pytest.mark.parametrize("load", ["t", 5, 1.0, b"t"])
 def test_load_is_none_a_truth_or_names(xdb: XarrayMongoDB, load: Any) -> None:
     key, _ = xdb.put(xr.DataArray([1]))
@@ -450,23 +465,6 @@ def test_chunks_that_were_never_written_read_as_the_fill_value(mongo: Any, xdb: 
     expected[:2, 3:] = 5
     assert np.array_equal(read.compute(scheduler="sync"), expected)
     assert read.attrs["half"].dtype == np.float16
-
-
-def test_one_chunk_is_found_by_one_key(database: Database[Any]) -> None:
-    from hyperslab.formats.mongo.ids import Derived
-
-    xdb = XarrayMongoDB(database, layout="extended")
-    key, future = xdb.put(xr.DataArray(da.zeros((64, 64), chunks=1, dtype="u1")))
-    future.compute(scheduler="threads")
-    place = {"meta_id": key, "name": "__DataArray__"}
-    by_key = {**place, "chunk.0": 3, "chunk.1": 5}
-    by_id = {"meta_id": key, "_id": {"$in": [Derived(key)("__DataArray__", (3, 5), 0)]}}
-    for query in (by_key, by_id):
-        told = xdb.chunks.find(query).explain()["executionStats"]
-        assert (told["nReturned"], told["totalDocsExamined"]) == (1, 1)
-        assert told["totalKeysExamined"] <= 2
-    read = xdb.get(key)[3, 5]
-    assert read.compute(scheduler="sync").item() == 0
 
 
 def test_dates_of_other_calendars_are_stored_as_numbers(xdb: XarrayMongoDB) -> None:

@@ -21,8 +21,9 @@ from hyperslab.bridges.mongo.origin import Origin
 from hyperslab.bridges.mongo.planning import planned
 from hyperslab.bridges.mongo.reading import Load, check_complete, eager_names, find, read
 from hyperslab.bridges.mongo.writing import put
-from hyperslab.errors import Invalid, Problem, WrongType
+from hyperslab.errors import Invalid, NotFound, Problem, WrongType
 from hyperslab.formats.mongo import completeness, examine, garbage, objects
+from hyperslab.formats.mongo.faults import DocumentNotFoundError
 from hyperslab.formats.mongo.indexes import ensure_index
 from hyperslab.stores.credentials import named
 
@@ -143,20 +144,21 @@ class XarrayMongoDB:
         return plan.meta.id, put(self._origin(), plan, options, is_new=_id is None)
 
     def get(self, _id: Any, load: Load = None) -> Any:
-        """The object of this ``_id``, a Dataset or DataArray.
+        """The object of this ``_id``, or of this name where it is the only one, a Dataset or DataArray.
 
         ``load``: None reads now what was stored whole, and later, as dask arrays, what was stored in chunks; True reads
         all now; False reads all later; names read these variables now. Index coordinates, and what stands in the
         object's document, are always read now.
 
-        DocumentNotFoundError when the object is not there, or a chunk of it (of dask arrays when they are computed).
+        DocumentNotFoundError when the object is not there, or a chunk of it (of dask arrays when they are computed);
+        Invalid for a name that several objects have.
         """
         origin = self._origin()
         here = origin.open()
         if self._options.read_index and self._indexed is not self.chunks:
             ensure_index(here.chunks, best_effort=True)
             self._indexed = self.chunks
-        meta = find(here, _id)
+        meta = find(here, _known(here.meta, _id))
         now = eager_names(meta, load)
         later = [name for name in meta.variables if name not in now]
         if self._options.verify and later:
@@ -233,3 +235,13 @@ class XarrayMongoDB:
         and of objects that were replaced; ``dry_run`` only tells of them. Invalid."""
         here = self._origin().open()
         return garbage.collect(here.meta, here.chunks, age=age, dry_run=dry_run)
+
+
+def _known(meta: Collection[Any], wanted: Any) -> Any:
+    """The id that a text means; what is no text is looked for as it is. DocumentNotFoundError, Invalid."""
+    if not isinstance(wanted, str):
+        return wanted
+    try:
+        return objects.resolve(meta, wanted)
+    except NotFound as error:
+        raise DocumentNotFoundError(wanted, remedy=error.remedy) from None
