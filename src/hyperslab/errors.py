@@ -180,6 +180,8 @@ class CorruptChunk(HyperslabError):
 class MissingChunks(HyperslabError):
     """Chunks that must exist do not."""
 
+    advice = "check the dataset to see what is missing, and write or restore it"
+
 
 class Unsupported(HyperslabError, NotImplementedError):
     """A feature that this format, or this installation, does not have; the message names both."""

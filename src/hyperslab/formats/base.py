@@ -168,6 +168,15 @@ class HoldsOne(Protocol):
 
 
 @runtime_checkable
+class HoldsMany(Protocol):
+    """A place of many datasets, each of which is a group of its root."""
+
+    def some_names(self, most: int) -> list[str]:
+        """What datasets of it are called, at most so many."""
+        ...
+
+
+@runtime_checkable
 class Examines(Protocol):
     def problems(self, *, deep: bool, workers: int) -> Iterable[Problem]:
         """Every problem of the dataset, found by looking through all of it; ``deep`` decodes every chunk besides."""

@@ -15,11 +15,12 @@ from hyperslab.array import Array
 from hyperslab.bridges.xarray import accessors
 from hyperslab.bridges.xarray.reading import open_group, open_groups
 from hyperslab.errors import Invalid
-from hyperslab.formats.base import HoldsOne
+from hyperslab.formats.base import HoldsMany, HoldsOne
 from hyperslab.group import Group
 
 assert accessors  # imported for its registration: who uses the engine may write `ds.hyperslab`
 _OURS = (".nczarr", ".blp", ".blaze", ".b2nd")
+_SHOWN = 10
 _DECODERS = (
     "mask_and_scale",
     "decode_times",
@@ -60,7 +61,7 @@ class HyperslabBackendEntrypoint(BackendEntrypoint):
     def open_dataset(self, filename_or_obj: Any, *, group: str | None = None, **options: Any) -> xr.Dataset:
         """One group as a Dataset."""
         decoders, rest = _split(options)
-        return open_group(_node(filename_or_obj, group, rest), **decoders)
+        return open_group(_dataset(_node(filename_or_obj, group, rest)), **decoders)
 
     def open_datatree(self, filename_or_obj: Any, *, group: str | None = None, **options: Any) -> xr.DataTree:
         """A group and all groups below it."""
@@ -88,6 +89,17 @@ def _group(target: Any, group: str | None, options: Mapping[str, Any]) -> Group:
     node = _node(target, group, options)
     if isinstance(node, Array):
         raise Invalid("this is an array, not a tree of groups", url=node.url, remedy="use open_dataset")
+    return node
+
+
+def _dataset(node: Group | Array) -> Group | Array:
+    """The same. Invalid for a place of many datasets, of which the first are named."""
+    reader = node._session.reader
+    if isinstance(reader, HoldsMany) and not node.path:
+        found = reader.some_names(_SHOWN + 1)
+        names = ", ".join(map(repr, found[:_SHOWN])) + (" and more" if len(found) > _SHOWN else "")
+        remedy = f"name one of them behind #: {names}" if found else "there is none in it yet"
+        raise Invalid("this is a collection of datasets, not one of them", url=node.url, remedy=remedy)
     return node
 
 

@@ -44,6 +44,8 @@ def check_chunks(datasets: Iterable[xr.Dataset], chunks: Any) -> None:
 def _check_names(name: Any, variable: xr.Variable) -> None:
     if not isinstance(name, str):
         raise Invalid(f"a variable named {name!r}", remedy="rename it: names are text")
+    if not name:
+        raise Invalid("a variable whose name is empty", remedy="rename it: a name has one character at least")
     if "/" in name:
         raise Invalid(f"a variable named {name!r}", remedy="a slash makes groups: rename it, or use a DataTree")
     odd = [dim for dim in variable.dims if not isinstance(dim, str)]

@@ -11,7 +11,7 @@ from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, NotFound, Problem
 from hyperslab.formats.base import Remedy
-from hyperslab.formats.mongo import examine, names, probing
+from hyperslab.formats.mongo import examine, names, objects, probing
 from hyperslab.formats.mongo.changes import durably
 from hyperslab.formats.mongo.document import Meta, Variable, parse
 from hyperslab.formats.mongo.embedded import EmbeddedChunk
@@ -203,6 +203,11 @@ class CollectionReader:
             gone = names.replaced(self._stock.meta)
             rows = self._stock.meta.find({names.STATUS: {"$exists": False}}, {"_id": 1}).sort("_id", 1)
             return [str(row["_id"]) for row in rows if row["_id"] not in gone]
+
+    def some_names(self, most: int) -> list[str]:
+        """The names of the first objects, or their ids where they have none."""
+        with storage_errors(self.url):
+            return [str(found.name or found.id) for found in objects.find(self._stock.meta, limit=most)]
 
     def _object(self, path: str) -> tuple[ObjectReader, str]:
         """The object that a path leads to, and the path within it."""

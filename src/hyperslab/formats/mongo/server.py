@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, unquote, urlencode
+from urllib.parse import parse_qsl, unquote
 
 from hyperslab.errors import HyperslabError, Invalid, ReadOnly, StorageError, Unsupported
 from hyperslab.stores.credentials import resolve
@@ -57,9 +57,8 @@ class Place:
         if not database:
             remedy = "name it behind the host: mongodb://host/database#name"
             raise Invalid("the URL names no database", url=where.url, remedy=remedy)
-        parameters = parse_qsl(query, keep_blank_values=True)
-        known = dict(parameters)
-        others = urlencode([(name, value) for name, value in parameters if name != "collection"])
+        known = dict(parse_qsl(query, keep_blank_values=True))
+        others = "&".join(each for each in query.split("&") if each and each.partition("=")[0] != "collection")
         options = dict(resolve(where.options))
         uri = f"{scheme}://{hosts}/{database if '@' in hosts else ''}" + (f"?{others}" if others else "")
         variable = options.pop(URI_ENV, None)
@@ -132,14 +131,24 @@ def client(uri: str, options: Mapping[str, Any] | None = None, shown: str | None
         if key not in _clients.by_server:
             pymongo = library()
             try:
+                _check_parameters(uri)
                 _clients.by_server[key] = pymongo.MongoClient(uri, **options)
-            except (pymongo.errors.ConfigurationError, pymongo.errors.InvalidURI, TypeError, ValueError) as error:
+            except (pymongo.errors.ConfigurationError, TypeError, ValueError, OSError) as error:
                 said = redact_text(str(error)).replace(". Refer to docstring.", "").rstrip(".")
                 remedy = "mend the URL or the storage options"
                 raise Invalid(
                     f"the server or an option is not understood: {said}", url=shown or redact(uri), remedy=remedy
                 ) from None
         return _clients.by_server[key]
+
+
+def _check_parameters(uri: str) -> None:
+    """What the driver does not know behind ``?`` is an error, as it is among options; by itself it would only warn."""
+    from pymongo import uri_parser
+
+    query = uri.partition("?")[2]
+    if query:
+        uri_parser.split_options(query, validate=True, warn=False)
 
 
 @contextmanager
