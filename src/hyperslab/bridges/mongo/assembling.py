@@ -11,36 +11,56 @@ import numpy as np
 from hyperslab.formats.mongo.document import Variable
 from hyperslab.formats.mongo.faults import CorruptDocument
 from hyperslab.formats.mongo.ids import Chunk
+from hyperslab.formats.mongo.listed import listed
 from hyperslab.formats.mongo.segments import Joined, show
 from hyperslab.model.coo import Coo, Numbers
 
 Whole = tuple[int, ...]
 
 
-def assembled(name: str, variable: Variable, chunks: Mapping[Chunk, Joined], background: Any = None) -> Numbers | Coo:
+def assembled(
+    name: str, variable: Variable, chunks: Mapping[Chunk, Joined], background: Any = None, padding: Any = None
+) -> Numbers | Coo:
     """All cells, in memory of their own. CorruptDocument.
 
-    Every chunk of the variable is there, but for those that read as ``background``.
+    Every chunk of the variable is there, but for those that read as ``background``. With a ``padding`` chunks may be of
+    another length than the object says, as while it grows: they are cut, or filled up with it.
 
     What the chunks say of dtype, type and shape counts (R25, R31 to R34): sparse where all of them are and mean the
     same by a cell that is not listed, else dense; of a dtype that holds all of them.
     """
-    cuts = _cuts(name, variable, chunks)
+    cuts = _cuts(name, variable, chunks, lenient=padding is not None)
     shape = tuple(map(sum, cuts))
     ends = [list(accumulate(sizes, initial=0)) for sizes in cuts]
     places = {chunk: _place(ends, chunk) for chunk in chunks}
     dtype = _common_dtype(name, variable, chunks)
-    if _same_sparse(chunks, background):
-        return _together(shape, [(places[chunk], joined.coo()) for chunk, joined in chunks.items()])
+    if _same_sparse(chunks, background if padding is None else padding):
+        return _together(shape, [(places[chunk], _list(joined, places[chunk])) for chunk, joined in chunks.items()])
     if not chunks and variable.sparse:
         return Coo.of_dense(np.full(shape, background, dtype), background)
     cells: Numbers = np.empty(shape, dtype)
-    if background is not None:
-        cells[...] = background
+    if padding is not None or background is not None:
+        cells[...] = background if padding is None else padding
     for chunk, joined in chunks.items():
         where: Any = (*places[chunk], ...)
-        joined.read_into(cells[where])
+        _put(joined, cells[where])
     return cells
+
+
+def _put(joined: Joined, target: Numbers) -> None:
+    """The cells of a chunk that lie within its place."""
+    if joined.shape == target.shape:
+        joined.read_into(target)
+        return
+    common = tuple(slice(0, min(pair)) for pair in zip(joined.shape, target.shape, strict=True))
+    target[common] = joined.block()[common]
+
+
+def _list(joined: Joined, place: tuple[slice, ...]) -> Coo:
+    """The same of a sparse chunk."""
+    cells = joined.coo()
+    shape = tuple(cut.stop - cut.start for cut in place)
+    return cells if cells.shape == shape else listed(joined, shape, cells.fill)
 
 
 def _same_sparse(chunks: Mapping[Chunk, Joined], background: Any) -> bool:
@@ -63,8 +83,9 @@ def _common_dtype(name: str, variable: Variable, chunks: Mapping[Chunk, Joined])
         raise CorruptDocument(f"no dtype holds all chunks of {name!r}", expected=variable.dtype, found=found) from None
 
 
-def _cuts(name: str, variable: Variable, chunks: Mapping[Chunk, Joined]) -> tuple[Whole, ...]:
-    """Lengths of the chunks along each axis: as the object says, else as chunks are; all that share an index agree."""
+def _cuts(name: str, variable: Variable, chunks: Mapping[Chunk, Joined], *, lenient: bool) -> tuple[Whole, ...]:
+    """Lengths of the chunks along each axis: as the object says, else as chunks are; all that share an index agree,
+    unless what the object says counts (``lenient``)."""
     said = variable.chunks if variable.chunks is not None else tuple((size,) for size in variable.shape)
     cuts: list[list[int | None]] = [list(sizes) for sizes in said]
     for chunk, joined in chunks.items():
@@ -72,9 +93,10 @@ def _cuts(name: str, variable: Variable, chunks: Mapping[Chunk, Joined]) -> tupl
             raise _differs(name, chunk, len(cuts), joined.shape)
         for axis, size in enumerate(joined.shape):
             index = chunk[axis] if chunk is not None else 0
-            if cuts[axis][index] not in (None, size):
+            if cuts[axis][index] is None:
+                cuts[axis][index] = size
+            elif cuts[axis][index] != size and not lenient:
                 raise _differs(name, chunk, cuts[axis][index], joined.shape)
-            cuts[axis][index] = size
     return tuple(tuple(size or 0 for size in sizes) for sizes in cuts)
 
 

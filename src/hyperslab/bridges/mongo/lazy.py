@@ -16,7 +16,7 @@ from hyperslab.bridges import sparse
 from hyperslab.bridges.mongo.assembling import assembled
 from hyperslab.bridges.mongo.origin import Collections, Origin
 from hyperslab.bridges.mongo.parts import part as few_cells
-from hyperslab.bridges.mongo.reading import Loaded, background_of, joined
+from hyperslab.bridges.mongo.reading import Loaded, background_of, joined, padding_of
 from hyperslab.errors import HyperslabError, Unsupported
 from hyperslab.formats.mongo import stored
 from hyperslab.formats.mongo.document import Meta, Variable
@@ -106,6 +106,7 @@ class Stored:
         self.meta_id = meta.id
         self.chunk_size = meta.chunk_size
         self.background = background_of(meta, name)
+        self.padding = padding_of(meta, name)
         self.name = name
         self.variable = said.variable
         self.derived = said.derived
@@ -172,7 +173,7 @@ class Stored:
         )
         shape = tuple(None if None in sizes else sum(sizes) for sizes in cuts)
         variable = replace(self.variable, chunks=cuts, shape=shape)
-        return self._of_kind(assembled(self.name, variable, parts, self.background))
+        return self._of_kind(assembled(self.name, variable, parts, self.background, self.padding))
 
     def _of_kind(self, cells: Any) -> Any:
         """As dask was told: sparse, or dense."""

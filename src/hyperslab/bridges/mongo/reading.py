@@ -81,7 +81,8 @@ def _is_plain(meta: Meta, name: str) -> bool:
 def _loaded(meta: Meta, name: str, segments: Mapping[Key, list[Segment]]) -> Loaded:
     chunks = _chunks(meta, name, segments)
     units = meta.variables[name].units or next((each.first.units for each in chunks.values()), None)
-    return Loaded(assembled(name, meta.variables[name], chunks, background_of(meta, name)), units)
+    cells = assembled(name, meta.variables[name], chunks, background_of(meta, name), padding_of(meta, name))
+    return Loaded(cells, units)
 
 
 def _segments(
@@ -126,6 +127,13 @@ def background_of(meta: Meta, name: str) -> Any:
     """What chunks read as that are not stored, of an array that was made so (through the one face); else None."""
     ours = ours_of(meta, name)
     return fill_of(ours, meta.variables[name]) if "fill" in ours else None
+
+
+def padding_of(meta: Meta, name: str) -> Any:
+    """What chunks that are too short are filled up with, of an array that was made through the one face; else None."""
+    ours, variable = ours_of(meta, name), meta.variables[name]
+    found = fill_of(ours, variable)
+    return (np.zeros((), variable.dtype)[()] if found is None else found) if ours else None
 
 
 def joined(meta_id: Any, key: Key, segments: Sequence[Segment]) -> Joined:

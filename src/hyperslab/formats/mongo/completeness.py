@@ -19,6 +19,7 @@ from hyperslab.formats.mongo.document import Meta, Variable, parse
 from hyperslab.formats.mongo.faults import DocumentNotFoundError
 from hyperslab.formats.mongo.ids import Chunk
 from hyperslab.formats.mongo.segments import SPARSE, Key, Segment, expected_bytes, parse_key, show
+from hyperslab.formats.mongo.spelling import ours_of
 from hyperslab.formats.mongo.tally import Tally, contradicting, documents_of, tallies
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ class Survey:
             return Flaw(key, STRAY, f"{counted}, a chunk that the variable does not have")
         self._absent[key[0]].add(key[1])
         self.sparse += [key] if tally.said.get("type") == SPARSE else []
-        return _judged(key, tally, variable)
+        return _judged(key, tally, variable, lenient=bool(ours_of(self.meta, key[0])))
 
     def _doubles(self, found: Mapping[Key, list[tuple[Any, Any]]]) -> Iterator[Flaw]:
         rest = iter(found.items())
@@ -167,8 +168,8 @@ def _in_grid(chunk: Chunk, variable: Variable) -> bool:
     )
 
 
-def _judged(key: Key, tally: Tally, variable: Variable) -> Flaw | None:
-    """What is wrong with a chunk that the object has; copies apart."""
+def _judged(key: Key, tally: Tally, variable: Variable, *, lenient: bool) -> Flaw | None:
+    """What is wrong with a chunk that the object has; copies apart. ``lenient``: of any length, as while it grows."""
     if not tally.alike:
         return Flaw(key, CONTRADICTING, f"documents of {show(key)} contradict each other")
     try:
@@ -181,9 +182,9 @@ def _judged(key: Key, tally: Tally, variable: Variable) -> Flaw | None:
     if kind:
         return Flaw(key, kind, f"{show(key)}: {said}")
     declared = _declared(key[1], variable)
-    if any(size not in (None, found) for size, found in zip(declared, segment.shape, strict=False)) or len(
-        declared
-    ) != len(segment.shape):
+    if len(declared) != len(segment.shape) or not (
+        lenient or all(size in (None, found) for size, found in zip(declared, segment.shape, strict=True))
+    ):
         return Flaw(key, SHAPE, f"{show(key)} has the shape {segment.shape}, its variable declares {declared}")
     return None
 
