@@ -35,7 +35,6 @@ SHORT = "serverSelectionTimeoutMS=200&connectTimeoutMS=200&socketTimeoutMS=300&h
 IMPATIENT = "serverSelectionTimeoutMS=20&connectTimeoutMS=20"
 """Where nobody is to answer."""
 LAYOUTS = ("compatible", "extended")
-ONE_OF_THEM = ["extended", pytest.param("compatible", marks=pytest.mark.soak)]
 CELLS = np.arange(4000.0).reshape(40, 100)
 OUT_OF_DISK_SPACE = 14031
 
@@ -96,7 +95,8 @@ def test_never_there() -> None:
     check_commands(url)
 
 
-@pytest.mark.parametrize("layout", ONE_OF_THEM)
+@pytest.mark.soak
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_killed_between_two_reads(tmp_path: Path, layout: Any) -> None:
     """What is open goes on once the server is back."""
     with running_mongod(dbpath=tmp_path) as server:
@@ -167,7 +167,7 @@ def stopped(server: Mongo) -> Iterator[None]:
         server.go_on()
 
 
-@pytest.mark.parametrize("layout", ONE_OF_THEM)
+@pytest.mark.parametrize("layout", ["extended", pytest.param("compatible", marks=pytest.mark.soak)])
 def test_stopped(layout: Any) -> None:
     """It keeps its connections and answers nobody; a put that it did not answer can be resumed."""
     with running_mongod() as server, MongoClient[Any](f"{server.url}/?{SHORT}") as client:
@@ -214,7 +214,8 @@ def test_stopped_for_one_who_said_nothing_of_time() -> None:
 # -- full, and failing ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("layout", ONE_OF_THEM)
+@pytest.mark.soak
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_no_file_may_grow(tmp_path: Path, layout: Any) -> None:
     """The server gives up, as it does on a full disk; all that it had acknowledged is there once there is room."""
     there = {}

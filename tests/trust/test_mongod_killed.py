@@ -259,7 +259,8 @@ class Growing:
         assert set(counted) <= {self.updated, self.updated + 1}
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("kills", [20])
 def test_changes_that_were_acknowledged_are_there(tmp_path: Path, kills: int) -> None:
     """Each object, in one of the layouts, is changed by one writer; appended rows are there whole or not at all."""
     chance, port, changes = random.Random(2), None, 0
@@ -271,7 +272,7 @@ def test_changes_that_were_acknowledged_are_there(tmp_path: Path, kills: int) ->
             growing = Growing(XarrayMongoDB(client[DATABASE], name, layout=layout, embed_threshold_bytes=0))
             thread = threading.Thread(target=growing.change_until_it_is_gone)
             thread.start()
-            time.sleep(chance.uniform(0.2, 1.5 if kills > 2 else 0.8))
+            time.sleep(chance.uniform(0.2, 1.5))
             server.kill()
             thread.join()
         with running_mongod(dbpath=tmp_path, port=port), MongoClient[Any](server.url) as client:
