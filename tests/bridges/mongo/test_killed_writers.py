@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from servers.mongo import Mongo
 
 _PATIENCE = 60
-_SIZES = {True: 64, False: 4096}
-"""Bytes in a document. A chunk of several is put in the place of another as a whole only where there are transactions.
-"""
+_SIZE = 64
+"""Bytes in a document: chunks are several."""
 SHORT = ("put", "replace", "rename_over", "delete", "append", "update", "save_rows")
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["dask.array", "xarray", "hyperslab.mongo", "hyperslab.conversion.saving"])
@@ -68,10 +67,8 @@ def test_it_does_so_before_any_command(server: Mongo, database: str, name: str, 
 def _kills(server: Mongo, database: str, name: str, layout: str, *, reads: bool) -> int:
     """Kill before each command of the change in turn; how many there were."""
     change, number = CHANGES[name], 0
-    with MongoClient[Any](server.url, directConnection=True) as client:
-        size = _SIZES[not change.torn or "setName" in client.admin.command("hello")]
     while True:
-        where = Where(server.url, database, f"x{number}", layout, size)
+        where = Where(server.url, database, f"x{number}", layout, _SIZE)
         for object_, label in change.before.items():
             (save if change.face else put)(where, object_, label)
         if not _is_killed(name, where, number, reads):
@@ -92,16 +89,15 @@ def _is_killed(name: str, where: Where, number: int, reads: bool) -> bool:
 
 def _look_at_what_is_left(where: Where, change: Change, number: int) -> None:
     found = _seen(where, change)
-    torn = change.torn and found == dict.fromkeys(change.before, "?")
-    assert torn or found in (change.before, change.after, *change.between), (number, found)
+    assert found in (change.before, change.after, *change.between), (number, found)
     objects = where.objects
     _lapse(objects)
-    hs.repair(where.url("").rstrip("#"))
+    list(hs.repair(where.url("").rstrip("#"), dry_run=False))
     assert _seen(where, change) == found, number
     objects.collect_garbage(age=0)
     assert _seen(where, change) == found, number
     assert [each for each in objects.check() if "?" not in found.values()] == [], number
-    if torn or found == change.before:
+    if found == change.before:
         change.act(where)
         assert _seen(where, change) == change.after, number
         assert objects.check() == []
@@ -112,6 +108,9 @@ def _lapse(objects: XarrayMongoDB) -> None:
     objects.meta.database.client.admin.command("killAllSessions", [])
     held = {"hyperslab.lease": {"$exists": True}}
     objects.meta.update_many(held, {"$set": {"hyperslab.lease.until": datetime(2000, 1, 1)}})
+    for doc in list(objects.meta.find({"hyperslab.undo": {"$exists": True}})):
+        past = {f"hyperslab.undo.{place}.until": datetime(2000, 1, 1) for place in doc["hyperslab"]["undo"]}
+        objects.meta.update_one({"_id": doc["_id"]}, {"$set": past})
 
 
 def _seen(where: Where, change: Change) -> State:

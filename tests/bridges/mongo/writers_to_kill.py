@@ -60,7 +60,7 @@ DATASETS: Mapping[str, xr.Dataset] = {
     "eight": days(0, 8),
     "three": days(0, 3),
     "other": days(0, 5, scale=7),
-    "mended": days(0, 5).assign(t=lambda ds: ds.t * xr.where(ds.time < 1, 7, 1)),
+    "mended": days(0, 5).assign(t=lambda ds: ds.t * xr.where(ds.time < 3, 7, 1)),
 }
 
 
@@ -106,15 +106,13 @@ def _overwrite(where: Where) -> None:
 @dataclass(frozen=True)
 class Change:
     """``act`` makes ``after`` of what was stored first; ``between``: what else may be met after a kill, ``?`` stands
-    for an object that is said to be incomplete. ``face``: the object is stored through the one face. ``torn``: until it
-    is made again the objects' face says that a chunk is not of the length that the object gives."""
+    for an object that is said to be incomplete. ``face``: the object is stored through the one face."""
 
     act: Callable[[Where], Any]
     after: State
     before: State
     between: tuple[State, ...] = ()
     face: bool = False
-    torn: bool = False
 
 
 FIVE: State = {"a": "five"}
@@ -129,7 +127,7 @@ CHANGES: Mapping[str, Change] = {
     "delete": Change(lambda where: where.objects.delete("a"), {"b": "eight"}, TWO),
     "append": Change(lambda where: where.objects.append("a", days(5, 3), "time"), {"a": "eight"}, FIVE),
     "update": Change(
-        lambda where: where.objects.update("a", days(0, 1, scale=7)[["t"]], {"time": slice(0, 1)}),
+        lambda where: where.objects.update("a", days(0, 3, scale=7)[["t"]], {"time": slice(0, 3)}),
         {"a": "mended"},
         FIVE,
     ),
@@ -141,15 +139,13 @@ CHANGES: Mapping[str, Change] = {
         {"a": "eight"},
         FIVE,
         face=True,
-        torn=True,
     ),
     "save_rows_of_others": Change(
         lambda where: hs.save(where.url("a"), days(5, 3)[["t"]], append_dim="time", **where.options),
         {"a": "eight"},
         FIVE,
-        torn=True,
     ),
-    "shrink": Change(_resize, {"a": "three"}, FIVE, face=True, torn=True),
+    "shrink": Change(_resize, {"a": "three"}, FIVE, face=True),
 }
 
 

@@ -18,6 +18,7 @@ from hyperslab.formats.mongo.encoded import check_document
 from hyperslab.formats.mongo.lease import FIELD, leased, lost
 from hyperslab.formats.mongo.names import VERSION
 from hyperslab.formats.mongo.objects import resolve
+from hyperslab.formats.mongo.undo import entries, roll_back_all
 from hyperslab.model.coo import Coo
 
 _PATIENCE = 60
@@ -31,6 +32,8 @@ def changed(origin: Origin, name_or_id: Any) -> Iterator[tuple[Collections, Meta
     meta_id = resolve(here.meta, name_or_id)
     with leased(here.meta, meta_id, origin.uri, _PATIENCE) as owner:
         meta = find(here, meta_id)
+        if entries(meta.ours) and roll_back_all(here.meta, here.chunks, meta_id):
+            meta = find(here, meta_id)
         if "status" in meta.ours:
             raise Conflict("the object is still being made, or its making was broken off", key=str(meta_id))
         yield here, meta, owner

@@ -23,6 +23,7 @@ from hyperslab.formats.mongo.document import Meta, Variable
 from hyperslab.formats.mongo.ids import Chunk, Derived
 from hyperslab.formats.mongo.segments import SPARSE, Joined, parse_key
 from hyperslab.formats.mongo.types import dtype_from_text
+from hyperslab.formats.mongo.undo import Past, entries
 from hyperslab.model.coo import Coo
 
 _HEAD = dict.fromkeys(("name", "chunk", "n", "dtype", "type", "fill_value", "units"), 1)
@@ -108,6 +109,7 @@ class Stored:
         self.background = background_of(meta, name)
         self.padding = padding_of(meta, name)
         self.name = name
+        self.changing = {key: entry for key, entry in entries(meta.ours).items() if key[0] == name}
         self.variable = said.variable
         self.derived = said.derived
         self.whole = said.variable.chunks is None
@@ -151,6 +153,8 @@ class Stored:
         shape = tuple(end[one + 1] - end[one] for end, one in zip(ends, chunk, strict=True))
         within = [slice(part, part + 1, 1) if isinstance(part, int) else part for part in moved]
         key = (self.name, None if self.whole else tuple(chunk))
+        if key in self.changing:
+            return None
         found = few_cells(self.origin.open().chunks, self.meta_id, key, shape, self.dtype, self.chunk_size, within)
         picked = tuple(0 if isinstance(part, int) else slice(None) for part in moved)
         return None if found is None else found[picked]
@@ -162,12 +166,15 @@ class Stored:
     def block(self, chunks: list[tuple[int, ...]]) -> Any:
         """Neighbouring chunks as one block, from the first to the last. DocumentNotFoundError, CorruptDocument."""
         keys: list[Chunk] = [None] if self.whole else list(chunks)
-        found = stored.fetch(self.origin.open().chunks, self.meta_id, self.name, keys, derived=self.derived)
+        here = self.origin.open()
+        found = Past(here.meta, self.meta_id, self.changing).fetch(here.chunks, self.name, keys)
+        rest = [key for key in keys if key not in found]
+        found |= stored.fetch(here.chunks, self.meta_id, self.name, rest, derived=self.derived)
         parts: dict[Chunk, Joined] = {}
         for at, key in zip(chunks, keys, strict=True):
-            here = tuple(index - first for index, first in zip(at, chunks[0], strict=True))
-            if key in found or self.background is None:
-                parts[here] = joined(self.meta_id, (self.name, key), found.get(key, []))
+            place = tuple(index - first for index, first in zip(at, chunks[0], strict=True))
+            if found.get(key) or self.background is None:
+                parts[place] = joined(self.meta_id, (self.name, key), found.get(key, []))
         cuts: Any = tuple(
             sizes[one : two + 1] for sizes, one, two in zip(self.chunks, chunks[0], chunks[-1], strict=True)
         )

@@ -11,11 +11,13 @@ from hyperslab.bridges.mongo.assembling import assembled
 from hyperslab.bridges.mongo.filling import Filling
 from hyperslab.bridges.mongo.origin import Collections
 from hyperslab.errors import MissingChunks, WrongType
+from hyperslab.formats.mongo import stored
 from hyperslab.formats.mongo.completeness import missing
 from hyperslab.formats.mongo.document import Meta, Variable, parse
 from hyperslab.formats.mongo.faults import CorruptDocument, DocumentNotFoundError
 from hyperslab.formats.mongo.segments import Joined, Key, Segment, join, parse_segment
 from hyperslab.formats.mongo.spelling import fill_of, ours_of
+from hyperslab.formats.mongo.undo import Past, entries
 from hyperslab.model.coo import Coo, Numbers
 
 Load = bool | Collection[str] | None
@@ -96,8 +98,10 @@ def _segments(
     if not names:
         return found
     embedded = {name for name in names if meta.variables[name].embedded is not None}
-    for document in here.chunks.find({"meta_id": meta.id, "name": {"$in": list(names)}}):
-        segment = parse_segment(document)
+    old = _past(here, meta, names)
+    wanted = {"meta_id": meta.id, "name": {"$in": list(names)}}
+    segments = (parse_segment(document) for document in here.chunks.find(wanted))
+    for segment in (one for one in segments if one.key not in old):
         name = segment.key[0]
         if name in filled:
             filled[name].take(segment)
@@ -108,6 +112,28 @@ def _segments(
             raise CorruptDocument(message, expected=0, found=len(segment.data), key=name)
         else:
             found.setdefault(name, {}).setdefault(segment.key, []).append(segment)
+    _add(found, old, filled)
+    return found
+
+
+def _add(
+    found: dict[str, dict[Key, list[Segment]]], old: Mapping[Key, list[Segment]], filled: Mapping[str, Filling]
+) -> None:
+    for key, segments in old.items():
+        if key[0] in filled:
+            for segment in segments:
+                filled[key[0]].take(segment)
+        elif segments:
+            found.setdefault(key[0], {})[key] = segments
+
+
+def _past(here: Collections, meta: Meta, names: Sequence[str]) -> dict[Key, list[Segment]]:
+    """The chunks that somebody changes, as they were; those whose change is done by now as they are."""
+    known = entries(meta.ours)
+    past, found = Past(here.meta, meta.id, known), {}
+    for name, chunk in (key for key in known if key[0] in names and past.holds(key)):
+        old = past.fetch(here.chunks, name, [chunk]) or stored.fetch(here.chunks, meta.id, name, [chunk])
+        found[name, chunk] = old.get(chunk, [])
     return found
 
 

@@ -17,9 +17,10 @@ from hyperslab.bridges.mongo.planning import Plan, planned
 from hyperslab.bridges.mongo.reading import joined
 from hyperslab.errors import Invalid
 from hyperslab.formats.mongo import stored
-from hyperslab.formats.mongo.changes import Swap, replace_chunk, swap
+from hyperslab.formats.mongo.changes import Swap, replace_undoably, swap
 from hyperslab.formats.mongo.document import Meta, Variable, embed
 from hyperslab.formats.mongo.segments import Joined, Key, documents
+from hyperslab.formats.mongo.undo import Undo
 from hyperslab.model.coo import Coo, Numbers
 
 
@@ -36,13 +37,14 @@ class Over:
 def update(origin: Origin, options: Options, name_or_id: Any, x: Any, region: Mapping[Any, slice]) -> None:
     """Put the cells of ``x`` into the region."""
     with changed(origin, name_or_id) as (here, meta, owner):
+        undo = Undo(meta=here.meta, chunks=here.chunks, meta_id=meta.id, url=origin.uri, owner=owner)
         sizes = replace(options, chunk_size_bytes=meta.chunk_size, embed_threshold_bytes=0)
         plan = planned(x, sizes, id=meta.id)
         overs = [_over(meta, plan, name, region) for name in plan.meta.variables if _is_meant(meta, plan, name, region)]
         inside = {over.name: _embedded(over) for over in overs if over.variable.embedded is not None}
         for over in overs:
             if over.name not in inside:
-                _put_over(origin, here, meta, plan, over)
+                _put_over(here, meta, plan, over, undo)
         coords, data_vars = (
             {name: inside.get(name, variable) for name, variable in part.items()}
             for part in (meta.coords, meta.data_vars)
@@ -115,16 +117,18 @@ def _changed(block: Numbers, over: Over, target: Place, source: Place) -> Number
     return block
 
 
-def _put_over(origin: Origin, here: Collections, meta: Meta, plan: Plan, over: Over) -> None:
-    for key, target, source in _touched(over):
+def _put_over(here: Collections, meta: Meta, plan: Plan, over: Over, undo: Undo) -> None:
+    touched = list(_touched(over))
+    undo.free(key for key, _, _ in touched)
+    for key, target, source in touched:
         segments = stored.fetch(here.chunks, meta.id, over.name, [key[1]]).get(key[1], [])
         old = joined(meta.id, key, segments)
         block = _as_stored(_changed(old.block(), over, target, source), old)
         docs = list(documents(plan.ids, meta.id, key, block, meta.chunk_size))
         if len(segments) > len(old.segments):
-            replace_chunk(here.chunks, meta.id, key, docs)
+            replace_undoably(here.chunks, meta.id, key, docs, undo)
         else:
-            swap(here.chunks, meta.id, [Swap(key, docs, old.segments)], origin.uri)
+            swap(here.chunks, meta.id, [Swap(key, docs, old.segments)], undo.url, undo)
 
 
 def _touched(over: Over) -> Iterator[tuple[Key, Place, Place]]:

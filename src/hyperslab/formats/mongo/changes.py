@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hyperslab.errors import Conflict
 from hyperslab.formats.mongo import stored
 from hyperslab.formats.mongo.segments import Key, Segment, show
+from hyperslab.formats.mongo.undo import Mark, Undo
 from hyperslab.stores.attempts import beaten
 
 if TYPE_CHECKING:
@@ -53,14 +54,41 @@ class Swap:
     old: Sequence[Segment]
 
 
-def swap(collection: Collection[Any], meta_id: Any, swaps: Sequence[Swap], url: str) -> None:
-    """Put all chunks in the place of the old ones; Conflict, in a transaction without any change, where one is
-    another by now."""
-    steps = [step for each in swaps for step in _steps(each, meta_id)]
-    with _transaction(collection, several=len(steps) > 1, url=url) as session:
-        for step in steps:
+def swap(collection: Collection[Any], meta_id: Any, swaps: Sequence[Swap], url: str, undo: Undo | None = None) -> None:
+    """Put all chunks in the place of the old ones; Conflict, without any change, where one is another by now.
+
+    In a transaction, or one after the other so that each can be taken back (``undo``)."""
+    steps = [[*_steps(each, meta_id)] for each in swaps]
+    if undo is not None and (undo.held is not None or not _has_transactions(collection.database.client)):
+        for each, own in zip(swaps, steps, strict=True):
+            _swap_one(collection, each, own, undo)
+        return
+    if undo is not None:
+        undo.free(each.key for each in swaps)
+    with _transaction(collection, several=sum(map(len, steps)) > 1, url=url) as session:
+        for step in (step for own in steps for step in own):
             if not step.run(collection, session):
                 raise beaten(url, show(step.key))
+
+
+def _swap_one(collection: Collection[Any], each: Swap, steps: Sequence[_Step], undo: Undo) -> None:
+    several = len(steps) > 1 or (undo.held is not None and undo.shown(each.key) and bool(steps))
+    if not several:
+        undo.free([each.key])
+    with undo.during(each.key) if several else nullcontext(Mark()) as mark:
+        for step in steps:
+            if not step.run(collection, None):
+                raise beaten(undo.url, show(step.key))
+            mark.changed = True
+
+
+def replace_undoably(
+    collection: Collection[Any], meta_id: Any, key: Key, docs: Sequence[dict[str, Any]], undo: Undo
+) -> None:
+    """The same as :func:`replace_chunk`, so that it can be taken back."""
+    with undo.during(key) as mark:
+        mark.changed = True
+        replace_chunk(collection, meta_id, key, docs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from hyperslab.errors import NodeNotFound, Unsupported
 from hyperslab.formats.mongo import names
 from hyperslab.formats.mongo.dataset import CollectionReader, Stock, check_name
 from hyperslab.formats.mongo.draft import Draft
-from hyperslab.formats.mongo.respelling import new_array
+from hyperslab.formats.mongo.respelling import fitting_chunks, new_array
 from hyperslab.formats.mongo.server import storage_errors
-from hyperslab.formats.mongo.writer import Limits, ObjectWriter, fitting_chunks
+from hyperslab.formats.mongo.writer import Limits, ObjectWriter
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.location import Location
 

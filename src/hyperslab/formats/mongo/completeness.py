@@ -21,6 +21,7 @@ from hyperslab.formats.mongo.ids import Chunk
 from hyperslab.formats.mongo.segments import SPARSE, Key, Segment, expected_bytes, parse_key, show
 from hyperslab.formats.mongo.spelling import ours_of
 from hyperslab.formats.mongo.tally import Tally, contradicting, documents_of, tallies
+from hyperslab.formats.mongo.undo import entries
 
 if TYPE_CHECKING:
     from pymongo.collection import Collection
@@ -100,6 +101,10 @@ class Survey:
             if variable.problem is None and variable.embedded is None
         }
         self.sparse: list[Key] = []
+        self._past = {key: entry.count for key, entry in entries(meta.ours).items() if entry.count is not None}
+        for name, chunk in (key for key, count in self._past.items() if count and key[0] in self._absent):
+            if self.variables[name].has(chunk):
+                self._absent[name].add(chunk)
         self.absent = [absent for name, absent in self._absent.items() if name not in filled]
 
     def flaws(self) -> Iterator[Flaw]:
@@ -114,6 +119,7 @@ class Survey:
                 strays[flaw.key] = flaw
             elif flaw is not None:
                 yield flaw
+        doubled -= self._past.keys()
         if strays or doubled:
             found = documents_of(self.chunks, self.meta.id, strays.keys() | doubled)
             yield from (replace(flaw, stored=tuple(found.get(key, ()))) for key, flaw in strays.items())
@@ -124,6 +130,8 @@ class Survey:
             key = parse_key(tally.key)
         except HyperslabError as error:
             return Flaw((str(tally.key.get("name")), None), DOCUMENT, error.said)
+        if key in self._past:  # it is being changed, and read as it was
+            return None
         variable = self.variables.get(key[0])
         counted = f"{tally.documents} documents of {show(key)}"
         if variable is None:

@@ -15,11 +15,12 @@ from hyperslab.formats.mongo.faults import DocumentNotFoundError
 from hyperslab.formats.mongo.ids import Derived, Salted
 from hyperslab.formats.mongo.names import WRITING, Taken, commit, delete, touch
 from hyperslab.formats.mongo.segments import parse_key
+from hyperslab.formats.mongo.undo import entries, roll_back_all
 
 if TYPE_CHECKING:
     from pymongo.collection import Collection
 
-_OF_THE_SOURCE = ("status", "replaces", "claims", "touched", "version", "lease")
+_OF_THE_SOURCE = ("status", "replaces", "claims", "touched", "version", "lease", "undo")
 
 
 def copy(
@@ -40,8 +41,13 @@ def copy(
     raw = meta.codec_options.with_options(document_class=RawBSONDocument)
     source = meta.with_options(codec_options=raw)
     before = source.find_one({"_id": id})
+    if before is not None and entries(before.get(OURS)):
+        roll_back_all(meta, chunks, id)
+        before = source.find_one({"_id": id})
     if before is None:
         raise DocumentNotFoundError(id)
+    if entries(before.get(OURS)):
+        raise Conflict("somebody changes the object", key=str(id), remedy="copy it later")
     new = ObjectId()
     ours = {field: value for field, value in (before.get(OURS) or {}).items() if field not in _OF_THE_SOURCE}
     target_meta.insert_one({**before, "_id": new, OURS: {**ours, "status": WRITING}})

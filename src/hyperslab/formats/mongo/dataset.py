@@ -16,8 +16,10 @@ from hyperslab.formats.mongo.changes import durably
 from hyperslab.formats.mongo.document import Meta, Variable, parse
 from hyperslab.formats.mongo.embedded import EmbeddedChunk
 from hyperslab.formats.mongo.server import Place, storage_errors
-from hyperslab.formats.mongo.source import MongoChunks, Shelf
+from hyperslab.formats.mongo.shelf import Shelf
+from hyperslab.formats.mongo.source import MongoChunks
 from hyperslab.formats.mongo.spelling import array_spec, cut_of, face_names, group_spec, ours_of
+from hyperslab.formats.mongo.undo import Past, entries
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 if TYPE_CHECKING:
@@ -150,6 +152,7 @@ class ObjectReader:
             url=self.url,
             chunk_size=self._meta.chunk_size,
             derived=derived,
+            past=Past(self._stock.meta, self.id, entries(self._meta.ours)),
         )
 
     def refresh(self, path: str) -> None:

@@ -64,6 +64,14 @@ class Variable:
         elif self.embedded is None and self.chunks is not None:
             yield from product(*(range(len(sizes)) for sizes in self.chunks))
 
+    def has(self, chunk: tuple[int, ...] | None) -> bool:
+        """Whether its grid has such a chunk."""
+        if chunk is None or self.chunks is None:
+            return chunk is None and self.chunks is None
+        return len(chunk) == len(self.chunks) and all(
+            index < len(sizes) for index, sizes in zip(chunk, self.chunks, strict=True)
+        )
+
     @property
     def known(self) -> bool:
         """Whether every size is known."""

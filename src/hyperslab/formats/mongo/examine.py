@@ -3,12 +3,14 @@
 Nodes are those of the one face, below the id of the object where a whole collection is looked through. Kinds:
 ``document`` (of an object, or of one of its variables), ``missing-chunk``, ``missing-segment``, ``excess-bytes``,
 ``chunk-shape``, ``chunk-document``, ``corrupt-chunk``, ``duplicate-documents``, ``contradicting-documents``,
-``stray-documents``, ``embedded-and-stored``; of a collection ``no-object``, ``unfinished``, ``replaced``.
+``stray-documents``, ``embedded-and-stored``, ``unfinished-change``; of a collection ``no-object``, ``unfinished``,
+``replaced``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +18,7 @@ from bson import ObjectId
 
 from hyperslab.errors import HyperslabError, Problem
 from hyperslab.formats.base import Remedy
-from hyperslab.formats.mongo import document, garbage, stored
+from hyperslab.formats.mongo import document, garbage, stored, undo
 from hyperslab.formats.mongo.completeness import DUPLICATES, MISSING_CHUNK, STRAY, Absent, Flaw, Survey
 from hyperslab.formats.mongo.faults import DocumentNotFoundError
 from hyperslab.formats.mongo.names import STATUS
@@ -73,6 +75,10 @@ def _of_object(
     node_of: Callable[[str], str] = lambda name: "/".join(filter(None, (above, faces.get(name, ""))))  # noqa: E731
     for problem in document.problems(found):
         yield Remedy(Problem(node_of(problem.node), problem.kind, problem.message))
+    for entry in undo.lapsed(meta, found.id) if undo.entries(found.ours) else ():
+        said = f"{show(entry.key)} is changed by somebody who did not come to an end: it is read as it was before"
+        act = partial(undo.put_back, meta, chunks, found.id, entry)
+        yield Remedy(Problem(node_of(entry.key[0]), "unfinished-change", said), "put it back", act)
     survey = Survey(found, chunks)
     flaws = sorted(survey.flaws(), key=lambda flaw: (flaw.key[0], flaw.key[1] or (), flaw.kind))
     old = garbage.age_test(meta, age)

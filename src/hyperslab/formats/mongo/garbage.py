@@ -24,6 +24,7 @@ from hyperslab.formats.mongo.document import OURS
 from hyperslab.formats.mongo.ids import Derived
 from hyperslab.formats.mongo.names import REPLACES, STATUS, delete, finish
 from hyperslab.formats.mongo.segments import parse_key
+from hyperslab.formats.mongo.undo import named
 
 if TYPE_CHECKING:
     from pymongo.collection import Collection
@@ -102,7 +103,7 @@ def remove(meta: Collection[Any], chunks: Collection[Any], orphan: Orphan) -> bo
     """Remove the documents; False when they have come to belong to something meanwhile."""
     match orphan.kind:
         case "no-object":
-            if meta.find_one({"_id": {"$eq": orphan.id}}, {"_id": 1}) is not None:
+            if meta.find_one({"_id": {"$eq": orphan.id}}, {"_id": 1}) is not None or orphan.id in named(meta):
                 return False
             stored.delete(chunks, orphan.id)
         case "unfinished":
@@ -176,7 +177,7 @@ def _measured(chunks: Collection[Any], query: Mapping[str, Any]) -> tuple[int, i
 def _without_object(meta: Collection[Any], chunks: Collection[Any], clock: _Clock) -> Iterator[Orphan]:
     with chunks.aggregate([{"$group": {"_id": "$meta_id"}}], allowDiskUse=True) as rows:
         for ids in _by_many(row["_id"] for row in rows):
-            known = {row["_id"] for row in meta.find({"_id": {"$in": ids}}, {"_id": 1})}
+            known = {row["_id"] for row in meta.find({"_id": {"$in": ids}}, {"_id": 1})} | named(meta)
             for id in (id for id in ids if id not in known):
                 mine = {"meta_id": {"$eq": id}}
                 if _all_old(chunks, mine, clock) and (clock.everything or not _is_young(id, clock)):

@@ -23,6 +23,8 @@ from hyperslab.errors import AlreadyExists, Conflict, Invalid, NotFound
 from hyperslab.formats.mongo import stored
 from hyperslab.formats.mongo.document import OURS
 from hyperslab.formats.mongo.faults import DocumentNotFoundError
+from hyperslab.formats.mongo.undo import FIELD as UNDO
+from hyperslab.formats.mongo.undo import copies
 from hyperslab.model.guessing import meant
 
 if TYPE_CHECKING:
@@ -108,8 +110,8 @@ def delete(meta: Collection[Any], chunks: Collection[Any], id: ObjectId) -> int:
     What it has replaced goes before it, else that would be found again.
     """
     _remove_replaced(meta, chunks, id)
-    found = meta.delete_one({"_id": id}).deleted_count
-    return int(found) + stored.delete(chunks, id)
+    found = meta.find_one_and_delete({"_id": id}, {UNDO: 1})
+    return int(found is not None) + sum(stored.delete(chunks, one) for one in (id, *copies(found)))
 
 
 # -- taking a name ----------------------------------------------------------------------------------------------------
@@ -220,9 +222,11 @@ def _remove_replaced(meta: Collection[Any], chunks: Collection[Any], id: ObjectI
         chain.append(old)
     name = (meta.find_one({"_id": id}, {"name": 1}) or {}).get("name")
     for old in reversed(chain[1:]):
-        gone = meta.delete_one({"_id": old, "name": {"$eq": name}, STATUS: {"$exists": False}}).deleted_count
-        if gone or meta.find_one({"_id": old}, {"_id": 1}) is None:
-            stored.delete(chunks, old)
+        wanted = {"_id": old, "name": {"$eq": name}, STATUS: {"$exists": False}}
+        gone = meta.find_one_and_delete(wanted, {UNDO: 1})
+        if gone is not None or meta.find_one({"_id": old}, {"_id": 1}) is None:
+            for one in (old, *copies(gone)):
+                stored.delete(chunks, one)
     if len(chain) > 1:
         meta.update_one({"_id": id, REPLACES: {"$eq": chain[1]}}, {"$unset": {REPLACES: 1}, "$inc": {VERSION: 1}})
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from hyperslab.chunks.auto import auto_chunks
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.mongo.attributes import encode_attrs
 from hyperslab.formats.mongo.document import ARRAY, Meta, Variable, embed
@@ -227,3 +228,12 @@ def arranged(meta: Meta) -> Meta:
     moved = [name for name, one in meta.data_vars.items() if name != ARRAY and (one.dims == (name,) or name in said)]
     coords = {**meta.coords, **{name: meta.data_vars[name] for name in moved}}
     return replace(meta, coords=coords, data_vars={k: v for k, v in meta.data_vars.items() if k not in moved})
+
+
+def fitting_chunks(shape: tuple[int, ...], itemsize: int, most: int) -> tuple[int, ...]:
+    """Chunk lengths such that a chunk is at most ``most`` bytes, of equal cuts of the longest axes."""
+    chunks = list(auto_chunks(shape, itemsize))
+    while chunks and max(itemsize, 1) * int(np.prod(chunks, dtype=object)) > most and max(chunks) > 1:
+        longest = chunks.index(max(chunks))
+        chunks[longest] = -(-chunks[longest] // 2)
+    return tuple(chunks)

@@ -2,14 +2,12 @@
 
 A chunk that is changed in part is put back by comparing the bytes of its documents with those that were read. Several
 documents of it are changed in one transaction on a replica set; on a server that stands alone, and where a chunk is
-replaced whole, one after the other, so that a reader may meet old ones beside new ones: chunks of one document are
-never torn.
+replaced whole, one after the other, so that it can be taken back (:mod:`~.undo`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -25,30 +23,17 @@ from hyperslab.formats.mongo.listed import listed
 from hyperslab.formats.mongo.numbers import index_of
 from hyperslab.formats.mongo.segments import Joined, Key, Segment, documents, join, parse_key, parse_segment, show
 from hyperslab.formats.mongo.server import storage_errors
+from hyperslab.formats.mongo.shelf import Shelf
 from hyperslab.formats.mongo.spans import Span
 from hyperslab.formats.mongo.spelling import Cut
 from hyperslab.model.coo import Coo
 from hyperslab.model.spec import ArraySpec
 
 if TYPE_CHECKING:
-    from pymongo.collection import Collection
+    pass
 
 Within = tuple[slice, ...]
 _REMEMBERED = 1 << 14
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shelf:
-    """Where the chunks of an object lie. ``derived``: by ids that follow from their keys (None: nobody knows yet);
-    ``unstored``: told before chunks are erased; None where nothing is to be changed; ``wrote``: told after writing."""
-
-    collection: Collection[Any]
-    meta_id: Any
-    url: str
-    chunk_size: int
-    derived: bool | None = None
-    unstored: Callable[[str], None] | None = None
-    wrote: Callable[[], None] | None = None
 
 
 class MongoChunks:
@@ -115,14 +100,7 @@ class MongoChunks:
         """The documents of these chunks by one query."""
         chunks = [self._chunk(place) for place in coords]
         with storage_errors(self._shelf.url):
-            found = stored.fetch(
-                self._shelf.collection,
-                self._shelf.meta_id,
-                self._name,
-                chunks,
-                derived=bool(self._derived),
-                notice=self._notice,
-            )
+            found = self._shelf.fetch(self._name, chunks, bool(self._derived), self._notice)
         return Fetched(self, found, {})
 
     def fetch_parts(self, wanted: Sequence[tuple[Coords, Within | None]]) -> Fetched:
@@ -143,7 +121,8 @@ class MongoChunks:
     def _span(self, coords: Coords, within: Within | None) -> Span | None:
         """What to read of a chunk, None for all of it: it is one document, or most of it is wanted."""
         shape = self._shape(coords)
-        if within is None or self._spec.sparse is not None or not shape:
+        is_past = self._shelf.past.holds((self._name, self._chunk(coords)))
+        if within is None or self._spec.sparse is not None or not shape or is_past:
             return None
         size = self._sizes.get(self._chunk(coords), self._shelf.chunk_size)
         if prod(shape) * self._spec.numpy_dtype.itemsize <= size or not size:
@@ -253,12 +232,7 @@ class MongoChunks:
     def _store(self, keyed: Iterable[tuple[Key, Block | Coo]], durable: bool) -> None:
         shelf = self._writable()
         with storage_errors(shelf.url):
-            target = changes.durably(shelf.collection, durable)
-            if shelf.derived:
-                stored.put(target, (doc for key, cells in keyed for doc in self._documents(key, cells)))
-            else:
-                for key, cells in keyed:
-                    changes.replace_chunk(target, shelf.meta_id, key, list(self._documents(key, cells)))
+            shelf.store(((key, list(self._documents(key, cells))) for key, cells in keyed), durable)
         if shelf.wrote is not None:
             shelf.wrote()
 
@@ -293,7 +267,7 @@ class MongoChunks:
             docs = list(self._documents(key, self._cells(coords, block)))
             swaps.append(changes.Swap(key, docs, (expected or {}).get(coords, ())))
         with storage_errors(shelf.url):
-            changes.swap(changes.durably(shelf.collection, True), shelf.meta_id, swaps, shelf.url)
+            changes.swap(changes.durably(shelf.collection, True), shelf.meta_id, swaps, shelf.url, shelf.undo)
 
     def erase(self, coords: Coords) -> None:
         """Forget one chunk."""
@@ -308,7 +282,7 @@ class MongoChunks:
         if coords:
             chunks = [self._chunk(place) for place in coords]
             with storage_errors(shelf.url):
-                shelf.collection.delete_many(stored.query(shelf.meta_id, self._name, chunks))
+                shelf.erase(self._name, chunks)
 
     # -- looking ----------------------------------------------------------------------------------------------------
 

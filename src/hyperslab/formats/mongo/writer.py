@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.chunks.auto import auto_chunks
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.mongo import lease, names
@@ -20,6 +19,7 @@ from hyperslab.formats.mongo.document import Meta, Variable, embed, parse, rende
 from hyperslab.formats.mongo.embedded import EmbeddedChunk
 from hyperslab.formats.mongo.respelling import (
     fits_whole,
+    fitting_chunks,
     new_array,
     with_array,
     with_group,
@@ -27,10 +27,12 @@ from hyperslab.formats.mongo.respelling import (
     with_variable,
     without_variable,
 )
-from hyperslab.formats.mongo.segments import Joined
+from hyperslab.formats.mongo.segments import Joined, Key
 from hyperslab.formats.mongo.server import storage_errors
-from hyperslab.formats.mongo.source import MongoChunks, Shelf
+from hyperslab.formats.mongo.shelf import Shelf
+from hyperslab.formats.mongo.source import MongoChunks
 from hyperslab.formats.mongo.spelling import array_spec, cut_of, ours_of
+from hyperslab.formats.mongo.undo import Entry, Past, Undo, entries, roll_back_all, settled
 from hyperslab.model.coo import Coo
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.attempts import attempts, beaten
@@ -63,7 +65,10 @@ class ObjectWriter(ObjectReader):
         self._turn = threading.RLock()
         self._held = 0
         self._ahead: set[str] = set()
+        self._changing: dict[Key, Entry] = {}
         self._touched = time.monotonic()
+        if entries(self._base.ours):
+            self.refresh("")
 
     # -- documents --------------------------------------------------------------------------------------------------
 
@@ -157,17 +162,17 @@ class ObjectWriter(ObjectReader):
                 self._spread(name, fitted)
             if variable.embedded is not None and whole:
                 return self._embedded(name, fitted)
-            return self._chunked(name, fitted, whole=whole)
+            return self._chunked(name, fitted, whole=whole, ahead=True)
 
     def _source(self, name: str, variable: Variable, spec: ArraySpec) -> ChunkSource:
         return self._embedded(name, spec) if variable.embedded is not None else super()._source(name, variable, spec)
 
-    def _chunked(self, name: str, spec: ArraySpec, *, whole: bool = False) -> MongoChunks:
-        """Chunks under a spec that is not stored yet."""
+    def _chunked(self, name: str, spec: ArraySpec, *, whole: bool = False, ahead: bool = False) -> MongoChunks:
+        """Chunks under a spec that is not stored yet. ``ahead``: others see the old ones until it is."""
         future = with_array(self._meta, name, spec, whole=whole)
         ours = ours_of(future, name)
         cut = cut_of(future.variables[name], ours)
-        return MongoChunks(self._shelf(), name, spec, cut, whole=whole, sparsely=True, lenient=True)
+        return MongoChunks(self._shelf(ahead), name, spec, cut, whole=whole, sparsely=True, lenient=True)
 
     def _embedded(self, name: str, spec: ArraySpec) -> EmbeddedChunk:
         def cells() -> Joined:
@@ -188,9 +193,33 @@ class ObjectWriter(ObjectReader):
 
         return EmbeddedChunk(cells, spec, self.url, swapped)
 
-    def _shelf(self) -> Shelf:
-        is_made = "status" in self._meta.ours
-        return replace(super()._shelf(), unstored=self._allow_missing, wrote=self._touch if is_made else None)
+    def _shelf(self, ahead: bool = False) -> Shelf:
+        shelf = replace(super()._shelf(), unstored=self._allow_missing)
+        if "status" in self._meta.ours:
+            return replace(shelf, wrote=self._touch)
+        past = Past(self._stock.meta, self.id, entries(self._meta.ours), self._changing)
+        return replace(shelf, past=past, undo=self._undo(ahead))
+
+    def _undo(self, ahead: bool = True) -> Undo:
+        return Undo(
+            meta=self._stock.durable_meta,
+            chunks=self._stock.chunks,
+            meta_id=self.id,
+            url=self.url,
+            patience=self._stock.settings.lock_timeout,
+            owner=self._owner,
+            held=self._changing if ahead else None,
+            shown=self._is_shown,
+        )
+
+    def _roll_back(self) -> bool:
+        with storage_errors(self.url):
+            return roll_back_all(self._stock.durable_meta, self._stock.chunks, self.id)
+
+    def _is_shown(self, key: Key) -> bool:
+        """Whether others take a chunk for one of the object."""
+        variable = self._base.variables.get(key[0])
+        return variable is not None and variable.embedded is None and variable.has(key[1])
 
     def _touch(self) -> None:
         """Say time and again that the object is still being made, so that nobody takes it for garbage."""
@@ -220,13 +249,17 @@ class ObjectWriter(ObjectReader):
             self._store(change)
 
     def _store(self, change: Change) -> None:
-        meta = self._base
+        meta = parse(self._stock.document(self.id)) if self._changing else self._base
         for attempt in attempts(self._stock.settings.lock_timeout):
-            new = _counted(change(meta))
+            ours = settled(meta.ours, self._changing)
+            if ours is None:
+                raise lease.lost(self.url)
+            new = _counted(change(replace(meta, ours=ours)))
             with attempt:
                 if self._replaced(meta, new):
                     self._base = new
                     self._take(new)
+                    self._undo().close()
                     break
                 meta = parse(self._stock.document(self.id))
                 if self._owner is not None and _owner(meta) != self._owner:
@@ -252,6 +285,8 @@ class ObjectWriter(ObjectReader):
         """Read the document again; what the running batch will write stays."""
         with self._mutex:
             self._base = parse(self._stock.document(self.id))
+            if entries(self._base.ours) and self._roll_back():
+                self._base = parse(self._stock.document(self.id))
             meta = self._base
             for change in self._pending:
                 meta = change(meta)
@@ -285,7 +320,8 @@ class ObjectWriter(ObjectReader):
             if not self._held:
                 self._batch_lock.enter_context(self._locked())
                 self.refresh(path)
-            yield
+            with self._undoing():
+                yield
             return
         with self._locked():
             self.refresh(path)
@@ -299,25 +335,29 @@ class ObjectWriter(ObjectReader):
                 self._owner = held.enter_context(lease.leased(self._stock.meta, self.id, self.url, timeout))
             self._held += 1
             try:
-                yield
+                with self._undoing():
+                    yield
+                if self._held == 1:
+                    self._undo().close()
             finally:
                 self._held -= 1
                 if not self._held:
                     self._owner = None
                     self._base = _without_lease(self._base)
 
+    @contextmanager
+    def _undoing(self) -> Iterator[None]:
+        """Where the block fails, chunks whose length was to change are what they were."""
+        before = set(self._changing)
+        try:
+            yield
+        except BaseException:
+            self._undo().close(failed=True, keep=before)
+            raise
+
     def close(self) -> None:
         """Write what is pending."""
         self._flush()
-
-
-def fitting_chunks(shape: tuple[int, ...], itemsize: int, most: int) -> tuple[int, ...]:
-    """Chunk lengths such that a chunk is at most ``most`` bytes, of equal cuts of the longest axes."""
-    chunks = list(auto_chunks(shape, itemsize))
-    while chunks and max(itemsize, 1) * int(np.prod(chunks, dtype=object)) > most and max(chunks) > 1:
-        longest = chunks.index(max(chunks))
-        chunks[longest] = -(-chunks[longest] // 2)
-    return tuple(chunks)
 
 
 def _as_stored(variable: Variable, spec: ArraySpec, block: np.ndarray[Any, Any]) -> Any:

@@ -1,0 +1,80 @@
+"""Changes of chunks that are taken back, and readers beside them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import hyperslab as hs
+from hyperslab.errors import Conflict
+from hyperslab.formats.mongo import undo
+
+if TYPE_CHECKING:
+    from pymongo.database import Database
+
+    from servers.mongo import Mongo
+
+CELLS = np.arange(100.0)
+KEY = ("v", (0,))
+
+
+@pytest.fixture
+def url(mongo: Mongo, db: Database[Any]) -> str:
+    """An array of one chunk of seven documents."""
+    found = f"{mongo.url}/{db.name}#a"
+    with hs.create(found, chunk_size_bytes=128, embed_threshold_bytes=0) as root:
+        root.create_array("v", data=CELLS, chunks=(100,), dims=("x",))
+    return found
+
+
+def changes(db: Database[Any], url: str) -> undo.Undo:
+    meta, chunks = db["xarray.meta"], db["xarray.chunks"]
+    key = meta.find_one({"name": "a"})["_id"]
+    return undo.Undo(meta=meta, chunks=chunks, meta_id=key, url=url, patience=0)
+
+
+def tear(db: Database[Any], url: str) -> undo.Undo:
+    """As a writer leaves a chunk who was killed while changing it."""
+    broken = changes(db, url)
+    broken._begin(KEY)
+    broken.chunks.update_one({"meta_id": broken.meta_id, "n": 2}, {"$set": {"data": bytes(128)}})
+    broken.chunks.delete_one({"meta_id": broken.meta_id, "n": 5})
+    return broken
+
+
+def test_a_reader_takes_the_copies_and_a_roll_back_the_documents_as_they_were(db: Database[Any], url: str) -> None:
+    before = list(db["xarray.chunks"].find().sort("n"))
+    broken = tear(db, url)
+    np.testing.assert_array_equal(hs.open_group(url)["v"][...], CELLS)
+    with pytest.raises(Conflict):
+        broken.free([KEY])
+    place = next(iter(db["xarray.meta"].find_one({"name": "a"})["hyperslab"]["undo"]))
+    past = {f"hyperslab.undo.{place}.until": datetime(2000, 1, 1)}
+    db["xarray.meta"].update_one({"_id": broken.meta_id}, {"$set": past})
+    broken.free([KEY])
+    assert list(db["xarray.chunks"].find().sort("n")) == before
+    assert "undo" not in db["xarray.meta"].find_one({"name": "a"})["hyperslab"]
+
+
+def test_a_reader_that_finds_the_copies_gone_reads_the_chunk_from_its_place(db: Database[Any], url: str) -> None:
+    other = changes(db, url)
+    entry = other._begin(KEY)
+    with hs.open_group(url) as root:
+        array = root["v"]
+        np.testing.assert_array_equal(array[...], CELLS)
+        db["xarray.chunks"].update_one({"meta_id": other.meta_id, "n": 0}, {"$set": {"data": bytes(128)}})
+        np.testing.assert_array_equal(array[...], CELLS)
+        other.end([entry])
+        np.testing.assert_array_equal(array[...], np.where(np.arange(100) < 16, 0, CELLS))
+
+
+def test_a_change_that_fails_is_taken_back(db: Database[Any], url: str) -> None:
+    before = list(db["xarray.chunks"].find().sort("n"))
+    with pytest.raises(ZeroDivisionError), changes(db, url).during(KEY) as mark:
+        mark.changed = True
+        db["xarray.chunks"].delete_one({"n": 3})
+        raise ZeroDivisionError
+    assert list(db["xarray.chunks"].find().sort("n")) == before
