@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _PATIENCE = 60
 _SIZE = 64
 """Bytes in a document: chunks are several."""
-SHORT = ("put", "replace", "rename_over", "delete", "append", "update", "save_rows")
+SHORT = ("replace", "update", "save_rows")
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["dask.array", "xarray", "hyperslab.mongo", "hyperslab.conversion.saving"])
 
