@@ -39,7 +39,12 @@ class Peer:
     alone: bool = False
 
 
-PEERS = (
+PEERS = (  # the longest run first: two go at a time
+    Peer(
+        "xarray-mongodb",
+        ("xarray-mongodb[complete]==0.3.0",),
+        tests=("tests/interop/test_xarray_mongodb.py", "tests/interop/test_mongo_both_ways.py"),
+    ),
     Peer("zarr-newest", ("zarr>=3.4",), lowest=(3, 12)),
     Peer("zarr-2", ("zarr==2.18.7", "numcodecs==0.15.2", "numpy==2.2.6"), highest=(3, 12)),
     Peer("tensorstore", ("tensorstore",)),
@@ -48,11 +53,6 @@ PEERS = (
         ("nbconvert>=7.16",),
         tests=("tests/interop/test_notebook_pages.py",),
         needs=("chromium", "chromium-browser", "google-chrome"),
-    ),
-    Peer(
-        "xarray-mongodb",
-        ("xarray-mongodb[complete]==0.3.0",),
-        tests=("tests/interop/test_xarray_mongodb.py", "tests/interop/test_mongo_both_ways.py"),
     ),
     Peer(
         "bloscpack",
