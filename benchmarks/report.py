@@ -48,7 +48,7 @@ _BOUNDS = """
   bloscpack spends on two threads as well. 1,000 cells: a chunk is read whole for its checksum, which blosc2's frames
   do not have, and opening checks the header, the metadata and every offset.
 - *MongoDB.* Putting: the server, which takes three quarters of the time whoever sends (the client's own work is 0.2 s
-  of CPU for 256 MiB), and its journal, for which hyperslab waits with every batch and xarray_mongodb never does: without
+  of CPU for 256 MiB), and its journal, for which hyperslab waits after each batch, xarray_mongodb never; without
   that wait (`durable=False`) it was 0.79 s against 0.67. Getting: the driver alone needs two thirds of hyperslab's time
   to receive and decode the documents; the rest is one copy of each into the result. Lazily, dask puts the blocks
   together, for both.
