@@ -32,7 +32,8 @@ _MOST_TYPESIZE = 255
 def check_slack(slack: Any) -> Slack:
     """The wish for room itself; Invalid when it is none."""
     if slack == "full" or (isinstance(slack, int | float) and not isinstance(slack, bool) and 0 <= slack < 2**31):
-        return slack  # type: ignore[no-any-return]
+        wish: Slack = slack
+        return wish
     raise Invalid(f"slack={slack!r}", remedy="give bytes (64), a fraction of the stored size (0.2), or 'full'")
 
 

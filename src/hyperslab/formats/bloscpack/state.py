@@ -147,7 +147,8 @@ class State:
         spec = self.draft.specs[path]
         order = order_of(spec.shape, self.options)
         content = Content(labelled=Labelled(path, spec), stored=packed(spec.numpy_dtype), order=order)
-        held = self._make(content, spec.chunks[content.axis] if spec.shape else 1)  # type: ignore[arg-type]
+        cuts: Any = spec.chunks
+        held = self._make(content, cuts[content.axis] if spec.shape else 1)
         cells = self.draft.cells.pop(path, None)
         self.draft.main, self.held = path, held
         if cells is None or not cells.size:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +68,7 @@ class Absent:
             number = number * count + index
         self.stored.add(number)
 
-    def keys(self) -> Iterator[Key]:
+    def __iter__(self) -> Iterator[Key]:
         """The missing ones, in order; nothing is remembered of them."""
         start = 0
         for stop in (*sorted(self.stored), self.declared):
@@ -232,8 +232,7 @@ def missing(meta: Collection[Any], chunks: Collection[Any], id: ObjectId, limit:
     """The chunks of an object that are not stored, or not whole; at most ``limit``. DocumentNotFoundError."""
     survey = Survey(load(meta, id), chunks)
     broken = [flaw.key for flaw in survey.flaws() if flaw.kind == MISSING_SEGMENT]
-    absent = (key for each in survey.absent for key in each.keys())  # noqa: SIM118
-    found = sorted([*broken, *islice(absent, limit)], key=_order(survey.variables))
+    found = sorted([*broken, *islice(chain.from_iterable(survey.absent), limit)], key=_order(survey.variables))
     return found[:limit]
 
 

@@ -72,7 +72,10 @@ def _of_object(
         yield Remedy(Problem(above, "document", error.said))
         return
     faces = {name: face for face, name in face_names(found).items()}
-    node_of: Callable[[str], str] = lambda name: "/".join(filter(None, (above, faces.get(name, ""))))  # noqa: E731
+
+    def node_of(name: str) -> str:
+        return "/".join(filter(None, (above, faces.get(name, ""))))
+
     for problem in document.problems(found):
         yield Remedy(Problem(node_of(problem.node), problem.kind, problem.message))
     for entry in undo.lapsed(meta, found.id) if undo.entries(found.ours) else ():
@@ -122,7 +125,7 @@ def _removal(meta: Collection[Any], chunks: Collection[Any], orphan: garbage.Orp
 
 
 def _said(absent: Absent) -> str:
-    first = [show(key) for key in islice(absent.keys(), _SHOWN)]
+    first = [show(key) for key in islice(absent, _SHOWN)]
     rest = len(absent) - len(first)
     more = f" and {rest} more" if rest else ""
     return f"{len(absent)} of {absent.declared} chunks are not stored: {', '.join(first)}{more}"
