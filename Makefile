@@ -7,7 +7,7 @@ SHELL := /bin/bash
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
   $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
-SPREAD := -n auto --maxprocesses 4 --dist loadfile
+SPREAD := -n auto --maxprocesses 4 --dist loadfile --max-worker-restart 2
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 help: ## what there is
@@ -53,7 +53,7 @@ interop: .venv/.with-test,peers ## cross-reads with the real peers, each in an e
 	@$(BIN)/python .ci/peers.py
 
 soak: .venv/.with-test ## long campaigns: new examples, thousands for each property
-	@HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -m "not interop"
+	@HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest --timeout 0 -m "not interop"
 
 bench: .venv/.with-bench ## every row of docs/benchmarks.md, measured anew
 	@$(BIN)/python -m benchmarks

@@ -1,31 +1,18 @@
 """The netCDF and HDF5 libraries as they are used here: imported on use, one call at a time, their errors in our words.
 
-netCDF-C and HDF5 are not safe for threads: everything that calls them holds :data:`LOCK`, in the whole process.
+netCDF-C and HDF5 are not safe for threads: everything that calls them holds :data:`lock.LOCK`, in the whole process.
 """
 
 from __future__ import annotations
 
 import os
-import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, Problem, StorageError, Unsupported
-
-LOCK = threading.RLock()
-"""Held by whoever calls netCDF4 or h5py."""
-
-
-def _forget_lock() -> None:
-    """In a forked child no other thread is left that could give the lock back."""
-    global LOCK
-    LOCK = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_lock)
+from hyperslab.formats.netcdf.lock import LOCK
 
 
 def netcdf4() -> Any:

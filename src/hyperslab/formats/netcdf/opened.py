@@ -5,12 +5,14 @@ from __future__ import annotations
 import mmap
 import os
 import stat
+import weakref
 from contextlib import suppress
 from typing import Any
 
 from hyperslab.errors import Conflict, FormatError, HyperslabError, NotFound
 from hyperslab.formats.netcdf import classic, library
 from hyperslab.formats.netcdf.confined import check_links
+from hyperslab.formats.netcdf.lock import LOCK
 from hyperslab.stores.files import read_error
 
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
@@ -43,6 +45,7 @@ class OpenedFile:
         self.hdf5: Any = None
         self.header: classic.Header | None = None
         self.incomplete = False
+        self._finish: weakref.finalize[..., OpenedFile] | None = None
         try:
             self._open(path)
         except BaseException:
@@ -63,12 +66,14 @@ class OpenedFile:
                 self.hdf5 = self._confined(path)
             self.dataset, self.incomplete = library.open_dataset(path, "r", self.url)
             if _is_still(self.descriptor, path):
+                self._finish = weakref.finalize(self, LOCK.leave, self.hdf5, self.dataset)
+                self._finish.atexit = False
                 return
         raise Conflict("the file was replaced again and again while it was opened", url=self.url)
 
     def _confined(self, path: str) -> Any:
         """The file through h5py, when no link leads out of it; None when h5py is missing or cannot read it."""
-        with library.LOCK:
+        with LOCK:
             file = _open_hdf5(path)
             try:
                 if file is not None:
@@ -116,6 +121,8 @@ class OpenedFile:
 
     def close(self) -> None:
         """Let go of all handles; closing twice is fine."""
+        if self._finish is not None:
+            self._finish.detach()
         dataset, self.dataset = self.dataset, None
         hdf5, self.hdf5 = self.hdf5, None
         descriptor, self.descriptor = self.descriptor, -1

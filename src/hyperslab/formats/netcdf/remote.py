@@ -22,6 +22,7 @@ from hyperslab.errors import FormatError, Unsupported
 from hyperslab.formats import hdf5
 from hyperslab.formats.netcdf import classic, library
 from hyperslab.formats.netcdf.dataset import NetcdfReader
+from hyperslab.formats.netcdf.lock import LOCK
 from hyperslab.formats.netcdf.opened import HDF5_MAGIC
 from hyperslab.formats.remote_cells import RemoteCells, RemoteChunks
 from hyperslab.model.spec import ArraySpec
@@ -160,7 +161,7 @@ def _fill(copy: SparseCopy) -> None:
     module = library.h5py()
     if module is None:
         raise Unsupported("netCDF-4 on a server needs h5py", url=copy.file.url, remedy="pip install 'hyperslab[hdf5]'")
-    with library.LOCK:
+    with LOCK:
         try:
             with module.File(_Stream(copy), "r") as file:
                 cells = sorted(span for dataset in _datasets(file) for span in _skipped(dataset))

@@ -12,6 +12,7 @@ from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block
 from hyperslab.errors import ReadOnly
 from hyperslab.formats.netcdf import library
+from hyperslab.formats.netcdf.lock import LOCK
 from hyperslab.model.dtypes import Enum, Opaque, VlenArray, VlenBytes, VlenString
 from hyperslab.model.spec import ArraySpec
 
@@ -96,7 +97,7 @@ class LibraryChunks:
 
 @contextmanager
 def _held() -> Iterator[None]:
-    with library.LOCK:
+    with LOCK:
         yield
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, NotFound, StorageError, Unsupported
 from hyperslab.formats.netcdf import library
+from hyperslab.formats.netcdf.lock import LOCK
 from hyperslab.stores.files import sync_and_close, sync_folder, write_error
 from hyperslab.stores.keys import temporary_name
 from hyperslab.stores.locks import hold_folder
@@ -38,6 +39,7 @@ class WorkingCopy:
         if mode == "x" and self._before is not None:
             raise AlreadyExists("the target exists", url=url, remedy="choose another, or mode='w' to replace it")
         self._finish = weakref.finalize(self, _remove, self.path, os.getpid())
+        self._abandoned: weakref.finalize[..., WorkingCopy] | None = None
         self._dataset: Any = None
         self._hdf5: Any = None
         try:
@@ -65,13 +67,13 @@ class WorkingCopy:
                 raise NotFound("there is no such file", url=self._url) from None
             raise write_error(error, self._url, os.path.basename(self._target)) from error
         if not copy:
-            self._dataset, _ = library.open_dataset(self.path, "w", self._url, format=self.model)
+            self._dataset = self._kept(library.open_dataset(self.path, "w", self._url, format=self.model)[0])
 
     def netcdf(self) -> Any:
         """The library's dataset of the working copy."""
         if self._dataset is None:
             self._close_handles()
-            self._dataset, _ = library.open_dataset(self.path, "r+", self._url)
+            self._dataset = self._kept(library.open_dataset(self.path, "r+", self._url)[0])
         return self._dataset
 
     def hdf5(self) -> Any:
@@ -81,12 +83,20 @@ class WorkingCopy:
             if module is None:
                 raise Unsupported("opaque and structured values need h5py", remedy="pip install 'hyperslab[netcdf]'")
             self._close_handles()
-            self._hdf5 = module.File(self.path, "r+")
+            self._hdf5 = self._kept(module.File(self.path, "r+"))
         return self._hdf5
+
+    def _kept(self, handle: Any) -> Any:
+        """The handle, which the garbage collector is not to close itself."""
+        self._abandoned = weakref.finalize(self, LOCK.leave, handle)
+        self._abandoned.atexit = False
+        return handle
 
     def _close_handles(self) -> None:
         dataset, self._dataset = self._dataset, None
         hdf5, self._hdf5 = self._hdf5, None
+        if self._abandoned is not None:
+            self._abandoned.detach()
         with library.writing(self._url, ""):
             if hdf5 is not None:
                 hdf5.close()

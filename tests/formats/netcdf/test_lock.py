@@ -1,0 +1,105 @@
+"""The netCDF and HDF5 libraries are called by one thread at a time, whoever else in the process uses them."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from pathlib import Path
+
+import netCDF4
+import numpy as np
+import pytest
+from xarray.backends import locks
+
+import hyperslab as hs
+from hyperslab.formats.netcdf.lock import LOCK
+
+
+def is_free(lock: object) -> bool:
+    """Whether another thread could take it."""
+    got: list[bool] = []
+    thread = threading.Thread(target=lambda: got.append(lock.acquire(blocking=False)))
+    thread.start()
+    thread.join()
+    if got[0]:
+        lock.release()
+    return got[0]
+
+
+def test_xarray_waits_for_us_and_we_for_it() -> None:
+    for lock in (locks.HDF5_LOCK, locks.NETCDFC_LOCK):
+        with LOCK, LOCK:
+            assert not is_free(lock)
+        assert is_free(lock)
+    entered = threading.Event()
+
+    def enter() -> None:
+        with LOCK:
+            entered.set()
+
+    thread = threading.Thread(target=enter)
+    with locks.HDF5_LOCK:
+        thread.start()
+        assert not entered.wait(0.1)
+    thread.join()
+    assert entered.is_set()
+    assert is_free(locks.HDF5_LOCK)
+
+
+def test_an_interrupted_wait_leaves_it_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted:
+        def acquire(self) -> None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(locks, "HDF5_LOCK", Interrupted())
+    with pytest.raises(KeyboardInterrupt):
+        LOCK.acquire()
+    monkeypatch.undo()
+    assert is_free(locks.NETCDFC_LOCK)
+    with LOCK:
+        assert not is_free(locks.HDF5_LOCK)
+
+
+@pytest.mark.parametrize("mode", ["r", "r+"])
+def test_a_dropped_dataset_is_closed_under_the_lock(tmp_path: Path, mode: str) -> None:
+    """Not by the garbage collector, in any thread."""
+    url = tmp_path / "a.nc"
+    with netCDF4.Dataset(url, "w") as file:
+        file.createDimension("x", 3)
+        file.createVariable("v", "i4", ("x",))[:] = [1, 2, 3]
+    dataset = hs.open(url, mode=mode)
+    assert isinstance(dataset, hs.Group)
+    np.testing.assert_array_equal(dataset["v"][:], [1, 2, 3])
+    if mode == "r+":
+        dataset["v"][:] = 0
+    del dataset
+    thread = threading.Thread(target=gc.collect)
+    thread.start()
+    thread.join()
+    left = list(LOCK._left)
+    assert left
+    assert any(handle.isopen() for handle in left if isinstance(handle, netCDF4.Dataset))
+    with LOCK:
+        pass
+    assert not LOCK._left
+    assert not any(handle.isopen() for handle in left if isinstance(handle, netCDF4.Dataset))
+
+
+def test_a_forked_child_finds_it_free() -> None:
+    held, go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with LOCK:
+            held.set()
+            go_on.wait(0.2)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    child = os.fork()
+    if not child:
+        with LOCK:
+            os._exit(7)
+    thread.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
