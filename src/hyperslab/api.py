@@ -16,7 +16,7 @@ from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import AlreadyExists, FormatError, HyperslabError, Invalid, NodeNotFound, NotFound, Unsupported
 from hyperslab.formats import SCHEMES, detect, format_for_new, get_format, names
 from hyperslab.formats.appearance import appearance
-from hyperslab.formats.base import Format, FormatInfo, HoldsOne, InDatabase, Mode, Relocated
+from hyperslab.formats.base import Format, FormatInfo, HoldsOne, InDatabase, IsVariant, Mode, Relocated
 from hyperslab.group import Group
 from hyperslab.group.links import follow
 from hyperslab.model.paths import normalize
@@ -76,7 +76,15 @@ def open(
     if isinstance(reader, Relocated):
         origin = replace(origin, where=reader.location)
     cache = BlockCache(cache_bytes) if cache_bytes else None
-    session = Session(reader, chosen, where.url, mode != "r", settings, cache, origin)
+    session = Session(
+        reader,
+        reader.variant if isinstance(reader, IsVariant) else chosen,
+        where.url,
+        mode != "r",
+        settings,
+        cache,
+        origin,
+    )
     place, spec = follow(session, node or _main(session) or "")
     return Array(session, place, spec) if isinstance(spec, ArraySpec) else Group(session, place)
 

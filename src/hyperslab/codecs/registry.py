@@ -17,6 +17,7 @@ from hyperslab.codecs.cast import CastValue, ScaleOffset
 from hyperslab.codecs.categorize import Categorize
 from hyperslab.codecs.checksums import WORDS, make_checksum, make_jenkins
 from hyperslab.codecs.deflate import make_gzip, make_zlib
+from hyperslab.codecs.fixed_text import FixedUtf8
 from hyperslab.codecs.json2 import Json2
 from hyperslab.codecs.lz4 import Lz4
 from hyperslab.codecs.numbers import AsType, BitRound, Delta, FixedScaleOffset, Quantize
@@ -42,6 +43,7 @@ REGISTRY: dict[str, Maker] = {
     "cast_value": CastValue,
     "categorize": Categorize,
     "delta": Delta,
+    "fixed_utf8": FixedUtf8,
     "fixedscaleoffset": FixedScaleOffset,
     "gzip": make_gzip,
     "jenkins_lookup3": make_jenkins,

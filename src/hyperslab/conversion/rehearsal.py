@@ -45,7 +45,7 @@ def rehearse(
     options: Mapping[str, Any] = MappingProxyType({}),
 ) -> Rehearsal:
     """Ask the format of every node; nothing is touched at ``where``. Unsupported with all losses, unless allowed."""
-    same = source.format.name == format.name
+    same = source.format == format
     losses = find_losses(items, format.features, as_it_is=same and not cutting.asks)
     if format.name == "blaze" and options:  # which say how its arrays are stored: what they were stored by gives way
         same = False

@@ -28,7 +28,7 @@ from hyperslab.conversion.verifying import verify as verify_target
 from hyperslab.conversion.walking import walk
 from hyperslab.errors import Unsupported
 from hyperslab.formats import format_for_new, get_format
-from hyperslab.formats.base import Feature
+from hyperslab.formats.base import Feature, Varies
 from hyperslab.stores.location import Location
 from hyperslab.stores.redaction import redact
 from hyperslab.stores.sides import Options, two_sides
@@ -121,6 +121,8 @@ class _Order:
 
 def _run(order: _Order, progress: bool | Report | None, scheduler: Any) -> ConversionReport:
     chosen = get_format(order.format)
+    if isinstance(chosen, Varies):
+        chosen = chosen.variant(order.layout)
     if order.cutting.shards is not None and Feature.SHARDS not in chosen.features:
         raise Unsupported(f"format {chosen.name} has no shards", remedy="leave shards= (--shards) out, or use zarr3")
     with ExitStack() as held:

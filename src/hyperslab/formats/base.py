@@ -253,6 +253,23 @@ class FormatInfo:
     writable: bool
 
 
+@runtime_checkable
+class Varies(Protocol):
+    """A format that holds more or less by the options that a dataset is made with."""
+
+    def variant(self, options: Mapping[str, Any]) -> Format:
+        """The format with the features that it has under these options."""
+        ...
+
+
+@runtime_checkable
+class IsVariant(Protocol):
+    @property
+    def variant(self) -> Format:
+        """The format of this dataset, with the features that it has here."""
+        ...
+
+
 class Format(Protocol):
     """A format: ``formats/<name>/__init__.py`` exports one as ``FORMAT``."""
 

@@ -18,6 +18,7 @@ ARRAY = frozenset(
         "bitround",
         "astype",
         "categorize",
+        "fixed_utf8",
         "cast_value",
         "scale_offset",
         "numcodecs.packbits",

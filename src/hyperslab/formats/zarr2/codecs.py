@@ -13,6 +13,7 @@ from hyperslab.model.spec import Codec
 
 _NAMES = {"packbits": "numcodecs.packbits"}
 _IDS = {name: id for id, name in _NAMES.items()}
+_OF_OTHERS = frozenset({"transpose", "packbits", "sharding_indexed", "cast_value", "scale_offset", "fixed_utf8"})
 _SHUFFLES = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
 
 
@@ -79,7 +80,7 @@ def write_codecs(codecs: Sequence[Codec], ndim: int) -> dict[str, Any]:
 
 def _write_codec(codec: Codec) -> dict[str, Any]:
     name = codec.name
-    known = (ARRAY | SERIAL | BYTES) - {"transpose", "packbits", "sharding_indexed", "cast_value", "scale_offset"}
+    known = (ARRAY | SERIAL | BYTES) - _OF_OTHERS
     if name not in known:
         raise Unsupported(f"format zarr2 has no codec {name!r}", remedy="choose another codec, or format zarr3")
     config = dict(codec.config)

@@ -48,7 +48,7 @@ def problems(docs: Docs, node: str = "") -> list[Problem]:
 def _read(docs: Docs, faults: Faults) -> GroupSpec | ArraySpec:
     stored = docs.get(ATTRIBUTES, {})
     if ARRAY in docs:
-        return _read_array(docs[ARRAY], stored, faults)
+        return read_array(docs[ARRAY], stored, faults)
     doc = docs.get(GROUP, {})
     _check_version(doc, faults)
     attrs, marks = read_attributes(stored)
@@ -62,7 +62,8 @@ def _check_version(doc: Mapping[str, Any], faults: Faults) -> None:
         faults.refuse("zarr_format", f"zarr_format is {brief(doc['zarr_format'])}, not 2")
 
 
-def _read_array(doc: Mapping[str, Any], stored: Mapping[str, Any], faults: Faults) -> ArraySpec:
+def read_array(doc: Mapping[str, Any], stored: Mapping[str, Any], faults: Faults) -> ArraySpec:
+    """The spec of a ``.zarray`` with the attributes that are stored beside it; what is wrong goes to ``faults``."""
     _check_version(doc, faults)
     shape = faults.lengths("shape", doc.get("shape"), 0) or ()
     chunks = faults.lengths("chunks", doc.get("chunks"), 1, None if faults.fatal else len(shape)) or (1,) * len(shape)
@@ -122,13 +123,18 @@ def render(spec: GroupSpec | ArraySpec) -> dict[str, dict[str, Any]]:
         attrs = {DIMENSIONS: list(spec.dims)} | {name: value for name, value in attrs.items() if name != DIMENSIONS}
     # xarray takes the pair of a complex _FillValue for two values that both mean missing
     hidden = ["_FillValue"] if spec.numpy_dtype.kind == "c" and "_FillValue" in attrs else []
-    was = _read_array(old, {}, Faults("")) if old else None
+    was = _was(old)
     marks = Marks(dtype=needs_mark(spec.dtype)) if was is None or was.dtype != spec.dtype else Marks()
-    return {ATTRIBUTES: write_attributes(attrs, marks, hidden=hidden), ARRAY: _render_array(spec, old, was)}
+    return {ATTRIBUTES: write_attributes(attrs, marks, hidden=hidden), ARRAY: render_array(spec, old)}
 
 
-def _render_array(spec: ArraySpec, old: Mapping[str, Any], was: ArraySpec | None) -> dict[str, Any]:
-    """The document: the old one's words where they still mean the same, its unknown keys, its order of keys."""
+def _was(old: Mapping[str, Any]) -> ArraySpec | None:
+    return read_array(old, {}, Faults("")) if old else None
+
+
+def render_array(spec: ArraySpec, old: Mapping[str, Any]) -> dict[str, Any]:
+    """``.zarray``: the old one's words where they still mean the same, its unknown keys, its order of keys."""
+    was = _was(old)
     if any(not isinstance(cut, int) for cut in spec.chunks):
         raise Unsupported("format zarr2 has no chunks of varying size", remedy="give one length per dimension")
     same_type = was is not None and plain_type(was.dtype) == plain_type(spec.dtype)

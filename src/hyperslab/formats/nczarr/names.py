@@ -1,0 +1,33 @@
+"""Names as NCZarr spells them: qualified names ``/g1/x``, and the dimensions that nobody named."""
+
+from __future__ import annotations
+
+import re
+
+from hyperslab.errors import Invalid
+
+_ANONYMOUS = re.compile(r"(?:_anonymous|Anonymous|_Anonymous_Dim_|_zdim_|\.zdim_)(\d+)")
+
+
+def qualified(group: str, name: str) -> str:
+    """The qualified name of something declared in a group (requirement R23): the root's is ``/x``."""
+    if not name or "/" in name:
+        raise Invalid(f"{name!r} is no name of a dimension or type", remedy="a name is not empty and holds no slash")
+    return f"/{group}/{name}" if group else f"/{name}"
+
+
+def place_of(fqn: str) -> tuple[str, str]:
+    """The path of the group, and the name, of a qualified name; a leading slash may be missing."""
+    group, _, name = fqn.lstrip("/").rpartition("/")
+    return group, name
+
+
+def anonymous(size: int, *, draft: bool) -> str:
+    """The name of the dimension, declared in the root, of axes of this length without a name (R25)."""
+    return f"_anonymous{size}" if draft else f"_Anonymous_Dim_{size}"
+
+
+def is_anonymous(name: str, size: int) -> bool:
+    """Whether some generation made this name up for an axis of this length."""
+    found = _ANONYMOUS.fullmatch(name)
+    return found is not None and int(found[1]) == size
