@@ -1,4 +1,4 @@
-"""``fixed_utf8``: text in cells of one width, UTF-8 with NUL bytes behind; how NCZarr stores strings (dtype ``|Sn``)."""
+"""``fixed_utf8``: text as UTF-8 in cells of one width, NUL bytes behind; how NCZarr stores strings (dtype ``|Sn``)."""
 
 from __future__ import annotations
 
