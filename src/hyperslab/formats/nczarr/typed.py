@@ -1,0 +1,251 @@
+"""Attribute values with their netCDF types: as JSON with a type code beside it, and back.
+
+The codes are NumPy's in ``_nczarr_attr`` (``<f8``, ``>S1`` for char, ``|S128`` for string, ``|J0`` for JSON) and
+netCDF's names in the draft (``double``, ``char``, ``string``, the qualified name of a user type); both are read
+everywhere. Text of type char is ``str``, a netCDF string ``np.str_``, several are an array of ``StringDType``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from hyperslab.errors import HyperslabError, Unsupported
+from hyperslab.formats.cells_json import cell_to_json
+from hyperslab.formats.dtype_names import dtype_from_json
+from hyperslab.formats.faults import Faults
+from hyperslab.formats.nczarr.user_values import number, read_user, write_user_cell
+from hyperslab.model.dtypes import Enum, Extension, Opaque, describe, tag_of
+
+MAXIMUM_TEXT = 128
+"""How many bytes netcdf-c gives a string unless it is told otherwise."""
+HIDDEN = frozenset(
+    {"_ARRAY_DIMENSIONS", "_NCProperties", "CLASS", "DIMENSION_LIST", "NAME", "REFERENCE_LIST"}
+    | {"_Netcdf4Coordinates", "_Netcdf4Dimid"}
+)
+"""Attributes that users do not see (rule 3.13), together with those whose names begin with ``_nczarr_``."""
+_NUMBERS = {
+    "byte": "i1",
+    "ubyte": "u1",
+    "short": "i2",
+    "ushort": "u2",
+    "int": "i4",
+    "uint": "u4",
+    "int64": "i8",
+    "uint64": "u8",
+    "float": "f4",
+    "double": "f8",
+}
+_NETCDF_NAMES = {code: name for name, code in _NUMBERS.items()}
+_CHAR = frozenset({"char", ">S1", "<S1", "<U1", ">U1", "|U1", "|J0"})
+_STRING = re.compile(r"string|[|<>=]?S\d+")
+TypeOf = Callable[[str], Extension | None]
+
+
+def is_hidden(name: str) -> bool:
+    """Whether users do not see an attribute of this name."""
+    return name in HIDDEN or name.lower().startswith("_nczarr_")
+
+
+def no_types(name: str) -> Extension | None:
+    """The user types of a dialect that has none."""
+    return None
+
+
+def read_attributes(
+    stored: Mapping[str, Any],
+    codes: Mapping[str, Any],
+    texts: Callable[[], Mapping[str, str]],
+    faults: Faults,
+    type_of: TypeOf = no_types,
+) -> dict[str, Any]:
+    """The typed values by name; one that does not fit its code is read as if it had none, and noted.
+
+    ``texts``: how the values are spelled, asked for only if some value needs it.
+    """
+    found = {}
+    for name, value in stored.items():
+        code = codes.get(name)
+        text = texts().get(name) if _needs_text(value, code) else None
+        try:
+            found[name] = read_value(value, code, text, type_of)
+        except (TypeError, ValueError, OverflowError, HyperslabError) as error:
+            faults.note("attribute", f"attribute {name!r} is not of its type {code!r}: {error}; its type is guessed")
+            found[name] = read_value(value, None, text or texts().get(name), type_of)
+    return found
+
+
+def _needs_text(value: Any, code: Any) -> bool:
+    """Whether it matters how the value is spelled: it is no plain number or text."""
+    if isinstance(value, str):
+        return False
+    return not isinstance(value, int | float) or abs(value) >= 2**63 or (isinstance(code, str) and code in _CHAR)
+
+
+def read_value(value: Any, code: Any, text: str | None, type_of: TypeOf = no_types) -> Any:
+    """The value of an attribute with a type code, None for none; ``text`` is how the value is spelled, if known.
+
+    TypeError, ValueError or OverflowError where the value is not of that type.
+    """
+    match code:
+        case None:
+            return _guessed(value, text)
+        case str() if code in _CHAR:
+            return value if isinstance(value, str) else _as_text(value, text)
+        case str() if _STRING.fullmatch(code):
+            return _strings(value)
+        case str() if (kind := type_of(code)) is not None:
+            return read_user(value, kind)
+    return _numbers(value, _number_type(code))
+
+
+def _as_text(value: Any, text: str | None) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")) if text is None else text
+
+
+def _strings(value: Any) -> Any:
+    """One netCDF string, or several."""
+    several = value if isinstance(value, list) else [value]
+    texts = [item if isinstance(item, str) else _as_text(item, None) for item in several]
+    return np.str_(texts[0]) if len(texts) == 1 else np.array(texts, np.dtypes.StringDType())
+
+
+def _number_type(code: Any) -> np.dtype[Any]:
+    dtype = np.dtype(_NUMBERS[code]) if isinstance(code, str) and code in _NUMBERS else dtype_from_json(code)
+    if dtype.kind not in "iuf":
+        raise TypeError(f"no attribute is of type {code!r}")
+    return dtype.newbyteorder("=")
+
+
+def _numbers(value: Any, dtype: np.dtype[Any]) -> Any:
+    several = value if isinstance(value, list) else [value]
+    cells = np.array([number(item, dtype) for item in several], dtype)
+    return cells[0] if len(cells) == 1 else cells
+
+
+def _guessed(value: Any, text: str | None) -> Any:
+    """The value of an attribute without a type (rule 3.8): numbers by their size, anything else as JSON text."""
+    if isinstance(value, str):
+        return value
+    several = value if isinstance(value, list) else [value]
+    if several and all(isinstance(item, str) for item in several):
+        return _strings(several)
+    dtype = _widest(several)
+    return _as_text(value, text) if dtype is None else _numbers(value, dtype)
+
+
+def _widest(values: list[Any]) -> np.dtype[Any] | None:
+    """The narrowest type that holds all these numbers; None where one is no number, or of more than 64 bits."""
+    if not values or not all(isinstance(item, bool | int | float) for item in values):
+        return None
+    if any(isinstance(item, float) for item in values):
+        return np.dtype("f8")
+    kinds = ("u1",) if all(isinstance(item, bool) for item in values) else ("i4", "u4", "i8", "u8")
+    bounds = {kind: np.iinfo(kind) for kind in kinds}
+    low, high = min(values), max(values)
+    return next((np.dtype(kind) for kind, of in bounds.items() if of.min <= low and high <= of.max), None)
+
+
+def write_value(value: Any, *, draft: bool, type_name: Callable[[Extension], str] | None = None) -> tuple[Any, str]:
+    """An attribute's value as JSON, and its type code; Unsupported where netCDF has no such attribute.
+
+    An empty list, and a list or object of other things than numbers or text, becomes JSON text: netcdf-c does not
+    survive them (rule 4.2). ``type_name``: the qualified name of a user type, in the draft.
+    """
+    match regular(value):
+        case np.str_() as text:
+            return str(text), "string" if draft else _text_code([text])
+        case str() as text:
+            return text, "char" if draft else ">S1"
+        case np.ndarray() | np.generic() as cells if cells.dtype.kind == "T":
+            texts = [str(text) for text in np.ravel(cells)]
+            return texts, "string" if draft else _text_code(texts)
+        case cells:
+            pass
+    kind = tag_of(cells.dtype)
+    if kind is not None:
+        if type_name is None:
+            message = f"the current dialect of NCZarr has no attributes of type {describe(kind)}"
+            raise Unsupported(message, remedy="use dialect='draft', or write plain numbers")
+        try:
+            return _plain(cells, write_user_cell), type_name(kind)
+        except UnicodeDecodeError as error:
+            raise _unsupported(f"{describe(kind)} with text that is no UTF-8 ({error})") from None
+    code = cells.dtype.newbyteorder("=").str[1:]
+    return _plain(cells, cell_to_json), _NETCDF_NAMES[code] if draft else f"<{code}"
+
+
+def _text_code(texts: list[Any]) -> str:
+    return f"|S{max(MAXIMUM_TEXT, *(len(str(text).encode()) for text in texts))}"
+
+
+def _plain(cells: Any, cell: Callable[[Any], Any]) -> Any:
+    return [cell(item) for item in cells] if np.ndim(cells) else cell(cells[()])
+
+
+def regular(value: Any) -> Any:
+    """The value as it will be read back: text, ``np.str_``, a typed number, a 1-D array of them.
+
+    Unsupported where netCDF has no such attribute.
+    """
+    match value:
+        case str():
+            return value
+        case np.ndarray() | np.generic():
+            return _regular_cells(np.asarray(value))
+        case bool() | bytes() | complex():
+            pass
+        case int() | float():
+            return _guessed_number([value])
+        case list() | tuple() if value and all(isinstance(item, str) for item in value):
+            return _strings(list(map(str, value)))
+        case list() | tuple() if value and all(_is_number(item) for item in value):
+            return _guessed_number([item.item() if isinstance(item, np.generic) else item for item in value])
+        case None | list() | tuple() | dict():
+            return _json_text(value)
+    raise _unsupported(type(value).__name__)
+
+
+def _is_number(item: Any) -> bool:
+    return isinstance(item, int | float | np.integer | np.floating) and not isinstance(item, bool)
+
+
+def _guessed_number(values: list[Any]) -> Any:
+    dtype = _widest(values)
+    if dtype is None:
+        raise _unsupported("whole number of more than 64 bits")
+    cells = np.array(values, dtype)
+    return cells[0] if len(cells) == 1 else cells
+
+
+def _json_text(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError):
+        raise _unsupported(f"{type(value).__name__} of other things than JSON values") from None
+
+
+def _regular_cells(cells: np.ndarray[Any, Any]) -> Any:
+    dtype = cells.dtype
+    is_text = dtype.kind in "TU" or (dtype.kind == "O" and all(isinstance(item, str) for item in cells.flat))
+    if cells.ndim > 1:
+        raise _unsupported(f"array of {cells.ndim} dimensions")
+    if is_text:
+        texts = [str(item) for item in cells.reshape(-1)]
+        return _strings(texts) if texts else "[]"
+    if tag_of(dtype) is None and (dtype.kind not in "iuf" or dtype.newbyteorder("=").str[1:] not in _NETCDF_NAMES):
+        raise _unsupported(f"value of type {dtype}")
+    if not cells.size:
+        return "[]"
+    cells = cells if tag_of(dtype) is not None else cells.astype(dtype.newbyteorder("="))
+    if cells.size > 1:
+        return cells
+    return cells.reshape(()) if isinstance(tag_of(dtype), Enum | Opaque) else cells.reshape(-1)[0]
+
+
+def _unsupported(what: str) -> Unsupported:
+    return Unsupported(f"netCDF has no attribute for a {what}", remedy="give text, numbers or 1-D arrays of them")
