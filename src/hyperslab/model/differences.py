@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import Problem
-from hyperslab.model.attrs import Attrs, equal
+from hyperslab.model.attrs import Attrs, equal, untagged
 from hyperslab.model.cells import same_type
 from hyperslab.model.dtypes import describe
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -19,7 +19,8 @@ def differences(
 ) -> list[Problem]:
     """How ``found`` differs from ``expected``; ``dims``: whether dimensions have names in both.
 
-    A value of JSON, which has no type, may have got one in ``found``, and with ``either`` lost it there.
+    A value of JSON, which has no type, and one of a type without a name may have got one in ``found``, and with
+    ``either`` lost it there.
     """
     if not isinstance(found, type(expected)):
         return [Problem(path, "kind", f"{type(found).__name__} in place of {type(expected).__name__}")]
@@ -58,8 +59,8 @@ def _attribute_differences(path: str, expected: Attrs, found: Attrs, either: boo
 
 
 def _same_attribute(expected: Any, found: Any) -> bool:
-    """Equal in type and value; a value without a type (a number of JSON) may have got one."""
-    if equal(expected, found):
+    """Equal in type and value; a value without a type (a number of JSON), or without a named one, may have got one."""
+    if equal(expected, found) or equal(expected, untagged(found)):
         return True
     if isinstance(expected, np.ndarray | np.generic | str) or not isinstance(found, np.ndarray | np.generic):
         return False

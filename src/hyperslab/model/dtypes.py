@@ -6,7 +6,7 @@ of the frozen values below. :func:`numpy_dtype` tells the dtype that cells have 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,6 +96,42 @@ def numpy_dtype(dtype: DataType) -> np.dtype[Any]:
             return _OBJECT
 
 
+_TAG = "hyperslab"
+
+
+def tagged(dtype: np.dtype[Any], kind: Extension) -> np.dtype[Any]:
+    """The dtype with the type that its cells are of: for attributes and fields, whose values are plain NumPy arrays.
+
+    The tag rides in NumPy's metadata of the dtype. It goes with arrays and ``np.void`` cells, their copies and pickles,
+    not with the scalars of other kinds; dtypes with and without it are equal to NumPy.
+    """
+    return np.dtype(dtype, metadata={_TAG: kind})
+
+
+def tag_of(dtype: np.dtype[Any]) -> Extension | None:
+    """The type that :func:`tagged` gave to the dtype."""
+    said: Mapping[str, Any] = dtype.metadata or {}
+    kind = said.get(_TAG)
+    return kind if isinstance(kind, Extension) else None
+
+
+def without_tag(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype itself; that of a structured one's fields stay tagged."""
+    if tag_of(dtype) is None:
+        return dtype
+    fields: Mapping[str, Any] = dtype.fields or {}
+    names = dtype.names
+    return np.dtype(dtype.str) if names is None else np.dtype([(name, fields[name][0]) for name in names])
+
+
+def tagged_fields(dtype: np.dtype[Any]) -> Iterator[tuple[str, Extension]]:
+    """The fields of a structured dtype whose cells are of a tagged type, by name."""
+    fields: Mapping[str, Any] = dtype.fields or {}
+    for name in dtype.names or ():
+        if (kind := tag_of(fields[name][0].base)) is not None:
+            yield name, kind
+
+
 def is_fixed(dtype: DataType) -> bool:
     """Whether every cell takes the same number of bytes, so that a chunk's decoded size is known."""
     return not isinstance(dtype, VlenString | VlenBytes | VlenArray | ObjectRef | RegionRef)
@@ -140,11 +176,17 @@ def as_data_type(value: Any) -> DataType:
 
 
 def packed(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The same fields without padding between them."""
+    """The same fields without padding between them; tags stay."""
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
         return np.dtype((packed(base), shape))
     if dtype.fields is None or dtype.names is None:
         return dtype
     fields: Mapping[str, Any] = dtype.fields
-    return np.dtype([(name, packed(fields[name][0])) for name in dtype.names])
+    return with_tag_of(dtype, np.dtype([(name, packed(fields[name][0])) for name in dtype.names]))
+
+
+def with_tag_of(source: np.dtype[Any], dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype with the tag that ``source`` has, if any."""
+    kind = tag_of(source)
+    return dtype if kind is None else tagged(dtype, kind)
