@@ -63,7 +63,7 @@ def _structured(fields: list[Any]) -> np.dtype[Any]:
     for field in fields:
         if not isinstance(field, list) or len(field) not in (2, 3) or not isinstance(field[0], str):
             raise TypeError(f"{field!r} is no field: [name, type] or [name, type, shape]")
-        parts.append((field[0], dtype_from_json(field[1]), *map(_field_shape, field[2:])))
+        parts.append((field[0], dtype_from_json(field[1]), *map(field_shape, field[2:])))
     names = [part[0] for part in parts]
     if "" in names or len(set(names)) < len(names):
         raise TypeError(f"field names {names} are empty or occur twice")
@@ -73,7 +73,8 @@ def _structured(fields: list[Any]) -> np.dtype[Any]:
     return dtype
 
 
-def _field_shape(shape: Any) -> tuple[int, ...]:
+def field_shape(shape: Any) -> tuple[int, ...]:
+    """The shape of a field in JSON, a list of lengths or one; TypeError when it is none."""
     lengths = (shape,) if isinstance(shape, int) else tuple(shape) if isinstance(shape, list) else (None,)
     if not all(type(n) is int and 0 < n <= _LARGEST for n in lengths) or len(lengths) > 32:
         raise TypeError(f"{shape!r} is no shape of a field")

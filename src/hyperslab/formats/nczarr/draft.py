@@ -1,0 +1,361 @@
+"""The draft dialect of 2018: the documents of a node to a spec and back. Pure.
+
+::
+
+    .zdataset     {"nczarr_version": "0.1-2018"}                     of the root
+    .zgroup       {"zarr_format": 2}
+    .zdims        {"x": 3, "t": {"size": 5, "unlimited": 1}}         see zdims.py
+    .ztypedefs    {"o_t": {"class": "opaque", "size": 10}}           see typedefs.py
+    .zattrs       {"title": "x"}            also read as ``.zattr``, and inside ``.zgroup``
+    .zattr_type   {"title": "char"}         also read as ``.zattrs_type``
+    a/.zarray     that of Zarr v2, with "dimensions": ["/y", "/x"], "typedef": "/o_t" for cells of a user type,
+                  "nc_type": "char" for ``|u1`` that is text, "written": [2, 3] where a dimension grew beyond the array
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from hyperslab.codecs.base import Cells
+from hyperslab.codecs.chain import build_chain
+from hyperslab.errors import Invalid, Unsupported
+from hyperslab.formats.cells_json import bytes_to_base64
+from hyperslab.formats.codec_kinds import with_serial
+from hyperslab.formats.faults import Faults, brief
+from hyperslab.formats.fill_values import as_fill
+from hyperslab.formats.nczarr.cells import TEXT, read_array, text_length, with_text, write_array
+from hyperslab.formats.nczarr.context import Context
+from hyperslab.formats.nczarr.names import anonymous, place_of, qualified
+from hyperslab.formats.nczarr.provenance import provenance
+from hyperslab.formats.nczarr.typed import MAXIMUM_TEXT, is_hidden, read_attributes, regular, write_value
+from hyperslab.formats.nczarr.typedefs import Scope, in_bytes, read_types, same_type, text_lengths, write_types
+from hyperslab.formats.nczarr.zdims import dims_of, new_name, read_dims, write_dims
+from hyperslab.formats.spelling import Docs
+from hyperslab.formats.zarr2.document import ARRAY, ATTRIBUTES, DIMENSIONS, GROUP
+from hyperslab.model.dtypes import Char, Compound, DataType, Enum, Extension, Opaque, VlenString, describe, numpy_dtype
+from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
+
+DATASET, DIMS, TYPES, CODES = ".zdataset", ".zdims", ".ztypedefs", ".zattr_type"
+ALIASES = (".zattr", ".zattrs_type")
+EXTRAS = (DATASET, DIMS, TYPES, ATTRIBUTES, CODES, *ALIASES)
+"""The documents of a node beside ``.zgroup`` or ``.zarray``; those of ``ALIASES`` are read, never written."""
+VERSION = "0.1-2018"
+WIDTH, DEFAULT_WIDTH = "_nczarr_maxstrlen", "_nczarr_default_maxstrlen"
+_OWN = frozenset({"dimensions", "typedef", "nc_type", "written"})
+_TEXT_DTYPES = frozenset({"|u1", "<u1", "|S1", ">S1", "<S1", "<U1", ">U1"})
+
+
+def parse(docs: Docs, node: str, context: Context, faults: Faults) -> GroupSpec | ArraySpec:
+    """The spec of a node; what is wrong goes to ``faults``."""
+    inside = docs.get(GROUP, {}).get(ATTRIBUTES)
+    stored = (inside if isinstance(inside, dict) else {}) | docs.get(".zattr", {}) | docs.get(ATTRIBUTES, {})
+    codes = docs.get(".zattrs_type", {}) | docs.get(CODES, {})
+    if ARRAY in docs:
+        return _read_array(docs[ARRAY], stored, codes, node, context, faults)
+    return _read_group(docs, stored, codes, node, context, faults)
+
+
+def _read_group(
+    docs: Docs, stored: dict[str, Any], codes: dict[str, Any], node: str, context: Context, faults: Faults
+) -> GroupSpec:
+    doc = docs.get(GROUP, {})
+    if not node:
+        _check_versions(docs, faults)
+    types, no_types = read_types(docs.get(TYPES, {}), stored, Scope(node, context, {}), faults)
+    dims, more = read_dims(docs.get(DIMS, {}), faults)
+    lengths = text_lengths({name: docs[TYPES][name] for name in types})
+    kept = {DIMS: more, TYPES: no_types, DATASET: docs.get(DATASET, {})}
+    shown = {name: value for name, value in stored.items() if name not in lengths or lengths[name] != value}
+    plain = {name: value for name, value in shown.items() if not is_hidden(name)}
+    find = Scope(node, context, types).find
+    return GroupSpec(
+        attrs=read_attributes(plain, codes, lambda: context.texts(node), faults, find),
+        dims=dims,
+        types=types,
+        layout={
+            "zarr2": {key: value for key, value in doc.items() if key != ATTRIBUTES},
+            "arrays": None,
+            "groups": None,
+            "hidden": {name: (value, codes.get(name)) for name, value in shown.items() if is_hidden(name)},
+            "kept": {name: part for name, part in kept.items() if part},
+        },
+    )
+
+
+def _check_versions(docs: Docs, faults: Faults) -> None:
+    version = docs.get(GROUP, {}).get("zarr_format", 2)
+    if version != 2:
+        faults.refuse("zarr_format", f"zarr_format is {brief(version)}, not 2")
+    if DATASET in docs and "nczarr_version" not in docs[DATASET]:
+        faults.refuse("nczarr_version", "nczarr_version is missing in .zdataset")
+
+
+def _read_array(
+    doc: dict[str, Any], stored: dict[str, Any], codes: dict[str, Any], node: str, context: Context, faults: Faults
+) -> ArraySpec:
+    group, _ = place_of(node)
+    spec = read_array(_in_numpy(doc, faults), faults, meaning=_meaning(doc), scalar=False)
+    dimensions = dims_of(doc, stored, spec.shape, group, context, faults)
+    dtype, typedef = _cell_type(doc.get("typedef"), spec.dtype, context, faults)
+    plain = {name: value for name, value in stored.items() if not is_hidden(name)}
+    codes = {"_FillValue": typedef or _code_of(dtype), **codes}
+    length = text_length(spec)
+    if length is not None and context.options.truncate:
+        spec = with_text(spec, length, truncate=True)
+    return spec.evolve(
+        dtype=dtype,
+        dims=tuple(place_of(name)[1] for name in dimensions),
+        attrs=read_attributes(plain, codes, lambda: context.texts(node), faults, lambda fqn: _type_at(fqn, context)),
+        problem=faults.problem,
+        layout={
+            "zarr2": {key: value for key, value in doc.items() if key not in _OWN},
+            "scalar": not spec.shape,
+            "dimensions": dimensions,
+            "typedef": typedef,
+            "hidden": {
+                name: (value, codes.get(name))
+                for name, value in stored.items()
+                if is_hidden(name) and name != DIMENSIONS
+            },
+            "written": _written(doc.get("written"), spec.shape, faults),
+            "kept": {},
+        },
+    )
+
+
+def _written(said: Any, shape: tuple[int, ...], faults: Faults) -> tuple[int, ...] | None:
+    """How far the array was given cells, None where that is all of it."""
+    if said is None:
+        return None
+    fits = isinstance(said, list) and len(said) == len(shape) and all(type(n) is int and n >= 0 for n in said)
+    if not fits:
+        faults.note("written", f"written is {brief(said)}, which are not {len(shape)} lengths; ignored")
+        return None
+    found = tuple(map(min, said, shape))
+    return None if found == shape else found
+
+
+def _in_numpy(doc: dict[str, Any], faults: Faults) -> dict[str, Any]:
+    """The document with its dtype and its fill value of text as Zarr spells them."""
+    dtype, fill = doc.get("dtype"), doc.get("fill_value")
+    known = in_bytes(dtype)
+    if known != dtype:
+        faults.note("bit-count dtype", f"dtype {dtype!r} counts bits; {known!r} is meant")
+    if _meaning(doc) == "char" and type(fill) is int and 0 < fill < 256:
+        return doc | {"dtype": known, "fill_value": bytes_to_base64(bytes([fill]))}
+    return doc | {"dtype": known} if "dtype" in doc else doc
+
+
+def _meaning(doc: Mapping[str, Any]) -> Any:
+    """Whether the cells are characters or text (R34, R36); None for those that their dtype tells of."""
+    dtype, said = doc.get("dtype"), doc.get("nc_type")
+    if not isinstance(dtype, str):
+        return None
+    if dtype in _TEXT_DTYPES and said == "char":
+        return "char"
+    if dtype[1:] == "S1" and said != "string":
+        return "char"
+    return "string" if "S" in dtype else None
+
+
+def _code_of(dtype: DataType) -> str | None:
+    match dtype:
+        case np.dtype() if dtype.kind in "iuf":
+            return dtype.str
+        case Char() | VlenString():
+            return describe(dtype)
+    return None
+
+
+def _type_at(fqn: str, context: Context) -> Extension | None:
+    """The type of a qualified name, in whichever group."""
+    group, name = place_of(fqn)
+    spec = context.group(group) if fqn.startswith("/") else None
+    return None if spec is None else spec.types.get(name)
+
+
+def _cell_type(said: Any, stored: DataType, context: Context, faults: Faults) -> tuple[DataType, str | None]:
+    """The type of the cells, and its qualified name. One that nobody named is as it is stored, or opaque (R33, R40)."""
+    if isinstance(stored, np.dtype) and said is not None:
+        kind = _type_at(said, context) if isinstance(said, str) else None
+        if kind is None:
+            faults.note("typedef", f"typedef: there is no type {brief(said)}; the cells are read as they are stored")
+        elif same_type(numpy_dtype(kind), stored):
+            return (replace(kind, base=stored) if isinstance(kind, Compound | Enum) else kind), said
+        else:
+            faults.cannot(
+                "typedef", f"typedef {said} is {describe(kind)} of {numpy_dtype(kind)}, but dtype is {stored}"
+            )
+    if isinstance(stored, np.dtype) and stored.kind == "V" and stored.names is None:
+        return unnamed_opaque(stored.itemsize), None
+    return stored, None
+
+
+def unnamed_opaque(size: int) -> Opaque:
+    """The type of ``|Vn`` where none is named (R33)."""
+    return Opaque(size, f"_opaque{size}")
+
+
+def render(spec: GroupSpec | ArraySpec, node: str, context: Context) -> Docs:
+    """The documents of a node."""
+    if isinstance(spec, ArraySpec):
+        return _render_array(spec, place_of(node)[0], context)
+    kept = spec.layout.get("kept", {})
+    scope = Scope(node, context, spec.types)
+    types = write_types(spec.types, scope)
+    lengths: dict[str, Any] = {name: (length, "int") for name, length in text_lengths(types).items()}
+    hidden = spec.layout.get("hidden", {})
+    if not node:
+        hidden = {"_NCProperties": (provenance("draft"), "char")} | hidden
+    attributes, codes = _write_attributes(spec.attrs, lengths | hidden, scope)
+    parts = {
+        DATASET: {} if node else {"nczarr_version": VERSION, **kept.get(DATASET, {})},
+        DIMS: write_dims(spec.dims, kept.get(DIMS, {}), node),
+        TYPES: {name: said for name, said in kept.get(TYPES, {}).items() if name not in types} | types,
+        CODES: codes,
+    }
+    return {name: doc for name, doc in parts.items() if doc} | {
+        ATTRIBUTES: attributes,
+        GROUP: {**spec.layout.get("zarr2", {}), "zarr_format": 2},
+    }
+
+
+def _write_attributes(
+    attrs: Mapping[str, Any], hidden: Mapping[str, tuple[Any, Any]], scope: Scope
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """``.zattrs`` and ``.zattr_type``."""
+
+    def type_name(kind: Extension) -> str:
+        found = scope.name_of(kind)
+        if found is None:
+            raise Invalid(
+                f"an attribute is of type {describe(kind)}, which no group declares that it can be seen from",
+                remedy="declare the type first, in this group or one above",
+            )
+        return found
+
+    stored, codes = {}, {}
+    for name, value in attrs.items():
+        stored[name], codes[name] = write_value(value, draft=True, type_name=type_name)
+    for name, (value, code) in hidden.items():
+        stored[name] = value
+        codes |= {} if code is None else {name: code}
+    return stored, codes
+
+
+def _render_array(spec: ArraySpec, group: str, context: Context) -> Docs:
+    old = spec.layout.get("zarr2", {})
+    scope = Scope(group, context)
+    char = str(old.get("dtype")) if old.get("dtype") in (">S1", "|S1") else "|u1"
+    doc = write_array(spec, char, scalar=False)
+    if not old:
+        doc.pop("dimension_separator", None)
+    names = spec.layout.get("dimensions")
+    if names is None:
+        names = [new_name(name, size, group, context) for name, size in zip(spec.dims, spec.shape, strict=True)]
+    doc["dimensions"] = list(names)
+    if (typedef := spec.layout.get("typedef") or _typedef(spec.dtype, scope)) is not None:
+        doc["typedef"] = typedef
+    if isinstance(spec.dtype, Char) and char == "|u1":
+        doc["nc_type"] = "char"
+    if text_length(spec) == 1:
+        doc["nc_type"] = "string"
+    written = spec.layout.get("written")
+    if written is not None and tuple(written) != spec.shape:
+        doc["written"] = list(written)
+    hidden = spec.layout.get("hidden", {})
+    attributes, codes = _write_attributes(spec.attrs, hidden, scope)
+    attributes[DIMENSIONS] = [place_of(name)[1] for name in names]
+    return ({CODES: codes} if codes else {}) | {ATTRIBUTES: attributes, ARRAY: doc}
+
+
+def _typedef(dtype: DataType, scope: Scope) -> str | None:
+    """The qualified name of a user type: where it is declared, else in the array's own group; None without a name."""
+    if not isinstance(dtype, Compound | Enum | Opaque) or not dtype.name:
+        return None
+    found = scope.name_of(dtype)
+    if found is None and isinstance(dtype, Opaque) and dtype == unnamed_opaque(dtype.size):
+        return None
+    return found or qualified(scope.group, dtype.name)
+
+
+def new_array(wish: ArraySpec, node: str, context: Context) -> ArraySpec:
+    """A user's wish in this dialect's spelling; Unsupported names cells and codecs that it has not.
+
+    ``layout`` has no dimensions yet: the writer knows where they are declared.
+    """
+    if wish.layout.get("shards") is not None:
+        raise Unsupported("NCZarr has no shards", remedy="use format zarr3")
+    dtype = _held(wish.dtype)
+    hidden = {name: write_value(value, draft=True) for name, value in wish.attrs.items() if is_hidden(name)}
+    layout = {"hidden": {name: hidden[name] for name in hidden if name != DIMENSIONS}}
+    if "zarr2" in wish.layout:
+        layout["zarr2"] = wish.layout["zarr2"]
+    spec = wish.evolve(
+        dtype=dtype,
+        dims=tuple(name or anonymous(size, draft=True) for name, size in zip(wish.dims, wish.shape, strict=True)),
+        codecs=with_serial([codec for codec in wish.codecs if codec.name not in (TEXT, "vlen-utf8")], Codec("bytes")),
+        fill_value=as_fill(wish.fill_value, dtype),
+        attrs={name: regular(value) for name, value in wish.attrs.items() if not is_hidden(name)},
+        indexes={},
+        problem=None,
+        layout=layout,
+    )
+    if isinstance(dtype, VlenString):
+        spec = with_text(spec, _width(wish, context), truncate=context.options.truncate)
+    faults = Faults(node)
+    found = _read_array(render(spec, node, context)[ARRAY], {}, {}, node, context, faults)
+    faults.check()
+    cells = Cells(
+        found.dtype, tuple(cut if isinstance(cut, int) else max(cut) for cut in found.chunks), found.fill_value
+    )
+    build_chain(found.codecs, cells)
+    return found.evolve(
+        dtype=spec.dtype,
+        dims=spec.dims,
+        attrs=spec.attrs,
+        problem=None,
+        layout=layout | {"zarr2": found.layout["zarr2"]},
+    )
+
+
+def _width(wish: ArraySpec, context: Context) -> int:
+    """The bytes of a cell of text: as its attribute or its codec says, else what the dataset has for all (R36)."""
+    length = wish.attrs.get(WIDTH, text_length(wish))
+    if length is None:
+        root = context.group("")
+        hidden = {} if root is None else root.layout.get("hidden", {})
+        length, _ = hidden.get(DEFAULT_WIDTH, (MAXIMUM_TEXT, None))
+    if not isinstance(length, int | np.integer) or isinstance(length, bool) or length < 1:
+        raise Invalid(f"{WIDTH}={length!r}", remedy="a whole number of bytes")
+    return int(length)
+
+
+def _held(dtype: DataType) -> DataType:
+    """The type as the draft has it; Unsupported names one that netCDF has no form of (R30 to R32, R38)."""
+    match dtype:
+        case Char() | VlenString() | Opaque():
+            return dtype
+        case Enum() | Compound() if dtype.name and _has(dtype.base):
+            return dtype
+        case np.dtype(kind="S", itemsize=1):
+            return Char()
+        case np.dtype(kind="V", names=None):
+            return unnamed_opaque(dtype.itemsize)
+        case np.dtype() if dtype.kind != "S" and _has(dtype):
+            return dtype
+    raise Unsupported(
+        f"format nczarr (dialect draft) has no cells of type {describe(dtype)}",
+        remedy="convert the cells to numbers or text first, or use format zarr2",
+    )
+
+
+def _has(dtype: np.dtype[Any]) -> bool:
+    base = dtype.base
+    if base.fields is not None:
+        return all(_has(part) for part, *_ in base.fields.values())
+    return base.kind in "iuSV" or (base.kind == "f" and base.itemsize in (4, 8))

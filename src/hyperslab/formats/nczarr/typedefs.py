@@ -1,0 +1,269 @@
+"""``.ztypedefs``: the compound, enum and opaque types that a group of the draft dialect declares, by name.
+
+::
+
+    {"c_t": {"class": "compound", "fields": [["a", "<i4"], ["b", "/other_t"], ["c", "<f4", [2]]]},
+     "o_t": {"class": "opaque", "size": 10}, "e_t": {"class": "enum", "base": "|u1", "members": {"A": 0}}}
+
+The type of a field is a NumPy type, a list of fields, or the qualified name of a type of the same group or one above.
+Structures are packed (R44). A field of text, ``|Sn``, has its length in the attribute ``type.field`` of the group too
+(R36). Two types are the same when they have the same qualified name (R41).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from hyperslab.errors import Unsupported
+from hyperslab.formats.dtype_names import dtype_from_json, dtype_to_json, field_shape
+from hyperslab.formats.faults import Faults, brief
+from hyperslab.formats.nczarr.context import Context
+from hyperslab.formats.nczarr.names import outward, place_of, qualified
+from hyperslab.model.dtypes import Compound, DataType, Enum, Extension, Opaque, describe, numpy_dtype, tag_of, tagged
+
+LARGEST = 1 << 28
+MOST_FIELDS = 10_000
+DEEPEST = 32
+_BITS = re.compile(r"([<>|=]?)([iuf])(16|32|64)")
+_TEXT = re.compile(r"[<>|=]?S(\d+)")
+
+
+def in_bytes(name: Any) -> Any:
+    """A dtype whose size is counted in bits, as the draft's table has them, in NumPy's spelling (R28)."""
+    bits = _BITS.fullmatch(name) if isinstance(name, str) else None
+    return f"{bits[1]}{bits[2]}{int(bits[3]) // 8}" if bits else name
+
+
+def same_type(a: DataType, b: DataType) -> bool:
+    """Whether two types of one name are alike in all but byte order."""
+    match a, b:
+        case Enum(), Enum():
+            return a.members == b.members and same_type(a.base, b.base)
+        case Compound(), Compound():
+            return same_type(a.base, b.base)
+        case Opaque(), Opaque():
+            return a.size == b.size
+        case np.dtype(), np.dtype():
+            return a.newbyteorder("=") == b.newbyteorder("=")
+    return False
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The types that are seen from a group: ``own`` (else those that it is stored with), and those of groups above."""
+
+    group: str
+    context: Context
+    own: Mapping[str, Extension] | None = None
+
+    def find(self, fqn: str) -> Extension | None:
+        """The type of a qualified name, declared here or above; None where there is none."""
+        group, name = place_of(fqn)
+        return self._types(group).get(name) if group in outward(self.group) else None
+
+    def name_of(self, kind: Extension) -> str | None:
+        """The qualified name under which this type is declared, the nearest one; None where it is not."""
+        name = getattr(kind, "name", "")
+        for group in outward(self.group):
+            known = self._types(group).get(name)
+            if known is not None and same_type(known, kind):
+                return qualified(group, name)
+        return None
+
+    def structure(self, dtype: np.dtype[Any]) -> str | None:
+        """The qualified name of a declared compound with just these fields."""
+        for group in outward(self.group):
+            for name, known in self._types(group).items():
+                if isinstance(known, Compound) and known.base == dtype:
+                    return qualified(group, name)
+        return None
+
+    def _types(self, group: str) -> Mapping[str, Extension]:
+        if group == self.group and self.own is not None:
+            return self.own
+        spec = self.context.group(group)
+        return {} if spec is None else spec.types
+
+
+def read_types(
+    doc: Mapping[str, Any], stored: Mapping[str, Any], outer: Scope, faults: Faults
+) -> tuple[dict[str, Extension], dict[str, Any]]:
+    """The types of a group's document, and the entries of it that make none: those are noted.
+
+    ``stored``: the group's attributes. ``outer``: what is seen from the group; its own types are not asked for.
+    """
+    reading = _Reading(doc, stored, outer, faults)
+    for name in doc:
+        reading.type(name)
+    known = {name: kind for name in doc if (kind := reading.known[name]) is not None}
+    return known, {name: said for name, said in doc.items() if name not in known}
+
+
+@dataclass
+class _Reading:
+    """The types read so far; None while one is being read, so that a circle is found, and for those that are none."""
+
+    doc: Mapping[str, Any]
+    stored: Mapping[str, Any]
+    outer: Scope
+    faults: Faults
+    known: dict[str, Extension | None] = field(default_factory=dict)
+    depth: int = 0
+
+    def type(self, name: str) -> Extension | None:
+        """The type of this name in the document."""
+        if name not in self.known:
+            self.known[name] = None
+            try:
+                self.known[name] = self._read(name, self.doc[name])
+            except TypeError as error:
+                self.faults.note("typedef", f"type {name!r}: {error}")
+        return self.known[name]
+
+    def _read(self, name: str, said: Any) -> Extension:
+        if not name or "/" in name:
+            raise TypeError("no name of a type")
+        match said:
+            case {"class": "opaque", "size": int() as size} if type(size) is int and 0 < size <= LARGEST:
+                return Opaque(size, name)
+            case {"class": "enum", "base": str() as base, "members": dict() as members}:
+                return _enum(dtype_from_json(in_bytes(base)), members, name)
+            case {"class": "compound", "fields": list() as fields} if fields:
+                for place, length in text_lengths({name: said}).items():
+                    if self.stored.get(place) != length:
+                        found = f"is {brief(self.stored[place])}" if place in self.stored else "is missing"
+                        raise TypeError(
+                            f"text of {length} bytes needs the attribute {place!r} of its group, which {found}"
+                        )
+                return Compound(self._structure(fields), name)
+        raise TypeError(f"{brief(said)} is no compound, enum or opaque type")
+
+    def _structure(self, fields: list[Any]) -> np.dtype[Any]:
+        parts: list[Any] = []
+        for item in fields:
+            if not isinstance(item, list) or len(item) not in (2, 3) or not isinstance(item[0], str) or not item[0]:
+                raise TypeError(f"{brief(item)} is no field: [name, type] or [name, type, shape]")
+            parts.append((item[0], self._field(item[1]), *map(field_shape, item[2:])))
+        if len({part[0] for part in parts}) < len(parts):
+            raise TypeError("two fields have the same name")
+        dtype = np.dtype(parts)
+        if dtype.itemsize > LARGEST:
+            raise TypeError(f"a cell of {dtype.itemsize} bytes, {LARGEST} are possible")
+        levels = list(islice(_levels(dtype), MOST_FIELDS + 1))
+        if len(levels) > MOST_FIELDS or max(levels) > DEEPEST:
+            raise TypeError(f"more than {MOST_FIELDS} fields, or more than {DEEPEST} structures in one another")
+        return dtype
+
+    def _field(self, said: Any) -> np.dtype[Any]:
+        if isinstance(said, list) and said:
+            return self._structure(said)
+        if not isinstance(said, str) or not said.startswith("/"):
+            return dtype_from_json(in_bytes(said))
+        group, name = place_of(said)
+        kind = self._below(name) if group == self.outer.group else self.outer.find(said)
+        if kind is None:
+            raise TypeError(f"there is no type {said} here or above, or it holds itself")
+        return tagged(numpy_dtype(kind), kind)
+
+    def _below(self, name: str) -> Extension | None:
+        """A type of the same document, which one that is being read needs."""
+        if name not in self.doc or self.depth >= DEEPEST:
+            return None
+        self.depth += 1
+        try:
+            return self.type(name)
+        finally:
+            self.depth -= 1
+
+
+def _levels(dtype: np.dtype[Any], level: int = 0) -> Iterator[int]:
+    """For each field that has none of its own, how many structures it lies in."""
+    if dtype.base.fields is None:
+        yield level
+        return
+    for part, *_ in dtype.base.fields.values():
+        yield from _levels(part, level + 1)
+
+
+def _enum(base: np.dtype[Any], members: Mapping[str, Any], name: str) -> Enum:
+    if base.kind not in "iu":
+        raise TypeError(f"an enum of {base}; it counts in whole numbers")
+    bounds = np.iinfo(base)
+    for word, value in members.items():
+        if type(value) is not int or not bounds.min <= value <= bounds.max:
+            raise TypeError(f"member {word!r} is {brief(value)}, no {base.name}")
+    return Enum(base, tuple(members.items()), name)
+
+
+def text_lengths(doc: Mapping[str, Any]) -> dict[str, int]:
+    """The lengths of the fields of text, by ``type.field``, as the group's attributes say them (R36)."""
+    found: dict[str, int] = {}
+    for name, said in doc.items():
+        if isinstance(said, dict) and said.get("class") == "compound":
+            found |= _lengths(name, said.get("fields"))
+    return found
+
+
+def _lengths(place: str, fields: Any) -> Iterator[tuple[str, int]]:
+    for item in fields if isinstance(fields, list) else []:
+        if not isinstance(item, list) or len(item) < 2:
+            continue
+        if isinstance(item[1], list):
+            yield from _lengths(f"{place}.{item[0]}", item[1])
+        elif isinstance(item[1], str) and (text := _TEXT.fullmatch(item[1])) and text[1] != "1":
+            yield f"{place}.{item[0]}", int(text[1])
+
+
+def write_types(types: Mapping[str, Extension], scope: Scope) -> dict[str, Any]:
+    """The document of these types; Unsupported names one that the draft has not."""
+    return {name: _write(name, kind, scope) for name, kind in types.items()}
+
+
+def _write(name: str, kind: Extension, scope: Scope) -> dict[str, Any]:
+    qualified(scope.group, name)
+    match kind:
+        case Opaque(size=size):
+            return {"class": "opaque", "size": size}
+        case Enum(base=base, members=members):
+            return {"class": "enum", "base": _plain(base, name), "members": dict(members)}
+        case Compound(base=base):
+            return {"class": "compound", "fields": _write_fields(base, name, scope)}
+    raise Unsupported(
+        f"the draft of NCZarr has no type such as {name!r}: {describe(kind)}",
+        remedy="it has compound, enum and opaque types",
+    )
+
+
+def _write_fields(dtype: np.dtype[Any], name: str, scope: Scope) -> list[list[Any]]:
+    fields: list[list[Any]] = []
+    parts: Mapping[str, Any] = dtype.fields or {}
+    for part in dtype.names or ():
+        cells, shape = parts[part][0], ()
+        if cells.subdtype is not None:
+            cells, shape = cells.subdtype
+        fields.append([part, _write_field(cells, name, scope), *([list(shape)] if shape else [])])
+    return fields
+
+
+def _write_field(dtype: np.dtype[Any], name: str, scope: Scope) -> Any:
+    """The type of a field: by name where it is a declared one of its own, else as it is."""
+    kind = tag_of(dtype)
+    fqn = None if kind is None else scope.name_of(kind)
+    if fqn is None and dtype.names is not None:
+        fqn = scope.structure(dtype)
+    if fqn is not None and fqn != qualified(scope.group, name):
+        return fqn
+    return _plain(dtype, name) if dtype.names is None else _write_fields(dtype, name, scope)
+
+
+def _plain(dtype: np.dtype[Any], name: str) -> Any:
+    try:
+        return dtype_to_json(dtype)
+    except TypeError as error:
+        raise Unsupported(f"type {name!r}: {error}", remedy="fields are of fixed size") from None
