@@ -13,12 +13,16 @@ from hyperslab.errors import FormatError, Unsupported
 _MOST_GROUPS = 100_000
 
 
-def check_links(file: Any, url: str) -> None:
-    """Unsupported for a link out of this h5py file; FormatError for a group that lies below itself."""
+def check_links(file: Any, url: str) -> list[str]:
+    """The paths of the types that are committed in this h5py file, group by group, in the order of the file.
+
+    Unsupported for a link out of the file; FormatError for a group that lies below itself.
+    """
     from h5py import h5o
 
     root = h5o.get_info(file.id)
-    stack = [("", file.id, _groups_in(file.id, "", url))]
+    types: list[str] = []
+    stack = [("", file.id, _groups_in(file.id, "", url, types))]
     way = [root.addr]
     seen = 1
     while stack:
@@ -34,12 +38,13 @@ def check_links(file: Any, url: str) -> None:
             message = "this group lies below itself" if address in way else f"more than {_MOST_GROUPS} groups"
             raise FormatError(message, url=url, node=inner, remedy="remove the link that leads to it")
         opened = h5o.open(group, name)
-        stack.append((inner, opened, _groups_in(opened, inner, url)))
+        stack.append((inner, opened, _groups_in(opened, inner, url, types)))
         way.append(address)
+    return types
 
 
-def _groups_in(group: Any, path: str, url: str) -> list[tuple[bytes, int]]:
-    """Name and address of each group right below a group."""
+def _groups_in(group: Any, path: str, url: str, types: list[str]) -> list[tuple[bytes, int]]:
+    """Name and address of each group right below a group; ``types`` takes the paths of the types there."""
     from h5py import h5l, h5o
 
     links: list[tuple[bytes, int]] = []
@@ -49,6 +54,7 @@ def _groups_in(group: Any, path: str, url: str) -> list[tuple[bytes, int]]:
 
     group.links.iterate(note, info=True)
     found = []
+    named = []
     for name, kind in links:
         if kind not in (h5l.TYPE_HARD, h5l.TYPE_SOFT):
             inner = f"{path}/{name.decode(errors='replace')}".lstrip("/")
@@ -60,7 +66,20 @@ def _groups_in(group: Any, path: str, url: str) -> list[tuple[bytes, int]]:
             continue
         if told.type == h5o.TYPE_GROUP:
             found.append((name, told.addr))
+        elif told.type == h5o.TYPE_NAMED_DATATYPE:
+            named.append(name.decode(errors="replace"))
+    types += _in_order(group, path, named)
     return found
+
+
+def _in_order(group: Any, path: str, names: list[str]) -> list[str]:
+    """The paths of some members of a group, in the order in which they were made where the file tells it."""
+    from h5py import Group, h5g
+
+    if len(names) > 1:
+        handle = group if isinstance(group, h5g.GroupID) else h5g.open(group, b"/")
+        names = [name for name in Group(handle) if name in names]
+    return [f"{path}/{name}".lstrip("/") for name in names]
 
 
 def lies_elsewhere(dataset: Any) -> str | None:

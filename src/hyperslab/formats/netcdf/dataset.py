@@ -9,9 +9,10 @@ from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import Invalid, NodeNotFound, Unsupported
 from hyperslab.formats import hdf5
 from hyperslab.formats.netcdf import library, parsing
+from hyperslab.formats.netcdf.document import is_hidden
 from hyperslab.formats.netcdf.opened import OpenedFile
 from hyperslab.formats.netcdf.source import LibraryChunks
-from hyperslab.model.dtypes import Opaque, is_fixed
+from hyperslab.model.dtypes import is_fixed
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 
@@ -77,13 +78,13 @@ class NetcdfReader:
         fast = self._fast_chunks(path, spec) if self._fast and is_fixed(spec.dtype) else None
         if fast is not None:
             return fast
-        find = self._find_opaque if isinstance(spec.dtype, Opaque) else self._find
+        find = self._find_hidden if is_hidden(spec.dtype) else self._find
         return LibraryChunks(lambda: find(path), spec, self._url, path)
 
     def _find(self, path: str) -> Any:
         return self._opened().variable(path)
 
-    def _find_opaque(self, path: str) -> Any:
+    def _find_hidden(self, path: str) -> Any:
         return self._opened().hdf5_dataset(path)
 
     def _fast_chunks(self, path: str, spec: ArraySpec) -> ChunkSource | None:

@@ -9,11 +9,11 @@ import numpy as np
 
 from hyperslab.formats.netcdf import document
 from hyperslab.formats.netcdf.opened import NON_COORDINATE
-from hyperslab.formats.netcdf.scope import Place
+from hyperslab.formats.netcdf.scope import Place, groups_above
 from hyperslab.formats.netcdf.storage import Storage
 from hyperslab.formats.netcdf.working import WorkingCopy
 from hyperslab.model.dims import Dimension
-from hyperslab.model.dtypes import Char, Compound, Enum, Extension, Opaque, VlenArray, VlenBytes, VlenString, packed
+from hyperslab.model.dtypes import Char, Compound, Enum, Extension, Opaque, VlenArray, VlenBytes, VlenString, tag_of
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 _FILL = "_FillValue"
@@ -31,7 +31,7 @@ def define_dimension(work: WorkingCopy, group: str, dim: Dimension) -> None:
 
 
 def define_type(work: WorkingCopy, group: str, name: str, kind: Extension) -> None:
-    """A new named type; opaque ones through h5py."""
+    """A new named type; those that netCDF4 cannot make through h5py."""
     match kind:
         case Enum(base=base, members=members):
             find_group(work.netcdf(), group).createEnumType(base, name, dict(members))
@@ -39,6 +39,8 @@ def define_type(work: WorkingCopy, group: str, name: str, kind: Extension) -> No
             find_group(work.netcdf(), group).createVLType(base, name)
         case VlenBytes():
             find_group(work.netcdf(), group).createVLType(np.dtype("u1"), name)
+        case Compound(base=base) if document.is_hidden(kind):
+            _define_hidden_compound(work.hdf5(), group, name, base)
         case Compound(base=base):
             _define_compound(find_group(work.netcdf(), group), name, base)
         case Opaque(size=size):
@@ -63,6 +65,25 @@ def _has_compound(group: Any, base: np.dtype[Any]) -> bool:
     return False
 
 
+def _define_hidden_compound(file: Any, group: str, name: str, base: np.dtype[Any]) -> None:
+    """A compound whose fields are of named types that lie in its group or further out."""
+    from h5py import h5t
+
+    kind = h5t.create(h5t.COMPOUND, base.itemsize)
+    fields: Mapping[str, Any] = base.fields or {}
+    for field in base.names or ():
+        dtype, offset = fields[field][0], fields[field][1]
+        named = tag_of(dtype.base)
+        inner = h5t.py_create(dtype.base) if named is None else _nearest(file, group, document.type_name(named)).id
+        kind.insert(field.encode(), offset, h5t.array_create(inner, dtype.shape) if dtype.shape else inner)
+    kind.commit(file[f"/{group}"].id, name.encode())
+
+
+def _nearest(file: Any, group: str, name: str) -> Any:
+    """The committed type of this name in a group or further out."""
+    return next(file[f"/{above}"][name] for above in groups_above(group) if name in file[f"/{above}"])
+
+
 def _define_opaque(group: Any, name: str, size: int) -> None:
     from h5py import h5t
 
@@ -78,8 +99,8 @@ def define_variable(
 
     Unwritten cells read as the spec's fill value where the library can fill with it (:func:`fills_itself`).
     """
-    if isinstance(spec.dtype, Opaque):
-        _define_opaque_variable(work, path, spec, dims, kind, storage)
+    if document.is_hidden(spec.dtype):
+        _define_hidden_variable(work, path, spec, dims, kind, storage)
         return
     dataset = work.netcdf()
     parent, _, name = path.rpartition("/")
@@ -149,11 +170,11 @@ def _library_type(dataset: Any, spec: ArraySpec, kind: Place | None) -> Any:
     return {**group.enumtypes, **group.cmptypes, **group.vltypes}[name]
 
 
-def _define_opaque_variable(
+def _define_hidden_variable(
     work: WorkingCopy, path: str, spec: ArraySpec, dims: tuple[Place, ...], kind: Place | None, storage: Storage | None
 ) -> None:
     if kind is None or storage is None:
-        raise TypeError("opaque cells have a named type and lie in netCDF-4 files")
+        raise TypeError("such cells have a named type and lie in netCDF-4 files")
     unlimited = [_is_unlimited(work, place) for place in dims]
     file = work.hdf5()
     parent, _, name = path.rpartition("/")
@@ -174,11 +195,13 @@ def _is_unlimited(work: WorkingCopy, place: Place) -> bool:
     return bool(find_group(work.netcdf(), place[0]).dimensions[place[1]].isunlimited())
 
 
-def set_attributes(work: WorkingCopy, path: str, spec: ArraySpec | GroupSpec, attrs: Mapping[str, Any]) -> None:
-    """Add these attributes, in this order."""
+def set_attributes(
+    work: WorkingCopy, path: str, spec: ArraySpec | GroupSpec, attrs: Mapping[str, Any], types: Mapping[str, Place]
+) -> None:
+    """Add these attributes, in this order; ``types`` tells where the types of those lie that have one of a user."""
     for name, value in attrs.items():
-        if _is_opaque(spec) or document.needs_hdf5(value):
-            _set_through_hdf5(work, path, name, value)
+        if _is_hidden(spec) or name in types:
+            _set_through_hdf5(work, path, name, value, types.get(name))
         else:
             _set(_node(work, path, spec), name, value)
 
@@ -186,19 +209,19 @@ def set_attributes(work: WorkingCopy, path: str, spec: ArraySpec | GroupSpec, at
 def remove_attributes(work: WorkingCopy, path: str, spec: ArraySpec | GroupSpec, names: list[str]) -> None:
     """Take attributes away."""
     for name in names:
-        if _is_opaque(spec) or document.needs_hdf5(spec.attrs[name]):
+        if _is_hidden(spec) or document.needs_hdf5(spec.attrs[name]):
             del _hdf5_node(work.hdf5(), path).attrs[name]
         else:
             _node(work, path, spec).delncattr(name)
 
 
-def _is_opaque(spec: ArraySpec | GroupSpec) -> bool:
-    return isinstance(spec, ArraySpec) and isinstance(spec.dtype, Opaque)
+def _is_hidden(spec: ArraySpec | GroupSpec) -> bool:
+    return isinstance(spec, ArraySpec) and document.is_hidden(spec.dtype)
 
 
 def find_cells(work: WorkingCopy, path: str, spec: ArraySpec) -> Any:
-    """The library's variable at ``path``, giving its cells as they are stored; h5py's dataset of opaque cells."""
-    return _hdf5_node(work.hdf5(), path) if _is_opaque(spec) else raw(_node(work, path, spec))
+    """The library's variable at ``path``, giving its cells as stored; h5py's dataset where netCDF4 has none."""
+    return _hdf5_node(work.hdf5(), path) if _is_hidden(spec) else raw(_node(work, path, spec))
 
 
 def _node(work: WorkingCopy, path: str, spec: ArraySpec | GroupSpec) -> Any:
@@ -232,38 +255,20 @@ def _set(node: Any, name: str, value: Any) -> None:
         node.renameAttribute(key, name)
 
 
-def _set_through_hdf5(work: WorkingCopy, path: str, name: str, value: Any) -> None:
-    """An attribute of opaque or structured type (committed first, as netCDF wants), or of an opaque variable."""
-    if isinstance(value, str) and not isinstance(value, np.str_):
-        value = np.bytes_(value.encode())
-    cells = np.asarray(value)
-    if cells.dtype.kind == "V" and cells.dtype.names is None:
-        cells = cells.reshape(-1)
+def _set_through_hdf5(work: WorkingCopy, path: str, name: str, value: Any, kind: Place | None) -> None:
+    """An attribute of a user type, or of a variable that netCDF4 does not show."""
+    from h5py import Empty, string_dtype
+
     file = work.hdf5()
-    node = _hdf5_node(file, path)
-    if cells.dtype.kind in "UT":
-        from h5py import string_dtype
-
-        node.attrs.create(name, [str(item) for item in cells.reshape(-1)], dtype=string_dtype())
+    attrs = _hdf5_node(file, path).attrs
+    if kind is not None:
+        named = file[f"/{kind[0]}"][kind[1]]
+        attrs.create(name, np.asarray(value).reshape(-1).astype(named.dtype), dtype=named)
         return
-    if cells.dtype.kind != "V":
-        node.attrs.create(name, cells)
-        return
-    node.attrs.create(name, cells.reshape(-1), dtype=_committed(file, cells.dtype))
-
-
-def _committed(file: Any, dtype: np.dtype[Any]) -> Any:
-    """A named type of the root group for an attribute's values."""
-    from h5py import Datatype
-
-    for node in file.values():
-        if isinstance(node, Datatype) and packed(node.dtype) == dtype:
-            return node
-    number = 1
-    while (name := f"attribute_{number}_t") in file:
-        number += 1
-    if dtype.names is None:
-        _define_opaque(file, name, dtype.itemsize)
+    cells = np.asarray(value)
+    if cells.dtype.kind in "UT" and (cells.dtype.kind == "T" or isinstance(value, np.str_)):
+        attrs.create(name, [str(item) for item in cells.reshape(-1)], dtype=string_dtype())
+    elif isinstance(value, str):
+        attrs.create(name, np.bytes_(value.encode()) if value else Empty("S1"))
     else:
-        file[name] = dtype
-    return file[name]
+        attrs.create(name, cells.reshape(-1))

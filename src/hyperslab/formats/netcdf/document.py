@@ -27,6 +27,8 @@ from hyperslab.model.dtypes import (
     VlenBytes,
     VlenString,
     describe,
+    tag_of,
+    tagged,
 )
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -168,15 +170,23 @@ def _no_cells(model: str, dtype: DataType) -> str:
     return f"format netcdf (model {model}) has no cells of type {describe(dtype)}"
 
 
+def is_hidden(dtype: DataType) -> bool:
+    """Whether netCDF4 shows no variable of this type, so that h5py reads and writes it."""
+    return isinstance(dtype, Opaque) or (isinstance(dtype, Compound) and _has_hidden_field(dtype.base))
+
+
+def _has_hidden_field(base: np.dtype[Any]) -> bool:
+    fields: Mapping[str, Any] = base.fields or {}
+    inner = [fields[name][0].base for name in base.names or ()]
+    return any(isinstance(tag_of(kind), Enum | Opaque) or _has_hidden_field(kind) for kind in inner)
+
+
 def _field_problem(dtype: np.dtype[Any]) -> str | None:
     """Why this type of a structured cell or of its fields cannot be held; fixed-length bytes become char arrays."""
     base = dtype.base
     if base.fields is None or base.names is None:
-        return (
-            None
-            if base.kind == "S" or _code(base) in _ATOMIC
-            else f"format netcdf has no compound with a field of {base}"
-        )
+        held = base.kind == "S" or _code(base) in _ATOMIC or isinstance(tag_of(base), Opaque)
+        return None if held else f"format netcdf has no compound with a field of {base}"
     if dtype.subdtype is not None:
         return "netCDF4 writes no compound with a field that is an array of structures"
     return next((reason for name in base.names if (reason := _field_problem(base.fields[name][0]))), None)
@@ -204,6 +214,8 @@ def attribute_problem(value: Any, model: str) -> str | None:
 def _typed_problem(value: np.ndarray[Any, Any], model: str) -> str | None:
     if value.ndim > 1:
         return f"an array of {value.ndim} dimensions, and netCDF attributes have one"
+    if (kind := tag_of(value.dtype)) is not None and model != "NETCDF4":
+        return f"of type {describe(kind)}, and {model} has no user types"
     if value.dtype.names is not None:
         return _field_problem(value.dtype) if model == "NETCDF4" else f"structured, and {model} has no user types"
     if value.dtype.kind == "V":
@@ -234,12 +246,15 @@ def _list_problem(values: list[Any], model: str) -> str | None:
 
 
 def needs_hdf5(value: Any) -> bool:
-    """Whether an attribute's value is of a type that netCDF4 cannot write: structured or opaque."""
-    return isinstance(value, np.ndarray | np.generic) and value.dtype.kind == "V"
+    """Whether an attribute's value is of a type that netCDF4 cannot write: structured, opaque or an enum."""
+    typed = isinstance(value, np.ndarray | np.generic)
+    return typed and (value.dtype.kind == "V" or tag_of(value.dtype) is not None)
 
 
 def attribute_value(value: Any, model: str) -> str | np.str_ | np.ndarray[Any, Any] | np.generic:
     """The value as netCDF will give it back: text, ``np.str_``, a typed scalar or a 1-D array. Checked before."""
+    if isinstance(value, np.ndarray) and isinstance(tag_of(value.dtype), Enum | Opaque):
+        return value.reshape(()) if value.size == 1 else value
     if isinstance(value, str | np.ndarray):
         unwrap = isinstance(value, np.ndarray) and value.size == 1 and value.dtype.kind != "T"
         if isinstance(value, np.ndarray) and value.size == 1 and value.dtype.kind == "T":
@@ -284,7 +299,7 @@ def regular_type(dtype: DataType, name: str, model: str = "NETCDF4") -> DataType
 
 
 def chars_as_arrays(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """A structured type whose ``S<n>`` fields are arrays of n chars, packed; the bytes of a cell stay the same."""
+    """A structured type whose ``S<n>`` fields are arrays of n chars, packed; bytes of cells and tags stay the same."""
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
         return np.dtype((chars_as_arrays(base), shape))
@@ -292,7 +307,9 @@ def chars_as_arrays(dtype: np.dtype[Any]) -> np.dtype[Any]:
         return np.dtype(("S1", (dtype.itemsize,)))
     if dtype.fields is None or dtype.names is None:
         return dtype.newbyteorder("=")
-    return np.dtype([(name, chars_as_arrays(dtype.fields[name][0])) for name in dtype.names])
+    fields = np.dtype([(name, chars_as_arrays(dtype.fields[name][0])) for name in dtype.names])
+    kind = tag_of(dtype)
+    return tagged(fields, replace(kind, base=fields)) if isinstance(kind, Compound) else fields
 
 
 def regular_dims(spec: ArraySpec) -> tuple[str, ...]:
@@ -315,9 +332,10 @@ def regular_attrs(spec: ArraySpec | GroupSpec, model: str) -> dict[str, Any]:
 
 
 def _fill_attribute(value: Any, dtype: DataType) -> Any:
-    base = dtype.base if isinstance(dtype, Enum) else dtype
-    if isinstance(base, np.dtype) and base.kind in "iuf":
-        return np.asarray(value).reshape(-1)[0].astype(base.newbyteorder("="))
+    if isinstance(dtype, Enum):
+        return np.array(np.asarray(value).reshape(-1)[0], tagged(dtype.base.newbyteorder("="), dtype))
+    if isinstance(dtype, np.dtype) and dtype.kind in "iuf":
+        return np.asarray(value).reshape(-1)[0].astype(dtype.newbyteorder("="))
     return np.str_(value) if isinstance(dtype, VlenString) and isinstance(value, str) else value
 
 

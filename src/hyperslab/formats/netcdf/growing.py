@@ -13,9 +13,9 @@ from hyperslab.chunks.grid import Grid
 from hyperslab.errors import Unsupported
 from hyperslab.formats.netcdf import defining
 from hyperslab.formats.netcdf.contents import Contents
+from hyperslab.formats.netcdf.document import is_hidden
 from hyperslab.formats.netcdf.source import write_cells
 from hyperslab.formats.netcdf.working import WorkingCopy
-from hyperslab.model.dtypes import Opaque
 from hyperslab.model.spec import ArraySpec
 
 Shape = tuple[int, ...]
@@ -71,7 +71,7 @@ def _write_last_cell(work: WorkingCopy, path: str, spec: ArraySpec) -> None:
     if 0 in spec.shape:
         return
     variable = defining.find_cells(work, path, spec)
-    if isinstance(spec.dtype, Opaque):
+    if is_hidden(spec.dtype):
         variable.resize(spec.shape)
         return
     last = tuple(slice(length - 1, length) for length in spec.shape)
@@ -80,7 +80,7 @@ def _write_last_cell(work: WorkingCopy, path: str, spec: ArraySpec) -> None:
 
 def _fill(work: WorkingCopy, path: str, spec: ArraySpec, old: Shape, new: Shape, contents: Contents) -> None:
     """Write the fill value into the cells inside ``new`` and outside ``old``, unless the library does."""
-    if isinstance(spec.dtype, Opaque) and old != new:
+    if is_hidden(spec.dtype) and old != new:
         variable = defining.find_cells(work, path, spec)
         if variable.shape != new:
             variable.resize(new)

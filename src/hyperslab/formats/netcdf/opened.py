@@ -13,6 +13,7 @@ from hyperslab.errors import Conflict, FormatError, HyperslabError, NotFound
 from hyperslab.formats.netcdf import classic, library
 from hyperslab.formats.netcdf.confined import check_links
 from hyperslab.formats.netcdf.lock import LOCK
+from hyperslab.formats.netcdf.named import NamedTypes
 from hyperslab.stores.files import read_error
 
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
@@ -45,6 +46,7 @@ class OpenedFile:
         self.hdf5: Any = None
         self.header: classic.Header | None = None
         self.incomplete = False
+        self.types = NamedTypes()
         self._finish: weakref.finalize[..., OpenedFile] | None = None
         try:
             self._open(path)
@@ -77,7 +79,7 @@ class OpenedFile:
             file = _open_hdf5(path)
             try:
                 if file is not None:
-                    check_links(file, self.url)
+                    self.types = NamedTypes(file, check_links(file, self.url))
             except BaseException as error:
                 file.close()
                 if isinstance(error, HyperslabError) or not isinstance(error, Exception):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,9 +25,12 @@ from hyperslab.model.dtypes import (
     VlenString,
     numpy_dtype,
     packed,
+    tagged,
 )
 from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
 
+Kinds = Callable[[Any], Extension | None]
+"""Tells the named type that an HDF5 type is."""
 _HIDDEN = frozenset(
     {"_NCProperties", "_Netcdf4Coordinates", "_Netcdf4Dimid", "_nc3_strict", "_NCCOPY"}
     | {"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", "DIMENSION_LABELS"}
@@ -38,52 +42,53 @@ def children(opened: OpenedFile, path: str) -> list[str]:
     group = opened.group(path)
     variables = list(group.variables)
     if opened.incomplete:
-        variables = _with_opaque(opened, path, variables)
+        variables = _with_hidden(opened, path, variables)
     return [*variables, *group.groups]
 
 
-def _with_opaque(opened: OpenedFile, path: str, variables: list[str]) -> list[str]:
-    """The variables together with those of opaque type, which netCDF4 leaves out, in the order of the file."""
+def _with_hidden(opened: OpenedFile, path: str, variables: list[str]) -> list[str]:
+    """The variables together with those of types that netCDF4 leaves out, in the order of the file."""
+    from h5py import Dataset
+
     group = opened.hdf5_group(path)
     if group is None:
         return variables
-    opaque = [name for name, node in group.items() if hasattr(node, "shape") and _is_opaque(node)]
+    datasets = ((name.removeprefix(NON_COORDINATE), node) for name, node in group.items() if isinstance(node, Dataset))
+    hidden = [name for name, node in datasets if name not in variables and _hidden_type(opened, path, node) is not None]
     stored = {name.removeprefix(NON_COORDINATE): place for place, name in enumerate(group)}
-    named = [*variables, *(name for name in opaque if name not in variables)]
-    return sorted(named, key=lambda name: stored.get(name, len(stored)))
+    return sorted([*variables, *hidden], key=lambda name: stored.get(name, len(stored)))
 
 
-def _is_opaque(node: Any) -> bool:
-    from h5py import Dataset, Datatype, h5t
+def _hidden_type(opened: OpenedFile, group: str, stored: Any) -> Extension | None:
+    """The type of the cells of an h5py dataset that netCDF4 has no cells for, None for any other."""
+    from h5py import h5t
 
-    kind = node.id.get_type() if isinstance(node, Dataset) else node.id if isinstance(node, Datatype) else None
-    return isinstance(kind, h5t.TypeOpaqueID)
+    handle = stored.id.get_type()
+    if not isinstance(handle, h5t.TypeOpaqueID | h5t.TypeCompoundID):
+        return None
+    kind = opened.types.find(group, handle)
+    return Opaque(handle.get_size()) if kind is None and isinstance(handle, h5t.TypeOpaqueID) else kind
 
 
 def group_spec(opened: OpenedFile, path: str) -> GroupSpec:
     """The group at ``path``: its attributes, dimensions and types."""
     group = opened.group(path)
     dims = tuple(Dimension(name, len(dim), dim.isunlimited()) for name, dim in group.dimensions.items())
-    attrs = attributes(group, opened.hdf5_group(path))
-    return GroupSpec(attrs=attrs, dims=dims, types=dict(_types(opened, path)))
+    attrs = attributes(group, opened.hdf5_group(path), _kinds(opened, path))
+    return GroupSpec(attrs=attrs, dims=dims, types=_types(opened, path))
 
 
-def _types(opened: OpenedFile, path: str) -> Iterator[tuple[str, Extension]]:
-    """The named types of a group, in the order of the file as far as h5py tells it."""
+def _kinds(opened: OpenedFile, group: str) -> Kinds | None:
+    """What tells the named types of attributes as seen from a group, None where the file has no such types."""
+    return partial(opened.types.find, group) if opened.types else None
+
+
+def _types(opened: OpenedFile, path: str) -> dict[str, Extension]:
+    """The named types of a group, in the order of the file where h5py tells it."""
     group = opened.group(path)
     known = {**group.cmptypes, **group.enumtypes, **group.vltypes}
-    found: dict[str, Extension] = {name: _user_type(kind) for name, kind in known.items()}
-    stored = opened.hdf5_group(path)
-    if stored is None:
-        yield from found.items()
-        return
-    from h5py import Datatype
-
-    for name in stored:
-        if name in found:
-            yield name, found[name]
-        elif stored.get(name, getclass=True) is Datatype and _is_opaque(stored[name]):
-            yield name, Opaque(stored[name].id.get_size(), name)
+    stored = opened.types.of(path)
+    return stored | {name: _user_type(kind) for name, kind in known.items() if name not in stored}
 
 
 def _user_type(kind: Any) -> Extension:
@@ -101,8 +106,11 @@ def array_spec(opened: OpenedFile, path: str) -> ArraySpec:
     variable = opened.variable(path)
     stored = opened.hdf5_dataset(path)
     if variable is None:
-        return _opaque_spec(opened, path, stored)
+        return _hidden_spec(opened, path, stored)
+    group = path.rpartition("/")[0]
     dtype = cell_type(variable)
+    if stored is not None and isinstance(dtype, Enum | Compound | VlenArray):
+        dtype = opened.types.find(group, stored.id.get_type()) or dtype
     shape = tuple(int(length) for length in variable.shape)
     chunking = None if document.is_netcdf3(opened.model) else variable.chunking()
     chunked = isinstance(chunking, list | tuple) and len(chunking) == len(shape) and bool(shape)
@@ -114,7 +122,7 @@ def array_spec(opened: OpenedFile, path: str) -> ArraySpec:
         chunks=chunks,
         codecs=_codecs(variable, stored) if chunked else (),
         fill_value=_fill_value(variable, stored, dtype),
-        attrs=attributes(variable, stored),
+        attrs=attributes(variable, stored, _kinds(opened, group)),
         problem=None if stored is None else lies_elsewhere(stored),
         layout={} if chunked else {"contiguous": True},
     )
@@ -166,38 +174,23 @@ def _fill_value(variable: Any, stored: Any, dtype: DataType) -> Any:
     return None if fill is None else np.asarray(fill).astype(base.newbyteorder("="))[()]
 
 
-def _opaque_spec(opened: OpenedFile, path: str, stored: Any) -> ArraySpec:
-    """A variable of opaque type, as h5py sees it."""
-    kind = stored.id.get_type()
-    name = ""
-    if kind.committed():
-        name = _type_name(opened, path, kind)
-    dims = tuple(_scale_name(stored, axis) for axis in range(stored.ndim))
+def _hidden_spec(opened: OpenedFile, path: str, stored: Any) -> ArraySpec:
+    """A variable of a type that netCDF4 has no cells for, as h5py sees it."""
+    group = path.rpartition("/")[0]
+    dtype = _hidden_type(opened, group, stored)
+    if dtype is None:
+        raise KeyError(path)
     shape = stored.shape
-    chunks = stored.chunks or document.virtual_chunks(shape, kind.get_size())
     return ArraySpec(
         shape=shape,
-        dtype=Opaque(kind.get_size(), name),
-        dims=dims,
-        chunks=chunks,
+        dtype=dtype,
+        dims=tuple(_scale_name(stored, axis) for axis in range(stored.ndim)),
+        chunks=stored.chunks or document.virtual_chunks(shape, numpy_dtype(dtype).itemsize),
         codecs=filters_of(stored) if stored.chunks else (),
-        attrs=attributes(None, stored),
+        attrs=attributes(None, stored, _kinds(opened, group)),
         problem=lies_elsewhere(stored),
         layout={} if stored.chunks else {"contiguous": True},
     )
-
-
-def _type_name(opened: OpenedFile, path: str, kind: Any) -> str:
-    """The name under which a committed type lies in one of the groups above ``path``."""
-    parent = path
-    while parent:
-        parent = parent.rpartition("/")[0]
-        group = opened.hdf5_group(parent)
-        for name in group:
-            node = group.get(name)
-            if _is_opaque(node) and not hasattr(node, "shape") and node.id == kind:
-                return str(name)
-    return ""
 
 
 def _scale_name(stored: Any, axis: int) -> str | None:
@@ -205,20 +198,22 @@ def _scale_name(stored: Any, axis: int) -> str | None:
     return str(scales[0].name).rpartition("/")[2].removeprefix(NON_COORDINATE) if scales else None
 
 
-def attributes(node: Any, stored: Any) -> dict[str, Any]:
+def attributes(node: Any, stored: Any, kinds: Kinds | None) -> dict[str, Any]:
     """The attributes of a group or variable (None: h5py's alone), in order; char is ``str``, string ``np.str_``."""
     if node is None:
         names = [name for name in stored.attrs if name not in _HIDDEN]
-        return {name: _from_hdf5(stored, name) for name in names}
+        return {name: _from_hdf5(stored, name, kinds) for name in names}
     hidden = _HIDDEN if stored is not None else frozenset()
-    return {name: _attribute(node, stored, name) for name in node.ncattrs() if name not in hidden}
+    return {name: _attribute(node, stored, name, kinds) for name in node.ncattrs() if name not in hidden}
 
 
-def _attribute(node: Any, stored: Any, name: str) -> Any:
+def _attribute(node: Any, stored: Any, name: str, kinds: Kinds | None) -> Any:
+    if kinds is not None and name in stored.attrs and (kind := kinds(_type_of(stored, name))) is not None:
+        return _user_value(stored.attrs[name], kind)
     try:
         value = node.getncattr(name)
     except KeyError:
-        return None if stored is None else _from_hdf5(stored, name)
+        return None if stored is None else _from_hdf5(stored, name, kinds)
     if isinstance(value, list):
         return np.array(value, np.dtypes.StringDType())
     if isinstance(value, str):
@@ -230,17 +225,40 @@ def _attribute(node: Any, stored: Any, name: str) -> Any:
     return value
 
 
+def _type_of(stored: Any, name: str) -> Any:
+    """The HDF5 type of an attribute's values."""
+    return stored.attrs.get_id(name).get_type()
+
+
+def _user_value(value: Any, kind: Extension) -> Any:
+    """Values of an enum, opaque or compound type, tagged with it; those of other types as h5py gives them."""
+    if not isinstance(kind, Enum | Opaque | Compound):
+        return value
+    base = numpy_dtype(kind)
+    cells = np.asarray(value).reshape(-1).astype(base).view(tagged(base, kind))
+    if cells.size != 1:
+        return cells
+    return cells[0] if isinstance(kind, Compound) else cells.reshape(())
+
+
 def _is_string(stored: Any, name: str) -> bool:
     """Whether the attribute is an NC_STRING: a variable-length string in HDF5."""
     if name not in stored.attrs:
         return False
-    kind = stored.attrs.get_id(name).get_type()
-    return bool(getattr(kind, "is_variable_str", bool)())
+    return bool(getattr(_type_of(stored, name), "is_variable_str", bool)())
 
 
-def _from_hdf5(stored: Any, name: str) -> Any:
+def _from_hdf5(stored: Any, name: str, kinds: Kinds | None) -> Any:
     """An attribute that netCDF4 cannot read (of opaque type, say), through h5py."""
+    from h5py import Empty
+
+    if kinds is not None and (kind := kinds(_type_of(stored, name))) is not None:
+        return _user_value(stored.attrs[name], kind)
     value = stored.attrs[name]
+    if isinstance(value, Empty):
+        return "" if value.dtype.kind == "S" else np.empty(0, value.dtype)
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        return np.array([str(item) for item in value.reshape(-1)], np.dtypes.StringDType())
     if isinstance(value, np.ndarray) and value.size == 1:
         value = value.reshape(-1)[0]
     if isinstance(value, bytes):

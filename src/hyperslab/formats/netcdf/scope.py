@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+import numpy as np
 
 from hyperslab.errors import Invalid
 from hyperslab.model.dims import Dimension
-from hyperslab.model.dtypes import Extension
+from hyperslab.model.dtypes import Compound, Extension, Opaque, numpy_dtype, tag_of
 
 T = TypeVar("T")
 Place = tuple[str, str]
@@ -75,3 +77,18 @@ class Types(Declared[Extension]):
         if (group, name) in self.items:
             raise Invalid(f"the group has another type named {name!r}", remedy="give the type another name")
         return (group, name), True
+
+    def kind_of(self, group: str, dtype: np.dtype[Any]) -> Extension:
+        """The type of an attribute's values: the one that they are tagged with; else one of such cells that is seen
+        from the group; else a new one, ``attribute_<n>_t``."""
+        kind = tag_of(dtype)
+        if kind is not None:
+            return kind
+        for above in groups_above(group):
+            for known in self.of(above).values():
+                if isinstance(known, Opaque | Compound) and numpy_dtype(known) == dtype:
+                    return known
+        number = 1
+        while self.find(group, name := f"attribute_{number}_t") is not None:
+            number += 1
+        return Opaque(dtype.itemsize, name) if dtype.names is None else Compound(dtype, name)

@@ -1,4 +1,4 @@
-"""One variable's cells through the netCDF library, and through h5py where netCDF4 has no such cells (opaque ones)."""
+"""One variable's cells through the netCDF library, and through h5py where netCDF4 has no such cells."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block
 from hyperslab.errors import ReadOnly
 from hyperslab.formats.netcdf import library
+from hyperslab.formats.netcdf.document import is_hidden
 from hyperslab.formats.netcdf.lock import LOCK
-from hyperslab.model.dtypes import Enum, Opaque, VlenArray, VlenBytes, VlenString
+from hyperslab.model.dtypes import Enum, VlenArray, VlenBytes, VlenString
 from hyperslab.model.spec import ArraySpec
 
 Find = Callable[[], Any]
-"""Gives the library's variable (h5py's dataset for opaque cells) of the file that is open at that moment."""
+"""Gives the library's variable (h5py's dataset where netCDF4 has none) of the file that is open at that moment."""
 Changing = Callable[[], AbstractContextManager[None]]
 """Guards a change of the working copy: holds the lock, and remembers a failure."""
 Wrote = Callable[[tuple[int, ...]], None]
@@ -127,8 +128,8 @@ def write_cells(variable: Any, extent: tuple[slice, ...], cells: Block, spec: Ar
             # assignment refuses values without a name, such as the fill value of unwritten cells
             start = [part.start for part in extent]
             variable._put(np.ascontiguousarray(cells, base), start, list(cells.shape), [1] * cells.ndim)
-        case Opaque():
-            variable[extent or ...] = cells
+        case kind if is_hidden(kind):
+            variable[extent or ...] = cells.astype(variable.dtype)  # which tells h5py of enums in fields
         case _:
             variable[extent or ...] = cells if cells.ndim else cells[()]
 

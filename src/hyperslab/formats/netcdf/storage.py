@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hyperslab.errors import Unsupported
-from hyperslab.model.dtypes import Opaque, is_fixed
+from hyperslab.formats.netcdf.document import is_hidden
+from hyperslab.model.dtypes import is_fixed
 from hyperslab.model.spec import ArraySpec, Codec
 
 _PLAIN = {"zlib": "zlib", "gzip": "zlib", "zstd": "zstd", "bz2": "bzip2"}
@@ -78,7 +79,7 @@ def _steps(spec: ArraySpec) -> tuple[bool, bool, Codec | None]:
             compressor, shuffle = _compressor("zlib", None), True
         elif codec.name not in _IMPLIED:
             raise Unsupported(f"netCDF has no codec {codec.name!r}", remedy="use zlib, zstd, bz2 or fletcher32")
-    if not is_fixed(spec.dtype) or isinstance(spec.dtype, Opaque):
+    if not is_fixed(spec.dtype) or is_hidden(spec.dtype):
         return False, False, None
     shuffled = shuffle and compressor is not None and compressor.name == "zlib"
     return checksum, shuffled, compressor

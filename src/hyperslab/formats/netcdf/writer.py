@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, StorageError, Unsupported
@@ -20,6 +22,7 @@ from hyperslab.formats.netcdf.storage import storage_of
 from hyperslab.formats.netcdf.working import WorkingCopy
 from hyperslab.model.attrs import equal
 from hyperslab.model.dims import Dimension
+from hyperslab.model.dtypes import Compound, tagged, tagged_fields
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -189,14 +192,26 @@ class NetcdfWriter:
     def _put_attributes(self, path: str, wanted: dict[str, Any]) -> None:
         """What is equal at the beginning stays, all after it is written anew: the order becomes the one asked for."""
         spec = self._contents.specs[path]
+        group = path if isinstance(spec, GroupSpec) else path.rpartition("/")[0]
+        wanted, types = self._with_types(group, wanted)
         kept = 0
         for (old, value), (new, other) in zip(spec.attrs.items(), wanted.items(), strict=False):
             if old != new or not equal(value, other):
                 break
             kept += 1
         defining.remove_attributes(self._work, path, spec, list(spec.attrs)[kept:])
-        defining.set_attributes(self._work, path, spec, dict(list(wanted.items())[kept:]))
+        defining.set_attributes(self._work, path, spec, dict(list(wanted.items())[kept:]), types)
         self._contents.specs[path] = replace(spec, attrs=wanted)
+
+    def _with_types(self, group: str, attrs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Place]]:
+        """The attributes, those of user types tagged with a type of the file, and where these types lie."""
+        typed, places = {}, {}
+        for name, value in attrs.items():
+            if document.needs_hdf5(value):
+                kind = self._contents.types.kind_of(group, value.dtype)
+                places[name] = self._place_of_type(group, kind)
+                typed[name] = document.attribute_value(np.asarray(value, tagged(value.dtype, kind)), self._model)
+        return attrs | typed, places
 
     def _make_array(self, path: str, wish: ArraySpec) -> None:
         group, _, name = path.rpartition("/")
@@ -225,6 +240,8 @@ class NetcdfWriter:
         grow(self._work, self._contents, path, spec.shape, new=True)
 
     def _place_of_type(self, group: str, kind: Any) -> Place:
+        for _, inner in tagged_fields(kind.base) if isinstance(kind, Compound) else ():
+            self._place_of_type(group, inner)
         name = document.type_name(kind)
         place, new = self._contents.types.place_of(group, name, kind)
         if new:

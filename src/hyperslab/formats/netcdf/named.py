@@ -1,0 +1,115 @@
+"""The named types of a netCDF-4 file as h5py sees them: committed HDF5 types.
+
+netCDF4-python shows neither opaque types nor those with an opaque or enum field, and no type of an attribute's values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from hyperslab.formats.netcdf import document
+from hyperslab.formats.netcdf.scope import Place, groups_above
+from hyperslab.model.dtypes import Compound, Enum, Extension, Opaque, VlenArray, VlenBytes, tagged
+
+
+class NamedTypes:
+    """Those of a file, from an h5py file and the paths of its committed types. A type that has no form here (text or
+    arrays of any length in a field, say) is left out."""
+
+    def __init__(self, file: Any = None, paths: Iterable[str] = ()) -> None:
+        self._ids: dict[Place, Any] = {}
+        self._kinds: dict[Place, Extension] = {}
+        for path in paths:
+            group, _, name = path.rpartition("/")
+            self._ids[group, name] = file[f"/{path}"].id
+        for place, handle in self._ids.items():
+            with suppress(TypeError, ValueError, KeyError, RuntimeError, OverflowError):  # damaged, or of no use here
+                kind = self._kind(place[0], place[1], handle)
+                if kind is not None:
+                    self._kinds[place] = kind
+
+    def __bool__(self) -> bool:
+        return bool(self._kinds)
+
+    def of(self, group: str) -> dict[str, Extension]:
+        """The types of one group."""
+        return {name: kind for (owner, name), kind in self._kinds.items() if owner == group}
+
+    def find(self, group: str, handle: Any) -> Extension | None:
+        """The named type that an HDF5 type is, as seen from a group: the nearest outward, else any.
+
+        The types of attributes have lost their name in files of netCDF, so they are known by what they are.
+        """
+        place = self._place(group, handle)
+        return None if place is None else self._kinds.get(place)
+
+    def _place(self, group: str, handle: Any) -> Place | None:
+        equal = [place for place, other in self._ids.items() if type(other) is type(handle) and other == handle]
+        around = list(groups_above(group))
+        equal.sort(key=lambda place: around.index(place[0]) if place[0] in around else len(around))
+        return equal[0] if equal else None
+
+    def _kind(self, group: str, name: str, handle: Any) -> Extension | None:
+        from h5py import h5t
+
+        match handle:
+            case h5t.TypeEnumID():
+                return Enum(handle.get_super().dtype.newbyteorder("="), _members(handle), name)
+            case h5t.TypeOpaqueID():
+                return Opaque(handle.get_size(), name)
+            case h5t.TypeVlenID():
+                base = self._field(group, handle.get_super())
+                is_bytes = name == document.BYTES and base == np.uint8
+                return VlenBytes() if is_bytes else None if base is None else VlenArray(base, name)
+            case h5t.TypeCompoundID():
+                base = self._compound(group, handle)
+                return None if base is None else Compound(base, name)
+        return None
+
+    def _compound(self, group: str, handle: Any) -> np.dtype[Any] | None:
+        """The packed fields, in which named types are tagged."""
+        fields = []
+        for index in range(handle.get_nmembers()):
+            field = self._field(group, handle.get_member_type(index))
+            if field is None:
+                return None
+            fields.append((handle.get_member_name(index).decode(), field))
+        return np.dtype(fields)
+
+    def _field(self, group: str, handle: Any) -> np.dtype[Any] | None:
+        from h5py import h5t
+
+        match handle:
+            case h5t.TypeArrayID():
+                base = self._field(group, handle.get_super())
+                return None if base is None else np.dtype((base, handle.get_array_dims()))
+            case h5t.TypeIntegerID() | h5t.TypeFloatID():
+                plain: np.dtype[Any] = handle.dtype.newbyteorder("=")
+                return plain
+            case h5t.TypeStringID():
+                return None if handle.is_variable_str() else np.dtype(f"S{handle.get_size()}")
+            case h5t.TypeEnumID() | h5t.TypeOpaqueID() | h5t.TypeCompoundID():
+                return self._named_field(group, handle)
+        return None
+
+    def _named_field(self, group: str, handle: Any) -> np.dtype[Any] | None:
+        place = self._place(group, handle)
+        kind = self._kind(group, "" if place is None else place[1], handle)
+        match kind:
+            case Enum(base=base) | Compound(base=base):
+                return tagged(base, kind) if kind.name else base
+            case Opaque(size=size):
+                return tagged(np.dtype((np.void, size)), kind)
+        return None
+
+
+def _members(handle: Any) -> tuple[tuple[str, int], ...]:
+    """The names and their values, which stand at the end of the type's HDF5 message: h5py gives no uint64 above
+    2**63 - 1."""
+    count, base = handle.get_nmembers(), handle.get_super().dtype
+    values = np.frombuffer(handle.encode()[-base.itemsize * count :], base).tolist() if count else []
+    return tuple((handle.get_member_name(index).decode(), value) for index, value in enumerate(values))

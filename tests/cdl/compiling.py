@@ -1,0 +1,35 @@
+"""The CDL sources beside this file, compiled by ncgen, and what ncdump prints: both of the real netCDF (netcdf-bin)."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parent
+NAMES = [path.stem for path in sorted(FOLDER.glob("*.cdl"))]
+NEEDS_NCGEN = pytest.mark.skipif(
+    shutil.which("ncgen") is None or shutil.which("ncdump") is None,
+    reason="ncgen and ncdump are missing: apt-get install netcdf-bin",
+)
+
+
+def compiled(source: Path, target: Path) -> Path:
+    """The netCDF-4 file that ncgen makes of a CDL file."""
+    done = subprocess.run(["ncgen", "-4", "-b", "-o", str(target), str(source)], capture_output=True, text=True)
+    assert not done.returncode, f"{source.name}: {done.stdout}{done.stderr}"
+    return target
+
+
+def case(name: str, folder: Path) -> Path:
+    """One of the cases, compiled."""
+    return compiled(FOLDER / f"{name}.cdl", folder / f"{name}.nc")
+
+
+def ncdump(path: Path) -> list[str]:
+    """All lines that ncdump prints but the first, which names the file; numbers with every digit that they have."""
+    done = subprocess.run(["ncdump", "-p", "9,17", str(path)], capture_output=True)
+    assert not done.returncode, done.stderr.decode()
+    return done.stdout.decode("utf-8", "backslashreplace").splitlines()[1:]
