@@ -26,6 +26,8 @@ class Generation(StrEnum):
 
 
 PROVENANCE = "_NCProperties"
+SUPERBLOCK, GROUP, ARRAY, TYPES = "_nczarr_superblock", "_nczarr_group", "_nczarr_array", "_nczarr_attr"
+"""NCZarr's own objects, as they are called since 4.9.1."""
 _DRAFT_ONLY = (".zdims", ".zattr_type", ".zattrs_type", ".ztypedefs")
 
 
@@ -35,11 +37,11 @@ def generation_of(root: Docs) -> Generation:
     The superblock decides; provenance alone never does, for netcdf-c writes it into plain stores too.
     """
     attributes, group = root.get(".zattrs", {}), root.get(".zgroup", {})
-    if "_nczarr_superblock" in attributes:
+    if SUPERBLOCK in attributes:
         return Generation.V2C
-    if "_nczarr_superblock" in group:
+    if SUPERBLOCK in group:
         return Generation.V2B
-    if "_NCZARR_SUPERBLOCK" in group:
+    if SUPERBLOCK.upper() in group:
         return Generation.V2A
     if ".nczarr" in root:
         return Generation.V1

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.errors import HyperslabError, Unsupported
+from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.formats.cells_json import cell_to_json
 from hyperslab.formats.dtype_names import dtype_from_json
 from hyperslab.formats.faults import Faults
@@ -177,6 +177,24 @@ def write_value(value: Any, *, draft: bool, type_name: Callable[[Extension], str
             raise _unsupported(f"{describe(kind)} with text that is no UTF-8 ({error})") from None
     code = cells.dtype.newbyteorder("=").str[1:]
     return _plain(cells, cell_to_json), _NETCDF_NAMES[code] if draft else f"<{code}"
+
+
+def write_attributes(
+    attrs: Mapping[str, Any], *, draft: bool, type_name: Callable[[Extension], str] | None = None
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """The values by name as JSON, and their type codes; errors name the attribute."""
+    values, codes = {}, {}
+    for name, value in attrs.items():
+        if is_hidden(name):
+            remedy = "choose another name"
+            raise Invalid(
+                f"attribute {name!r}: NCZarr and HDF5 have attributes of this name of their own", remedy=remedy
+            )
+        try:
+            values[name], codes[name] = write_value(value, draft=draft, type_name=type_name)
+        except Unsupported as error:
+            raise Unsupported(f"attribute {name!r}: {error.message}", remedy=error.remedy) from None
+    return values, codes
 
 
 def _text_code(texts: list[Any]) -> str:

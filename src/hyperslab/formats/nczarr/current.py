@@ -1,0 +1,343 @@
+"""The documents that netcdf-c writes from 4.9.3 on: everything that Zarr does not know lies in ``.zattrs``.
+
+``_nczarr_superblock`` (root), ``_nczarr_group`` (dimensions, names of arrays and groups), ``_nczarr_array``
+(qualified names of dimensions) and ``_nczarr_attr`` (the types of the attributes). Both directions are pure. What
+netcdf-c and users do not see is kept in ``layout`` and written again; what is damaged is read without it, and noted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from hyperslab.codecs.base import Cells
+from hyperslab.codecs.chain import build_chain
+from hyperslab.errors import Invalid, Unsupported
+from hyperslab.formats.faults import Faults, brief
+from hyperslab.formats.fill_values import as_fill
+from hyperslab.formats.nczarr.cells import Meaning, read_array, text_length, with_text, write_array
+from hyperslab.formats.nczarr.context import Context
+from hyperslab.formats.nczarr.dimension_names import (
+    SCALAR,
+    XARRAY,
+    last_names,
+    parent_of,
+    read_declared,
+    read_dimensions,
+    write_declared,
+)
+from hyperslab.formats.nczarr.generation import ARRAY, GROUP, PROVENANCE, SUPERBLOCK, TYPES, provenance_of
+from hyperslab.formats.nczarr.mending import FILL, fill_code, mend_byte_order, mend_fill
+from hyperslab.formats.nczarr.names import anonymous, qualified
+from hyperslab.formats.nczarr.older import as_current
+from hyperslab.formats.nczarr.provenance import joined
+from hyperslab.formats.nczarr.typed import is_hidden, read_attributes, write_attributes, write_value
+from hyperslab.formats.nczarr.wishes import MAXIMUM, cell_type, with_steps
+from hyperslab.formats.spelling import Docs
+from hyperslab.model.dtypes import Char, DataType, VlenString, describe
+from hyperslab.model.spec import ArraySpec, GroupSpec
+
+_MADE = frozenset({XARRAY, SUPERBLOCK, GROUP, ARRAY, TYPES})
+_JSON = "|J0"
+_KNOWN = {
+    GROUP: {"dimensions", "arrays", "groups"},
+    ARRAY: {"dimension_references", "scalar", "storage", "nc_type", "written"},
+    TYPES: {"types"},
+}
+_CHARS = {"netcdf": ">S1", "zarr": "|S1"}
+_OF_DRAFT = frozenset({"dimensions", "typedef", "nc_type", "written"})
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+def parse(docs: Docs, node: str, context: Context, faults: Faults) -> GroupSpec | ArraySpec:
+    """The spec of a node, also of an older generation; what is wrong with its documents goes to ``faults``."""
+    if context.generation.is_older:
+        docs = as_current(docs)
+    stored = docs.get(".zattrs", {})
+    if ".zarray" in docs:
+        return _parse_array(docs[".zarray"], stored, node, context, faults)
+    doc = docs.get(".zgroup", {})
+    if "zarr_format" not in doc:
+        faults.note("zarr_format", "zarr_format is missing; 2 is assumed")
+    elif doc["zarr_format"] != 2:
+        faults.refuse("zarr_format", f"zarr_format is {brief(doc['zarr_format'])}, not 2")
+    own, kept = _own(stored, GROUP, faults), _kept(stored)
+    layout = {
+        "zarr2": doc,
+        "arrays": _names(own, "arrays", faults),
+        "groups": _names(own, "groups", faults),
+        "hidden": _hidden(stored),
+        "kept": kept,
+    }
+    attrs = _attributes(stored, node, context, faults, {})
+    return GroupSpec(attrs=attrs, dims=read_declared(own.get("dimensions", {}), faults), layout=layout)
+
+
+def _own(stored: Mapping[str, Any], key: str, faults: Faults) -> dict[str, Any]:
+    """One of NCZarr's own objects in ``.zattrs``."""
+    said = stored.get(key, {})
+    if isinstance(said, dict):
+        return said
+    faults.note("nczarr", f"{key} is {brief(said)}, not an object; ignored")
+    return {}
+
+
+def _kept(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """What the own objects hold that is not known here."""
+    kept = {}
+    for key, known in {SUPERBLOCK: set[str](), **_KNOWN}.items():
+        said = stored.get(key)
+        if isinstance(said, dict) and (strange := {name: said[name] for name in said if name not in known}):
+            kept[key] = strange
+    return kept
+
+
+def _names(own: Mapping[str, Any], key: str, faults: Faults) -> tuple[str, ...] | None:
+    said = own.get(key)
+    if said is None:
+        return None
+    if isinstance(said, list) and all(isinstance(name, str) and name and "/" not in name for name in said):
+        return tuple(said)
+    faults.note("nczarr", f"{key} is {brief(said)}, not a list of names; ignored")
+    return None
+
+
+def _codes(stored: Mapping[str, Any]) -> Mapping[str, Any]:
+    said = stored.get(TYPES)
+    types = said.get("types") if isinstance(said, dict) else None
+    return types if isinstance(types, dict) else {}
+
+
+def _hidden(stored: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """What users do not see but for what is made anew: value and type code by name."""
+    codes = _codes(stored)
+    return {name: (stored[name], codes.get(name)) for name in stored if is_hidden(name) and name not in _MADE}
+
+
+def _attributes(
+    stored: Mapping[str, Any], node: str, context: Context, faults: Faults, fixed: Mapping[str, str]
+) -> dict[str, Any]:
+    """The attributes that users see; ``fixed``: types that nothing in the document can change."""
+    said = stored.get(TYPES, {})
+    if not isinstance(said, dict) or not isinstance(said.get("types", {}), dict):
+        faults.note("nczarr", f"{TYPES} is {brief(said)}, which tells no types; they are guessed")
+    visible = {name: value for name, value in stored.items() if not is_hidden(name)}
+    return read_attributes(visible, {**_codes(stored), **fixed}, lambda: context.texts(node), faults)
+
+
+def _parse_array(
+    doc: Mapping[str, Any], stored: Mapping[str, Any], node: str, context: Context, faults: Faults
+) -> ArraySpec:
+    own = _own(stored, ARRAY, faults)
+    spec = read_array(doc, faults, meaning=_meaning(doc, own, context), scalar=_is_scalar(own, stored))
+    code = fill_code(spec.dtype)
+    attrs = _attributes(stored, node, context, faults, {} if code is None else {FILL: code})
+    spec = mend_fill(spec.evolve(attrs=attrs), doc, context, faults)
+    spec = mend_byte_order(spec, context, faults)
+    if context.options.truncate and (length := text_length(spec)) is not None:
+        spec = with_text(spec, length, truncate=True)
+    dimensions = read_dimensions(own.get("dimension_references"), stored.get(XARRAY), spec.shape, node, context, faults)
+    layout = {
+        **spec.layout,
+        "dimensions": dimensions,
+        "typedef": None,
+        "hidden": _hidden(stored),
+        "written": _written(own, spec.shape, faults),
+        "kept": _kept(stored),
+    }
+    return spec.evolve(dims=last_names(dimensions), layout=layout)
+
+
+def _meaning(doc: Mapping[str, Any], own: Mapping[str, Any], context: Context) -> Meaning:
+    """What bytes are (rule 3.7)."""
+    dtype = doc.get("dtype")
+    if dtype == ">S1" or (dtype == "|S1" and own.get("nc_type") == "char"):
+        return "char"
+    if context.generation.is_older and dtype in ("<U1", ">U1", "|U1"):
+        return "char"
+    return "string"
+
+
+def _is_scalar(own: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
+    """Whether a shape of ``[1]`` stands for a scalar (rule 3.5)."""
+    if own.get("dimension_references"):
+        return False
+    return bool(own.get("scalar")) or own.get("storage") == "scalar" or stored.get(XARRAY) in ([], [SCALAR])
+
+
+def _written(own: Mapping[str, Any], shape: tuple[int, ...], faults: Faults) -> tuple[int, ...] | None:
+    said = own.get("written")
+    if said is None:
+        return None
+    fits = isinstance(said, list) and len(said) == len(shape) and all(type(rows) is int for rows in said)
+    if fits and all(0 <= rows <= length for rows, length in zip(said, shape, strict=True)):
+        return tuple(said)
+    faults.note("written", f"written is {brief(said)}, which fits no shape {list(shape)}; ignored")
+    return None
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
+def render(spec: GroupSpec | ArraySpec, node: str, context: Context) -> Docs:
+    """The documents of a node; Unsupported and Invalid name what NCZarr cannot hold."""
+    if isinstance(spec, ArraySpec):
+        return _render_array(spec, node, context)
+    if spec.types:
+        raise _no_user_types(next(iter(spec.types)))
+    own: dict[str, Any] = {GROUP: _with_kept(spec, GROUP, _group(spec))}
+    attrs, hidden = dict(spec.attrs), dict(spec.layout.get("hidden", {}))
+    if not node:
+        said, _ = hidden.pop(PROVENANCE, (None, None))
+        hidden[PROVENANCE] = (joined("2.0.0", provenance_of({PROVENANCE: said})), ">S1")
+        own[SUPERBLOCK] = {"version": "2.0.0"} | _kept_of(spec, SUPERBLOCK)
+    old = {key: value for key, value in spec.layout.get("zarr2", {}).items() if key != "zarr_format"}
+    return {".zattrs": _document(spec, attrs, hidden, {}, own), ".zgroup": {"zarr_format": 2, **old}}
+
+
+def _group(spec: GroupSpec) -> dict[str, Any]:
+    lists = {key: list(spec.layout.get(key) or ()) for key in ("arrays", "groups")}
+    return {"dimensions": write_declared(spec), **lists}
+
+
+def _kept_of(spec: GroupSpec | ArraySpec, key: str) -> dict[str, Any]:
+    return dict(spec.layout.get("kept", {}).get(key, {}))
+
+
+def _with_kept(spec: GroupSpec | ArraySpec, key: str, said: dict[str, Any]) -> dict[str, Any]:
+    return said | _kept_of(spec, key)
+
+
+def _document(
+    spec: GroupSpec | ArraySpec,
+    attrs: Mapping[str, Any],
+    hidden: Mapping[str, tuple[Any, Any]],
+    untyped: Mapping[str, Any],
+    own: Mapping[str, Any],
+) -> dict[str, Any]:
+    """``.zattrs``: attributes, hidden ones, those without a type, NCZarr's own, and last the types of all."""
+    values, codes = write_attributes(attrs, draft=False)
+    for name, (value, code) in hidden.items():
+        values[name] = value
+        codes |= {} if code is None else {name: code}
+    types = {**codes, **dict.fromkeys([*own, TYPES], _JSON)}
+    return {**values, **untyped, **own, TYPES: _with_kept(spec, TYPES, {"types": types})}
+
+
+def _render_array(spec: ArraySpec, node: str, context: Context) -> Docs:
+    scalar = not spec.shape and spec.layout.get("scalar", True)
+    char = spec.layout.get("zarr2", {}).get("dtype")
+    char = char if char in _CHARS.values() else _CHARS[context.options.char_encoding]
+    doc = write_array(spec, char, scalar=scalar)
+    if isinstance(spec.dtype, Char | VlenString):
+        doc["fill_value"] = _text_fill(doc["fill_value"], spec.fill_value, str(doc["dtype"]))
+    references = list(_references(spec, node))
+    own: dict[str, Any] = {"dimension_references": references}
+    if scalar:
+        own["scalar"] = 1
+    own["storage"] = "chunked"
+    if isinstance(spec.dtype, Char) and char == "|S1":
+        own["nc_type"] = "char"
+    written = spec.layout.get("written")
+    if written is not None and tuple(written) != spec.shape:
+        own["written"] = list(written)
+    names = [SCALAR] if scalar else list(last_names(references))
+    hidden = spec.layout.get("hidden", {})
+    untyped, arrays = {XARRAY: names}, {ARRAY: _with_kept(spec, ARRAY, own)}
+    return {".zattrs": _document(spec, _with_fill(spec), hidden, untyped, arrays), ".zarray": doc}
+
+
+def _text_fill(said: Any, fill: Any, char: str | None) -> Any:
+    """``""`` for NUL bytes and a char as itself, as netcdf-c has them; else the base64 that Zarr readers want."""
+    if fill is None:
+        return None
+    raw = fill.encode() if isinstance(fill, str) else bytes(fill)
+    if not raw.strip(b"\0"):
+        return ""
+    return raw.decode() if char == ">S1" and raw.isascii() and raw.decode().isprintable() else said
+
+
+def _references(spec: ArraySpec, node: str) -> tuple[str, ...]:
+    resolved = spec.layout.get("dimensions")
+    if resolved is not None:
+        return tuple(resolved)
+    own = parent_of(node)
+    return tuple(
+        f"/{anonymous(size, draft=False)}" if name is None else qualified(own, name)
+        for name, size in zip(spec.dims, spec.shape, strict=True)
+    )
+
+
+def _with_fill(spec: ArraySpec) -> dict[str, Any]:
+    """The attributes, ``_FillValue`` of the type of the cells; Invalid where it cannot be."""
+    attrs = dict(spec.attrs)
+    code = fill_code(spec.dtype)
+    if FILL not in attrs or code is None:
+        return attrs
+    value = attrs[FILL]
+    try:
+        if isinstance(spec.dtype, Char | VlenString):
+            attrs[FILL] = _text_attribute(value, spec.dtype)
+        else:
+            attrs[FILL] = as_fill(np.asarray(value).reshape(()), spec.dtype)
+    except (TypeError, ValueError, OverflowError):
+        message = f"{FILL}={brief(value)} is no cell of type {describe(spec.dtype)}"
+        raise Invalid(message, remedy="netCDF wants a _FillValue of the type of the cells") from None
+    return attrs
+
+
+def _text_attribute(value: Any, dtype: DataType) -> str:
+    text = value.decode("latin-1") if isinstance(value, bytes) else value
+    if not isinstance(text, str):
+        raise TypeError("no text")
+    return np.str_(text) if isinstance(dtype, VlenString) else str(text)
+
+
+def _no_user_types(name: str) -> Unsupported:
+    return Unsupported(
+        f"the current dialect of NCZarr has no user types such as {name!r}", remedy="use dialect='draft'"
+    )
+
+
+# -- new arrays -------------------------------------------------------------------------------------------------------
+
+
+def new_array(wish: ArraySpec, node: str, context: Context) -> ArraySpec:
+    """A user's wish as it will be read back; what cannot be written is Invalid or Unsupported now.
+
+    Text gets cells of ``_nczarr_maxstrlen`` bytes: among the attributes of the wish, else of those of the root, else
+    128. ``dims`` are those of the wish: nobody has resolved them yet.
+    """
+    if wish.layout.get("shards") is not None:
+        raise Unsupported("format nczarr has no shards", remedy="use format zarr3")
+    dtype = cell_type(wish.dtype)
+    hidden = {name: wish.attrs[name] for name in wish.attrs if is_hidden(name) and name not in _MADE}
+    layout: dict[str, Any] = {"hidden": {name: write_value(value, draft=False) for name, value in hidden.items()}}
+    if "zarr2" in wish.layout:
+        layout["zarr2"] = {key: value for key, value in wish.layout["zarr2"].items() if key not in _OF_DRAFT}
+    spec = wish.evolve(
+        dtype=dtype,
+        attrs={name: value for name, value in wish.attrs.items() if name not in hidden},
+        fill_value=as_fill(wish.fill_value, dtype),
+        indexes={},
+        problem=None,
+        layout=layout,
+    )
+    found = _parsed(render(with_steps(spec, hidden.get(MAXIMUM), context), node, context), node, context)
+    shape = tuple(cut if isinstance(cut, int) else max(cut) for cut in found.chunks)
+    build_chain(found.codecs, Cells(found.dtype, shape, found.fill_value))
+    unresolved = {key: value for key, value in found.layout.items() if key != "dimensions"}
+    return found.evolve(dims=wish.dims, layout=unresolved)
+
+
+def _parsed(docs: Docs, node: str, context: Context) -> ArraySpec:
+    faults = Faults(node)
+    found = parse(docs, node, Context(generation=context.generation, options=context.options), faults)
+    faults.check()
+    if not isinstance(found, ArraySpec):
+        raise TypeError("no array")
+    return found

@@ -1,0 +1,107 @@
+"""Which dimensions an array is on: by references, by ``_ARRAY_DIMENSIONS``, or anonymous (rules 3.4 and 3.14)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hyperslab.formats.faults import Faults, brief
+from hyperslab.formats.nczarr.context import Context
+from hyperslab.formats.nczarr.names import anonymous, outward, place_of, qualified
+from hyperslab.model.dims import Dimension
+from hyperslab.model.spec import GroupSpec
+
+XARRAY = "_ARRAY_DIMENSIONS"
+SCALAR = "_scalar_"
+
+
+def parent_of(node: str) -> str:
+    """The path of the group that holds a node."""
+    return node.rpartition("/")[0]
+
+
+def read_dimensions(
+    references: Any, names: Any, shape: Sequence[int], node: str, context: Context, faults: Faults
+) -> tuple[str, ...]:
+    """The qualified name of each axis' dimension: the first of the three that can be used."""
+    if references is not None and not _fits(references, len(shape)):
+        faults.note("dimensions", f"the dimensions {brief(references)} name no {len(shape)} dimensions; ignored")
+    elif references is not None:
+        return tuple(_resolved(name, size, node, context, faults) for name, size in zip(references, shape, strict=True))
+    if names is not None and not _fits(names, len(shape)):
+        if shape or names != [SCALAR]:
+            faults.note("dimensions", f"{XARRAY} is {brief(names)}, which names no {len(shape)} dimensions; ignored")
+        names = None
+    found: list[str] = []
+    for name, size in zip(names or [None] * len(shape), shape, strict=True):
+        if name is None or "/" in name:
+            found.append(f"/{anonymous(size, draft=False)}")
+        else:
+            found.append(_nearest(name, size, node, context) or qualified(parent_of(node), name))
+    return tuple(found)
+
+
+def _fits(names: Any, ndim: int) -> bool:
+    if not isinstance(names, list) or len(names) != ndim:
+        return False
+    return all(isinstance(name, str) and place_of(name)[1] for name in names)
+
+
+def _resolved(name: str, size: int, node: str, context: Context, faults: Faults) -> str:
+    """A reference as it stands, or the dimension of this name that can be seen from the array."""
+    is_qualified = name.startswith("/")
+    if is_qualified and context.group("") is None:
+        return name
+    dimension = declared(name, context) if is_qualified else None
+    if dimension is not None:
+        if dimension.size != size:
+            faults.note("dimension-size", f"dimension {name} has the size {dimension.size}, the array is {size} long")
+        return name
+    if is_qualified:
+        faults.note("dimensions", f"no group declares the dimension {name!r}")
+    short = place_of(name)[1]
+    return _nearest(short, size, node, context) or (name if is_qualified else qualified(parent_of(node), short))
+
+
+def declared(fqn: str, context: Context) -> Dimension | None:
+    """The dimension of a qualified name, None where its group does not declare it."""
+    group, name = place_of(fqn)
+    spec = context.group(group)
+    return None if spec is None else next((dim for dim in spec.dims if dim.name == name), None)
+
+
+def _nearest(name: str, size: int, node: str, context: Context) -> str | None:
+    """The dimension of this name and size in the nearest group outward."""
+    for group in outward(parent_of(node)):
+        dimension = declared(qualified(group, name), context)
+        if dimension is not None and (dimension.size == size or dimension.unlimited):
+            return qualified(group, name)
+    return None
+
+
+def read_declared(said: Any, faults: Faults) -> tuple[Dimension, ...]:
+    """The dimensions that a group declares: sizes by name, or objects of size and ``unlimited``."""
+    if isinstance(said, list):
+        said = {entry.get("name"): entry for entry in said if isinstance(entry, dict)}
+    if not isinstance(said, dict):
+        faults.note("dimensions", f"the dimensions of the group are {brief(said)}, not an object; ignored")
+        return ()
+    found = []
+    for name, entry in said.items():
+        whole: Mapping[str, Any] = entry if isinstance(entry, dict) else {"size": entry}
+        size = whole.get("size")
+        if not isinstance(name, str) or not name or "/" in name or type(size) is not int or size < 0:
+            faults.note("dimensions", f"{brief(name)}: {brief(entry)} is no dimension; ignored")
+            continue
+        found.append(Dimension(name, size, bool(whole.get("unlimited"))))
+    return tuple(found)
+
+
+def write_declared(spec: GroupSpec) -> dict[str, Any]:
+    """The dimensions of a group as netcdf-c writes them."""
+    return {dim.name: {"size": dim.size, "unlimited": 1} if dim.unlimited else dim.size for dim in spec.dims}
+
+
+def last_names(fqns: Sequence[str]) -> tuple[str, ...]:
+    """The names without their groups."""
+    return tuple(place_of(fqn)[1] for fqn in fqns)

@@ -1,0 +1,78 @@
+"""What netcdf-c wrote otherwise than it meant, put right while reading: fill values (rule 3.10), byte order (3.11)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from hyperslab.formats.faults import Faults, brief
+from hyperslab.formats.fill_values import as_fill
+from hyperslab.formats.nczarr.context import Context
+from hyperslab.formats.nczarr.generation import Generation
+from hyperslab.model.dtypes import Char, DataType, VlenString
+from hyperslab.model.spec import ArraySpec, Codec
+
+FILL = "_FillValue"
+_SIX_DIGITS, _FILL_DOUBLE = 9.96921e36, 9.969209968386869e36
+_ALL_SWAPPED = re.compile(r"4\.9\.[012]\b.*")
+_SWAPPED_IN_DEVELOPMENT = re.compile(r"4\.9\.3-dev.*")
+
+
+def fill_code(dtype: DataType) -> str | None:
+    """The type code of ``_FillValue``, which is of the type of the cells; None where it says nothing."""
+    match dtype:
+        case Char():
+            return ">S1"
+        case VlenString():
+            return "string"
+        case np.dtype(kind="i" | "u" | "f"):
+            return dtype.newbyteorder("<").str
+        case _:
+            return None
+
+
+def mend_fill(spec: ArraySpec, doc: Mapping[str, Any], context: Context, faults: Faults) -> ArraySpec:
+    """The array with the fill value that its writer meant."""
+    said, attribute = doc.get("fill_value"), spec.attrs.get(FILL)
+    if said == _SIX_DIGITS and spec.dtype in (np.dtype("<f8"), np.dtype(">f8")) and "netcdf" in context.provenance:
+        faults.note("fill_value", f"fill_value {said} has 6 digits; {_FILL_DOUBLE}, netCDF's fill value, is meant")
+        return spec.evolve(fill_value=np.float64(_FILL_DOUBLE))
+    if said and said == attribute and isinstance(spec.dtype, VlenString):
+        return spec.evolve(fill_value=str(said))
+    if said is not None or attribute is None:
+        return spec
+    try:
+        fill = as_fill(attribute, spec.dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        faults.note("fill_value", f"{FILL} {brief(attribute)} is no cell: {error}")
+        return spec
+    faults.note("fill_value", f"fill_value is null; {FILL} {brief(attribute)} is meant")
+    return spec.evolve(fill_value=fill)
+
+
+def mend_byte_order(spec: ArraySpec, context: Context, faults: Faults) -> ArraySpec:
+    """The array with cells of a big-endian dtype read in the order that they were written in."""
+    if not isinstance(spec.dtype, np.dtype) or not spec.dtype.str.startswith(">"):
+        return spec
+    asked = context.options.byteorder
+    if asked == "stored" or (asked == "auto" and not _writes_swapped(context)):
+        return spec
+    if asked == "auto":
+        writer = f"netcdf-c {context.provenance['netcdf']}"
+        message = (
+            f"{writer} wrote cells of {spec.dtype.str} in little-endian order; byteorder='stored' reads them as is"
+        )
+        faults.note("byte-order", message)
+    little = Codec("bytes", {"endian": "little"})
+    return spec.evolve(codecs=tuple(little if codec.name == "bytes" else codec for codec in spec.codecs))
+
+
+def _writes_swapped(context: Context) -> bool:
+    """Whether a version of netcdf-c wrote this dataset that stores big-endian cells in little-endian order."""
+    version = context.provenance.get("netcdf", "")
+    if context.generation is Generation.V2B and _SWAPPED_IN_DEVELOPMENT.fullmatch(version):
+        return True
+    return context.generation in (Generation.V2A, Generation.V2B) and bool(_ALL_SWAPPED.fullmatch(version))
