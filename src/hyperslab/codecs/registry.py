@@ -18,6 +18,7 @@ from hyperslab.codecs.categorize import Categorize
 from hyperslab.codecs.checksums import WORDS, make_checksum, make_jenkins
 from hyperslab.codecs.deflate import make_gzip, make_zlib
 from hyperslab.codecs.fixed_text import FixedUtf8
+from hyperslab.codecs.iso_time import IsoTime
 from hyperslab.codecs.json2 import Json2
 from hyperslab.codecs.lz4 import Lz4
 from hyperslab.codecs.numbers import AsType, BitRound, Delta, FixedScaleOffset, Quantize
@@ -46,6 +47,7 @@ REGISTRY: dict[str, Maker] = {
     "fixed_utf8": FixedUtf8,
     "fixedscaleoffset": FixedScaleOffset,
     "gzip": make_gzip,
+    "iso_time": IsoTime,
     "jenkins_lookup3": make_jenkins,
     "json2": Json2,
     "lz4": Lz4,

@@ -19,6 +19,7 @@ ARRAY = frozenset(
         "astype",
         "categorize",
         "fixed_utf8",
+        "iso_time",
         "cast_value",
         "scale_offset",
         "numcodecs.packbits",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -52,6 +52,7 @@ def _no_texts(path: str) -> Mapping[str, str]:
 class Context:
     """``provenance``: the pairs of the root's ``_NCProperties``. ``group``: the dimensions and types that the group at
     a path declares, None where there is none. ``texts``: how the values of a node's ``.zattrs`` are spelled there.
+    ``structured``: the paths of the arrays of a plain dataset whose cells have fields, in order.
     """
 
     generation: Generation
@@ -59,6 +60,7 @@ class Context:
     provenance: Mapping[str, str] = field(default_factory=dict)
     group: Callable[[str], GroupSpec | None] = _nothing_declared
     texts: Callable[[str], Mapping[str, str]] = _no_texts
+    structured: Callable[[], Sequence[str]] = tuple
 
 
 Document = Mapping[str, Any]

@@ -29,8 +29,9 @@ from hyperslab.formats.faults import Faults, brief
 from hyperslab.formats.fill_values import as_fill
 from hyperslab.formats.nczarr.cells import TEXT, read_array, text_length, with_text, write_array
 from hyperslab.formats.nczarr.context import Context
+from hyperslab.formats.nczarr.generation import PROVENANCE, provenance_of
 from hyperslab.formats.nczarr.names import anonymous, place_of, qualified
-from hyperslab.formats.nczarr.provenance import provenance
+from hyperslab.formats.nczarr.provenance import joined
 from hyperslab.formats.nczarr.typed import MAXIMUM_TEXT, is_hidden, read_attributes, regular, write_value
 from hyperslab.formats.nczarr.typedefs import Scope, in_bytes, read_types, same_type, text_lengths, write_types
 from hyperslab.formats.nczarr.zdims import dims_of, new_name, read_dims, write_dims
@@ -210,7 +211,8 @@ def render(spec: GroupSpec | ArraySpec, node: str, context: Context) -> Docs:
     lengths: dict[str, Any] = {name: (length, "int") for name, length in text_lengths(types).items()}
     hidden = spec.layout.get("hidden", {})
     if not node:
-        hidden = {"_NCProperties": (provenance("draft"), "char")} | hidden
+        said, _ = hidden.get(PROVENANCE, (None, None))
+        hidden = {**hidden, PROVENANCE: (joined("draft", provenance_of({PROVENANCE: said})), "char")}
     attributes, codes = _write_attributes(spec.attrs, lengths | hidden, scope)
     parts = {
         DATASET: {} if node else {"nczarr_version": VERSION, **kept.get(DATASET, {})},

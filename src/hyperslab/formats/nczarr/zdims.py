@@ -75,12 +75,12 @@ def dims_of(
         )
     elif said is None and shape:
         faults.note("dimensions", "dimensions is missing; the names are taken from _ARRAY_DIMENSIONS, or made up")
-    plain = _plain_names(stored.get(DIMENSIONS), len(shape), faults)
+    plain = plain_names(stored.get(DIMENSIONS), len(shape), faults)
     names = said if isinstance(said, list) and fits else [None] * len(shape)
     return tuple(_resolved(*axis, group, context, faults) for axis in zip(names, plain, shape, strict=True))
 
 
-def _plain_names(said: Any, ndim: int, faults: Faults) -> Sequence[str | None]:
+def plain_names(said: Any, ndim: int, faults: Faults) -> Sequence[str | None]:
     """The names of ``_ARRAY_DIMENSIONS``, None for those that are none."""
     if said is not None and (not isinstance(said, list) or len(said) != ndim):
         faults.note("dimensions", f"{DIMENSIONS} is {brief(said)}, which names no {ndim} dimensions; ignored")

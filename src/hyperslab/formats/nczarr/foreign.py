@@ -1,0 +1,159 @@
+"""Plain Zarr as format ``nczarr`` reads it: the netCDF model of a store that says nothing of netCDF (R1, R46).
+
+Dimensions are named by ``_ARRAY_DIMENSIONS``, others have names that nobody gave. ``|Sn`` is text, ``>S1`` characters,
+``|Vn`` opaque. With ``native=False`` truth values are ``ubyte`` (R30), times text of ISO 8601 (R31), complex numbers
+compounds ``_Complex`` and ``_ComplexFloat`` of the root (R32), and structures compounds ``_compound1``, ``_compound2``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from hyperslab.codecs.iso_time import iso_texts
+from hyperslab.formats.cells_json import bytes_to_base64
+from hyperslab.formats.faults import Faults, brief
+from hyperslab.formats.fill_values import number_from_json
+from hyperslab.formats.marks import MARK
+from hyperslab.formats.marks import read_attributes as read_marked
+from hyperslab.formats.nczarr.cells import read_array, text_length, with_text
+from hyperslab.formats.nczarr.context import Context
+from hyperslab.formats.nczarr.draft import unnamed_opaque
+from hyperslab.formats.nczarr.mending import FILL, fill_code, mend_byte_order, mend_fill
+from hyperslab.formats.nczarr.names import anonymous, place_of, qualified
+from hyperslab.formats.nczarr.typed import is_hidden, read_attributes
+from hyperslab.formats.nczarr.zdims import plain_names
+from hyperslab.formats.spelling import Docs
+from hyperslab.formats.zarr2 import document
+from hyperslab.formats.zarr2.document import ARRAY, ATTRIBUTES, DIMENSIONS, GROUP
+from hyperslab.model.dtypes import Compound, VlenString
+from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
+
+SCALAR = "_scalar_"
+COMPLEX = {
+    f"c{2 * size}": Compound(np.dtype([("r", f"<f{size}"), ("i", f"<f{size}")]), name)
+    for size, name in ((8, "_Complex"), (4, "_ComplexFloat"))
+}
+"""The compounds that complex numbers are to netCDF, by their NumPy type."""
+
+
+def parse(docs: Docs, node: str, context: Context, faults: Faults) -> GroupSpec | ArraySpec:
+    """The spec of a node; what is wrong goes to ``faults``."""
+    stored = docs.get(ATTRIBUTES, {})
+    if ARRAY in docs:
+        return _read_array(docs[ARRAY], stored, node, context, faults)
+    doc = docs.get(GROUP, {})
+    if doc.get("zarr_format", 2) != 2:
+        faults.refuse("zarr_format", f"zarr_format is {brief(doc['zarr_format'])}, not 2")
+    _, marks = read_marked(stored)
+    complex_types = {kind.name: kind for kind in COMPLEX.values()} if not node and not context.options.native else {}
+    return GroupSpec(
+        attrs=_attributes(stored, None, node, context, faults),
+        dims=marks.dims,
+        types={**complex_types, **marks.types},
+        layout={"zarr2": doc, "arrays": None, "groups": None, "hidden": _hidden(stored), "kept": {}},
+    )
+
+
+def _attributes(
+    stored: Mapping[str, Any], code: str | None, node: str, context: Context, faults: Faults
+) -> dict[str, Any]:
+    """The attributes that users see; types that only NumPy has stay with ``native=True``."""
+    if MARK in stored:
+        return {name: value for name, value in read_marked(stored)[0].items() if not is_hidden(name)}
+    shown = {name: value for name, value in stored.items() if not is_hidden(name)}
+    attrs = read_attributes(shown, {FILL: code}, lambda: context.texts(node), faults)
+    return attrs | {name: value for name, value in shown.items() if context.options.native and isinstance(value, bool)}
+
+
+def _hidden(stored: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    return {name: (value, None) for name, value in stored.items() if is_hidden(name) and name != DIMENSIONS}
+
+
+def _read_array(doc: dict[str, Any], stored: dict[str, Any], node: str, context: Context, faults: Faults) -> ArraySpec:
+    scalar = doc.get("shape") == [1] and stored.get(DIMENSIONS) in ([], [SCALAR])
+    seen = doc if context.options.native else _without_native(doc)
+    if MARK in stored:
+        spec = document.read_array(seen, stored, faults)
+    else:
+        spec = read_array(seen, faults, meaning=_meaning(doc, context), scalar=scalar)
+    names = plain_names(stored.get(DIMENSIONS), len(spec.shape), faults) if spec.shape else ()
+    dims = [_dimension(name, size, node, context) for name, size in zip(names, spec.shape, strict=True)]
+    length = text_length(spec)
+    if length is not None and context.options.truncate:
+        spec = with_text(spec, length, truncate=True)
+    spec = spec.evolve(attrs=_attributes(stored, fill_code(spec.dtype), node, context, faults))
+    if MARK not in stored:
+        spec = mend_byte_order(mend_fill(spec, doc, context, faults), context, faults)
+    spec = _seen(spec, doc, node, context)
+    layout = {"zarr2": doc, "scalar": scalar or not spec.shape, "dimensions": tuple(dims), "typedef": None}
+    layout |= {"hidden": _hidden(stored), "written": None, "kept": {}}
+    return spec.evolve(dims=tuple(place_of(name)[1] for name in dims), problem=faults.problem, layout=layout)
+
+
+def _dimension(name: str | None, size: int, node: str, context: Context) -> str:
+    if name is None:
+        return qualified("", anonymous(size, draft=context.options.dialect == "draft"))
+    return qualified(place_of(node)[0], name)
+
+
+def _meaning(doc: Mapping[str, Any], context: Context) -> Any:
+    """Whether the cells are characters, as netcdf-c writes them, or text."""
+    dtype = doc.get("dtype")
+    if not isinstance(dtype, str):
+        return None
+    if dtype == ">S1" or (dtype == "<U1" and "netcdf" in context.provenance):
+        return "char"
+    return "string" if dtype[1:2] == "S" else None
+
+
+def _without_native(doc: dict[str, Any]) -> dict[str, Any]:
+    """The document with cells of types that netCDF has, over the same bytes."""
+    dtype, fill = doc.get("dtype"), doc.get("fill_value")
+    if dtype == "|b1":
+        return doc | {"dtype": "|u1", "fill_value": int(fill) if isinstance(fill, bool) else fill}
+    if not isinstance(dtype, str) or dtype[1:] not in COMPLEX:
+        return doc
+    part = f"{dtype[0]}f{int(dtype[2:]) // 2}"
+    if fill is not None:
+        try:
+            fill = bytes_to_base64(number_from_json(fill, np.dtype(dtype)).astype(dtype).tobytes())
+        except (TypeError, OverflowError):
+            return doc
+    return doc | {"dtype": [["r", part], ["i", part]], "fill_value": fill}
+
+
+def _seen(spec: ArraySpec, doc: Mapping[str, Any], node: str, context: Context) -> ArraySpec:
+    """The array with types as netCDF names them."""
+    dtype = spec.dtype
+    if not isinstance(dtype, np.dtype):
+        return spec
+    if dtype.kind == "V" and dtype.names is None:
+        return spec.evolve(dtype=unnamed_opaque(dtype.itemsize))
+    if context.options.native:
+        return spec
+    if dtype.kind in "mM":
+        return _as_text(spec, dtype)
+    if dtype.names is None:
+        return spec
+    said = doc.get("dtype")
+    if isinstance(said, str):
+        return spec.evolve(dtype=replace(COMPLEX[said[1:]], base=dtype))
+    structured = list(context.structured())
+    number = structured.index(node) + 1 if node in structured else 1
+    return spec.evolve(dtype=Compound(dtype, f"_compound{number}"))
+
+
+def _as_text(spec: ArraySpec, dtype: np.dtype[Any]) -> ArraySpec:
+    """An array of times as one of text; the attribute ``units`` is NumPy's code of the unit (R31)."""
+    unit, count = np.datetime_data(dtype)
+    fill = None if spec.fill_value is None else str(iso_texts(np.asarray(spec.fill_value))[()])
+    return spec.evolve(
+        dtype=VlenString(),
+        fill_value=fill,
+        codecs=(Codec("iso_time", {"dtype": dtype.str}), *spec.codecs),
+        attrs={**spec.attrs, "units": unit if count == 1 else f"{count}{unit}"},
+    )
