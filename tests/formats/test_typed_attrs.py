@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,11 +13,12 @@ from hypothesis.extra import numpy as npst
 
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.documents import read_json, write_json
-from hyperslab.formats.marks import MARK, Marks, read_attributes, read_type, write_attributes
+from hyperslab.formats.marks import MARK, Marks, marked_type, read_attributes, write_attributes
+from hyperslab.formats.type_names import read_type
 from hyperslab.formats.typed_attrs import decode, decode_attrs, encode, encode_attrs
 from hyperslab.model.attrs import equal
 from hyperslab.model.dims import Dimension
-from hyperslab.model.dtypes import Char, Compound, Enum, Opaque, VlenArray, VlenBytes, VlenString
+from hyperslab.model.dtypes import Char, Compound, Enum, Opaque, VlenArray, VlenBytes, VlenString, tagged, tagged_fields
 
 PAIR = np.dtype([("a", "i4"), ("b", "f8", (2,)), ("c", "S3")])
 VALUES = {
@@ -58,6 +60,48 @@ VALUES = {
     ),
 }
 PLAIN = [None, True, 0, -5, 2**80, 1.5, "", "NaN", "é", [], {}, [1, "a", None, [2.0, {"k": []}]], {"": {"a": 1}}]
+
+
+BYTE = np.dtype("i1")
+STATE = Enum(BYTE, (("off", 0), ("on", 1)), "state_t")
+KEY = Opaque(2, "key_t")
+RECORD = Compound(np.dtype([("s", tagged(BYTE, STATE)), ("k", tagged(np.dtype("V2"), KEY), (2,))]), "record_t")
+STATE_JSON = {"type": "enum", "base": "|i1", "members": {"off": 0, "on": 1}, "name": "state_t"}
+KEY_JSON = {"type": "opaque", "size": 2, "name": "key_t"}
+RECORD_JSON = {
+    "type": "compound",
+    "base": [["s", "|i1"], ["k", "|V2", [2]]],
+    "fields": {"s": STATE_JSON, "k": KEY_JSON},
+    "name": "record_t",
+}
+RECORDS = np.array([(1, [b"ab", b"cd"])], tagged(RECORD.base, RECORD))
+USER_VALUES: dict[str, tuple[Any, Any, Any]] = {
+    "enum": (np.array(1, tagged(BYTE, STATE)), 1, {"type": STATE_JSON}),
+    "enums": (np.array([1, 0], tagged(BYTE, STATE)), [1, 0], {"type": STATE_JSON, "array": "[]"}),
+    "opaque": (np.array(b"ab", tagged(np.dtype("V2"), KEY)), "YWI=", {"type": KEY_JSON}),
+    "opaques": (np.array([b"ab"], tagged(np.dtype("V2"), KEY)), ["YWI="], {"type": KEY_JSON, "array": "[]"}),
+    "compound": (RECORDS[0], [1, ["YWI=", "Y2Q="]], {"type": RECORD_JSON}),
+    "compounds": (RECORDS, [[1, ["YWI=", "Y2Q="]]], {"type": RECORD_JSON, "array": "[]"}),
+}
+
+
+@pytest.mark.parametrize("name", USER_VALUES)
+def test_values_of_user_types_keep_their_type(name: str) -> None:
+    value, expected, code = USER_VALUES[name]
+    assert encode("a", value) == (expected, code)
+    back = decode(expected, code)
+    assert type(back) is type(value)
+    assert equal(back, value)
+    assert decode("other", code) == "other"
+
+
+def test_types_in_fields_keep_their_names() -> None:
+    stored = write_attributes({}, Marks(dtype=RECORD, types={"record_t": RECORD}))
+    _, marks = read_attributes(read_json(write_json(stored)))
+    assert isinstance(marks.dtype, Compound)
+    for kind in (marks.dtype, marked_type(RECORD.base, marks.dtype), marks.types["record_t"]):
+        assert isinstance(kind, Compound)
+        assert dict(tagged_fields(kind.base)) == {"s": STATE, "k": KEY}
 
 
 @pytest.mark.parametrize(("value", "stored", "code"), VALUES.values(), ids=VALUES)

@@ -131,9 +131,7 @@ def _with_text_fields(dtype: np.dtype[Any]) -> np.dtype[Any]:
 def _poorer(dtype: DataType) -> DataType | None:
     """The next type that holds the same values with less meaning."""
     match dtype:
-        case Enum(base=base) | Compound(base=base):
-            return base
-        case Opaque() | Char():
+        case Enum() | Compound() | Opaque() | Char():
             return numpy_dtype(dtype)
         case np.dtype(byteorder=">"):
             return dtype.newbyteorder("=")

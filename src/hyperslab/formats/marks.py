@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.errors import Invalid, Unsupported
-from hyperslab.formats.dtype_names import dtype_from_json, dtype_to_json
+from hyperslab.errors import Invalid
+from hyperslab.formats.type_names import describe_type, read_type
 from hyperslab.formats.typed_attrs import Code, decode, decode_attrs, encode_attrs
 from hyperslab.model.attrs import Attrs
 from hyperslab.model.dims import Dimension
@@ -25,13 +25,9 @@ from hyperslab.model.dtypes import (
     DataType,
     Enum,
     Extension,
-    ObjectRef,
     Opaque,
-    RegionRef,
     VlenArray,
     VlenBytes,
-    VlenString,
-    describe,
     numpy_dtype,
 )
 
@@ -119,73 +115,6 @@ def _dims(said: Mapping[str, Any]) -> tuple[Dimension, ...]:
     return tuple(dims)
 
 
-def describe_type(dtype: Extension) -> dict[str, Any]:
-    """A type that plain Zarr has no name for, as JSON."""
-    match dtype:
-        case VlenString():
-            return {"type": "string"}
-        case VlenBytes():
-            return {"type": "bytes"}
-        case Char():
-            return {"type": "char"}
-        case Enum(base=base, members=members, name=name):
-            return {"type": "enum", "base": _base(base), "members": dict(members)} | _named(name)
-        case Opaque(size=size, name=name):
-            return {"type": "opaque", "size": size} | _named(name)
-        case VlenArray(base=base, name=name):
-            return {"type": "vlen", "base": _base(base)} | _named(name)
-        case Compound(base=base, name=name):
-            return {"type": "compound", "base": _base(base)} | _named(name)
-        case ObjectRef() | RegionRef():
-            raise Unsupported(f"Zarr has no cells of type {describe(dtype)}")
-
-
-def _base(dtype: np.dtype[Any]) -> Code:
-    try:
-        return dtype_to_json(dtype.newbyteorder("<"))
-    except TypeError as error:
-        raise Unsupported(f"Zarr has no cells of type {dtype}: {error}") from None
-
-
-def _named(name: str) -> dict[str, str]:
-    return {"name": name} if name else {}
-
-
-def read_type(said: Any) -> Extension | None:
-    """The type of such a description; None when it makes no sense."""
-    try:
-        return _read_type(said)
-    except (TypeError, KeyError, ValueError):
-        return None
-
-
-def _read_type(said: Any) -> Extension | None:
-    name = said.get("name", "") if isinstance(said, dict) else ""
-    if not isinstance(name, str):
-        return None
-    match said:
-        case {"type": "string"}:
-            return VlenString()
-        case {"type": "bytes"}:
-            return VlenBytes()
-        case {"type": "char"}:
-            return Char()
-        case {"type": "enum", "base": base, "members": dict() as members} if all(
-            type(n) is int for n in members.values()
-        ):
-            integer = dtype_from_json(base).newbyteorder("=")
-            return Enum(integer, tuple(members.items()), name) if integer.kind in "iu" else None
-        case {"type": "opaque", "size": int() as size} if 0 < size < 2**28:
-            return Opaque(size, name)
-        case {"type": "vlen", "base": base}:
-            return VlenArray(dtype_from_json(base).newbyteorder("="), name)
-        case {"type": "compound", "base": base}:
-            compound = dtype_from_json(base).newbyteorder("=")
-            return Compound(compound, name) if compound.names is not None else None
-        case _:
-            return None
-
-
 def marked_type(stored: DataType, said: Extension | None) -> DataType:
     """The type that a mark makes of the stored cells; the stored type itself where the two do not fit."""
     if isinstance(stored, VlenArray):
@@ -202,7 +131,7 @@ def marked_type(stored: DataType, said: Extension | None) -> DataType:
         case Opaque(size=size) if stored.kind == "V" and stored.names is None and stored.itemsize == size:
             return said
         case Compound(base=base) if base == stored.newbyteorder("="):
-            return replace(said, base=stored)
+            return said if base == stored else replace(said, base=stored)
         case _:
             return stored
 

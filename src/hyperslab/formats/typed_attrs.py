@@ -2,8 +2,9 @@
 
 The code of an attribute is a NumPy type for a scalar (``"<f4"``), the same with ``[]`` for a 1-D array and with a shape
 for others (``"<f4[2,3]"``); ``"string"`` for ``np.str_`` and for text arrays (``"string[]"``), ``"bytes"`` (base64),
-``"float"`` for a NaN or an infinity, a list of JSON pointers to those inside a list or an object, and ``{"fields": […],
-"array": "[2]"}`` for structures. A value that no longer fits its code, since someone edited it, is served as it stands.
+``"float"`` for a NaN or an infinity, a list of JSON pointers to those inside a list or an object, ``{"fields": […],
+"array": "[2]"}`` for structures and ``{"type": description, "array": "[]"}`` for values of a user type. A value that no
+longer fits its code, since someone edited it, is served as it stands.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ from hyperslab.formats.cells_json import (
     int_from_json,
 )
 from hyperslab.formats.dtype_names import dtype_from_json, dtype_to_json
-from hyperslab.model.attrs import Attrs
+from hyperslab.formats.type_names import describe_type, read_type
+from hyperslab.model.attrs import Attrs, untagged
+from hyperslab.model.dtypes import Compound, Enum, Extension, Opaque, numpy_dtype, tag_of, tagged
 
 Code = Any
 _SHAPE = re.compile(r"(.*)\[(\d*(?:,\d+)*)\]")
@@ -57,6 +60,8 @@ def decode_attrs(values: Mapping[str, Any], codes: Mapping[str, Code]) -> dict[s
 
 def encode(name: str, value: Any) -> tuple[Any, Code | None]:
     """One value as JSON, and its code; None when JSON says it all."""
+    if isinstance(value, np.ndarray | np.generic) and (kind := tag_of(value.dtype)) is not None:
+        return _encode_user(name, np.asarray(value), kind)
     match value:
         case np.ndarray() if value.ndim:
             return _encode_array(name, value)
@@ -77,6 +82,13 @@ def encode(name: str, value: Any) -> tuple[Any, Code | None]:
             return _plain(name, value, "", places), places or None
         case _:
             return _plain(name, value, "", []), None
+
+
+def _encode_user(name: str, value: np.ndarray[Any, Any], kind: Extension) -> tuple[Any, Code]:
+    """The cells of a user type, and its description."""
+    plain = np.asarray(untagged(value))
+    code: dict[str, Any] = {"type": describe_type(kind)}
+    return (_encode_array(name, plain)[0], code | {"array": "[]"}) if plain.ndim else (cell_to_json(plain[()]), code)
 
 
 def _code(name: str, dtype: np.dtype[Any], suffix: str = "") -> Code:
@@ -164,15 +176,36 @@ def _decode(value: Any, code: Code) -> Any:
             if shaped is None:
                 return cell_from_json(value, dtype_from_json(code))
             return _decode_array(value, shaped[1], shaped[2])
+        case dict():
+            return _decode_structure(value, code)
+        case list():
+            return _with_floats(value, code)
+        case _:
+            return value
+
+
+def _decode_structure(value: Any, code: Mapping[str, Any]) -> Any:
+    match code:
+        case {"type": said}:
+            return _decode_user(value, said, several="array" in code)
         case {"fields": fields, "array": str() as suffix}:
             shaped = _SHAPE.fullmatch(suffix)
             return _decode_array(value, fields, shaped[2]) if shaped else value
         case {"fields": list() as fields}:
             return cell_from_json(value, dtype_from_json(fields))
-        case list():
-            return _with_floats(value, code)
         case _:
             return value
+
+
+def _decode_user(value: Any, said: Any, *, several: bool) -> Any:
+    kind = read_type(said)
+    if not isinstance(kind, Enum | Opaque | Compound):
+        raise TypeError("no user type")
+    base = numpy_dtype(kind)
+    name = dtype_to_json(base)
+    plain = _decode_array(value, name, "") if several else np.asarray(cell_from_json(value, dtype_from_json(name)))
+    cells = plain.astype(base).view(tagged(base, kind))
+    return cells[()] if isinstance(kind, Compound) else cells
 
 
 def _decode_array(value: Any, name: Any, lengths: str) -> Any:

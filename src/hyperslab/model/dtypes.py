@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -88,12 +89,27 @@ def numpy_dtype(dtype: DataType) -> np.dtype[Any]:
             return np.dtypes.StringDType()
         case Char():
             return np.dtype("S1")
-        case Enum(base=base) | Compound(base=base):
+        case Enum(base=base):
             return base
+        case Compound(base=base):
+            return _plain(base)
         case Opaque(size=size):
             return np.dtype((np.void, size))
         case _:
             return _OBJECT
+
+
+@lru_cache(maxsize=256)
+def _plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype without tags, also of its fields. Dtypes with and without tags are equal, and so is what this gives."""
+    if dtype.subdtype is not None:
+        base, shape = dtype.subdtype
+        return np.dtype((_plain(base), shape))
+    if dtype.fields is None or dtype.names is None:
+        return np.dtype(dtype.str) if tag_of(dtype) is not None else dtype
+    if not any(tag_of(dtype[name].base) is not None for name in dtype.names):
+        return without_tag(dtype)
+    return np.dtype([(name, _plain(dtype[name])) for name in dtype.names])
 
 
 _TAG = "hyperslab"
