@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from statistics import mean
 
-from benchmarks import buckets, ecosystem, mongo, packed, reading, sharded, small, trees, writing
+from benchmarks import buckets, ecosystem, mongo, nczarr, packed, reading, sharded, small, trees, writing
 from benchmarks.harness import OURS, Outcome, measure
 from benchmarks.report import amount, page
 
@@ -23,6 +23,7 @@ FAMILIES = {
     "buckets": buckets,
     "packed": packed,
     "mongo": mongo,
+    "nczarr": nczarr,
 }
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 
