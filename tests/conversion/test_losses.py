@@ -9,8 +9,9 @@ import pytest
 
 from hyperslab.conversion.losses import held_attrs, held_type, left_out, losses_of, needs
 from hyperslab.formats.base import Feature
+from hyperslab.model.attrs import equal_attrs
 from hyperslab.model.dims import Dimension
-from hyperslab.model.dtypes import Char, Compound, Enum, ObjectRef, Opaque, VlenArray, VlenBytes, VlenString
+from hyperslab.model.dtypes import Char, Compound, Enum, ObjectRef, Opaque, VlenArray, VlenBytes, VlenString, tagged
 from hyperslab.model.refs import Link, ObjectReference
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -56,6 +57,30 @@ def test_types(dtype: Any, lacking: list[Feature], held: Any) -> None:
         assert losses[0].node == "a"
         assert losses[0].feature in lacking
         assert ("left out" in losses[0].message) == (held is None)
+
+
+STATE = Enum(np.dtype("u1"), (("off", 0), ("on", 1)), "state_t")
+PAIR = Compound(np.dtype([("a", "f4")]), "pair_t")
+
+
+def test_attributes_of_user_types() -> None:
+    attrs = {
+        "state": np.array(1, tagged(STATE.base, STATE)),
+        "key": np.array(b"ab", tagged(np.dtype("V2"), Opaque(2, "key_t"))),
+        "pair": np.zeros(2, tagged(PAIR.base, PAIR)),
+        "plain": np.uint8(1),
+    }
+    features = ALL - {Feature.USER_TYPES}
+    losses = [str(loss) for loss in losses_of("a", _array(np.dtype("f4"), attrs=attrs), features)]
+    assert losses == [
+        "/a: the attribute 'state' of type enum<uint8> state_t becomes uint8",
+        "/a: the attribute 'key' of type opaque(2) key_t is left out",
+        "/a: the attribute 'pair' of type compound pair_t is left out",
+    ]
+    held = held_attrs(attrs, features)
+    assert equal_attrs(held, {"state": np.uint8(1), "plain": np.uint8(1)})
+    assert not list(losses_of("a", _array(np.dtype("f4"), attrs=attrs), ALL))
+    assert equal_attrs(held_attrs(attrs, ALL), attrs)
 
 
 def test_a_format_that_holds_everything_loses_nothing() -> None:

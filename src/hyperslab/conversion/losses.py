@@ -14,6 +14,7 @@ import numpy as np
 
 from hyperslab.errors import Unsupported
 from hyperslab.formats.base import Feature
+from hyperslab.model.attrs import untagged
 from hyperslab.model.cells import same_type
 from hyperslab.model.dtypes import (
     Char,
@@ -28,6 +29,7 @@ from hyperslab.model.dtypes import (
     VlenString,
     describe,
     numpy_dtype,
+    tag_of,
 )
 from hyperslab.model.refs import Link, ObjectReference, RegionReference
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -201,10 +203,23 @@ def _attribute_losses(path: str, attrs: Mapping[str, Any], features: Features) -
             yield Loss(path, Feature.ATTRIBUTES, f"the attributes {', '.join(attrs)} are left out")
         return
     for name, value in attrs.items():
-        if isinstance(value, ObjectReference | RegionReference) and Feature.REFERENCES not in features:
-            yield Loss(path, Feature.REFERENCES, f"the attribute {name!r}, a reference, is left out")
-        elif isinstance(value, np.ndarray | np.generic) and Feature.TYPED_ATTRIBUTES not in features:
-            yield Loss(path, Feature.TYPED_ATTRIBUTES, f"the attribute {name!r} loses its type {value.dtype}")
+        lacking = _lacking(value, features)
+        if lacking is not None:
+            yield Loss(path, lacking[0], f"the attribute {name!r}{lacking[1]}")
+
+
+def _lacking(value: Any, features: Features) -> tuple[Feature, str] | None:
+    """What a format needs to hold this value of an attribute, and what becomes of it there without."""
+    if isinstance(value, ObjectReference | RegionReference):
+        return None if Feature.REFERENCES in features else (Feature.REFERENCES, ", a reference, is left out")
+    if not isinstance(value, np.ndarray | np.generic):
+        return None
+    if Feature.TYPED_ATTRIBUTES not in features:
+        return Feature.TYPED_ATTRIBUTES, f" loses its type {value.dtype}"
+    if (kind := tag_of(value.dtype)) is None or Feature.USER_TYPES in features:
+        return None
+    becomes = f" of type {describe(kind)} becomes {value.dtype}" if isinstance(kind, Enum) else ""
+    return Feature.USER_TYPES, becomes or f" of type {describe(kind)} is left out"
 
 
 def held_attrs(attrs: Mapping[str, Any], features: Features) -> dict[str, Any]:
@@ -213,10 +228,14 @@ def held_attrs(attrs: Mapping[str, Any], features: Features) -> dict[str, Any]:
         return {}
     held = dict(attrs)
     for name, value in attrs.items():
-        if isinstance(value, ObjectReference | RegionReference) and Feature.REFERENCES not in features:
-            del held[name]
-        elif isinstance(value, np.ndarray | np.generic) and Feature.TYPED_ATTRIBUTES not in features:
-            held[name] = value.tolist()
+        lacking = _lacking(value, features)
+        match lacking and lacking[0]:
+            case Feature.TYPED_ATTRIBUTES:
+                held[name] = value.tolist()
+            case Feature.USER_TYPES if isinstance(tag_of(value.dtype), Enum):
+                held[name] = untagged(value)
+            case Feature.USER_TYPES | Feature.REFERENCES:
+                del held[name]
     return held
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from hyperslab.array.session import Session
 from hyperslab.conversion.losses import Loss, refuse
+from hyperslab.conversion.measuring import with_room_for_text
 from hyperslab.conversion.opening import opened
 from hyperslab.conversion.settling import settle
 from hyperslab.conversion.translate import Cutting
@@ -53,6 +54,7 @@ def rehearse(
     if format.name == "zarr2" and not same:
         planned = [_unmasked(each) for each in planned]
     with _trial(format, where, options) as (plans, keyed):
+        planned = with_room_for_text(source, planned, plans)
         planned, more = settle(planned, plans.new_array if isinstance(plans, Plans) else None)
     losses += more
     if losses and not allow_loss:

@@ -224,6 +224,15 @@ class Plans(Protocol):
 
 
 @runtime_checkable
+class BoundsText(Protocol):
+    """A format that stores the text of an array in cells of one width."""
+
+    def room_for_text(self, longest: int) -> Mapping[str, Any]:
+        """Attributes of a wish that give each of its cells room for ``longest`` bytes of UTF-8."""
+        ...
+
+
+@runtime_checkable
 class CutsChunks(Protocol):
     def auto_chunks(self, shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
         """The chunk lengths of a new array that nobody chose any for, where the format has a rule of its own."""

@@ -14,8 +14,9 @@ from hyperslab.chunks.auto import auto_chunks, auto_shards
 from hyperslab.codecs.checksums import WORDS as CHECKSUMS
 from hyperslab.codecs.default import parse_codec
 from hyperslab.errors import Invalid, Unsupported
-from hyperslab.formats.base import CutsChunks, Feature, Plans
-from hyperslab.model.dtypes import as_data_type, numpy_dtype
+from hyperslab.formats.base import BoundsText, CutsChunks, Feature, Plans
+from hyperslab.model.cells import longest_text
+from hyperslab.model.dtypes import DataType, VlenString, as_data_type, numpy_dtype
 from hyperslab.model.guessing import meant
 from hyperslab.model.spec import ArraySpec, Chunks, Codec
 
@@ -93,7 +94,11 @@ def array_spec(wish: Wish, session: Session) -> ArraySpec:
     if wish.checksum and (not codecs or codecs[-1].name not in CHECKSUMS):
         codecs = (*codecs, Codec("crc32c"))
     layout: dict[str, Any] = {} if shards is None else {"shards": shards}
-    attrs = dict(wish.attrs or {}) | ({"units": wish.units} if wish.units is not None else {})
+    attrs = (
+        room_for_text(session, dtype, data)
+        | dict(wish.attrs or {})
+        | ({"units": wish.units} if wish.units is not None else {})
+    )
     spec = ArraySpec(
         shape=shape,
         dtype=dtype,
@@ -107,6 +112,15 @@ def array_spec(wish: Wish, session: Session) -> ArraySpec:
     )
     writer = session.writer()
     return writer.new_array(spec) if isinstance(writer, Plans) else spec
+
+
+def room_for_text(session: Session, dtype: DataType, data: Any) -> dict[str, Any]:
+    """The attributes that a format wants of an array of such text, where it has to know how long that is; none where
+    the data are not at hand."""
+    writer = session.writer()
+    if not isinstance(writer, BoundsText) or not isinstance(dtype, VlenString) or not isinstance(data, np.ndarray):
+        return {}
+    return dict(writer.room_for_text(longest_text(data)))
 
 
 def _require_sparse(session: Session) -> None:

@@ -76,3 +76,8 @@ def _same_object(a: Any, b: Any) -> bool:
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
         return same_cells(a, b)
     return bool(type(a) is type(b) and a == b)
+
+
+def longest_text(cells: Values) -> int:
+    """The bytes of UTF-8 of the longest text among the cells; 0 where there are none."""
+    return max((len(str(cell).encode()) for cell in cells.flat), default=0)

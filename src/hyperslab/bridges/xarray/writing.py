@@ -24,7 +24,9 @@ from hyperslab.bridges.xarray.wrapped import check_sparse
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.formats.fill_values import same_fill
 from hyperslab.group import Group
+from hyperslab.group.creation import room_for_text
 from hyperslab.model.dims import Dimension
+from hyperslab.model.dtypes import as_data_type
 from hyperslab.model.spec import GroupSpec
 from hyperslab.stores.base import Locks, LocksNodes
 
@@ -219,7 +221,7 @@ def _create(group: Group, name: str, variable: xr.Variable, how: Storing, place:
         codec=layout.get("codec", "default") if how.codec is None else how.codec,
         checksum=layout.get("checksum"),
         fill_value=None if isinstance(fill, str | bytes) else fill,
-        attrs=plain_attrs(variable.attrs),
+        attrs=room_for_text(group._session, as_data_type(dtype), variable._data) | plain_attrs(variable.attrs),
         sparse=sparse,
     )
 
