@@ -80,7 +80,10 @@ def test_the_root_is_written_as_netcdf_c_does():
     assert docs == {
         ".zgroup": {"zarr_format": 2},
         ".zattrs": {
-            **{"title": "x", "i16": 3, "slist": ["a", "b"], "_NCProperties": OURS},
+            "title": "x",
+            "i16": 3,
+            "slist": ["a", "b"],
+            "_NCProperties": OURS,
             "_nczarr_group": {
                 "dimensions": {"t": {"size": 3, "unlimited": 1}, "x": 4},
                 "arrays": ["temp"],
@@ -89,8 +92,13 @@ def test_the_root_is_written_as_netcdf_c_does():
             "_nczarr_superblock": SUPERBLOCK,
             "_nczarr_attr": {
                 "types": {
-                    **{"title": ">S1", "i16": "<i2", "slist": "|S128", "_NCProperties": ">S1"},
-                    **{"_nczarr_group": "|J0", "_nczarr_superblock": "|J0", "_nczarr_attr": "|J0"},
+                    "title": ">S1",
+                    "i16": "<i2",
+                    "slist": "|S128",
+                    "_NCProperties": ">S1",
+                    "_nczarr_group": "|J0",
+                    "_nczarr_superblock": "|J0",
+                    "_nczarr_attr": "|J0",
                 }
             },
         },
@@ -111,12 +119,20 @@ def test_an_array_is_written_as_netcdf_c_does():
     docs = current.render(current.new_array(wish, "temp", context()), "temp", context())
     assert docs == {
         ".zarray": {
-            **{"zarr_format": 2, "shape": [3, 3, 4], "dtype": "<f4", "chunks": [2, 3, 4], "fill_value": -999},
-            **{"order": "C", "compressor": {"id": "zlib", "level": 4}, "dimension_separator": "."},
+            "zarr_format": 2,
+            "shape": [3, 3, 4],
+            "dtype": "<f4",
+            "chunks": [2, 3, 4],
+            "fill_value": -999,
+            "order": "C",
+            "compressor": {"id": "zlib", "level": 4},
+            "dimension_separator": ".",
             "filters": [{"id": "shuffle", "elementsize": 4}],
         },
         ".zattrs": {
-            **{"_FillValue": -999, "units": "K", "_ARRAY_DIMENSIONS": ["t", "y", "x"]},
+            "_FillValue": -999,
+            "units": "K",
+            "_ARRAY_DIMENSIONS": ["t", "y", "x"],
             "_nczarr_array": {"dimension_references": ["/t", "/y", "/x"], "storage": "chunked"},
             "_nczarr_attr": {
                 "types": {"_FillValue": "<f4", "units": ">S1", "_nczarr_array": "|J0", "_nczarr_attr": "|J0"}
