@@ -14,7 +14,18 @@ from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, ReadOnly, Unsupported
 from hyperslab.formats import get_format
-from hyperslab.formats.base import Discards, Feature, Format, LocksNodes, Reader, Refreshes, Relocated, Stamps, Writer
+from hyperslab.formats.base import (
+    Discards,
+    Feature,
+    Format,
+    IsVariant,
+    LocksNodes,
+    Reader,
+    Refreshes,
+    Relocated,
+    Stamps,
+    Writer,
+)
 from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec
 
@@ -202,4 +213,5 @@ def _open_again(origin: Origin, version: Version) -> Session:
         raise error.locate(url=where.url) from error.__cause__
     cache = BlockCache(settings.cache_bytes) if settings.cache_bytes else None
     finalize(version, _close, reader, this_process())
+    chosen = reader.variant if isinstance(reader, IsVariant) else chosen
     return Session(reader, chosen, where.url, origin.mode != "r", settings, cache, origin, version)

@@ -13,6 +13,7 @@ from hyperslab.stores.location import Probe
 # in the order of detection
 FORMATS = {
     "zarr3": "hyperslab.formats.zarr3",
+    "nczarr": "hyperslab.formats.nczarr",
     "zarr2": "hyperslab.formats.zarr2",
     "netcdf": "hyperslab.formats.netcdf",
     "blaze": "hyperslab.formats.blaze",
@@ -27,6 +28,7 @@ SCHEMES = {"mongodb": "mongo", "mongodb+srv": "mongo"}
 # what a new dataset becomes, by the end of its name; the longest match counts
 SUFFIXES = {
     ".zarr": "zarr3",
+    ".nczarr": "nczarr",
     ".nc": "netcdf",
     ".nc4": "netcdf",
     ".cdf": "netcdf",
@@ -43,7 +45,7 @@ def _foreign() -> dict[str, EntryPoint]:
 
 
 # names that promise something else than a folder of Zarr: refused where nothing but the name says what is wanted
-OTHERS = (".nczarr", ".h5", ".hdf5", ".csv", ".json", ".npy", ".npz", ".txt", ".grib")
+OTHERS = (".h5", ".hdf5", ".csv", ".json", ".npy", ".npz", ".txt", ".grib")
 
 
 def get_format(name: str) -> Format:

@@ -7,7 +7,7 @@ leaves no copy, never a stale one. The caller holds the root's lock meanwhile.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hyperslab.errors import FormatError
@@ -34,17 +34,19 @@ def relative(path: str, group: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a commit does: documents to store, nodes that go, an act between, and nodes that arrive by it."""
+    """What a commit does: documents to store, nodes that go, an act between, nodes that arrive by it, and documents to
+    store after it."""
 
     docs: Mapping[str, Docs]
     gone: tuple[str, ...] = ()
     act: Callable[[], None] | None = None
     arrived: tuple[str, ...] = ()
+    after: Mapping[str, Docs] = field(default_factory=dict)
 
     @property
     def touched(self) -> list[str]:
         """Every node that changes."""
-        return [*self.docs, *self.gone, *self.arrived]
+        return [*self.docs, *self.gone, *self.arrived, *self.after]
 
 
 class Commits:
@@ -71,8 +73,9 @@ class Commits:
             self._store_all(change.docs)
         if change.act is not None:
             change.act()
+        self._store_all(change.after)
         for holder, copy in copies.items():
-            self._put(holder, self._changed(copy, holder, change), change.docs.get(holder))
+            self._put(holder, self._changed(copy, holder, change), {**change.docs, **change.after}.get(holder))
         if self._consolidated and "" not in copies:
             self.consolidate()
 
@@ -113,7 +116,8 @@ class Commits:
     def _changed(self, copy: Copy, holder: str, change: Change) -> Copy:
         lost = [relative(path, holder) for path in change.gone if is_within(path, holder)]
         new = {name: docs for name, docs in copy.items() if not any(is_within(name, path) for path in lost)}
-        new |= {relative(path, holder): docs for path, docs in change.docs.items() if is_within(path, holder)}
+        changed = {**change.docs, **change.after}
+        new |= {relative(path, holder): docs for path, docs in changed.items() if is_within(path, holder)}
         for path in change.arrived:
             if is_within(path, holder):
                 below = self.walk(path).items()

@@ -117,14 +117,18 @@ class KeyedReader:
         return None
 
     def _stored(self, path: str, name: str) -> dict[str, Any] | None:
-        place = key(path, name)
-        data = self._remembered.pop(place) if place in self._remembered else self._store.get(place)
+        place, data = key(path, name), self._value(path, name)
         if data is None:
             return None
         try:
             return read_document(data, place)
         except FormatError as error:
             raise error.locate(url=self._store.url, node=path) from None
+
+    def _value(self, path: str, name: str) -> bytes | None:
+        """The bytes of a document, those that were read before once."""
+        place = key(path, name)
+        return self._remembered.pop(place) if place in self._remembered else self._store.get(place)
 
     # -- consolidated metadata --------------------------------------------------------------------------------------
 

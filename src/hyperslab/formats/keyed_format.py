@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import AlreadyExists, FormatError, Invalid, NodeNotFound
@@ -24,21 +24,25 @@ def open_keyed(
     settings: Settings = DEFAULTS,
     consolidated: bool = False,
     remembered: Mapping[str, bytes | None] | None = None,
+    reading: Callable[..., KeyedReader] = KeyedReader,
+    writing: Callable[..., KeyedWriter] = KeyedWriter,
 ) -> KeyedReader:
     """A reader (mode ``r``) or writer of the dataset at ``where``; ``w``, ``x`` and ``a`` make it.
 
     ``consolidated``: write consolidated metadata even where there is none. ``remembered``: what a probe has read.
+    ``reading`` and ``writing`` make the format's own reader and writer, where it has such.
     """
     if mode == "r":
-        return _opened(KeyedReader(where.store(read_only=True), spelling, settings, remembered), spelling)
+        return _opened(reading(where.store(read_only=True), spelling, settings, remembered), spelling)
     if mode not in ("r+", "a", "w", "x"):
         raise Invalid(f"mode {mode!r}", remedy="a mode is one of r, r+, a, w, x")
     if mode == "w" and where.scheme == "file" and where.exists() and can_build(where.target):
         with building(where.target, overwrite=True, durable=settings.durable) as temporary:
-            open_keyed(spelling, Location.of(temporary), "x", settings=settings, consolidated=consolidated)
+            place = Location.of(temporary)
+            open_keyed(spelling, place, "x", settings=settings, consolidated=consolidated, writing=writing)
         mode = "r+"
     store = where.store(read_only=False, create=mode != "r+")
-    writer = KeyedWriter(store, spelling, settings, remembered if mode == "r+" else None, consolidated=consolidated)
+    writer = writing(store, spelling, settings, remembered if mode == "r+" else None, consolidated=consolidated)
     if mode == "r+" or (mode == "a" and _is_taken(store)):
         return _opened(writer, spelling)
     with writer.lock_node(""):  # whoever else makes a dataset here, a conversion for one, is done or has not begun

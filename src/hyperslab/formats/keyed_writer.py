@@ -48,7 +48,7 @@ class KeyedWriter(KeyedReader):
         path = normalize(path)
         docs = self._spelling.render(spec)
         for name, doc in docs.items():
-            _check(doc, name, path)
+            check_document(doc, name, path)
         if isinstance(spec, ArraySpec):
             self._clear(path)
         with self._mutex:
@@ -240,7 +240,7 @@ class KeyedWriter(KeyedReader):
             self._copies.clear()
 
 
-def _check(doc: Mapping[str, Any], name: str, path: str) -> None:
+def check_document(doc: Mapping[str, Any], name: str, path: str) -> None:
     """Refuse a document that could not be read again."""
     try:
         check_limits(write_json(doc))

@@ -1,1 +1,143 @@
-"""NCZarr: the netCDF-4 data model on Zarr v2, in the dialect that netcdf-c writes today and in the draft of 2018."""
+"""NCZarr: the netCDF-4 data model on Zarr v2, in the dialect that netcdf-c writes today and in the draft of 2018.
+
+Specifications: https://docs.unidata.ucar.edu/nug/current/nczarr_head.html and, for what lies below,
+https://zarr-specs.readthedocs.io/en/latest/v2/v2.0.html ::
+
+    air.nczarr/
+    ├── .zgroup            {"zarr_format": 2}
+    ├── .zattrs            {"title": "…", "_nczarr_group": {"dimensions": …, "arrays": …, "groups": …}, …}
+    ├── .zmetadata         consolidated metadata: a copy of all documents (optional; always in the draft)
+    └── temperature/
+        ├── .zarray        that of Zarr v2
+        ├── .zattrs        {"units": "K", "_nczarr_array": {"dimension_references": ["/time", "/lat"], …}, …}
+        └── 0.0            a chunk
+
+``.zattrs`` of a group::
+
+    {"title": "x", "_nczarr_group": {"dimensions": {"time": {"size": 3, "unlimited": 1}, "lat": 4},
+     "arrays": ["temperature"], "groups": []}, "_nczarr_attr": {"types": {"title": ">S1"}}}
+
+Every generation that netcdf-c wrote is read; the current dialect and the draft are written. Plain Zarr is read as
+netCDF where the format is asked for by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from hyperslab.chunks.settings import DEFAULTS, Settings
+from hyperslab.formats.base import Feature, Format, FormatInfo, Mode
+from hyperslab.formats.keyed_dataset import KeyedReader
+from hyperslab.formats.keyed_format import open_keyed
+from hyperslab.formats.nczarr.context import Options
+from hyperslab.formats.nczarr.dataset import NczarrReader
+from hyperslab.formats.nczarr.spelling import COPY, NczarrSpelling
+from hyperslab.formats.nczarr.writer import NczarrWriter
+from hyperslab.stores.location import Location, Probe
+
+_HOLDS = frozenset(
+    {
+        Feature.GROUPS,
+        Feature.ARRAYS,
+        Feature.DIMENSIONS,
+        Feature.UNLIMITED,
+        Feature.ATTRIBUTES,
+        Feature.TYPED_ATTRIBUTES,
+        Feature.STRINGS,
+        Feature.CHAR,
+        Feature.BIG_ENDIAN,
+        Feature.SCALARS,
+        Feature.CHUNKS,
+        Feature.CODECS,
+        Feature.CHECKSUMS,
+    }
+)
+_DRAFT_HOLDS = _HOLDS | {Feature.STRUCTURED, Feature.SUBARRAYS, Feature.USER_TYPES}
+_MARKS = {
+    ".zgroup": (b"_nczarr_superblock", b"_NCZARR_SUPERBLOCK"),
+    ".zattrs": (b"_nczarr_superblock",),
+    ".zdataset": (b"nczarr_version",),
+    ".nczarr": (b"",),
+}
+_IN_COPY = (*_MARKS[".zgroup"], b"nczarr_version")
+_SAID_BY = b"_NCProperties"
+
+
+@dataclass(frozen=True)
+class NczarrFormat:
+    """NCZarr, read and written. ``dialect``: of a new dataset; the draft holds user types too."""
+
+    dialect: Literal["current", "draft"] = "current"
+
+    @property
+    def name(self) -> str:
+        """``nczarr``."""
+        return "nczarr"
+
+    @property
+    def features(self) -> frozenset[Feature]:
+        """What the dialect can hold."""
+        return _DRAFT_HOLDS if self.dialect == "draft" else _HOLDS
+
+    @property
+    def info(self) -> FormatInfo:
+        """Its line of ``list_formats``."""
+        said = "metadata of NCZarr in .zgroup or .zattrs, a .zdataset or .nczarr"
+        return FormatInfo("nczarr", "the netCDF-4 model on Zarr v2", said, True)
+
+    @property
+    def spelling(self) -> NczarrSpelling:
+        """What its documents are called and how they read; one for each dataset, whose generation it learns."""
+        return NczarrSpelling(Options(dialect=self.dialect), self)
+
+    def variant(self, options: Mapping[str, Any]) -> Format:
+        """The format with the features that a dataset made with these options has."""
+        return NczarrFormat("draft" if options.get("dialect") == "draft" else "current")
+
+    def sniff(self, probe: Probe) -> bool:
+        """Whether the root has metadata of NCZarr; a consolidated dataset is known by one request."""
+        copy = probe.get(COPY)
+        if copy is not None and _SAID_BY not in copy:
+            return any(mark in copy for mark in _IN_COPY)
+        if copy is not None and any(mark in copy for mark in _IN_COPY):
+            return True
+        return any(_says(probe.get(name), marks) for name, marks in _MARKS.items())
+
+    def open(
+        self,
+        where: Location,
+        mode: Mode,
+        *,
+        settings: Settings = DEFAULTS,
+        consolidated: bool = False,
+        remembered: Mapping[str, bytes | None] | None = None,
+        **options: Any,
+    ) -> KeyedReader:
+        """Open or make a dataset; options: those of :class:`Options`, ``settings``, ``consolidated``, ``remembered``.
+
+        A dataset of an older generation of netcdf-c, and one of plain Zarr, is ReadOnly.
+        """
+        said = Options(**({"dialect": self.dialect} | options))
+        spelling = NczarrSpelling(said, self)
+        opened = open_keyed(
+            spelling,
+            where,
+            mode,
+            settings=settings,
+            consolidated=consolidated or said.dialect == "draft",
+            remembered=remembered,
+            reading=NczarrReader,
+            writing=NczarrWriter,
+        )
+        if mode != "r":
+            spelling.require_written(where.url)
+        return opened
+
+
+def _says(data: bytes | None, marks: tuple[bytes, ...]) -> bool:
+    return data is not None and any(mark in data for mark in marks)
+
+
+FORMAT = NczarrFormat()

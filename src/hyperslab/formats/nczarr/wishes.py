@@ -33,7 +33,7 @@ def cell_type(dtype: DataType) -> DataType:
             remedy = "give dtype=str, and the attribute _nczarr_maxstrlen where text is longer than 128 bytes"
         case _:
             remedy = "convert the cells first, or use format zarr2"
-    message = f"the current dialect of NCZarr has no cells of type {describe(dtype)}"
+    message = f"format nczarr (dialect current) has no cells of type {describe(dtype)}"
     raise Unsupported(message, remedy=remedy)
 
 

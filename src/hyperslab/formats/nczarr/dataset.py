@@ -1,0 +1,222 @@
+"""Reading an NCZarr dataset of any generation: what its root tells of all others, and which children a group has."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from hyperslab.chunks.settings import Settings
+from hyperslab.errors import HyperslabError, Problem, Unsupported
+from hyperslab.formats.base import Format
+from hyperslab.formats.copied import Copied
+from hyperslab.formats.keyed_commit import key
+from hyperslab.formats.keyed_dataset import KeyedReader
+from hyperslab.formats.nczarr.generation import PROVENANCE, Generation, generation_of
+from hyperslab.formats.nczarr.source_texts import source_texts
+from hyperslab.formats.nczarr.spelling import COPY, DECIDING, DRAFT_GROUP, NczarrSpelling
+from hyperslab.formats.spelling import Docs
+from hyperslab.formats.zarr2.document import ARRAY, ATTRIBUTES
+from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.stores.base import Store
+
+
+class NczarrReader(KeyedReader):
+    """A dataset open for reading."""
+
+    def __init__(
+        self,
+        store: Store,
+        spelling: NczarrSpelling,
+        settings: Settings,
+        remembered: Mapping[str, bytes | None] | None = None,
+    ) -> None:
+        super().__init__(store, spelling, settings, remembered)
+        self._words = spelling
+        self._raw: dict[str, bytes] = {}
+        self._raw_copy: bytes | None = None
+        self._copy_texts: Mapping[str, str] | None = None
+        self._order: Copied | None = None
+        self._busy = threading.local()
+        spelling.bind(self._declared, self._texts)
+
+    @property
+    def generation(self) -> Generation:
+        """Who wrote the dataset."""
+        return self._words.context.generation
+
+    @property
+    def variant(self) -> Format:
+        """The format with the features that its dialect has."""
+        return self._words.variant
+
+    def refresh(self, path: str) -> None:
+        """Forget what is remembered of all nodes, for their documents depend on one another."""
+        with self._mutex:
+            self._specs.clear()
+            self._ahead.clear()
+            self._remembered.clear()
+            self._copies.clear()
+            self._copied.clear()
+            self._raw.clear()
+            self._raw_copy = self._copy_texts = self._order = None
+            self._looked_for_copy = True
+
+    # -- what other documents say -----------------------------------------------------------------------------------
+
+    def _declared(self, path: str) -> GroupSpec | None:
+        """The group at ``path``; None where there is none, and while it is being read itself."""
+        if path in self._reading():
+            return None
+        try:
+            spec = self.node(path)
+        except HyperslabError:
+            return None
+        return spec if isinstance(spec, GroupSpec) else None
+
+    def _reading(self) -> set[str]:
+        paths: set[str] = self._busy.__dict__.setdefault("paths", set())
+        return paths
+
+    def _parse(self, path: str, docs: Docs) -> GroupSpec | ArraySpec:
+        reading = self._reading()
+        reading.add(path)
+        try:
+            return super()._parse(path, docs)
+        finally:
+            reading.discard(path)
+            self._raw.pop(path, None)
+
+    def _texts(self, path: str) -> Mapping[str, str]:
+        """How the values of a node's ``.zattrs`` are spelled, in the copy where they are read from there."""
+        if path in self._raw:
+            return source_texts(self._raw[path])
+        if path not in self._copied or self._raw_copy is None:
+            return {}
+        if self._copy_texts is None:
+            self._copy_texts = source_texts(source_texts(self._raw_copy).get("metadata", "{}").encode())
+        return source_texts(self._copy_texts.get(key(path, ATTRIBUTES), "{}").encode())
+
+    # -- documents --------------------------------------------------------------------------------------------------
+
+    def _docs(self, path: str) -> Docs | None:
+        if self._words.generation is None:
+            self._learn()
+        return super()._docs(path)
+
+    def _learn(self) -> None:
+        """Find out the generation. What is read of the root for that is not read again."""
+        again: dict[str, bytes | None] = {}
+        self._look_for_copy()
+        root = self._from_copy("")
+        from_copy = root is not None
+        if root is None:
+            root = self._read_root(again)
+        if root is None:
+            self._words.learn(self._without_root())
+            return
+        if generation_of(root) is Generation.PURE and (not from_copy or PROVENANCE in root.get(ATTRIBUTES, {})):
+            more = DECIDING if PROVENANCE not in root.get(ATTRIBUTES, {}) else (*DECIDING, *DRAFT_GROUP, ".zattr_type")
+            root |= {name: doc for name in more if (doc := self._read(name, again)) is not None}
+            if from_copy and generation_of(root) is not Generation.PURE:  # rewritten by others, who drop what is ours
+                self._copies.clear()
+        self._words.learn(root)
+        self._remembered |= again
+
+    def _without_root(self) -> Docs | None:
+        """What a dataset without documents of the root is known by."""
+        return {}
+
+    def _read_root(self, again: dict[str, bytes | None]) -> Docs | None:
+        for name in self._words.nodes:
+            doc = self._read(name, again)
+            if doc is not None:
+                attributes = self._read(ATTRIBUTES, again)
+                return {name: doc} if attributes is None else {name: doc, ATTRIBUTES: attributes}
+        return None
+
+    def _read(self, name: str, again: dict[str, bytes | None]) -> dict[str, Any] | None:
+        again[name] = self._value("", name)
+        self._remembered[name] = again[name]
+        return self._stored("", name)
+
+    def _value(self, path: str, name: str) -> bytes | None:
+        """The bytes of a document; how attributes are spelled is kept until they are parsed."""
+        data = super()._value(path, name)
+        if name == COPY and not path:
+            self._raw_copy = data
+        if name == ATTRIBUTES and data is not None:
+            self._raw[path] = data
+        return data
+
+    def _stored_docs(self, path: str) -> Docs | None:
+        """The documents of a node as they are stored; those that only groups, or the root, have are not asked for."""
+        for name in self._words.nodes:
+            doc = self._stored(path, name)
+            if doc is not None:
+                passed = (*(DRAFT_GROUP if name == ARRAY else ()), *(DECIDING if path else ()))
+                return self._with_extras(path, {name: doc}, passed)
+        return None
+
+    def _with_extras(self, path: str, docs: Docs, passed: Iterable[str]) -> Docs:
+        for extra in self._words.extras:
+            if extra not in passed and (more := self._stored(path, extra)) is not None:
+                docs[extra] = more
+        return docs
+
+    # -- the tree ---------------------------------------------------------------------------------------------------
+
+    def children(self, path: str) -> Iterable[str]:
+        """Names of the nodes right below a group in the order of their definition, unlisted ones behind."""
+        spec = self.node(path)
+        if isinstance(spec, ArraySpec):
+            return []
+        said, there = listed(spec), self._there(path)
+        if there is None:
+            return said
+        known = set(there)
+        first = [name for name in said or self._order_of(path) if name in known]
+        return list(dict.fromkeys((*first, *there)))
+
+    def _there(self, path: str) -> list[str] | None:
+        """The nodes right below a group that have documents; None where nothing can be listed."""
+        copied = self._names_in_copy(path)
+        if copied is not None:
+            return copied
+        try:
+            names = self._store.list_dir(path)[1]
+        except Unsupported:  # a web server that lists nothing
+            return None
+        return [name for name in names if self._is_node(key(path, name))]
+
+    def _order_of(self, path: str) -> list[str]:
+        """The order of a group that has no lists, which in the draft stands beside consolidated metadata."""
+        if self.generation is not Generation.DRAFT:
+            return []
+        if self._order is None:
+            try:
+                doc = self._stored("", COPY)
+            except HyperslabError:
+                doc = None
+            self._order = Copied((doc and self._words.read_copy(doc)) or {})
+        return self._order.names(path) or []
+
+    def strays(self, path: str) -> list[Problem]:
+        """What lies in a group and is not listed by it, which netCDF does not see, and what is listed and missing."""
+        spec = self.node(path)
+        there = self._there(path)
+        if not isinstance(spec, GroupSpec) or spec.layout.get("arrays") is None or there is None:
+            return []
+        said = listed(spec)
+        unlisted = [name for name in there if name not in said]
+        missing = [name for name in said if name not in there]
+        return [
+            *(Problem(key(path, name), "unlisted", f"/{path} does not list {name!r}") for name in unlisted),
+            *(Problem(key(path, name), "missing", f"/{path} lists {name!r}, which is not there") for name in missing),
+        ]
+
+
+def listed(spec: GroupSpec) -> list[str]:
+    """The arrays and then the groups that a group says to have."""
+    said = (*(spec.layout.get("arrays") or ()), *(spec.layout.get("groups") or ()))
+    return [name for name in said if isinstance(name, str)]

@@ -1,0 +1,360 @@
+"""What one change of a dataset makes of its other nodes: lists, dimensions and types of groups, lengths of arrays.
+
+A change is worked out on specs, whole, before anything is written. An array is as long as its dimensions. Along an
+unlimited one it grows with all others, and ``layout["written"]`` says how far each was given cells; the dimension
+becomes shorter when none was given that much any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hyperslab.errors import Invalid
+from hyperslab.formats.keyed_commit import is_within
+from hyperslab.formats.nczarr.names import anonymous, is_anonymous, outward, place_of, qualified
+from hyperslab.formats.nczarr.typedefs import same_type
+from hyperslab.model.dims import Dimension
+from hyperslab.model.dtypes import Compound, Enum, Opaque, numpy_dtype, tagged_fields
+from hyperslab.model.paths import split
+from hyperslab.model.spec import ArraySpec, GroupSpec
+
+Spec = GroupSpec | ArraySpec
+_LISTS = ("arrays", "groups")
+
+
+@dataclass
+class Edits:
+    """``known``: what is at a path (None: nothing); ``walk``: every array of the dataset; ``rows``: how far an array
+    was given cells along an axis, be it by single writes; ``changed``: what becomes of which node."""
+
+    known: Callable[[str], Spec | None]
+    walk: Callable[[], Iterable[tuple[str, ArraySpec]]]
+    rows: Callable[[str, int], int]
+    draft: bool
+    changed: dict[str, Spec] = field(default_factory=dict)
+
+    def node(self, path: str) -> Spec | None:
+        """What will be at ``path``."""
+        return self.changed[path] if path in self.changed else self.known(path)
+
+    def group(self, path: str) -> GroupSpec:
+        """The group at ``path``, as it will be; Invalid for an array."""
+        spec = self.node(path)
+        if isinstance(spec, ArraySpec):
+            raise Invalid("an array holds no other nodes", node=path)
+        return spec or _new_group(draft=self.draft)
+
+    def arrays(self) -> list[tuple[str, ArraySpec]]:
+        """Every array of the dataset, as it will be."""
+        found = dict(self.walk()) | self.changed
+        return [(path, spec) for path, spec in found.items() if isinstance(spec, ArraySpec)]
+
+    # -- nodes ------------------------------------------------------------------------------------------------------
+
+    def put_group(self, path: str, wish: GroupSpec) -> None:
+        """A group's attributes, and the dimensions and types that it declares beside those that it has."""
+        before = self.node(path)
+        if isinstance(before, ArraySpec):
+            raise Invalid("an array cannot become a group", node=path, remedy="delete it first")
+        known = before or _new_group(draft=self.draft)
+        layout = known.layout if before is not None else {**_foreign_layout(wish), **known.layout}
+        if before is not None and "hidden" in wish.layout:
+            layout = {**layout, **{name: wish.layout[name] for name in ("hidden", "kept") if name in wish.layout}}
+        self._ensure_listed(path, "groups")
+        self.changed[path] = replace(known, attrs=wish.attrs, types={**known.types, **wish.types}, layout=layout)
+        for dim in wish.dims:
+            self._declare(path, dim)
+
+    def put_array(self, path: str, wish: ArraySpec) -> None:
+        """An array, which brings the dimensions and types along that it does not find."""
+        before = self.node(path)
+        if isinstance(before, GroupSpec):
+            raise Invalid("a group cannot become an array", node=path, remedy="delete it first")
+        if not path:
+            raise Invalid("the root of a netCDF dataset is a group", remedy="give the array a name")
+        self._ensure_listed(path, "arrays")
+        group = split(path)[0]
+        names, sizes = [], []
+        for axis in range(len(wish.shape)):
+            name, known = self._axis(path, group, wish, before, axis)
+            names.append(name)
+            sizes.append(known)
+        _check_repeated(path, names, wish, before)
+        layout = {**wish.layout, "dimensions": tuple(names), "typedef": self._typedef(group, wish)}
+        spec = wish.evolve(dims=tuple(place_of(name)[1] for name in names), layout=layout)
+        self.changed[path] = self._with_rows(spec, _given(wish.shape, before), wish.shape)
+        self._settle(path, wish, sizes)
+
+    def _axis(
+        self, path: str, group: str, wish: ArraySpec, before: ArraySpec | None, axis: int
+    ) -> tuple[str, Dimension]:
+        """The qualified name and the dimension of an axis; the dimension is declared now where it is new."""
+        size, name = wish.shape[axis], wish.dims[axis]
+        kept = self._kept(wish, before, axis)
+        if kept is not None:
+            return kept
+        if name is None or is_anonymous(name, size) or (before is not None and _was_anonymous(before, name, axis)):
+            fqn = qualified("", anonymous(size, draft=self.draft))
+            return fqn, self._declare("", Dimension(place_of(fqn)[1], size), anew=False)
+        if "/" in name:
+            found = self._declared(name)
+            if found is None:
+                raise Invalid(f"there is no dimension {name}", node=path, remedy="declare it, or name another")
+            return qualified(*place_of(name)), found
+        said = wish.layout.get("dimensions")
+        for above in outward(group):
+            found = self._declared(qualified(above, name))
+            if found is not None and _takes(found, size):
+                return qualified(above, name), found
+            if found is not None:
+                break
+        if before is None and said and axis < len(said) and place_of(said[axis])[1] == name:
+            found = self._declared(said[axis])
+            if found is not None and found.size == size:
+                return said[axis], found
+        return qualified(group, name), self._declare(group, Dimension(name, size, not size), path=path)
+
+    def _kept(self, wish: ArraySpec, before: ArraySpec | None, axis: int) -> tuple[str, Dimension] | None:
+        """The dimension that an array has along an axis already; None where it becomes another."""
+        if before is None or axis >= len(before.dims) or before.dims[axis] != wish.dims[axis]:
+            return None
+        said = before.layout.get("dimensions") or ()
+        if axis >= len(said):
+            return None
+        size = before.shape[axis]
+        if size != wish.shape[axis] and is_anonymous(place_of(said[axis])[1], size):
+            return None
+        found = self._declared(said[axis])
+        return None if found is None else (said[axis], found)
+
+    def _typedef(self, group: str, wish: ArraySpec) -> str | None:
+        """The qualified name of the cells' type, declared in the group where no group has it; None for plain cells."""
+        if not self.draft or not isinstance(wish.dtype, Compound | Enum | Opaque) or not wish.dtype.name:
+            return None
+        if isinstance(wish.dtype, Opaque) and wish.dtype.name == f"_opaque{wish.dtype.size}":
+            return None
+        return self._declared_type(group, wish.dtype)
+
+    def _declared_type(self, group: str, kind: Any) -> str:
+        for above in outward(group):
+            known = self.group(above).types.get(kind.name)
+            if known is not None and same_type(known, kind):
+                return qualified(above, kind.name)
+        spec = self.group(group)
+        if kind.name in spec.types:
+            remedy = "give the type another name"
+            raise Invalid(f"the group has another type named {kind.name!r}", node=group, remedy=remedy)
+        for _, inner in tagged_fields(numpy_dtype(kind)):
+            self._declared_type(group, inner)
+        spec = self.group(group)
+        self.changed[group] = replace(spec, types={**spec.types, kind.name: kind})
+        return qualified(group, kind.name)
+
+    # -- lists ------------------------------------------------------------------------------------------------------
+
+    def _ensure_listed(self, path: str, kind: str) -> None:
+        """The node in the list of its group, which is made where it is missing."""
+        if not path:
+            return
+        above, name = split(path)
+        if self.node(above) is None:
+            self._ensure_listed(above, "groups")
+        spec = self.group(above)
+        known = spec.layout.get(kind)
+        if not self.draft and name not in (known or ()):
+            spec = replace(spec, layout={**spec.layout, kind: (*(known or ()), name)})
+        if spec is not self.node(above):
+            self.changed[above] = spec
+
+    def unlist(self, path: str) -> None:
+        """Take the node out of the lists of its group."""
+        above, name = split(path)
+        spec = self.node(above)
+        if not path or self.draft or not isinstance(spec, GroupSpec):
+            return
+        lists = {
+            kind: tuple(other for other in spec.layout[kind] if other != name)
+            for kind in _LISTS
+            if name in (spec.layout.get(kind) or ())
+        }
+        if lists:
+            self.changed[above] = replace(spec, layout={**spec.layout, **lists})
+
+    def drop(self, path: str) -> None:
+        """Remove a node: what stays and used its dimensions declares them itself."""
+        self.unlist(path)
+        for other, spec in self.arrays():
+            said = spec.layout.get("dimensions") or ()
+            if is_within(other, path) or not any(is_within(place_of(fqn)[0], path) for fqn in said):
+                continue
+            group = split(other)[0]
+            names = tuple(self._brought(fqn, group, path, spec, axis) for axis, fqn in enumerate(said))
+            self.changed[other] = spec.evolve(layout={**spec.layout, "dimensions": names})
+
+    def _brought(self, fqn: str, group: str, path: str, spec: ArraySpec, axis: int) -> str:
+        above, name = place_of(fqn)
+        if not is_within(above, path):
+            return fqn
+        old = self._declared(fqn) or Dimension(name, spec.shape[axis])
+        self._declare(group, old, path=group)
+        return qualified(group, name)
+
+    def move(self, source: str, target: str) -> None:
+        """Rename a node: its group's lists, and qualified names that lead into it. What moves is given at its new
+        place where it changes."""
+        spec = self.node(source)
+        self.unlist(source)
+        self._ensure_listed(target, "arrays" if isinstance(spec, ArraySpec) else "groups")
+        for other, array in self.arrays():
+            said = array.layout.get("dimensions") or ()
+            names = tuple(moved_name(fqn, source, target) for fqn in said)
+            typedef = array.layout.get("typedef")
+            typedef = typedef and moved_name(typedef, source, target)
+            if names != tuple(said) or typedef != array.layout.get("typedef"):
+                place = moved(other, source, target)
+                self.changed.pop(other, None)
+                self.changed[place] = array.evolve(layout={**array.layout, "dimensions": names, "typedef": typedef})
+
+    # -- dimensions -------------------------------------------------------------------------------------------------
+
+    def _declared(self, fqn: str) -> Dimension | None:
+        group, name = place_of(fqn)
+        spec = self.node(group)
+        dims = spec.dims if isinstance(spec, GroupSpec) else ()
+        return next((dim for dim in dims if dim.name == name), None)
+
+    def _declare(self, group: str, dim: Dimension, *, anew: bool = True, path: str = "") -> Dimension:
+        """Declare a dimension of a group, or change the one that it has."""
+        spec = self.group(group)
+        fqn = qualified(group, dim.name)
+        known = next((other for other in spec.dims if other.name == dim.name), None)
+        if known is None:
+            self.changed[group] = replace(spec, dims=(*spec.dims, dim))
+            return dim
+        if not anew or known == dim:
+            return known
+        if known.size != dim.size and (not known.unlimited or path) and self._users(fqn):
+            raise _other_size(known, dim.size, path or group)
+        self._set(fqn, replace(known, unlimited=known.unlimited or dim.unlimited))
+        if known.size < dim.size or not known.unlimited:
+            self._lengthen(fqn, dim.size)
+        return self._declared(fqn) or dim
+
+    def _users(self, fqn: str, besides: str | None = None) -> list[str]:
+        return [
+            path for path, spec in self.arrays() if path != besides and fqn in (spec.layout.get("dimensions") or ())
+        ]
+
+    def _set(self, fqn: str, dim: Dimension) -> None:
+        group, name = place_of(fqn)
+        spec = self.group(group)
+        self.changed[group] = replace(spec, dims=tuple(dim if each.name == name else each for each in spec.dims))
+
+    def _settle(self, path: str, wish: ArraySpec, dims: list[Dimension]) -> None:
+        """Make dimensions as long as the array that was put wants them, and all arrays as long as their dimensions."""
+        spec = self.changed[path]
+        before = self.known(path)
+        for axis, (size, fqn) in enumerate(zip(wish.shape, spec.layout["dimensions"], strict=True)):
+            dim = self._declared(fqn) or dims[axis]
+            old = before.shape[axis] if isinstance(before, ArraySpec) and len(before.shape) == len(wish.shape) else None
+            if size == dim.size or (size == old and not dim.unlimited):
+                continue
+            if not dim.unlimited:
+                if self._users(fqn, besides=path) or spec.layout["dimensions"].count(fqn) > 1:
+                    raise _other_size(dim, size, path)
+                self._set(fqn, replace(dim, size=size))
+            elif size > dim.size:
+                self._lengthen(fqn, size)
+            elif old is not None and size < old:
+                self._shorten(fqn, path, size)
+            else:
+                self._lengthen(fqn, dim.size)
+
+    def _lengthen(self, fqn: str, size: int) -> None:
+        """A dimension of another length, with every array that runs along it."""
+        for path, spec in self.arrays():
+            said = spec.layout.get("dimensions") or ()
+            if fqn in said:
+                shape = tuple(size if name == fqn else old for name, old in zip(said, spec.shape, strict=True))
+                self.changed[path] = self._with_rows(spec, given_rows(spec) or (), shape)
+        dim = self._declared(fqn)
+        if dim is not None:
+            self._set(fqn, replace(dim, size=size))
+
+    def _shorten(self, fqn: str, path: str, size: int) -> None:
+        """The array gives rows up; the dimension becomes as long as any array was given cells."""
+        longest = size
+        for other, spec in self.arrays():
+            said = spec.layout.get("dimensions") or ()
+            axes = [axis for axis, name in enumerate(said) if name == fqn]
+            rows = given_rows(spec) or ()
+            longest = max([longest, *(rows[axis] if other == path else self.rows(other, axis) for axis in axes)])
+        self._lengthen(fqn, longest)
+
+    @staticmethod
+    def _with_rows(spec: ArraySpec, given: tuple[int, ...], shape: tuple[int, ...]) -> ArraySpec:
+        """The array with another shape, which was given cells so far."""
+        rows = tuple(map(min, given, shape))
+        return spec.evolve(shape=shape, layout={**spec.layout, "written": None if rows == shape else rows})
+
+
+def given_rows(spec: ArraySpec | None) -> tuple[int, ...] | None:
+    """How far an array was given cells along each axis."""
+    if spec is None:
+        return None
+    return tuple(spec.layout.get("written") or spec.shape)
+
+
+def _given(shape: tuple[int, ...], before: ArraySpec | None) -> tuple[int, ...]:
+    """How far an array was given cells when it is put with this shape: axes that change are given whole."""
+    rows = given_rows(before)
+    if before is None or rows is None or len(rows) != len(shape):
+        return shape
+    return tuple(old if size == was else size for size, was, old in zip(shape, before.shape, rows, strict=True))
+
+
+def _check_repeated(path: str, names: list[str], wish: ArraySpec, before: ArraySpec | None) -> None:
+    """Axes on one dimension have one length; of an array that grows one may be ahead of the other."""
+    sizes: dict[str, int] = {}
+    for name, size in zip(names, wish.shape, strict=True):
+        if sizes.setdefault(name, size) != size and before is None:
+            raise Invalid(f"dimension {place_of(name)[1]!r} has the lengths {sizes[name]} and {size}", node=path)
+
+
+def moved(path: str, source: str, target: str) -> str:
+    """Where a node is once ``source`` is called ``target``."""
+    return f"{target}{path[len(source) :]}" if is_within(path, source) else path
+
+
+def moved_name(fqn: str, source: str, target: str) -> str:
+    """The qualified name of something once the group ``source`` is called ``target``."""
+    group, name = place_of(fqn)
+    return qualified(moved(group, source, target), name)
+
+
+def _takes(dim: Dimension, size: int) -> bool:
+    """Whether an array of this length can be on the dimension: a longer one makes an unlimited one grow, one of length
+    0 is as long as it is."""
+    return dim.size == size or (dim.unlimited and (dim.size < size or not size))
+
+
+def _was_anonymous(before: ArraySpec, name: str, axis: int) -> bool:
+    return axis < len(before.dims) and before.dims[axis] == name and is_anonymous(name, before.shape[axis])
+
+
+def _new_group(*, draft: bool) -> GroupSpec:
+    return GroupSpec(layout={"arrays": None, "groups": None} if draft else {"arrays": (), "groups": ()})
+
+
+def _foreign_layout(wish: GroupSpec) -> Mapping[str, Any]:
+    return {name: wish.layout[name] for name in ("hidden", "kept") if name in wish.layout}
+
+
+def _other_size(dim: Dimension, size: int, path: str) -> Invalid:
+    return Invalid(
+        f"dimension {dim.name!r} has length {dim.size} here, not {size}",
+        node=path,
+        remedy="arrays of a netCDF dataset share their dimensions: give it another name, or make it unlimited",
+    )

@@ -1,0 +1,216 @@
+"""Where the documents of NCZarr lie, and which dialect reads them: what the generation of the dataset says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import ModuleType
+from typing import Any
+
+from hyperslab.errors import Problem, ReadOnly
+from hyperslab.formats.base import Format, Varies
+from hyperslab.formats.faults import Faults
+from hyperslab.formats.keyed_commit import key
+from hyperslab.formats.keys import KeyOf
+from hyperslab.formats.nczarr import current, draft, foreign
+from hyperslab.formats.nczarr.context import Context, Options
+from hyperslab.formats.nczarr.generation import Generation, generation_of, provenance_of
+from hyperslab.formats.spelling import Copy, Docs
+from hyperslab.formats.zarr2 import document
+from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.stores.keys import is_key
+
+COPY = ".zmetadata"
+SIDE = "nczarr"
+"""The second top-level key of ``.zmetadata``, where the documents stand that plain readers of Zarr do not know."""
+DECIDING = (".nczarr", ".zdataset")
+"""Documents of the root that tell a generation which the documents of Zarr do not tell."""
+DRAFT_GROUP = (".zdims", ".ztypedefs")
+_PLAIN = (document.ARRAY, document.GROUP, document.ATTRIBUTES)
+_DRAFT = (document.ATTRIBUTES, ".zattr", ".zattr_type", ".zattrs_type", *DRAFT_GROUP, ".zdataset")
+_V1 = (document.ATTRIBUTES, ".nczarr", ".nczgroup", ".nczarray", ".nczattr")
+_ALL = tuple(dict.fromkeys((*_DRAFT, *_V1)))
+_EXTRAS = {None: _ALL, Generation.DRAFT: _DRAFT, Generation.V1: _V1}
+_WRITTEN = (None, Generation.DRAFT, Generation.V2C)
+
+
+class NczarrSpelling:
+    """The :class:`~hyperslab.formats.spelling.Spelling` of one NCZarr dataset, which learns its generation from the
+    documents of the root."""
+
+    format = "nczarr"
+    nodes = (document.ARRAY, document.GROUP)
+    copy_name = COPY
+
+    def __init__(self, options: Options | None = None, family: Varies | None = None) -> None:
+        self._options = options or Options()
+        self._family = family
+        self._context: Context | None = None
+        self._bound: dict[str, Any] = {}
+
+    @property
+    def options(self) -> Options:
+        """How the dataset is opened or made."""
+        return self._options
+
+    @property
+    def generation(self) -> Generation | None:
+        """Who wrote the dataset; None before its root is known."""
+        return None if self._context is None else self._context.generation
+
+    @property
+    def context(self) -> Context:
+        """What documents depend on; of a dataset that is not known yet, as it is made with these options."""
+        if self._context is not None:
+            return self._context
+        made = Generation.DRAFT if self._options.dialect == "draft" else Generation.V2C
+        return Context(generation=made, options=self._options, **self._bound)
+
+    def bind(self, group: Callable[[str], GroupSpec | None], texts: Callable[[str], Mapping[str, str]]) -> None:
+        """Where documents of other nodes are asked for."""
+        self._bound = {"group": group, "texts": texts}
+        if self._context is not None:
+            self._context = replace(self._context, **self._bound)
+
+    def learn(self, root: Docs | None) -> None:
+        """Take the generation from the documents of the root; None: of a dataset that is being made."""
+        if root is None:
+            self._context = self.context
+            return
+        said = provenance_of(root.get(document.ATTRIBUTES, {}))
+        found = generation_of(root)
+        self._context = Context(generation=found, options=self._options, provenance=said, **self._bound)
+
+    @property
+    def variant(self) -> Format:
+        """The format with the features of the dataset's dialect."""
+        if self._family is None:
+            raise TypeError("a spelling without a format")
+        return self._family.variant({"dialect": "draft" if self.generation is Generation.DRAFT else "current"})
+
+    def require_written(self, url: str) -> None:
+        """ReadOnly for a dataset of a generation that is read, not changed."""
+        if self.generation not in _WRITTEN:
+            what = "plain Zarr" if self.generation is Generation.PURE else f"NCZarr of {self.generation}"
+            remedy = "convert it to format nczarr"
+            if self.generation is Generation.PURE:
+                remedy = "open it as zarr2, or make it NCZarr with hyperslab.nczarr.adopt"
+            raise ReadOnly(f"{what} is only read in format nczarr", url=url, remedy=remedy)
+
+    @property
+    def extras(self) -> tuple[str, ...]:
+        """Documents that a node may have besides; all that any generation knows before the dataset is known."""
+        return _EXTRAS.get(self.generation, (document.ATTRIBUTES,))
+
+    @property
+    def _dialect(self) -> ModuleType:
+        generation = self.context.generation
+        if generation is Generation.DRAFT:
+            return draft
+        return foreign if generation is Generation.PURE else current
+
+    def parse(self, docs: Docs, node: str) -> GroupSpec | ArraySpec:
+        """The spec; FormatError lists every problem."""
+        faults = Faults(node)
+        spec = self._read(docs, node, faults)
+        faults.check()
+        return spec
+
+    def problems(self, docs: Docs, node: str) -> list[Problem]:
+        """Every defect of the documents, also those that a reader survives."""
+        faults = Faults(node)
+        self._read(docs, node, faults)
+        return faults.problems
+
+    def _read(self, docs: Docs, node: str, faults: Faults) -> GroupSpec | ArraySpec:
+        if not node and self._context is None:
+            self.learn(docs)
+        spec: GroupSpec | ArraySpec = self._dialect.parse(docs, node, self.context, faults)
+        return spec
+
+    def render(self, spec: GroupSpec | ArraySpec, node: str = "") -> Docs:
+        """The documents; Unsupported names what the format cannot hold."""
+        docs: Docs = self._dialect.render(spec, node, self.context)
+        return docs
+
+    def is_array(self, docs: Docs) -> bool:
+        """Whether there is a ``.zarray``."""
+        return document.ARRAY in docs
+
+    def key_of(self, spec: ArraySpec) -> KeyOf:
+        """``0.1`` or ``0/1``; of a scalar ``0``."""
+        return document.chunk_keys(spec)
+
+    def new_array(self, wish: ArraySpec, node: str = "") -> ArraySpec:
+        """A user's wish in this format's spelling."""
+        spec: ArraySpec = self._dialect.new_array(wish, node, self.context)
+        return spec
+
+    # -- consolidated metadata --------------------------------------------------------------------------------------
+
+    def read_copy(self, doc: Mapping[str, Any]) -> Copy | None:
+        """Documents by node: those of Zarr, and in the draft those that stand beside them, in the order that is said.
+        None when damaged."""
+        entries, side = doc.get("metadata"), doc.get(SIDE, {})
+        if not isinstance(entries, dict) or not isinstance(side, dict):
+            return None
+        more = side.get("documents", {})
+        copy: Copy = {}
+        for place, said in (*entries.items(), *(more.items() if isinstance(more, dict) else ())):
+            path, _, name = place.rpartition("/")
+            if (name not in _PLAIN and name not in _ALL) or not is_key(place):
+                continue
+            if not isinstance(said, dict):
+                return None
+            copy.setdefault(path, {})[name] = without_inline(said) if name == document.GROUP else said
+        whole = {path: docs for path, docs in copy.items() if not docs.keys().isdisjoint(self.nodes)}
+        return ordered(whole, side.get("order"))
+
+    def write_copy(self, holder: Docs, copy: Copy) -> dict[str, Any]:
+        """The document ``.zmetadata``; the holder's own documents stand in it too."""
+        whole = {"": holder} | {path: docs for path, docs in copy.items() if path}
+        placed = {key(path, name): doc for path, docs in whole.items() for name, doc in docs.items()}
+        entries = {place: doc for place, doc in placed.items() if place.rpartition("/")[2] in _PLAIN}
+        said: dict[str, Any] = {"metadata": entries, "zarr_consolidated_format": 1}
+        if self.context.generation is Generation.DRAFT:
+            beside = {place: doc for place, doc in placed.items() if place not in entries}
+            said[SIDE] = {"documents": beside, "order": order_of(whole)}
+        return said
+
+    def without_copy(self, doc: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Nothing is left of ``.zmetadata``."""
+        return None
+
+
+def without_inline(doc: dict[str, Any]) -> dict[str, Any]:
+    """A ``.zgroup`` without the copy that zarr-python 3 puts into those within ``.zmetadata``."""
+    return {name: value for name, value in doc.items() if name != "consolidated_metadata"}
+
+
+def order_of(copy: Copy) -> dict[str, list[str]]:
+    """The names right below each group that has any, in the order of the copy."""
+    below: dict[str, list[str]] = {}
+    for path in filter(None, copy):
+        group, _, name = path.rpartition("/")
+        below.setdefault(group, []).append(name)
+    return below
+
+
+def ordered(copy: Copy, order: Any) -> Copy:
+    """The copy with the nodes of each group in this order, others behind; as it is where that says nothing."""
+    if not isinstance(order, dict):
+        return copy
+    said = {group: names for group, names in order.items() if isinstance(names, list)}
+    below = order_of(copy)
+    result: Copy = {"": copy[""]} if "" in copy else {}
+
+    def add(group: str) -> None:
+        names = below.get(group, ())
+        first = [name for name in said.get(group, ()) if isinstance(name, str) and name in names]
+        for name in dict.fromkeys((*first, *names)):
+            path = f"{group}/{name}" if group else name
+            result[path] = copy[path]
+            add(path)
+
+    add("")
+    return result | copy

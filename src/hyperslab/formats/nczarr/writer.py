@@ -1,0 +1,262 @@
+"""Writing an NCZarr dataset: one commit per change, with the lists, dimensions and lengths of all that it concerns.
+
+All writers of a dataset queue for the lock of its root, since an array that grows makes others grow. Documents are
+stored in an order by which a reader beside finds the cells of every length that it sees: chunks, arrays, then groups
+from the innermost out, and last consolidated metadata.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from hyperslab.chunks.settings import Settings
+from hyperslab.chunks.source import Lists
+from hyperslab.errors import AlreadyExists, HyperslabError, NodeNotFound
+from hyperslab.formats.keyed_commit import Change, is_within, key
+from hyperslab.formats.keyed_writer import KeyedWriter, check_document
+from hyperslab.formats.nczarr.dataset import NczarrReader
+from hyperslab.formats.nczarr.edits import Edits, given_rows, moved
+from hyperslab.formats.nczarr.generation import Generation
+from hyperslab.formats.nczarr.spelling import NczarrSpelling
+from hyperslab.formats.spelling import Docs
+from hyperslab.model.paths import normalize
+from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.stores.base import WritableStore
+
+Spec = GroupSpec | ArraySpec
+
+
+class NczarrWriter(KeyedWriter, NczarrReader):
+    """A dataset open for writing."""
+
+    def __init__(
+        self,
+        store: WritableStore,
+        spelling: NczarrSpelling,
+        settings: Settings,
+        remembered: Mapping[str, bytes | None] | None = None,
+        *,
+        consolidated: bool = False,
+    ) -> None:
+        super().__init__(store, spelling, settings, remembered, consolidated=consolidated)
+        self._inside = threading.local()
+        self._coming: dict[str, Spec] = {}
+
+    def _without_root(self) -> Docs | None:
+        return None
+
+    # -- changes ----------------------------------------------------------------------------------------------------
+
+    def put(self, path: str, spec: Spec) -> None:
+        """Make or replace a node, with what it brings: groups above, dimensions, types, rows of other arrays."""
+        path = normalize(path)
+        with self._changing():
+            edits = self._edits()
+            if isinstance(spec, ArraySpec):
+                edits.put_array(path, spec)
+                self._clear(path)
+            else:
+                edits.put_group(path, spec)
+            self._apply(edits.changed)
+
+    def drop(self, path: str) -> None:
+        """Remove a node with all below it; arrays elsewhere that use its dimensions declare them themselves."""
+        path = normalize(path)
+        with self._changing():
+            self._flush()
+            edits = self._edits()
+            edits.drop(path)
+            docs = self._rendered(edits.changed)
+            self._commit(Change(docs, gone=(path,), act=lambda: self._target.delete_prefix(path)))
+            self._forget("")
+
+    def move(self, source: str, target: str) -> None:
+        """Rename a node with all below it; AlreadyExists when the target is taken."""
+        source, target = normalize(source), normalize(target)
+        with self._changing():
+            self._flush()
+            self.node(source)
+            if self._stored_docs(target) is not None:
+                raise AlreadyExists("the target of the move is taken", url=self._store.url, node=target)
+            edits = self._edits()
+            edits.move(source, target)
+            if edits.draft:
+                for place in [place for place in self._places("") if is_within(place, source)]:
+                    edits.changed.setdefault(moved(place, source, target), self.node(place))
+            docs = self._rendered(edits.changed)
+            after, new = docs, {}
+            for place in [place for place in docs if self._known(place) is None and not is_within(place, target)]:
+                new[place] = after.pop(place)
+            act = partial(self._move_keys, source, target)
+            self._commit(Change(new, gone=(source,), act=act, arrived=(target,), after=after))
+            self._forget("")
+
+    def _edits(self) -> Edits:
+        draft = self.generation is Generation.DRAFT
+        return Edits(self._known, self._arrays, self._rows, draft)
+
+    def _known(self, path: str) -> Spec | None:
+        try:
+            return self.node(path)
+        except NodeNotFound:
+            return None
+
+    def _arrays(self) -> Iterator[tuple[str, ArraySpec]]:
+        for path in self._places(""):
+            spec = self.node(path)
+            if isinstance(spec, ArraySpec):
+                yield path, spec
+
+    def _places(self, path: str) -> Iterator[str]:
+        """The paths of all nodes that can be read, the group itself included."""
+        try:
+            spec = self.node(path)
+        except HyperslabError:
+            return
+        yield path
+        if isinstance(spec, GroupSpec):
+            for name in self.children(path):
+                yield from self._places(key(path, name))
+
+    def _apply(self, changed: Mapping[str, Spec]) -> None:
+        """Store what changes, now or at the end of the batch."""
+        docs = self._rendered(changed)
+        with self._mutex:
+            if self._batches:
+                self._pending |= docs
+        if not self._batches:
+            self._commit(Change(docs))
+        for place, written in docs.items():
+            self._specs.pop(place, None)
+            self._copied.discard(place)
+            self._direct.add(place)
+            with self._with_coming(changed):
+                self._specs[place] = self._parse(place, written)
+
+    def _rendered(self, changed: Mapping[str, Spec]) -> dict[str, Docs]:
+        """The documents of what changes, in the order in which they are stored."""
+        if self._words.generation is None:
+            self._words.learn(None)
+        places = sorted(changed, key=lambda place: _turn(place, isinstance(changed[place], ArraySpec)))
+        with self._with_coming(changed):
+            docs = {}
+            for place in places:
+                try:
+                    docs[place] = self._words.render(changed[place], place)
+                except HyperslabError as error:
+                    raise error.locate(url=self._store.url, node=place) from error.__cause__
+        for place, made in docs.items():
+            for name, doc in made.items():
+                check_document(doc, name, place)
+        return docs
+
+    @contextmanager
+    def _with_coming(self, changed: Mapping[str, Spec]) -> Iterator[None]:
+        """In the block, documents that depend on groups see them as they will be."""
+        before, self._coming = self._coming, dict(changed)
+        try:
+            yield
+        finally:
+            self._coming = before
+
+    def _declared(self, path: str) -> GroupSpec | None:
+        coming = self._coming.get(path)
+        if coming is not None:
+            return coming if isinstance(coming, GroupSpec) else None
+        return super()._declared(path)
+
+    def _texts(self, path: str) -> Mapping[str, str]:
+        return {} if path in self._pending or path in self._coming else super()._texts(path)
+
+    def _flush(self) -> None:
+        with self._mutex:
+            order = sorted(self._pending, key=lambda place: _turn(place, self._words.is_array(self._pending[place])))
+            self._pending = {place: self._pending[place] for place in order}
+        super()._flush()
+
+    # -- rows -------------------------------------------------------------------------------------------------------
+
+    def written_length(self, path: str, axis: int) -> int:
+        """How far the array was given cells along ``axis``: others may have made its dimension longer."""
+        return self._rows(path, axis)
+
+    def appended(self, path: str, axis: int, stop: int) -> None:
+        """The array was given cells up to ``stop``, and none behind."""
+        with self._changing():
+            spec = self.node(path)
+            rows = given_rows(spec) if isinstance(spec, ArraySpec) else None
+            if not isinstance(spec, ArraySpec) or rows is None or rows[axis] == stop:
+                return
+            rows = (*rows[:axis], stop, *rows[axis + 1 :])
+            layout = {**spec.layout, "written": None if rows == spec.shape else rows}
+            self._apply({path: spec.evolve(layout=layout)})
+
+    def _rows(self, path: str, axis: int) -> int:
+        """How far an array was given cells, by appending or by writing them where its dimension already reached."""
+        spec = self.node(path)
+        if not isinstance(spec, ArraySpec):
+            raise NodeNotFound("this is a group, not an array", url=self._store.url, node=path)
+        said = (given_rows(spec) or spec.shape)[axis]
+        source = self.chunks_as(path, spec) if said < spec.shape[axis] and spec.problem is None else None
+        if not isinstance(source, Lists):
+            return said
+        fill, grid = spec.fill_cell(), source.grid
+        for coords in source.stored():
+            extent = grid.extent(coords)[axis]
+            block = source.read(coords) if min(extent.stop, spec.shape[axis]) > said else None
+            if block is None:
+                continue
+            rows = np.moveaxis(_differ(block, fill), axis, 0)[: spec.shape[axis] - extent.start]
+            last = np.flatnonzero(rows.reshape(len(rows), -1).any(axis=1))
+            said = max(said, extent.start + int(last[-1]) + 1) if len(last) else said
+        return said
+
+    # -- locks ------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def lock_node(self, path: str) -> Iterator[None]:
+        """Hold the documents of all nodes against other writers; afterwards reads see the newest."""
+        with super().lock_node(""):
+            self._inside.depth = self._depth + 1
+            try:
+                yield
+            finally:
+                self._inside.depth -= 1
+
+    @property
+    def _depth(self) -> int:
+        return int(getattr(self._inside, "depth", 0))
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Hold the lock of the root; what is known is read anew unless it was held already."""
+        if self._depth:
+            yield
+            return
+        with self.lock_node(""):
+            yield
+
+    def refresh(self, path: str) -> None:
+        """Forget what is remembered of all nodes; what the running batch will write stays."""
+        with self._mutex:
+            self._commits.forget()
+            NczarrReader.refresh(self, path)
+
+
+def _turn(place: str, is_array: bool) -> tuple[bool, int]:
+    """When the documents of a node are stored: arrays first, the root last."""
+    return (False, 0) if is_array else (True, -place.count("/") - bool(place))
+
+
+def _differ(block: np.ndarray[Any, Any], fill: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Which cells are not the fill value."""
+    same = block == fill
+    if block.dtype.kind in "fc":
+        same |= np.isnan(block) & np.isnan(fill)
+    return np.asarray(~same)
