@@ -30,6 +30,16 @@ def test_what_is_written_reads_back(value):
     assert read_json(data) == value
 
 
+@pytest.mark.parametrize("value", ["é☃", ["é", None], {"☃": "null"}])
+def test_text_is_written_without_escapes(value):
+    assert "\\u" not in write_json(value).decode()
+
+
+def test_half_a_character_is_escaped():
+    assert read_json(write_json({"a": "\ud800", "b": "é"}))["b"] == "é"
+    assert json.loads(write_json(["\ud800"])) == ["\ud800"]
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf, [1.0, -math.inf], {"a": {"b": math.nan}}, [None, math.nan]])
 def test_no_document_holds_what_json_has_no_number_for(value):
     with pytest.raises(ValueError, match="not JSON compliant"):

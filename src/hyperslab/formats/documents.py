@@ -109,14 +109,20 @@ def _whole_number(match: re.Match[str]) -> str:
 
 
 def write_json(value: Any) -> bytes:
-    """The document as indented JSON; a float that JSON has no number for (NaN, infinities) is a ValueError."""
+    """The document as indented JSON, text as it is (netcdf-c knows no escapes) but for halves of characters.
+
+    A float that JSON has no number for (NaN, infinities) is a ValueError.
+    """
     try:
         encoded = _encode(value)
         if b"null" not in encoded:
             return msgspec.json.format(encoded, indent=2)
     except (UnicodeEncodeError, OverflowError):
         pass
-    return json.dumps(value, indent=2, allow_nan=False, ensure_ascii=True).encode()
+    try:
+        return json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, indent=2, allow_nan=False, ensure_ascii=True).encode()
 
 
 def read_document(data: bytes, key: str) -> dict[str, Any]:
