@@ -316,7 +316,7 @@ def test_a_folder_with_links_in_a_circle_is_no_dataset(tmp_path: Path) -> None:
 
 
 def test_a_name_that_promises_another_format_is_not_made_a_folder(air: Path, tmp_path: Path) -> None:
-    for name in ("air.h5", "air.csv", "air.nczarr"):
+    for name in ("air.h5", "air.csv", "air.grib"):
         result = run("convert", air, tmp_path / name)
         assert result.exit_code == 8 and "--format" in result.stderr
         assert not (tmp_path / name).exists()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from hyperslab.array import Array
-from hyperslab.cli.cdl_values import attribute_text, cell_texts, name_text, type_name
+from hyperslab.cli.cdl_values import attribute_text, attribute_type, cell_texts, name_text, type_name
 from hyperslab.group import Group
 from hyperslab.model.dtypes import Compound, Enum, Extension, Opaque, VlenArray
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -23,7 +24,10 @@ def dump(root: Group | Array, name: str, *, header: bool, only: frozenset[str] |
     if isinstance(root, Array):
         yield from _own_dimensions(root)
         yield from _variables([(name, root)], "")
-        yield from _data([(name, root)], "", None) if not header else ()
+        if not header:
+            yield "data:"
+            yield ""
+            yield from _cells(name, root, "", [])
     else:
         yield from _group(root, "", header, only)
     yield "}"
@@ -38,9 +42,9 @@ def _group(group: Group, indent: str, header: bool, only: frozenset[str] | None)
     if attrs := dict(group.attrs):
         yield ""
         yield f"{indent}// {'group' if group.path else 'global'} attributes:"
-        yield from (f"{indent}{_TAB}{_TAB}:{name_text(key)} = {text} ;" for key, text in _attributes(attrs))
+        yield from _attributes(attrs, "", indent)
     if arrays and not header:
-        yield from _data(arrays, indent, only)
+        yield from _data(group, arrays, indent, only)
     for name, child in group.groups():
         yield ""
         yield f"{indent}group: {name_text(name)} {{"
@@ -116,26 +120,32 @@ def _variables(arrays: Iterable[tuple[str, Array]], indent: str) -> Iterator[str
     for name, array in arrays:
         dims = ", ".join(name_text(dim or f"dim_{axis}") for axis, dim in enumerate(array.dims))
         yield f"{indent}{_TAB}{type_name(array.data_type)} {name_text(name)}{f'({dims})' if dims else ''} ;"
-        for key, text in _attributes(dict(array.attrs)):
-            yield f"{indent}{_TAB}{_TAB}{name_text(name)}:{name_text(key)} = {text} ;"
+        yield from _attributes(dict(array.attrs), name_text(name), indent)
 
 
-def _attributes(attrs: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Name and text of each; text in ``string`` attributes says so before the name, as ncdump does."""
+def _attributes(attrs: Mapping[str, Any], owner: str, indent: str) -> Iterator[str]:
+    """A line for each; strings and user types say so before the name."""
     for name, value in attrs.items():
-        yield name, attribute_text(value)
+        place = f"{attribute_type(value)}{owner}:{name_text(name)}"
+        yield f"{indent}{_TAB}{_TAB}{place} = {attribute_text(value)} ;"
 
 
-def _data(arrays: Iterable[tuple[str, Array]], indent: str, only: frozenset[str] | None) -> Iterator[str]:
+def _data(group: Group, arrays: Iterable[tuple[str, Array]], indent: str, only: frozenset[str] | None) -> Iterator[str]:
     wanted = [(name, array) for name, array in arrays if only is None or array.path in only]
     if wanted:
         yield f"{indent}data:"
     for name, array in wanted:
         yield ""
-        yield from _cells(name, array, indent)
+        yield from _cells(name, array, indent, _unlimited_axes(group, array))
 
 
-def _cells(name: str, array: Array, indent: str) -> Iterator[str]:
+def _unlimited_axes(group: Group, array: Array) -> list[int]:
+    """The axes but the first that run along an unlimited dimension, whose cells stand in braces."""
+    dims = group.dims
+    return [axis for axis, dim in enumerate(array.dims) if axis and dim is not None and dims[dim].unlimited]
+
+
+def _cells(name: str, array: Array, indent: str, unlimited: list[int]) -> Iterator[str]:
     """`` name = a, b, c ;`` wrapped at 80 columns; arrays of several dimensions start a line per row."""
     if not array.size:
         return
@@ -144,7 +154,7 @@ def _cells(name: str, array: Array, indent: str) -> Iterator[str]:
     line = rows.pop()
     yield from rows
     pending = ""
-    for row in _rows(array):
+    for row in _in_braces(_rows(array), array.shape, unlimited):
         if pending:
             yield f"{line}{pending},"
             line, pending = f"{indent}  ", ""
@@ -154,6 +164,19 @@ def _cells(name: str, array: Array, indent: str) -> Iterator[str]:
                 line, pending = f"{indent}    ", ""
             pending = f"{pending}, {text}" if pending else text
     yield f"{line}{pending} ;"
+
+
+def _in_braces(rows: Iterator[Iterable[str]], shape: tuple[int, ...], unlimited: list[int]) -> Iterator[Iterable[str]]:
+    """The rows, with braces round what lies along each of these axes."""
+    if not unlimited:
+        yield from rows
+        return
+    spans = [prod(shape[axis:-1]) for axis in unlimited]
+    for number, row in enumerate(rows):
+        texts = list(row)
+        texts[0] = "{" * sum(number % span == 0 for span in spans) + texts[0]
+        texts[-1] += "}" * sum(number % span == span - 1 for span in spans)
+        yield texts
 
 
 def _rows(array: Array) -> Iterator[Iterable[str]]:

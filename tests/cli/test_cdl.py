@@ -1,0 +1,47 @@
+"""What ``dump`` prints, ncgen makes the same dataset of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hyperslab as hs
+from cdl.compiling import NAMES, NEEDS_NCGEN, case, compiled, ncdump
+from hyperslab.cli.cdl import dump
+
+pytestmark = NEEDS_NCGEN
+
+
+def dumped(dataset: Path, folder: Path) -> Path:
+    """The netCDF file that ncgen makes of what is printed of a dataset."""
+    with hs.open(dataset) as root:
+        text = "\n".join(dump(root, dataset.stem, header=False))
+    source = folder / "dumped.cdl"
+    source.write_text(f"{text}\n", "utf-8")
+    return compiled(source, folder / "dumped.nc")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_printed_is_compiled_to_the_same(tmp_path: Path, name: str) -> None:
+    made = case(name, tmp_path)
+    assert ncdump(dumped(made, tmp_path)) == ncdump(made)
+
+
+def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+    cells = np.array([bytes([code]) for code in (0, 1, 10, 34, 92, 127, 128, 233, 255, 0, 65)], "S1")
+    with hs.create(tmp_path / "a.nc") as root:
+        root.create_array("c", data=cells, dims=("n",))
+    with hs.open(dumped(tmp_path / "a.nc", tmp_path)) as root:
+        assert np.array_equal(root["c"][...], cells)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_every_bit_of_a_number_is_printed(tmp_path: Path, dtype: str) -> None:
+    bits = np.random.default_rng(6).integers(0, 2**31, 200 * np.dtype(dtype).itemsize // 4, "u4").view(dtype)
+    numbers = bits[np.isfinite(bits) & (np.abs(bits) > np.finfo(dtype).tiny)]
+    with hs.create(tmp_path / "a.nc") as root:
+        root.create_array("v", data=numbers, dims=("n",))
+    with hs.open(dumped(tmp_path / "a.nc", tmp_path)) as root:
+        assert root["v"][...].tobytes() == numbers.tobytes()
