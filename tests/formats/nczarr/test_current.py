@@ -310,11 +310,16 @@ def test_3_10_six_digits_of_the_default_fill(dtype, provenance, found):
 
 @pytest.mark.parametrize(
     ("dtype", "attribute", "found"),
-    [("<i4", 7, np.int32(7)), (">f8", 0.5, np.float64(0.5)), (">S1", "x", np.bytes_(b"x")), ("|S9", "none", "none")],
+    [("<i4", 7, np.int32(7)), (">f8", 0.5, np.float64(0.5)), (">S1", "x", np.bytes_(b"x"))],
 )
 def test_3_10_no_fill_value_but_the_attribute(dtype, attribute, found):
     spec, kinds = read({"dtype": dtype, "fill_value": None}, refers("/x") | {"_FillValue": attribute})
     assert (spec.fill_value, type(spec.fill_value), kinds) == (found, type(found), ["fill_value"])
+
+
+def test_text_without_a_fill_value_is_empty_whatever_the_attribute_says():
+    spec, kinds = read({"dtype": "|S9", "fill_value": None}, refers("/x") | {"_FillValue": "none"})
+    assert (spec.fill_value, spec.attrs["_FillValue"], kinds) == (None, np.str_("none"), [])
 
 
 @pytest.mark.parametrize(
@@ -397,6 +402,8 @@ def test_provenance_keeps_the_pairs_of_others():
     spec, _ = read_group({**ROOT, "_NCProperties": "version=2,netcdf=4.10.1,nczarr=2.0.0"})
     pairs = current.render(spec, "", context())[".zattrs"]["_NCProperties"].split(",")
     assert set(pairs) == {*OURS.split(","), "netcdf=4.10.1"}
+    copied = GroupSpec(attrs={"_NCProperties": "version=2,netcdf=4.10.1", "a": 1})
+    assert set(current.render(copied, "", context())[".zattrs"]["_NCProperties"].split(",")) == set(pairs)
     sub = current.render(GroupSpec(), "g", context())[".zattrs"]
     assert "_NCProperties" not in sub and "_nczarr_superblock" not in sub
 
@@ -631,12 +638,29 @@ def test_the_fill_attribute_is_a_cell(dtype, value):
         current.new_array(wish(dtype, attrs={"_FillValue": value}), "a", context())
 
 
-@pytest.mark.parametrize("name", ["_ARRAY_DIMENSIONS", "_nczarr_array", "_nczarr_attr", "_nczarr_superblock"])
-def test_names_of_ncarrs_own_attributes_are_refused(name):
+@pytest.mark.parametrize(
+    "name", ["_ARRAY_DIMENSIONS", "_nczarr_group", "_nczarr_array", "_nczarr_attr", "_nczarr_superblock"]
+)
+def test_names_of_nczarrs_own_attributes_are_refused(name):
     with pytest.raises(Invalid, match=name):
         current.new_array(wish(np.dtype("i4"), attrs={name: 1}), "a", context())
     with pytest.raises(Invalid, match=name):
         current.render(GroupSpec(attrs={name: 1}), "g", context())
+
+
+def test_an_attribute_with_a_hidden_name_is_written_and_hidden():
+    old = {"_nczarr_default_maxstrlen": (128, "<i4"), "CLASS": ("x", ">S1")}
+    spec = GroupSpec(attrs={"_nczarr_default_maxstrlen": 16}, layout={"hidden": old})
+    stored = current.render(spec, "", context())[".zattrs"]
+    found, _ = read_group(stored)
+    assert dict(found.attrs) == {}
+    assert found.layout["hidden"]["_nczarr_default_maxstrlen"] == (16, "<i4")
+    assert found.layout["hidden"]["CLASS"] == ("x", ">S1")
+
+
+def test_names_of_dimensions_hold_no_slash():
+    with pytest.raises(Invalid, match="a/b"):
+        current.render(GroupSpec(dims=(Dimension("a/b", 3),)), "", context())
 
 
 def test_hidden_attributes_of_a_wish_are_kept_hidden():

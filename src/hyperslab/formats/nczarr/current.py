@@ -193,6 +193,7 @@ def render(spec: GroupSpec | ArraySpec, node: str, context: Context) -> Docs:
     attrs, hidden = dict(spec.attrs), dict(spec.layout.get("hidden", {}))
     if not node:
         said, _ = hidden.pop(PROVENANCE, (None, None))
+        said = attrs.pop(PROVENANCE, said)
         hidden[PROVENANCE] = (joined("2.0.0", provenance_of({PROVENANCE: said})), ">S1")
         own[SUPERBLOCK] = {"version": "2.0.0"} | _kept_of(spec, SUPERBLOCK)
     old = {key: value for key, value in spec.layout.get("zarr2", {}).items() if key != "zarr_format"}
@@ -219,11 +220,17 @@ def _document(
     untyped: Mapping[str, Any],
     own: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """``.zattrs``: attributes, hidden ones, those without a type, NCZarr's own, and last the types of all."""
+    """``.zattrs``: attributes, hidden ones, those without a type, NCZarr's own, and last the types of all.
+
+    An attribute whose name is hidden is written, and hidden from then on.
+    """
+    if taken := [name for name in attrs if name in _MADE]:
+        raise Invalid(f"attribute {taken[0]!r}: NCZarr has one of this name of its own", remedy="choose another name")
     values, codes = write_attributes(attrs, draft=False)
     for name, (value, code) in hidden.items():
-        values[name] = value
-        codes |= {} if code is None else {name: code}
+        if name not in attrs:
+            values[name] = value
+            codes |= {} if code is None else {name: code}
     types = {**codes, **dict.fromkeys([*own, TYPES], _JSON)}
     return {**values, **untyped, **own, TYPES: _with_kept(spec, TYPES, {"types": types})}
 

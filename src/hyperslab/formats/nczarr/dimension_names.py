@@ -98,7 +98,9 @@ def read_declared(said: Any, faults: Faults) -> tuple[Dimension, ...]:
 
 
 def write_declared(spec: GroupSpec) -> dict[str, Any]:
-    """The dimensions of a group as netcdf-c writes them."""
+    """The dimensions of a group as netcdf-c writes them; Invalid for a name with a slash."""
+    for dim in spec.dims:
+        qualified("", dim.name)
     return {dim.name: {"size": dim.size, "unlimited": 1} if dim.unlimited else dim.size for dim in spec.dims}
 
 

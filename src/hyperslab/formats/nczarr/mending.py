@@ -42,8 +42,8 @@ def mend_fill(spec: ArraySpec, doc: Mapping[str, Any], context: Context, faults:
         return spec.evolve(fill_value=np.float64(_FILL_DOUBLE))
     if said and said == attribute and isinstance(spec.dtype, VlenString):
         return spec.evolve(fill_value=str(said))
-    if said is not None or attribute is None:
-        return spec
+    if said is not None or attribute is None or isinstance(spec.dtype, VlenString):
+        return spec  # netcdf-c reads text without a fill value as empty, whatever the attribute says
     try:
         fill = as_fill(attribute, spec.dtype)
     except (TypeError, ValueError, OverflowError) as error:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.errors import HyperslabError, Invalid, Unsupported
+from hyperslab.errors import HyperslabError, Unsupported
 from hyperslab.formats.cells_json import cell_to_json
 from hyperslab.formats.dtype_names import dtype_from_json
 from hyperslab.formats.faults import Faults
@@ -185,11 +185,6 @@ def write_attributes(
     """The values by name as JSON, and their type codes; errors name the attribute."""
     values, codes = {}, {}
     for name, value in attrs.items():
-        if is_hidden(name):
-            remedy = "choose another name"
-            raise Invalid(
-                f"attribute {name!r}: NCZarr and HDF5 have attributes of this name of their own", remedy=remedy
-            )
         try:
             values[name], codes[name] = write_value(value, draft=draft, type_name=type_name)
         except Unsupported as error:
