@@ -134,6 +134,21 @@ def test_the_type_of_a_value_without_one_is_guessed(value, found):
     assert equal(read_value(value, None, None), found)
 
 
+def test_how_values_are_spelled_is_asked_once_and_only_where_it_matters():
+    asked = []
+
+    def texts():
+        asked.append(1)
+        return {"big": str(2**70), "mixed": '[1,  "a"]', "bare": "1.0"}
+
+    plain = {"a": 1, "b": [1, 2.5], "c": "42", "d": ["x", "y"], "e": [1, 2], "f": True, "g": 2**64 - 1}
+    read_attributes(plain, {"e": "<f8", "c": ">S1"}, texts, Faults(""))
+    assert asked == []
+    bare = {"big": 2**70, "mixed": [1, "a"], "bare": 1.0}
+    assert read_attributes(plain | bare, {"bare": ">S1"}, texts, Faults("")).items() >= texts().items()
+    assert len(asked) == 2
+
+
 @pytest.mark.parametrize(
     ("value", "code"),
     [(300, "<u1"), ("a", "<i4"), (1.5, "<i4"), ([[1]], "<f8"), (1, "<c8"), (1, "nonsense"), (1, 5), (1, "|O"), (1, [])],

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -68,22 +69,31 @@ def read_attributes(
     ``texts``: how the values are spelled, asked for only if some value needs it.
     """
     found = {}
+    spelled = cache(texts)
     for name, value in stored.items():
         code = codes.get(name)
-        text = texts().get(name) if _needs_text(value, code) else None
+        text = spelled().get(name) if _is_bare(value, code) else None
         try:
             found[name] = read_value(value, code, text, type_of)
         except (TypeError, ValueError, OverflowError, HyperslabError) as error:
             faults.note("attribute", f"attribute {name!r} is not of its type {code!r}: {error}; its type is guessed")
-            found[name] = read_value(value, None, text or texts().get(name), type_of)
+            text = spelled().get(name) if _is_bare(value, None) else None
+            found[name] = read_value(value, None, text, type_of)
     return found
 
 
-def _needs_text(value: Any, code: Any) -> bool:
-    """Whether it matters how the value is spelled: it is no plain number or text."""
+def _is_bare(value: Any, code: Any) -> bool:
+    """Whether the value is text that stands in the document without quotes: then its spelling matters."""
     if isinstance(value, str):
         return False
-    return not isinstance(value, int | float) or abs(value) >= 2**63 or (isinstance(code, str) and code in _CHAR)
+    if code is None:
+        return _is_json(value if isinstance(value, list) else [value])
+    return isinstance(code, str) and code in _CHAR
+
+
+def _is_json(values: list[Any]) -> bool:
+    """Whether values without a type are neither numbers nor texts."""
+    return _widest(values) is None and not (values and all(isinstance(item, str) for item in values))
 
 
 def read_value(value: Any, code: Any, text: str | None, type_of: TypeOf = no_types) -> Any:
@@ -132,10 +142,10 @@ def _guessed(value: Any, text: str | None) -> Any:
     if isinstance(value, str):
         return value
     several = value if isinstance(value, list) else [value]
-    if several and all(isinstance(item, str) for item in several):
-        return _strings(several)
+    if _is_json(several):
+        return _as_text(value, text)
     dtype = _widest(several)
-    return _as_text(value, text) if dtype is None else _numbers(value, dtype)
+    return _strings(several) if dtype is None else _numbers(value, dtype)
 
 
 def _widest(values: list[Any]) -> np.dtype[Any] | None:
