@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import ModuleType
 from typing import Any
@@ -66,9 +66,14 @@ class NczarrSpelling:
         made = Generation.DRAFT if self._options.dialect == "draft" else Generation.V2C
         return Context(generation=made, options=self._options, **self._bound)
 
-    def bind(self, group: Callable[[str], GroupSpec | None], texts: Callable[[str], Mapping[str, str]]) -> None:
+    def bind(
+        self,
+        group: Callable[[str], GroupSpec | None],
+        texts: Callable[[str], Mapping[str, str]],
+        structured: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
         """Where documents of other nodes are asked for."""
-        self._bound = {"group": group, "texts": texts}
+        self._bound = {"group": group, "texts": texts, "structured": structured}
         if self._context is not None:
             self._context = replace(self._context, **self._bound)
 
@@ -94,7 +99,7 @@ class NczarrSpelling:
             what = "plain Zarr" if self.generation is Generation.PURE else f"NCZarr of {self.generation}"
             remedy = "convert it to format nczarr"
             if self.generation is Generation.PURE:
-                remedy = "open it as zarr2, or make it NCZarr with hyperslab.nczarr.adopt"
+                remedy = "open it as zarr2, or make it NCZarr with hyperslab.adopt"
             raise ReadOnly(f"{what} is only read in format nczarr", url=url, remedy=remedy)
 
     @property
@@ -142,9 +147,11 @@ class NczarrSpelling:
         return document.chunk_keys(spec)
 
     def new_array(self, wish: ArraySpec, node: str = "") -> ArraySpec:
-        """A user's wish in this format's spelling."""
-        spec: ArraySpec = self._dialect.new_array(wish, node, self.context)
-        return spec
+        """A user's wish in this format's spelling. Dimensions may have qualified names, which begin with a slash."""
+        names = tuple(name.rpartition("/")[2] if name and name.startswith("/") else name for name in wish.dims)
+        spec: ArraySpec = self._dialect.new_array(wish.evolve(dims=names), node, self.context)
+        pairs = zip(spec.dims, wish.dims, strict=True)
+        return spec.evolve(dims=tuple(said if said and said.startswith("/") else name for name, said in pairs))
 
     # -- consolidated metadata --------------------------------------------------------------------------------------
 
@@ -170,7 +177,11 @@ class NczarrSpelling:
         """The document ``.zmetadata``; the holder's own documents stand in it too."""
         whole = {"": holder} | {path: docs for path, docs in copy.items() if path}
         placed = {key(path, name): doc for path, docs in whole.items() for name, doc in docs.items()}
-        entries = {place: doc for place, doc in placed.items() if place.rpartition("/")[2] in _PLAIN}
+        aside = {path for path, docs in whole.items() if has_subarrays(docs.get(document.ARRAY, {}).get("dtype"))}
+        names = {place: place.rpartition("/") for place in placed}
+        entries = {
+            place: placed[place] for place, (path, _, name) in names.items() if name in _PLAIN and path not in aside
+        }
         said: dict[str, Any] = {"metadata": entries, "zarr_consolidated_format": 1}
         if self.context.generation is Generation.DRAFT:
             beside = {place: doc for place, doc in placed.items() if place not in entries}
@@ -185,6 +196,12 @@ class NczarrSpelling:
 def without_inline(doc: dict[str, Any]) -> dict[str, Any]:
     """A ``.zgroup`` without the copy that zarr-python 3 puts into those within ``.zmetadata``."""
     return {name: value for name, value in doc.items() if name != "consolidated_metadata"}
+
+
+def has_subarrays(dtype: Any) -> bool:
+    """Whether a dtype has fields that are arrays: zarr-python 3 refuses a whole copy that speaks of one."""
+    fields = dtype if isinstance(dtype, list) else []
+    return any(isinstance(part, list) and (len(part) > 2 or has_subarrays(part[1:] and part[1])) for part in fields)
 
 
 def order_of(copy: Copy) -> dict[str, list[str]]:
