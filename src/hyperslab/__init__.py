@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hyperslab.checks import Report, check, diff, repair
     from hyperslab.conversion import ConversionReport, Loss, Progress, convert, gather, save, shard
     from hyperslab.errors import HyperslabError, Problem
+    from hyperslab.formats.nczarr.adopt import adopt
     from hyperslab.group import Group
     from hyperslab.model.dims import Dimension
     from hyperslab.stores.counting import trace
@@ -33,6 +34,7 @@ __all__ = [
     "Problem",
     "Progress",
     "Report",
+    "adopt",
     "check",
     "convert",
     "create",
@@ -61,6 +63,7 @@ _HOMES = {
     "Problem": "errors",
     "Progress": "conversion",
     "Report": "checks",
+    "adopt": "formats.nczarr.adopt",
     "check": "checks",
     "convert": "conversion",
     "create": "api",

@@ -21,6 +21,7 @@ from hyperslab.codecs.fixed_text import FixedUtf8
 from hyperslab.codecs.iso_time import IsoTime
 from hyperslab.codecs.json2 import Json2
 from hyperslab.codecs.lz4 import Lz4
+from hyperslab.codecs.members import EnumMembers
 from hyperslab.codecs.numbers import AsType, BitRound, Delta, FixedScaleOffset, Quantize
 from hyperslab.codecs.packbits import PackBits, PackBools
 from hyperslab.codecs.pcodec import PCodec
@@ -44,6 +45,7 @@ REGISTRY: dict[str, Maker] = {
     "cast_value": CastValue,
     "categorize": Categorize,
     "delta": Delta,
+    "enum_members": EnumMembers,
     "fixed_utf8": FixedUtf8,
     "fixedscaleoffset": FixedScaleOffset,
     "gzip": make_gzip,

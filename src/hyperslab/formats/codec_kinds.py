@@ -20,6 +20,7 @@ ARRAY = frozenset(
         "categorize",
         "fixed_utf8",
         "iso_time",
+        "enum_members",
         "cast_value",
         "scale_offset",
         "numcodecs.packbits",

@@ -80,6 +80,8 @@ def cells(dtype: DataType, count: int) -> np.ndarray[Any, Any]:
             return _objects([np.arange(i % 4, dtype=base) for i in range(count)])
         case Char():
             return np.array([bytes([97 + i % 26]) for i in range(count)], memory)
+        case Enum(members=members) if members:
+            return np.array([members[i % len(members)][1] for i in range(count)], memory)
         case _:
             rng = np.random.default_rng(1)
             if memory.kind in "bU":

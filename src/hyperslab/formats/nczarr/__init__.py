@@ -33,6 +33,7 @@ from hyperslab.formats.keyed_dataset import KeyedReader
 from hyperslab.formats.keyed_format import open_keyed
 from hyperslab.formats.nczarr.context import Options
 from hyperslab.formats.nczarr.dataset import NczarrReader
+from hyperslab.formats.nczarr.generation import DRAFT_ONLY
 from hyperslab.formats.nczarr.spelling import COPY, NczarrSpelling
 from hyperslab.formats.nczarr.writer import NczarrWriter
 from hyperslab.stores.location import Location, Probe
@@ -58,7 +59,7 @@ _DRAFT_HOLDS = _HOLDS | {Feature.STRUCTURED, Feature.SUBARRAYS, Feature.USER_TYP
 _MARKS = {
     ".zgroup": (b"_nczarr_superblock", b"_NCZARR_SUPERBLOCK"),
     ".zattrs": (b"_nczarr_superblock",),
-    ".zdataset": (b"nczarr_version",),
+    ".zdataset": (b"",),
     ".nczarr": (b"",),
 }
 _IN_COPY = (*_MARKS[".zgroup"], b"nczarr_version")
@@ -103,7 +104,9 @@ class NczarrFormat:
             return any(mark in copy for mark in _IN_COPY)
         if copy is not None and any(mark in copy for mark in _IN_COPY):
             return True
-        return any(_says(probe.get(name), marks) for name, marks in _MARKS.items())
+        if any(_says(probe.get(name), marks) for name, marks in _MARKS.items()):
+            return True
+        return _says(probe.get(".zattrs"), (_SAID_BY,)) and any(probe.get(name) is not None for name in DRAFT_ONLY)
 
     def open(
         self,

@@ -14,10 +14,11 @@ import numpy as np
 from hyperslab.formats.dtype_names import dtype_from_json
 from hyperslab.formats.faults import Faults
 from hyperslab.formats.zarr2 import document
-from hyperslab.model.dtypes import Char, DataType, VlenString, numpy_dtype
+from hyperslab.model.dtypes import Char, DataType, Enum, VlenString, numpy_dtype
 from hyperslab.model.spec import ArraySpec, Codec
 
 TEXT = "fixed_utf8"
+_POINTER = 8
 _SINGLE_BYTES = {"<i1": "|i1", ">i1": "|i1", "<u1": "|u1", ">u1": "|u1"}
 Meaning = Literal["char", "string"] | None
 
@@ -27,7 +28,7 @@ def read_array(doc: Mapping[str, Any], faults: Faults, *, meaning: Meaning, scal
 
     ``meaning``: what the bytes are where the dtype does not tell. ``scalar``: a shape of ``[1]`` stands for ``()``.
     """
-    mended = with_item_sizes(doc, faults)
+    mended = _with_item_sizes(doc, meaning, faults)
     if meaning == "char":
         mended = {**mended, "dtype": "|S1"}
     if scalar and doc.get("shape") == [1]:
@@ -50,15 +51,18 @@ def _as_text(spec: ArraySpec, length: int, faults: Faults) -> ArraySpec:
     return spec.evolve(dtype=VlenString(), fill_value=fill, codecs=(Codec(TEXT, {"length": length}), *spec.codecs))
 
 
-def with_item_sizes(doc: Mapping[str, Any], faults: Faults) -> Mapping[str, Any]:
-    """The document with the dtype's own size where a shuffle has an ``elementsize`` of 0 (as netcdf-c writes it)."""
+def _with_item_sizes(doc: Mapping[str, Any], meaning: Meaning, faults: Faults) -> Mapping[str, Any]:
+    """The document with the true size where a shuffle has an ``elementsize`` of 0 (as netcdf-c writes it)."""
     filters = doc.get("filters")
     if not isinstance(filters, list) or not any(map(_lacks_size, filters)):
         return doc
     try:
-        size = dtype_from_json(doc.get("dtype")).itemsize
+        dtype = dtype_from_json(doc.get("dtype"))
     except TypeError:
         return doc
+    size = dtype.itemsize if meaning != "char" else 1
+    if meaning == "string" and dtype.kind == "S":
+        size = _POINTER  # netcdf-c shuffles text, too, by the size that it has in memory
     faults.note("elementsize", f"shuffle has an elementsize of 0; {size}, the size of the cells, is meant")
     return {**doc, "filters": [said | {"elementsize": size} if _lacks_size(said) else said for said in filters]}
 
@@ -102,6 +106,11 @@ def text_length(spec: ArraySpec) -> int | None:
     if spec.codecs and spec.codecs[0].name == TEXT:
         return int(spec.codecs[0].config["length"])
     return None
+
+
+def guarded(spec: ArraySpec) -> ArraySpec:
+    """The array for writing: cells of an enumeration are checked to be members of it (R37)."""
+    return spec.evolve(codecs=(Codec("enum_members"), *spec.codecs)) if isinstance(spec.dtype, Enum) else spec
 
 
 def with_text(spec: ArraySpec, length: int, *, truncate: bool = False) -> ArraySpec:

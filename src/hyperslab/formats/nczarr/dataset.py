@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from hyperslab.chunks.settings import Settings
-from hyperslab.errors import HyperslabError, Problem, Unsupported
+from hyperslab.chunks.source import ChunkSource
+from hyperslab.errors import FormatError, HyperslabError, Problem, Unsupported
 from hyperslab.formats.base import Format
 from hyperslab.formats.copied import Copied
 from hyperslab.formats.keyed_commit import key
 from hyperslab.formats.keyed_dataset import KeyedReader
+from hyperslab.formats.nczarr.cells import guarded
 from hyperslab.formats.nczarr.generation import PROVENANCE, Generation, generation_of
 from hyperslab.formats.nczarr.source_texts import source_texts
 from hyperslab.formats.nczarr.spelling import COPY, DECIDING, DRAFT_GROUP, NczarrSpelling
@@ -38,7 +41,8 @@ class NczarrReader(KeyedReader):
         self._copy_texts: Mapping[str, str] | None = None
         self._order: Copied | None = None
         self._busy = threading.local()
-        spelling.bind(self._declared, self._texts)
+        self._with_fields: list[str] | None = None
+        spelling.bind(self._declared, self._texts, self._structured)
 
     @property
     def generation(self) -> Generation:
@@ -96,6 +100,30 @@ class NczarrReader(KeyedReader):
         if self._copy_texts is None:
             self._copy_texts = source_texts(source_texts(self._raw_copy).get("metadata", "{}").encode())
         return source_texts(self._copy_texts.get(key(path, ATTRIBUTES), "{}").encode())
+
+    def _structured(self) -> list[str]:
+        """The arrays whose cells have fields, in order; asked for of plain Zarr alone, whose structures get names."""
+        if self._with_fields is None:
+            self._with_fields = sorted(
+                path for path, doc in self._array_documents() if isinstance(doc.get("dtype"), list)
+            )
+        return self._with_fields
+
+    def _array_documents(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        if "" in self._copies:
+            yield from ((path, docs[ARRAY]) for path, docs in self._copies[""].docs.items() if ARRAY in docs)
+            return
+        for place in self._store.list(""):
+            path, _, name = place.rpartition("/")
+            doc = None
+            with suppress(FormatError):
+                doc = self._stored(path, name) if name == ARRAY else None
+            if doc is not None:
+                yield path, doc
+
+    def chunks_as(self, path: str, spec: ArraySpec) -> ChunkSource:
+        """The chunks as they are under ``spec``; cells of an enumeration are checked when they are written."""
+        return super().chunks_as(path, spec if self._store.read_only else guarded(spec))
 
     # -- documents --------------------------------------------------------------------------------------------------
 
@@ -191,7 +219,7 @@ class NczarrReader(KeyedReader):
 
     def _order_of(self, path: str) -> list[str]:
         """The order of a group that has no lists, which in the draft stands beside consolidated metadata."""
-        if self.generation is not Generation.DRAFT:
+        if self.generation is not Generation.DRAFT or self._names_in_copy(path) is not None:
             return []
         if self._order is None:
             try:

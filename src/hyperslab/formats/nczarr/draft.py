@@ -183,10 +183,14 @@ def _cell_type(said: Any, stored: DataType, context: Context, faults: Faults) ->
     """The type of the cells, and its qualified name. One that nobody named is as it is stored, or opaque (R33, R40)."""
     if isinstance(stored, np.dtype) and said is not None:
         kind = _type_at(said, context) if isinstance(said, str) else None
-        if kind is None:
+        if kind is None and context.group("") is None:
+            pass  # a document that is looked at alone
+        elif kind is None:
             faults.note("typedef", f"typedef: there is no type {brief(said)}; the cells are read as they are stored")
         elif same_type(numpy_dtype(kind), stored):
-            return (replace(kind, base=stored) if isinstance(kind, Compound | Enum) else kind), said
+            if isinstance(kind, Compound | Enum) and kind.base != stored:
+                kind = replace(kind, base=stored)
+            return kind, said
         else:
             faults.cannot(
                 "typedef", f"typedef {said} is {describe(kind)} of {numpy_dtype(kind)}, but dtype is {stored}"
@@ -231,14 +235,8 @@ def _write_attributes(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """``.zattrs`` and ``.zattr_type``."""
 
-    def type_name(kind: Extension) -> str:
-        found = scope.name_of(kind)
-        if found is None:
-            raise Invalid(
-                f"an attribute is of type {describe(kind)}, which no group declares that it can be seen from",
-                remedy="declare the type first, in this group or one above",
-            )
-        return found
+    def type_name(kind: Extension) -> str:  # of one that nobody declares yet: the writer does so in this group
+        return scope.name_of(kind) or qualified(scope.group, getattr(kind, "name", ""))
 
     stored, codes = {}, {}
     for name, value in attrs.items():

@@ -120,7 +120,7 @@ def _without_native(doc: dict[str, Any]) -> dict[str, Any]:
     part = f"{dtype[0]}f{int(dtype[2:]) // 2}"
     if fill is not None:
         try:
-            fill = bytes_to_base64(number_from_json(fill, np.dtype(dtype)).astype(dtype).tobytes())
+            fill = bytes_to_base64(np.array(number_from_json(fill, np.dtype(dtype)), dtype).tobytes())
         except (TypeError, OverflowError):
             return doc
     return doc | {"dtype": [["r", part], ["i", part]], "fill_value": fill}

@@ -28,7 +28,8 @@ class Generation(StrEnum):
 PROVENANCE = "_NCProperties"
 SUPERBLOCK, GROUP, ARRAY, TYPES = "_nczarr_superblock", "_nczarr_group", "_nczarr_array", "_nczarr_attr"
 """NCZarr's own objects, as they are called since 4.9.1."""
-_DRAFT_ONLY = (".zdims", ".zattr_type", ".zattrs_type", ".ztypedefs")
+DRAFT_ONLY = (".zdims", ".zattr_type", ".zattrs_type", ".ztypedefs")
+"""Documents of a root that make it the draft's, together with provenance."""
 
 
 def generation_of(root: Docs) -> Generation:
@@ -47,7 +48,7 @@ def generation_of(root: Docs) -> Generation:
         return Generation.V1
     if ".zdataset" in root:
         return Generation.DRAFT
-    if PROVENANCE in attributes and not root.keys().isdisjoint(_DRAFT_ONLY):
+    if PROVENANCE in attributes and not root.keys().isdisjoint(DRAFT_ONLY):
         return Generation.DRAFT
     return Generation.PURE
 

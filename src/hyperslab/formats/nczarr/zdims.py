@@ -93,6 +93,8 @@ def _resolved(fqn: str | None, plain: str | None, size: int, group: str, context
     if fqn is None:
         return new_name(plain, size, group, context)
     dim = declared(fqn, context)
+    if dim is None and context.group("") is None:
+        return fqn  # a document that is looked at alone
     if dim is None:
         faults.note("dimensions", f"there is no dimension {fqn}; the name is taken from _ARRAY_DIMENSIONS, or made up")
         return new_name(plain, size, group, context)

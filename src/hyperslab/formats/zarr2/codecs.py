@@ -13,7 +13,10 @@ from hyperslab.model.spec import Codec
 
 _NAMES = {"packbits": "numcodecs.packbits"}
 _IDS = {name: id for id, name in _NAMES.items()}
-_OF_OTHERS = frozenset({"transpose", "packbits", "sharding_indexed", "cast_value", "scale_offset", "fixed_utf8", "iso_time"})
+_OF_OTHERS = frozenset(
+    {"transpose", "packbits", "sharding_indexed", "cast_value", "scale_offset"}
+    | {"fixed_utf8", "iso_time", "enum_members"}
+)
 _SHUFFLES = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
 
 

@@ -1,0 +1,143 @@
+"""A plain Zarr v2 dataset made NCZarr in place: documents are written anew, chunks stay as they are (R46)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Literal
+
+import numpy as np
+
+from hyperslab.chunks.settings import DEFAULTS
+from hyperslab.errors import HyperslabError, Invalid, Problem, Unsupported
+from hyperslab.formats.keyed_commit import Change, Commits, key
+from hyperslab.formats.keyed_dataset import KeyedReader
+from hyperslab.formats.nczarr import FORMAT
+from hyperslab.formats.nczarr.context import Options
+from hyperslab.formats.nczarr.dataset import NczarrReader
+from hyperslab.formats.nczarr.generation import Generation
+from hyperslab.formats.nczarr.names import anonymous, is_anonymous, place_of, qualified
+from hyperslab.formats.nczarr.spelling import COPY, NczarrSpelling
+from hyperslab.formats.spelling import Docs
+from hyperslab.model.dims import Dimension
+from hyperslab.model.dtypes import describe
+from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.stores.base import LocksNodes
+from hyperslab.stores.location import Location
+
+Spec = GroupSpec | ArraySpec
+
+
+def adopt(
+    url: Any,
+    dialect: Literal["current", "draft"] = "current",
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    durable: bool = True,
+    lock_timeout: float = DEFAULTS.lock_timeout,
+) -> None:
+    """Make NCZarr of the plain Zarr v2 dataset at ``url``, in place: only documents are written.
+
+    Dimensions are those of ``_ARRAY_DIMENSIONS``, declared in the array's group; a name with another length there, and
+    an axis without a name, gets one of the root that tells its length. Unsupported names every array that the dialect
+    cannot hold, Invalid says that the dataset is NCZarr already; nothing is changed then.
+    """
+    where = Location.of(url, storage_options)
+    store = where.store(read_only=False, create=False)
+    try:
+        lock: AbstractContextManager[Any] = nullcontext()
+        if isinstance(store, LocksNodes):
+            lock = store.lock_node("", lock_timeout)
+        with lock:
+            docs, spelling = _documents(_model(FORMAT.open(where, "r"), where.url), dialect, where.url)
+            consolidated = dialect == "draft" or store.get(COPY) is not None
+            Commits(store, spelling, durable=durable, consolidated=consolidated).commit(Change(docs))
+    finally:
+        store.close()
+
+
+def _model(reader: KeyedReader, url: str) -> dict[str, Spec]:
+    """Every node of a plain dataset by its path, groups before what is in them."""
+    try:
+        root = reader.node("")
+        if not isinstance(reader, NczarrReader) or reader.generation is not Generation.PURE:
+            raise Invalid("this is NCZarr already", url=url, remedy="open it with mode='r+'")
+        if isinstance(root, ArraySpec):
+            raise Unsupported("the root is an array, and that of NCZarr a group", url=url, remedy="convert it")
+        return dict(_walk(reader, "", root))
+    finally:
+        reader.close()
+
+
+def _walk(reader: KeyedReader, path: str, spec: Spec) -> Iterator[tuple[str, Spec]]:
+    attrs = {name: np.uint8(value) if isinstance(value, bool) else value for name, value in spec.attrs.items()}
+    if isinstance(spec, ArraySpec):
+        yield path, spec.evolve(attrs=attrs)
+        return
+    below = {name: reader.node(key(path, name)) for name in reader.children(path)}
+    lists = {
+        kind: tuple(name for name, node in below.items() if isinstance(node, of))
+        for kind, of in (("arrays", ArraySpec), ("groups", GroupSpec))
+    }
+    yield path, spec.evolve(attrs=attrs, layout={**spec.layout, **lists})
+    for name, node in below.items():
+        yield from _walk(reader, key(path, name), node)
+
+
+def _with_dimensions(model: Mapping[str, Spec], *, draft: bool) -> dict[str, Spec]:
+    """The nodes with the dimensions of the arrays declared in their groups."""
+    dims: dict[str, dict[str, Dimension]] = {}
+    found: dict[str, Spec] = {}
+    for path, spec in model.items():
+        if isinstance(spec, GroupSpec):
+            dims[path] = {dim.name: dim for dim in spec.dims}
+            found[path] = spec
+            continue
+        names = []
+        for fqn, size in zip(spec.layout["dimensions"], spec.shape, strict=True):
+            group, name = place_of(fqn)
+            if is_anonymous(name, size) or dims[group].setdefault(name, Dimension(name, size)).size != size:
+                group, name = "", anonymous(size, draft=draft)
+                dims[""].setdefault(name, Dimension(name, size))
+            names.append(qualified(group, name))
+        layout = {**spec.layout, "dimensions": tuple(names)}
+        found[path] = spec.evolve(dims=tuple(place_of(name)[1] for name in names), layout=layout)
+    return {
+        path: spec.evolve(dims=tuple(dims[path].values())) if isinstance(spec, GroupSpec) else spec
+        for path, spec in found.items()
+    }
+
+
+def _documents(model: Mapping[str, Spec], dialect: Any, url: str) -> tuple[dict[str, Docs], NczarrSpelling]:
+    """The documents of all nodes, the root's last: with them the dataset is NCZarr."""
+    whole = _with_dimensions(model, draft=dialect == "draft")
+
+    def group(path: str) -> GroupSpec | None:
+        spec = whole.get(path)
+        return spec if isinstance(spec, GroupSpec) else None
+
+    spelling = NczarrSpelling(Options(dialect=dialect))
+    spelling.bind(group, lambda path: {})
+    spelling.learn(None)
+    docs, problems = {}, []
+    for path in reversed(whole):
+        try:
+            docs[path] = _rendered(whole[path], path, spelling)
+        except HyperslabError as error:
+            problems.append(Problem(path, "cannot-hold", error.said))
+    if problems:
+        shown = "; ".join(map(str, reversed(problems)))
+        raise Unsupported(shown, url=url, remedy="convert it, or take out what NCZarr cannot hold")
+    return docs, spelling
+
+
+def _rendered(spec: Spec, path: str, spelling: NczarrSpelling) -> Docs:
+    docs = spelling.render(spec, path)
+    if isinstance(spec, ArraySpec):
+        if spec.problem is not None:
+            raise Unsupported(spec.problem)
+        spelling.new_array(spec, path)
+        back = spelling.parse(docs, path)
+        if not isinstance(back, ArraySpec) or (back.dtype, back.codecs) != (spec.dtype, spec.codecs):
+            raise Unsupported(f"no cells of type {describe(spec.dtype)} under these codecs")
+    return docs
