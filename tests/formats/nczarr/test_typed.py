@@ -14,7 +14,7 @@ from hyperslab.formats.faults import Faults
 from hyperslab.formats.nczarr.source_texts import source_texts
 from hyperslab.formats.nczarr.typed import is_hidden, read_attributes, read_value, regular, write_value
 from hyperslab.model.attrs import equal
-from hyperslab.model.dtypes import Compound, Enum, Opaque, VlenArray, tag_of, tagged
+from hyperslab.model.dtypes import Compound, Enum, Opaque, VlenArray, tag_of, tagged, tagged_fields
 
 NUMBERS = ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8"]
 NAMES = ["byte", "ubyte", "short", "ushort", "int", "uint", "int64", "uint64", "float", "double"]
@@ -234,6 +234,19 @@ def test_compound_values_are_objects():
         assert isinstance(found, type(value))
         assert (found.tobytes(), tag_of(found.dtype)) == (value.tobytes(), POINT)
     assert read_value([1, [0.1, "Infinity"], [3, "x"]], code, None, TYPES.get) == cells[0]
+
+
+def test_compounds_of_user_types_keep_the_types_of_their_fields():
+    inner = np.dtype([("p", "<i2"), ("q", "S1", (3,))])
+    fields = [("e", tagged(np.dtype("u1"), CLOUD)), ("o", tagged(np.dtype("V3"), RAW)), ("i", inner)]
+    kind = Compound(np.dtype([*fields, ("m", tagged(np.dtype("u1"), CLOUD), (2, 2)), ("f", ">f8")]), "whole_t")
+    cells = np.zeros(2, tagged(kind.base, kind))
+    cells["e"], cells["o"], cells["f"] = [2, 0], [b"abc", b"x\0z"], [np.nan, 1.5]
+    cells["i"]["q"] = [[b"a", b"\xff", b""], [b"b", b"", b"c"]]
+    stored, code = write_value(cells, draft=True, type_name=type_name)
+    found = read_value(json.loads(json.dumps(stored)), code, None, lambda _: kind)
+    assert (found.tobytes(), found.dtype, tag_of(found.dtype)) == (cells.tobytes(), cells.dtype, kind)
+    assert dict(tagged_fields(found.dtype)) == {"e": CLOUD, "o": RAW, "m": CLOUD}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hyperslab.formats.faults import Faults, brief
+from hyperslab.formats.faults import LONGEST, Faults, brief
 from hyperslab.formats.nczarr.context import Context
 from hyperslab.formats.nczarr.names import anonymous, outward, place_of, qualified
 from hyperslab.model.dims import Dimension
@@ -32,13 +32,18 @@ def read_dimensions(
         if shape or names != [SCALAR]:
             faults.note("dimensions", f"{XARRAY} is {brief(names)}, which names no {len(shape)} dimensions; ignored")
         names = None
-    found: list[str] = []
-    for name, size in zip(names or [None] * len(shape), shape, strict=True):
-        if name is None or "/" in name:
-            found.append(f"/{anonymous(size, draft=False)}")
-        else:
-            found.append(_nearest(name, size, node, context) or qualified(parent_of(node), name))
-    return tuple(found)
+    given = names or [None] * len(shape)
+    return tuple(_by_name(name, size, node, context, faults) for name, size in zip(given, shape, strict=True))
+
+
+def _by_name(name: str | None, size: int, node: str, context: Context, faults: Faults) -> str:
+    """The dimension of this name that can be seen, else a new one of the own group; anonymous where neither fits."""
+    if name is not None and "/" not in name:
+        own = qualified(parent_of(node), name)
+        if (seen := _nearest(name, size, node, context)) or declared(own, context) is None:
+            return seen or own
+        faults.note("dimension-size", f"dimension {own} is not {size} long, as the array is; {XARRAY} is ignored")
+    return f"/{anonymous(size, draft=False)}"
 
 
 def _fits(names: Any, ndim: int) -> bool:
@@ -90,7 +95,7 @@ def read_declared(said: Any, faults: Faults) -> tuple[Dimension, ...]:
     for name, entry in said.items():
         whole: Mapping[str, Any] = entry if isinstance(entry, dict) else {"size": entry}
         size = whole.get("size")
-        if not isinstance(name, str) or not name or "/" in name or type(size) is not int or size < 0:
+        if not isinstance(name, str) or not name or "/" in name or type(size) is not int or not 0 <= size <= LONGEST:
             faults.note("dimensions", f"{brief(name)}: {brief(entry)} is no dimension; ignored")
             continue
         found.append(Dimension(name, size, bool(whole.get("unlimited"))))
