@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hyperslab.conversion.losses import held_attrs, held_type, left_out, losses_of, needs
+from hyperslab.conversion.losses import held_attrs, held_type, held_types, left_out, losses_of, needs
 from hyperslab.formats.base import Feature
 from hyperslab.model.attrs import equal_attrs
 from hyperslab.model.dims import Dimension
@@ -81,6 +81,14 @@ def test_attributes_of_user_types() -> None:
     assert equal_attrs(held, {"state": np.uint8(1), "plain": np.uint8(1)})
     assert not list(losses_of("a", _array(np.dtype("f4"), attrs=attrs), ALL))
     assert equal_attrs(held_attrs(attrs, ALL), attrs)
+
+
+def test_named_types() -> None:
+    spec = GroupSpec(types={"state_t": STATE, "row_t": VlenArray(np.dtype("i4"), "row_t")})
+    losses = [str(loss) for loss in losses_of("", spec, ALL - {Feature.VLEN})]
+    assert losses == ["/: the type 'row_t' is left out"]
+    assert list(held_types(spec.types, ALL - {Feature.VLEN})) == ["state_t"]
+    assert not held_types(spec.types, ALL - {Feature.USER_TYPES})
 
 
 def test_a_format_that_holds_everything_loses_nothing() -> None:

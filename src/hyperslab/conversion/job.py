@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from hyperslab.array.session import Session
 from hyperslab.chunks.boxes import Box
@@ -27,12 +28,14 @@ SETTINGS = Settings(cache_bytes=0, durable=False)
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """From an open source, by a plan of nodes, into a target of ``format``, within ``memory`` bytes."""
+    """From an open source, by a plan of nodes, into a target of ``format``, within ``memory`` bytes. ``options``: of
+    the target's own."""
 
     format: Format
     source: Session
     planned: list[Planned]
     memory: int
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def copies(self, target: Session, source: Session | None = None) -> list[ArrayCopy]:
         """The copy of every array; ``source``: the same source, opened anew."""

@@ -21,6 +21,7 @@ from hyperslab.model.dtypes import (
     Compound,
     DataType,
     Enum,
+    Extension,
     ObjectRef,
     Opaque,
     RegionRef,
@@ -168,9 +169,11 @@ def _group_losses(path: str, spec: GroupSpec, features: Features) -> Iterator[Lo
         for dim in spec.dims:
             if dim.unlimited:
                 yield Loss(path, Feature.UNLIMITED, f"dimension {dim.name!r} becomes limited to {dim.size}")
-    if Feature.USER_TYPES not in features:
-        for name in spec.types:
-            yield Loss(path, Feature.USER_TYPES, f"the type {name!r} is left out")
+    held = held_types(spec.types, features)
+    for name, kind in spec.types.items():
+        if name not in held:
+            lacking = Feature.VLEN if isinstance(kind, VlenArray | VlenBytes) else Feature.USER_TYPES
+            yield Loss(path, lacking, f"the type {name!r} is left out")
 
 
 def _array_losses(path: str, spec: ArraySpec, features: Features) -> Iterator[Loss]:
@@ -206,6 +209,14 @@ def _attribute_losses(path: str, attrs: Mapping[str, Any], features: Features) -
         lacking = _lacking(value, features)
         if lacking is not None:
             yield Loss(path, lacking[0], f"the attribute {name!r}{lacking[1]}")
+
+
+def held_types(types: Mapping[str, Extension], features: Features) -> dict[str, Extension]:
+    """The named types that the target has a place for."""
+    if Feature.USER_TYPES not in features:
+        return {}
+    vlen = Feature.VLEN in features
+    return {name: kind for name, kind in types.items() if vlen or not isinstance(kind, VlenArray | VlenBytes)}
 
 
 def _lacking(value: Any, features: Features) -> tuple[Feature, str] | None:

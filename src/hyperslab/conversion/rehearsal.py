@@ -107,9 +107,11 @@ def put_documents(target: Session, planned: Sequence[Planned]) -> None:
                 raise error.locate(url=target.url, node=plan.item.path) from error.__cause__
 
 
-def documents_of(format: Format, planned: Sequence[Planned]) -> dict[str, bytes]:
+def documents_of(
+    format: Format, planned: Sequence[Planned], options: Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, bytes]:
     """The documents of a keyed format by key, byte by byte as a conversion writes them."""
     store = MemoryStore()
-    with opened(store, mode="x", format=format.name) as target:
+    with opened(store, mode="x", format=format.name, **options) as target:
         put_documents(target, planned)
     return {key: value for key in store.list() if (value := store.get(key)) is not None}

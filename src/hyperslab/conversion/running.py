@@ -141,7 +141,7 @@ def _run(order: _Order, progress: bool | Report | None, scheduler: Any) -> Conve
             refuse_unreachable(order.source, order.target, keyed=plan.keyed)
             client = held.enter_context(client_of(scheduler))
         site = held.enter_context(site_of(order.target, overwrite=order.overwrite, head=head))
-        job = Job(chosen, source, plan.planned, order.memory)
+        job = Job(chosen, source, plan.planned, order.memory, order.layout)
         with reporting(progress, "converting") as report:
             done = _write(job, site, plan, order, report, client)
         verified = None

@@ -12,7 +12,7 @@ import numpy as np
 from hyperslab.chunks.auto import CHUNK_BYTES, auto_chunks, auto_shards
 from hyperslab.codecs.blosc import config_of
 from hyperslab.codecs.default import parse_codec
-from hyperslab.conversion.losses import Features, held_attrs, held_type
+from hyperslab.conversion.losses import Features, held_attrs, held_type, held_types
 from hyperslab.conversion.selecting import Picked
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.base import Feature
@@ -179,6 +179,6 @@ def new_group(spec: GroupSpec, sizes: Mapping[str, int | None], features: Featur
         for dim in spec.dims
         if (size := sizes.get(dim.name, dim.size)) is not None
     )
-    types = spec.types if Feature.USER_TYPES in features else {}
+    types = held_types(spec.types, features)
     layout = spec.layout if same_format else {}
     return GroupSpec(attrs=held_attrs(spec.attrs, features), dims=tuple(dims), types=types, layout=layout)

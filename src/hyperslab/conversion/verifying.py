@@ -46,7 +46,7 @@ def verify(job: Job, src: Location, site: Site, report: Report, *, keyed: bool) 
 
 def _compared(job: Job, source: Session, target: Session, site: Site, report: Report, keyed: bool) -> Verification:
     if keyed:
-        compare_bytes(documents_of(job.format, job.planned), target)
+        compare_bytes(documents_of(job.format, job.planned, job.options), target)
     dims = Feature.DIMENSIONS in job.format.features
     attributes = sum(_compare_node(target, plan, dims) for plan in job.planned)
     copies = job.copies(target, source)

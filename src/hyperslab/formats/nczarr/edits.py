@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from hyperslab.errors import Invalid
 from hyperslab.formats.keyed_commit import is_within
 from hyperslab.formats.nczarr.names import anonymous, is_anonymous, outward, place_of, qualified
 from hyperslab.formats.nczarr.typedefs import same_type
 from hyperslab.model.dims import Dimension
-from hyperslab.model.dtypes import Compound, Enum, Opaque, numpy_dtype, tagged_fields
+from hyperslab.model.dtypes import Compound, Enum, Opaque, tag_of, tagged_fields
 from hyperslab.model.paths import split
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -64,6 +66,7 @@ class Edits:
             layout = {**layout, **{name: wish.layout[name] for name in ("hidden", "kept") if name in wish.layout}}
         self._ensure_listed(path, "groups")
         self.changed[path] = replace(known, attrs=wish.attrs, types={**known.types, **wish.types}, layout=layout)
+        self._declare_types(path, wish)
         for dim in wish.dims:
             self._declare(path, dim)
 
@@ -76,6 +79,7 @@ class Edits:
             raise Invalid("the root of a netCDF dataset is a group", remedy="give the array a name")
         self._ensure_listed(path, "arrays")
         group = split(path)[0]
+        self._declare_types(group, wish)
         names, sizes = [], []
         for axis in range(len(wish.shape)):
             name, known = self._axis(path, group, wish, before, axis)
@@ -86,6 +90,8 @@ class Edits:
         spec = wish.evolve(dims=tuple(place_of(name)[1] for name in names), layout=layout)
         self.changed[path] = self._with_rows(spec, _given(wish.shape, before), wish.shape)
         self._settle(path, wish, sizes)
+        # stored behind those that it makes grow: who dies between leaves work for whoever repeats it
+        self.changed[path] = self.changed.pop(path)
 
     def _axis(
         self, path: str, group: str, wish: ArraySpec, before: ArraySpec | None, axis: int
@@ -137,6 +143,13 @@ class Edits:
             return None
         return self._declared_type(group, wish.dtype)
 
+    def _declare_types(self, group: str, wish: Spec) -> None:
+        """The types of attributes, declared in the group where no group has them."""
+        values = (value for value in wish.attrs.values() if isinstance(value, np.ndarray | np.generic))
+        for kind in (tag_of(value.dtype) for value in values):
+            if self.draft and kind is not None:
+                self._declared_type(group, kind)
+
     def _declared_type(self, group: str, kind: Any) -> str:
         for above in outward(group):
             known = self.group(above).types.get(kind.name)
@@ -146,7 +159,7 @@ class Edits:
         if kind.name in spec.types:
             remedy = "give the type another name"
             raise Invalid(f"the group has another type named {kind.name!r}", node=group, remedy=remedy)
-        for _, inner in tagged_fields(numpy_dtype(kind)):
+        for _, inner in tagged_fields(kind.base) if isinstance(kind, Compound) else ():
             self._declared_type(group, inner)
         spec = self.group(group)
         self.changed[group] = replace(spec, types={**spec.types, kind.name: kind})

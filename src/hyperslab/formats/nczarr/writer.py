@@ -24,6 +24,8 @@ from hyperslab.formats.nczarr.dataset import NczarrReader
 from hyperslab.formats.nczarr.edits import Edits, given_rows, moved
 from hyperslab.formats.nczarr.generation import Generation
 from hyperslab.formats.nczarr.spelling import NczarrSpelling
+from hyperslab.formats.nczarr.typed import MAXIMUM_TEXT
+from hyperslab.formats.nczarr.wishes import DEFAULT_MAXIMUM, MAXIMUM
 from hyperslab.formats.spelling import Docs
 from hyperslab.model.paths import normalize
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -50,6 +52,11 @@ class NczarrWriter(KeyedWriter, NczarrReader):
 
     def _without_root(self) -> Docs | None:
         return None
+
+    def room_for_text(self, longest: int) -> dict[str, Any]:
+        """The attribute that makes cells wider than 128 bytes of UTF-8, or than the root says, where that is needed."""
+        usual, _ = self.node("").layout.get("hidden", {}).get(DEFAULT_MAXIMUM, (MAXIMUM_TEXT, None))
+        return {MAXIMUM: np.int32(longest)} if longest > usual else {}
 
     # -- changes ----------------------------------------------------------------------------------------------------
 
