@@ -16,7 +16,7 @@ from hyperslab.model.dtypes import Char, DataType, VlenString
 from hyperslab.model.spec import ArraySpec, Codec
 
 FILL = "_FillValue"
-_SIX_DIGITS, _FILL_DOUBLE = 9.96921e36, 9.969209968386869e36
+SIX_DIGITS, FILL_DOUBLE = 9.96921e36, 9.969209968386869e36
 _ALL_SWAPPED = re.compile(r"4\.9\.[012]\b.*")
 _SWAPPED_IN_DEVELOPMENT = re.compile(r"4\.9\.3-dev.*")
 
@@ -37,13 +37,14 @@ def fill_code(dtype: DataType) -> str | None:
 def mend_fill(spec: ArraySpec, doc: Mapping[str, Any], context: Context, faults: Faults) -> ArraySpec:
     """The array with the fill value that its writer meant."""
     said, attribute = doc.get("fill_value"), spec.attrs.get(FILL)
-    if said == _SIX_DIGITS and spec.dtype in (np.dtype("<f8"), np.dtype(">f8")) and "netcdf" in context.provenance:
-        faults.note("fill_value", f"fill_value {said} has 6 digits; {_FILL_DOUBLE}, netCDF's fill value, is meant")
-        return spec.evolve(fill_value=np.float64(_FILL_DOUBLE))
-    if said and said == attribute and isinstance(spec.dtype, VlenString):
-        return spec.evolve(fill_value=str(said))
-    if said is not None or attribute is None or isinstance(spec.dtype, VlenString):
-        return spec  # netcdf-c reads text without a fill value as empty, whatever the attribute says
+    if said == SIX_DIGITS and spec.dtype in (np.dtype("<f8"), np.dtype(">f8")) and "netcdf" in context.provenance:
+        faults.note("fill_value", f"fill_value {said} has 6 digits; {FILL_DOUBLE}, netCDF's fill value, is meant")
+        return spec.evolve(fill_value=np.float64(FILL_DOUBLE))
+    if isinstance(spec.dtype, VlenString):  # null is empty to netcdf-c, whatever the attribute says
+        is_literal = isinstance(said, str) and isinstance(attribute, str) and said == attribute
+        return spec.evolve(fill_value=said) if is_literal else spec
+    if said is not None or attribute is None:
+        return spec
     try:
         fill = as_fill(attribute, spec.dtype)
     except (TypeError, ValueError, OverflowError) as error:
