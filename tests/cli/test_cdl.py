@@ -29,6 +29,13 @@ def test_what_is_printed_is_compiled_to_the_same(tmp_path: Path, name: str) -> N
     assert ncdump(dumped(made, tmp_path)) == ncdump(made)
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "vlen"])
+def test_what_is_printed_of_nczarr_is_compiled_to_the_same(tmp_path: Path, name: str) -> None:
+    made = case(name, tmp_path)
+    hs.convert(made, tmp_path / f"{name}.nczarr", dialect="draft")
+    assert ncdump(dumped(tmp_path / f"{name}.nczarr", tmp_path)) == ncdump(made)
+
+
 def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     cells = np.array([bytes([code]) for code in (0, 1, 10, 34, 92, 127, 128, 233, 255, 0, 65)], "S1")
     with hs.create(tmp_path / "a.nc") as root:
