@@ -18,6 +18,8 @@ def use_the_face(folder):
     assert hs.open(folder / "b.zarr")["x"][3] == hs.open_array(folder / "b.zarr", path="x")[3] == 3
     assert list(hs.open_group(folder / "a.zarr")) == ["x"]
     assert "zarr3" in hs.list_formats()
+    hs.adopt(folder / "b.zarr")
+    assert hs.open(folder / "b.zarr").format == "nczarr"
 
 
 def test_public_functions_survive_the_import_of_every_room(tmp_path):
