@@ -22,7 +22,7 @@ import numpy as np
 
 from hyperslab.codecs.base import Cells
 from hyperslab.codecs.chain import build_chain
-from hyperslab.errors import Invalid, Unsupported
+from hyperslab.errors import Unsupported
 from hyperslab.formats.cells_json import bytes_to_base64
 from hyperslab.formats.codec_kinds import with_serial
 from hyperslab.formats.faults import Faults, brief
@@ -32,8 +32,9 @@ from hyperslab.formats.nczarr.context import Context
 from hyperslab.formats.nczarr.generation import PROVENANCE, provenance_of
 from hyperslab.formats.nczarr.names import anonymous, place_of, qualified
 from hyperslab.formats.nczarr.provenance import joined
-from hyperslab.formats.nczarr.typed import MAXIMUM_TEXT, is_hidden, read_attributes, regular, write_value
+from hyperslab.formats.nczarr.typed import is_hidden, read_attributes, regular, write_value
 from hyperslab.formats.nczarr.typedefs import Scope, in_bytes, read_types, same_type, text_lengths, write_types
+from hyperslab.formats.nczarr.wishes import MAXIMUM, text_width
 from hyperslab.formats.nczarr.zdims import dims_of, new_name, read_dims, write_dims
 from hyperslab.formats.spelling import Docs
 from hyperslab.formats.zarr2.document import ARRAY, ATTRIBUTES, DIMENSIONS, GROUP
@@ -45,7 +46,6 @@ ALIASES = (".zattr", ".zattrs_type")
 EXTRAS = (DATASET, DIMS, TYPES, ATTRIBUTES, CODES, *ALIASES)
 """The documents of a node beside ``.zgroup`` or ``.zarray``; those of ``ALIASES`` are read, never written."""
 VERSION = "0.1-2018"
-WIDTH, DEFAULT_WIDTH = "_nczarr_maxstrlen", "_nczarr_default_maxstrlen"
 _OWN = frozenset({"dimensions", "typedef", "nc_type", "written"})
 _TEXT_DTYPES = frozenset({"|u1", "<u1", "|S1", ">S1", "<S1", "<U1", ">U1"})
 
@@ -306,7 +306,7 @@ def new_array(wish: ArraySpec, node: str, context: Context) -> ArraySpec:
         layout=layout,
     )
     if isinstance(dtype, VlenString):
-        spec = with_text(spec, _width(wish, context), truncate=context.options.truncate)
+        spec = with_text(spec, text_width(wish, wish.attrs.get(MAXIMUM), context), truncate=context.options.truncate)
     faults = Faults(node)
     found = _read_array(render(spec, node, context)[ARRAY], {}, {}, node, context, faults)
     faults.check()
@@ -321,18 +321,6 @@ def new_array(wish: ArraySpec, node: str, context: Context) -> ArraySpec:
         problem=None,
         layout=layout | {"zarr2": found.layout["zarr2"]},
     )
-
-
-def _width(wish: ArraySpec, context: Context) -> int:
-    """The bytes of a cell of text: as its attribute or its codec says, else what the dataset has for all (R36)."""
-    length = wish.attrs.get(WIDTH, text_length(wish))
-    if length is None:
-        root = context.group("")
-        hidden = {} if root is None else root.layout.get("hidden", {})
-        length, _ = hidden.get(DEFAULT_WIDTH, (MAXIMUM_TEXT, None))
-    if not isinstance(length, int | np.integer) or isinstance(length, bool) or length < 1:
-        raise Invalid(f"{WIDTH}={length!r}", remedy="a whole number of bytes")
-    return int(length)
 
 
 def _held(dtype: DataType) -> DataType:

@@ -39,13 +39,21 @@ def cell_type(dtype: DataType) -> DataType:
 
 def with_steps(spec: ArraySpec, asked: Any, context: Context) -> ArraySpec:
     """The array with a whole chain of codecs; ``asked``: the width of text that the wish names, if any."""
-    # netcdf-c takes cells in Fortran's order for those in C's
-    codecs = [codec for codec in spec.codecs if codec.name not in ("transpose", "vlen-utf8")]
+    # netcdf-c takes cells in Fortran's order for those in C's, shuffles text by another size than Zarr's readers,
+    # and opens no dataset with a scalar under Blosc
+    dropped = {"transpose", "vlen-utf8"}
+    dropped |= {"shuffle"} if isinstance(spec.dtype, VlenString) else set()
+    dropped |= set() if spec.shape else {"blosc"}
+    codecs = [codec for codec in spec.codecs if codec.name not in dropped]
     whole = spec.evolve(codecs=with_serial(codecs, Codec("bytes")))
     if not isinstance(spec.dtype, VlenString):
         return whole
-    length = _width(asked) or text_length(spec) or _default(context) or MAXIMUM_TEXT
-    return with_text(whole, length, truncate=context.options.truncate)
+    return with_text(whole, text_width(spec, asked, context), truncate=context.options.truncate)
+
+
+def text_width(spec: ArraySpec, asked: Any, context: Context) -> int:
+    """The bytes of a cell of text: as asked for, as its codec says, else what the dataset has for all (R36)."""
+    return _width(asked) or text_length(spec) or _default(context) or MAXIMUM_TEXT
 
 
 def _width(asked: Any) -> int | None:
