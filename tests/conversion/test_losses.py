@@ -9,7 +9,7 @@ import pytest
 
 from hyperslab.conversion.losses import held_attrs, held_type, held_types, left_out, losses_of, needs
 from hyperslab.formats.base import Feature
-from hyperslab.model.attrs import equal_attrs
+from hyperslab.model.attrs import equal_attrs, untagged
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import Char, Compound, Enum, ObjectRef, Opaque, VlenArray, VlenBytes, VlenString, tagged
 from hyperslab.model.refs import Link, ObjectReference
@@ -71,6 +71,10 @@ def test_attributes_of_user_types() -> None:
         "plain": np.uint8(1),
     }
     features = ALL - {Feature.USER_TYPES}
+    held = held_attrs(attrs, features)
+    assert equal_attrs(held, {name: untagged(value) for name, value in attrs.items()})
+    assert len(list(losses_of("a", _array(np.dtype("f4"), attrs=attrs), features))) == 3
+    features -= {Feature.STRUCTURED}
     losses = [str(loss) for loss in losses_of("a", _array(np.dtype("f4"), attrs=attrs), features)]
     assert losses == [
         "/a: the attribute 'state' of type enum<uint8> state_t becomes uint8",

@@ -9,6 +9,7 @@ import pytest
 
 from hyperslab.model.cells import as_type, same_cells, same_type
 from hyperslab.model.dtypes import Char, Compound, Enum, Opaque, VlenString
+from hyperslab.model.spec import ArraySpec
 
 FIELDS = np.dtype([("name", "S3"), ("at", [("x", ">i2"), ("y", "f8", (2,))])])
 SPELLED = np.dtype([("name", "S1", (3,)), ("at", [("x", "i2"), ("y", "f8", (2,))])])
@@ -67,3 +68,9 @@ def test_cells_are_compared_by_their_bits() -> None:
     lists[:] = [np.array([1, 2]), np.array([], "i8")]
     assert same_cells(lists, lists.copy())
     assert not same_cells(lists, lists[::-1])
+
+
+def test_text_that_was_never_written_is_empty() -> None:
+    spec = ArraySpec(shape=(2,), dtype=VlenString(), chunks=(2,))
+    assert spec.fill_cell().item() == ""
+    assert spec.evolve(fill_value="-").fill_cell().item() == "-"

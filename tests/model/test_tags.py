@@ -62,3 +62,13 @@ def test_fields_keep_their_tags_when_packed() -> None:
     assert dict(tagged_fields(base)) == {"s": STATE, "t": STATE}
     assert dict(tagged_fields(without_tag(tagged(base, PAIR)))) == {"s": STATE, "t": STATE}
     assert tag_of(packed(tagged(base, PAIR))) == PAIR
+
+
+def test_a_difference_of_named_types_is_seen() -> None:
+    spec = GroupSpec(types={"state_t": STATE, "pair_t": PAIR})
+    assert not differences("", spec, GroupSpec(types={"pair_t": PAIR, "state_t": STATE, "more_t": KEY}))
+    found = differences("", spec, GroupSpec(types={"state_t": OTHER}))
+    assert [problem.message for problem in found] == [
+        "the type 'state_t' is enum<int8> state_t, not enum<int8> state_t",
+        "no type 'pair_t'",
+    ]

@@ -229,8 +229,13 @@ def _lacking(value: Any, features: Features) -> tuple[Feature, str] | None:
         return Feature.TYPED_ATTRIBUTES, f" loses its type {value.dtype}"
     if (kind := tag_of(value.dtype)) is None or Feature.USER_TYPES in features:
         return None
-    becomes = f" of type {describe(kind)} becomes {value.dtype}" if isinstance(kind, Enum) else ""
-    return Feature.USER_TYPES, becomes or f" of type {describe(kind)} is left out"
+    becomes = f"becomes {value.dtype}" if _is_held_plain(kind, features) else "is left out"
+    return Feature.USER_TYPES, f" of type {describe(kind)} {becomes}"
+
+
+def _is_held_plain(kind: Extension, features: Features) -> bool:
+    """Whether a format without user types has attributes of the same bytes."""
+    return isinstance(kind, Enum) or Feature.STRUCTURED in features
 
 
 def held_attrs(attrs: Mapping[str, Any], features: Features) -> dict[str, Any]:
@@ -243,7 +248,7 @@ def held_attrs(attrs: Mapping[str, Any], features: Features) -> dict[str, Any]:
         match lacking and lacking[0]:
             case Feature.TYPED_ATTRIBUTES:
                 held[name] = value.tolist()
-            case Feature.USER_TYPES if isinstance(tag_of(value.dtype), Enum):
+            case Feature.USER_TYPES if (kind := tag_of(value.dtype)) and _is_held_plain(kind, features):
                 held[name] = untagged(value)
             case Feature.USER_TYPES | Feature.REFERENCES:
                 del held[name]

@@ -30,6 +30,7 @@ def differences(
         problems += _array_differences(path, expected, found, dims)
     elif isinstance(expected, GroupSpec) and isinstance(found, GroupSpec):
         problems += _attribute_differences(path, expected.attrs, found.attrs, either)
+        problems += _type_differences(path, expected, found)
         unlimited = {dim.name for dim in expected.dims if dim.unlimited} - {
             dim.name for dim in found.dims if dim.unlimited
         }
@@ -45,6 +46,15 @@ def _array_differences(path: str, expected: ArraySpec, found: ArraySpec, dims: b
         yield Problem(path, "type", f"cells of type {describe(found.dtype)}, not {describe(expected.dtype)}")
     if dims and any(name not in (None, new) for name, new in zip(expected.dims, found.dims, strict=False)):
         yield Problem(path, "dimensions", f"dimensions {found.dims}, not {expected.dims}")
+
+
+def _type_differences(path: str, expected: GroupSpec, found: GroupSpec) -> Iterator[Problem]:
+    for name, kind in expected.types.items():
+        other = found.types.get(name)
+        if other is None:
+            yield Problem(path, "type", f"no type {name!r}")
+        elif not same_type(kind, other):
+            yield Problem(path, "type", f"the type {name!r} is {describe(other)}, not {describe(kind)}")
 
 
 def _attribute_differences(path: str, expected: Attrs, found: Attrs, either: bool) -> list[Problem]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from hyperslab.model.attrs import Attrs
 from hyperslab.model.dims import Dimension, Index
-from hyperslab.model.dtypes import DataType, Extension, VlenArray, VlenBytes, numpy_dtype
+from hyperslab.model.dtypes import DataType, Extension, VlenArray, VlenBytes, VlenString, numpy_dtype
 
 Chunks = tuple[int | tuple[int, ...], ...]
 
@@ -82,7 +82,7 @@ class ArraySpec:
             cell[()] = b""
         elif isinstance(self.dtype, VlenArray):
             cell[()] = np.empty(0, self.dtype.base)
-        elif self.numpy_dtype.hasobject:
+        elif self.numpy_dtype.hasobject and not isinstance(self.dtype, VlenString):
             cell[()] = None
         return cell
 
