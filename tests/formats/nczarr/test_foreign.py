@@ -183,6 +183,15 @@ def test_consolidated_metadata_follows(tmp_path):
     assert not (tmp_path / "none/.zmetadata").exists()
 
 
+def test_nodes_that_consolidated_metadata_does_not_know_are_adopted(tmp_path):
+    copy = {"metadata": GROUP | {"v/.zarray": array()}, "zarr_consolidated_format": 1}
+    later = {"g/.zgroup": {"zarr_format": 2}, "g/w/.zarray": array(shape=(4,))}
+    root = adopted(tmp_path, {"v/.zarray": array(), ".zmetadata": copy} | later, "current")
+    assert (set(root), root["g/w"].dims) == ({"v", "g"}, ("_Anonymous_Dim_4",))
+    assert "g/w/.zarray" in json.loads((tmp_path / ".zmetadata").read_text())["metadata"]
+    assert not hs.check(tmp_path)
+
+
 def test_attributes_of_adopted_nodes(tmp_path):
     attrs = {"flag": True, "n": 1, "many": [1, 2.5], "words": ["a", "b"], "deep": {"a": [1]}, "text": "x"}
     root = adopted(tmp_path, {".zattrs": attrs})

@@ -59,6 +59,7 @@ def adopt(
 def _model(reader: KeyedReader, url: str) -> dict[str, Spec]:
     """Every node of a plain dataset by its path, groups before what is in them."""
     try:
+        reader.refresh("")  # consolidated metadata may be older than what others have added
         root = reader.node("")
         if not isinstance(reader, NczarrReader) or reader.generation is not Generation.PURE:
             raise Invalid("this is NCZarr already", url=url, remedy="open it with mode='r+'")
