@@ -56,7 +56,7 @@ class Commits:
         self._store = store
         self._spelling = spelling
         self._durable = durable
-        self._consolidated = consolidated
+        self.consolidated = consolidated
         self._without_copy: set[str] = set()
 
     def forget(self) -> None:
@@ -73,10 +73,11 @@ class Commits:
             self._store_all(change.docs)
         if change.act is not None:
             change.act()
-        self._store_all(change.after)
+        if change.after:
+            self._store_all(change.after)
         for holder, copy in copies.items():
             self._put(holder, self._changed(copy, holder, change), {**change.docs, **change.after}.get(holder))
-        if self._consolidated and "" not in copies:
+        if self.consolidated and "" not in copies:
             self.consolidate()
 
     def consolidate(self, holder: str = "") -> None:

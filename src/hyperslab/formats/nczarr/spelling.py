@@ -47,6 +47,8 @@ class NczarrSpelling:
         self._family = family
         self._context: Context | None = None
         self._bound: dict[str, Any] = {}
+        self.order: dict[str, list[str]] = {}
+        """The names in each group in the order of their definition, where a copy is made that does not have it."""
 
     @property
     def options(self) -> Options:
@@ -185,7 +187,7 @@ class NczarrSpelling:
         said: dict[str, Any] = {"metadata": entries, "zarr_consolidated_format": 1}
         if self.context.generation is Generation.DRAFT:
             beside = {place: doc for place, doc in placed.items() if place not in entries}
-            said[SIDE] = {"documents": beside, "order": order_of(whole)}
+            said[SIDE] = {"documents": beside, "order": order_of(ordered(whole, self.order))}
         return said
 
     def without_copy(self, doc: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -29,7 +29,7 @@ from hyperslab.formats.nczarr.wishes import DEFAULT_MAXIMUM, MAXIMUM
 from hyperslab.formats.spelling import Docs
 from hyperslab.model.paths import normalize
 from hyperslab.model.spec import ArraySpec, GroupSpec
-from hyperslab.stores.base import WritableStore
+from hyperslab.stores.base import LocksNodes, WritableStore
 
 Spec = GroupSpec | ArraySpec
 
@@ -101,8 +101,41 @@ class NczarrWriter(KeyedWriter, NczarrReader):
             for place in [place for place in docs if self._known(place) is None and not is_within(place, target)]:
                 new[place] = after.pop(place)
             act = partial(self._move_keys, source, target)
-            self._commit(Change(new, gone=(source,), act=act, arrived=(target,), after=after))
+            with self._in_order(source, target):
+                self._commit(Change(new, gone=(source,), act=act, arrived=(target,), after=after))
             self._forget("")
+
+    def consolidate(self, path: str = "") -> None:
+        """Write consolidated metadata of a group (the whole dataset) into it, as it is stored now."""
+        with self._changing(), self._in_order():
+            super().consolidate(path)
+
+    @contextmanager
+    def _in_order(self, source: str | None = None, target: str = "") -> Iterator[None]:
+        """In the block, consolidated metadata is made with the present order of all nodes, which in the draft stands
+        nowhere else. A node that moves comes last in its group."""
+        if self.generation is Generation.DRAFT:
+            groups = [place for place in self._places("") if isinstance(self.node(place), GroupSpec)]
+            self._words.order = {
+                place if source is None else moved(place, source, target): [
+                    name for name in self.children(place) if key(place, name) != source
+                ]
+                for place in groups
+            }
+        try:
+            yield
+        finally:
+            self._words.order = {}
+
+    def _commit(self, change: Change) -> None:
+        """The draft always has consolidated metadata: plain readers warn of documents that they do not find in it."""
+        self._commits.consolidated |= self.generation is Generation.DRAFT
+        super()._commit(change)
+
+    def mend(self, change: Change) -> None:
+        """Store documents as they are given, and do what else the change says."""
+        self._commit(change)
+        self._forget("")
 
     def _edits(self) -> Edits:
         draft = self.generation is Generation.DRAFT
@@ -229,7 +262,8 @@ class NczarrWriter(KeyedWriter, NczarrReader):
     @contextmanager
     def lock_node(self, path: str) -> Iterator[None]:
         """Hold the documents of all nodes against other writers; afterwards reads see the newest."""
-        with super().lock_node(""):
+        alone = nullcontext() if isinstance(self._store, LocksNodes) else self._node_mutex
+        with alone, super().lock_node(""):
             self._inside.depth = self._depth + 1
             try:
                 yield
