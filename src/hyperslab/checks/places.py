@@ -46,7 +46,8 @@ def _by_nodes_below(probe: Probe) -> Format | None:
     """A dataset that lost the documents of its root: the format of the nodes that lie below."""
     if not probe.where.is_dir():
         return None
-    for format in map(get_format, FORMATS):
+    told_by_root = {"nczarr"}  # its nodes below are those of zarr2
+    for format in (get_format(name) for name in FORMATS if name not in told_by_root):
         if isinstance(format, KeyedFormat) and holds_nodes(probe.store, "", format.spelling.nodes):
             return format
     return None
