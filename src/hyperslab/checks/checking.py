@@ -13,6 +13,7 @@ from hyperslab.checks.readable import examine_reader
 from hyperslab.checks.report import Report
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import FormatError, HyperslabError
+from hyperslab.formats.keyed_format import OpensKeys
 
 
 def check(
@@ -36,10 +37,12 @@ def check(
 
 def examine(place: Place, settings: Settings, *, deep: bool) -> Iterable[Finding]:
     """The findings of a dataset of whatever format."""
-    if place.spelling is not None:
+    spelling = place.spelling
+    if spelling is not None:
         store = place.where.store(read_only=True)
         try:
-            return Walk(store, place.spelling, settings, deep).run()
+            own = place.format.reader(store, spelling, settings) if isinstance(place.format, OpensKeys) else None
+            return Walk(store, spelling, settings, deep, own).run()
         finally:
             store.close()
     return _examine_opened(place, settings, deep)

@@ -32,8 +32,9 @@ class Stored:
         return bool(self.docs) or bool(self.broken)
 
 
-def read_stored(store: Store, spelling: Spelling, path: str, names: Collection[str]) -> Stored:
-    """The documents among ``names``, which are what lies right in the node's folder."""
+def read_stored(store: Store, spelling: Spelling, path: str, names: Collection[str], *, told: bool = False) -> Stored:
+    """The documents among ``names``, which are what lies right in the node's folder. ``told``: what is survived while
+    they are parsed is said elsewhere."""
     stored = Stored()
     wanted = dict.fromkeys((*spelling.nodes, *spelling.extras, spelling.copy_name))
     for name in wanted:
@@ -46,7 +47,7 @@ def read_stored(store: Store, spelling: Spelling, path: str, names: Collection[s
             stored.docs[name] = doc
     _keep_one_kind(stored, spelling, path)
     if any(name in stored.docs for name in spelling.nodes) and not _is_broken(stored, spelling):
-        _parse(stored, spelling, path)
+        _parse(stored, spelling, path, told=told)
     return stored
 
 
@@ -92,10 +93,12 @@ def _mended(data: bytes, path: str, place: str) -> Iterator[Finding]:
         yield found(path, "json-mended", f"the document is no JSON: {', '.join(mended)} [key={place}]", key=place)
 
 
-def _parse(stored: Stored, spelling: Spelling, path: str) -> None:
+def _parse(stored: Stored, spelling: Spelling, path: str, *, told: bool) -> None:
     """The spec, and every defect of the documents."""
     place = key(path, next(iter(name for name in spelling.nodes if name in stored.docs)))
     with suppress(FormatError):
         stored.spec = spelling.parse(stored.docs, path)
+    if told and stored.spec is not None:
+        return
     for problem in spelling.problems(stored.docs, path):
         stored.findings.append(found(path, problem.kind, f"{problem.message} [key={place}]", key=place))

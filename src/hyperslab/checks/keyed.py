@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from hyperslab.checks.array_folder import ArrayFolder, holds_any
@@ -16,8 +16,9 @@ from hyperslab.checks.strangers import strange
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import HyperslabError, StorageError
 from hyperslab.formats import FORMATS, get_format
-from hyperslab.formats.keyed_commit import key
-from hyperslab.formats.keyed_dataset import holds_nodes
+from hyperslab.formats.base import Remedy, Repairs
+from hyperslab.formats.keyed_commit import is_within, key
+from hyperslab.formats.keyed_dataset import KeyedReader, holds_nodes
 from hyperslab.formats.spelling import KeyedFormat, Spelling
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Store
@@ -27,7 +28,7 @@ _DEEPEST = 100
 
 @dataclass
 class Walk:
-    """One look through a dataset. ``deep``: every chunk is decoded.
+    """One look through a dataset. ``deep``: every chunk is decoded. ``own``: knows what documents say of one another.
 
     Afterwards ``copies`` has the consolidated metadata, ``unreadable`` the nodes whose documents make no sense, and
     ``groups`` the paths below which nodes lie.
@@ -37,19 +38,39 @@ class Walk:
     spelling: Spelling
     settings: Settings
     deep: bool
+    own: KeyedReader | None = None
     findings: list[Finding] = field(default_factory=list)
     unreadable: set[str] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.copies = Copies(self.spelling)
+        self._told = False
 
     def run(self) -> list[Finding]:
         """Every finding, in the order of the nodes."""
         self._known = known_names(self.spelling)
+        own = list(self._own_findings())
         self._node("", 0)
         self.findings += self.copies.compare()
+        self.findings = [
+            *own,
+            *(finding for finding in self.findings if not any(_settles(one, finding) for one in own)),
+        ]
         return sorted(self.findings, key=lambda finding: finding.order)
+
+    def _own_findings(self) -> Iterator[Finding]:
+        """What the format itself finds, where the root can be read."""
+        if not isinstance(self.own, Repairs):
+            return
+        try:
+            self.own.node("")
+        except HyperslabError:
+            return
+        self._told = True
+        for remedy in self.own.remedies(deep=self.deep, workers=self.settings.threads):
+            problem = remedy.problem
+            yield found(problem.node, problem.kind, problem.message, key=remedy.at or problem.node, means=remedy)
 
     def _node(self, path: str, depth: int) -> Member | None:
         """Look at what lies at ``path`` and below; what its group needs to know of an array."""
@@ -60,7 +81,7 @@ class Walk:
             self.findings.append(found(path, "unreadable-folder", error.said, key=path))
             return None
         aside = {stray.key for stray in strays}
-        stored = read_stored(self.store, self.spelling, path, names)
+        stored = read_stored(self.store, self.spelling, path, names, told=self._told)
         self.findings += stored.findings
         self.copies.add(path, stored)
         if isinstance(stored.spec, ArraySpec):
@@ -88,7 +109,8 @@ class Walk:
             member = self._node(key(path, name), depth + 1)
             if member is not None:
                 members.append(member)
-        self.findings += examine_dimensions(path, members)
+        if not self._told:
+            self.findings += examine_dimensions(path, members)
         if self.deep:
             self.findings += examine_coordinates(self.store, self.spelling, members, self.settings)
 
@@ -145,6 +167,12 @@ class Walk:
         folder = ArrayFolder(self.store, path, objects, self._known, deep=self.deep)
         self.findings += folder.examine()
         return Member(path, spec, objects.grid, tuple(folder.last))
+
+
+def _settles(own: Finding, finding: Finding) -> bool:
+    """Whether what the format found is why this was found."""
+    remedy: Remedy = own.means
+    return finding.problem.kind in remedy.settles and is_within(finding.key, remedy.at)
 
 
 def known_names(spelling: Spelling) -> frozenset[str]:

@@ -16,6 +16,7 @@ from hyperslab.checks.mending_chunks import OBJECTS, Act, ChunkMender, Plan, not
 from hyperslab.checks.quarantine import Quarantine
 from hyperslab.checks.report import Mend
 from hyperslab.errors import HyperslabError
+from hyperslab.formats.base import Remedy
 from hyperslab.formats.documents import read_document, write_json
 from hyperslab.formats.keyed_commit import key
 from hyperslab.formats.keyed_writer import KeyedWriter
@@ -27,9 +28,10 @@ class Stage(IntEnum):
     """In which order things are mended: what the documents say decides what is wrong with the chunks."""
 
     DOCUMENTS = 1
-    DIMENSIONS = 2
-    OBJECTS = 3
-    COPIES = 4
+    MEANING = 2
+    DIMENSIONS = 3
+    OBJECTS = 4
+    COPIES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,8 @@ _COPIES = frozenset(["stale-copy", "incomplete-copy", "copy-of-nothing", "damage
 def stage_of(finding: Finding) -> Stage:
     """When such a thing is mended."""
     kind = finding.problem.kind
+    if isinstance(finding.means, Remedy):
+        return Stage.MEANING
     if kind in _COPIES:
         return Stage.COPIES
     if kind == "dimension-sizes":
@@ -82,6 +86,7 @@ class Menders:
         """A mend for each finding (of the stage ``only``); of several about one chunk or copy the first mends all."""
         makers = {
             Stage.DOCUMENTS: self._document,
+            Stage.MEANING: self._remedy,
             Stage.DIMENSIONS: self._dimension,
             Stage.OBJECTS: self._chunks.plan,
             Stage.COPIES: self._copy,
@@ -127,7 +132,8 @@ class Menders:
             )
         if node not in self._walk.groups or kind not in _LEFT_NOTHING:
             return None
-        fresh = self._spelling.render(GroupSpec())
+        whole = self._spelling.render(GroupSpec())
+        fresh = {name: whole[name] for name in self._spelling.nodes if name in whole}
         return "write the document of a group without attributes", partial(
             self._locked, partial(self._put, node, fresh)
         )
@@ -169,6 +175,22 @@ class Menders:
         """Under the lock of the root, which writers of documents hold."""
         with self._writer.lock_node(""):
             act()
+
+    # -- what the format itself knows to mend --------------------------------------------------------------------
+
+    def _remedy(self, finding: Finding) -> Plan:
+        remedy: Remedy = finding.means
+        if remedy.action is None:
+            return None
+        return remedy.action, partial(self._locked, partial(self._carry_out, remedy))
+
+    def _carry_out(self, remedy: Remedy) -> None:
+        for place in remedy.keep:
+            self._quarantine.keep(place)
+        if remedy.take:
+            self._quarantine.take(remedy.take)
+        if remedy.act is not None:
+            remedy.act()
 
     # -- dimensions -------------------------------------------------------------------------------------------------
 

@@ -56,8 +56,8 @@ def _mend(remedy: Remedy, quarantine: Quarantine | None) -> Mend:
     message = problem.message
     if quarantine is not None and remedy.action is not None:
         try:
-            if remedy.keep:
-                quarantine.keep(remedy.keep)
+            for place in remedy.keep:
+                quarantine.keep(place)
             if remedy.take:
                 quarantine.take(remedy.take)
             if remedy.act is not None:

@@ -17,6 +17,7 @@ from hyperslab.checks.quarantine import Quarantine, quarantine_folder
 from hyperslab.checks.report import Mend, Report
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import HyperslabError, ReadOnly
+from hyperslab.formats.keyed_format import OpensKeys
 from hyperslab.formats.keyed_writer import KeyedWriter
 from hyperslab.formats.spelling import Spelling
 from hyperslab.stores.base import Locks, LocksNodes
@@ -101,9 +102,11 @@ class _Repair:
                 pass  # each mend takes it again, so that writers wait for one mend and not for all
 
     def _mendings(self, store: Any, deep: bool, only: Stage | None) -> Iterator[Mending]:
-        walk = Walk(store, self._spelling, self._settings, deep)
+        format = self._place.format
+        making = format.writer if isinstance(format, OpensKeys) else KeyedWriter
+        writer = making(store, self._spelling, self._settings)
+        walk = Walk(store, self._spelling, self._settings, deep, writer)
         findings = [finding for finding in walk.run() if not finding.sound]
-        writer = KeyedWriter(store, self._spelling, self._settings)
         return Menders(walk, writer, Quarantine(store, self._folder)).plan(findings, only)
 
     def _act(self, mending: Mending, act: Act) -> Mend:

@@ -185,14 +185,20 @@ class Examines(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """A problem, and what mends it: the ``action`` in words (None: nothing does), and as a deed, ``act``, after a copy
-    of the key ``keep`` is kept or what lies at ``take`` is taken out."""
+    """A problem, and what mends it: the ``action`` in words (None: nothing does), and as a deed, ``act``, after copies
+    of the keys ``keep`` are kept or what lies at ``take`` is taken out.
+
+    ``at``: the key that it is about. ``settles``: kinds of problems of that key, and of those below it, that a look at
+    the keys alone finds and that are this one again.
+    """
 
     problem: Problem
     action: str | None = None
     act: Callable[[], None] | None = None
-    keep: str = ""
+    keep: tuple[str, ...] = ()
     take: str = ""
+    at: str = ""
+    settles: frozenset[str] = frozenset()
 
 
 @runtime_checkable

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Protocol, runtime_checkable
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import AlreadyExists, FormatError, Invalid, NodeNotFound
@@ -11,9 +12,22 @@ from hyperslab.formats.keyed_dataset import KeyedReader
 from hyperslab.formats.keyed_writer import KeyedWriter
 from hyperslab.formats.spelling import Spelling
 from hyperslab.model.spec import GroupSpec
-from hyperslab.stores.base import Store
+from hyperslab.stores.base import Store, WritableStore
 from hyperslab.stores.building import building, can_build
 from hyperslab.stores.location import Location
+
+
+@runtime_checkable
+class OpensKeys(Protocol):
+    """A format of documents under keys with a reader and a writer of its own."""
+
+    def reader(self, store: Store, spelling: Spelling, settings: Settings) -> KeyedReader:
+        """What reads a dataset, of which nothing is looked at yet."""
+        ...
+
+    def writer(self, store: WritableStore, spelling: Spelling, settings: Settings) -> KeyedWriter:
+        """What changes one."""
+        ...
 
 
 def open_keyed(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -101,7 +102,7 @@ class _Files:
         return "write fill values", partial(self._column.rewrite, place)
 
     def _say(
-        self, place: int, kind: str, message: str, mend: tuple[str, Callable[[], None]] | None, **more: str
+        self, place: int, kind: str, message: str, mend: tuple[str, Callable[[], None]] | None, **more: Any
     ) -> None:
         """A problem of a file, with its key and rows."""
         rows = self._column.rows_of(place)
@@ -132,7 +133,7 @@ class _Files:
         count = column.count(place)
         if index.count > max(count, 1):
             message = f"the file holds {index.count} chunks, the array has {count} there"
-            self._say(place, "extra-chunks", message, ("cut them off", self._fill(place)[1]), keep=key)
+            self._say(place, "extra-chunks", message, ("cut them off", self._fill(place)[1]), keep=(key,))
         elif column.is_short(place):
             message = f"the file holds {index.count} chunks, the last of {index.last} bytes; the array has more there"
             self._say(place, "short-superchunk", message, self._fill(place))
@@ -150,7 +151,7 @@ class _Files:
             error = self._error(coords, scratch)
             if error is not None:
                 act = ("replace it by fill values", partial(column.blank_out, coords))
-                self._say(place, "corrupt-chunk", f"chunk {local}: {error.said}", act, keep=key)
+                self._say(place, "corrupt-chunk", f"chunk {local}: {error.said}", act, keep=(key,))
 
     def _error(self, coords: tuple[int, ...], scratch: Block) -> HyperslabError | None:
         """What is wrong with one version of a chunk; one that is replaced meanwhile is looked at again."""

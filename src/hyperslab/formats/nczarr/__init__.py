@@ -36,6 +36,7 @@ from hyperslab.formats.nczarr.dataset import NczarrReader
 from hyperslab.formats.nczarr.generation import DRAFT_ONLY
 from hyperslab.formats.nczarr.spelling import COPY, NczarrSpelling
 from hyperslab.formats.nczarr.writer import NczarrWriter
+from hyperslab.stores.base import Store, WritableStore
 from hyperslab.stores.location import Location, Probe
 
 _HOLDS = frozenset(
@@ -97,6 +98,14 @@ class NczarrFormat:
         """The format with the features that a dataset made with these options has."""
         return NczarrFormat("draft" if options.get("dialect") == "draft" else "current")
 
+    def reader(self, store: Store, spelling: NczarrSpelling, settings: Settings) -> NczarrReader:
+        """What reads a dataset, of which nothing is looked at yet."""
+        return NczarrReader(store, spelling, settings)
+
+    def writer(self, store: WritableStore, spelling: NczarrSpelling, settings: Settings) -> NczarrWriter:
+        """What changes one, of whatever generation."""
+        return NczarrWriter(store, spelling, settings)
+
     def sniff(self, probe: Probe) -> bool:
         """Whether the root has metadata of NCZarr; a consolidated dataset is known by one request."""
         copy = probe.get(COPY)
@@ -129,7 +138,7 @@ class NczarrFormat:
             where,
             mode,
             settings=settings,
-            consolidated=consolidated or said.dialect == "draft",
+            consolidated=consolidated,
             remembered=remembered,
             reading=NczarrReader,
             writing=NczarrWriter,

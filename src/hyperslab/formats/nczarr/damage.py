@@ -1,0 +1,182 @@
+"""Damage that the documents of one node tell of: what netcdf-c and others wrote otherwise than they meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from math import prod
+from typing import Any
+
+from hyperslab.errors import Problem
+from hyperslab.formats.documents import mend_json
+from hyperslab.formats.faults import brief
+from hyperslab.formats.keyed_commit import Change, key
+from hyperslab.formats.nczarr.dimension_names import SCALAR, XARRAY, last_names
+from hyperslab.formats.nczarr.generation import Generation
+from hyperslab.formats.nczarr.mending import FILL, FILL_DOUBLE, SIX_DIGITS
+from hyperslab.formats.nczarr.own_objects import ZARRAY, ZATTRS, references, with_references
+from hyperslab.formats.nczarr.survey import Damage, Survey
+from hyperslab.formats.nczarr.typedefs import in_bytes
+from hyperslab.formats.spelling import Docs
+from hyperslab.model.spec import ArraySpec
+from hyperslab.stores.base import Size
+
+_ELSEWHERE = frozenset({"dimensions", "dimension-size"})
+_BITS = {"<i8": "|i1", ">i8": "|i1", "<u8": "|u1", ">u8": "|u1"}
+"""Types of the draft's table, which counts bits, that NumPy knows as others (R28)."""
+_CHUNK_KINDS = frozenset({"truncated-chunk"})
+Patch = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def of_node(survey: Survey, path: str) -> Iterator[Damage]:
+    """What is wrong with the documents of one node, but for names of dimensions."""
+    if path not in survey.specs:
+        return
+    yield from _no_json(survey, path)
+    told = survey.generation is not Generation.PURE
+    for number, problem in enumerate(survey.problems(path)):
+        if not (told and problem.kind in _ELSEWHERE):
+            yield _noted(survey, path, problem, str(number))
+    if isinstance(survey.specs[path], ArraySpec):
+        yield from _texts_for_numbers(survey, path)
+        yield from _plain_names(survey, path)
+        if survey.generation is Generation.DRAFT:
+            yield from _bits_for_bytes(survey, path)
+
+
+def _patched(survey: Survey, path: str, patch: Patch, name: str = ZARRAY) -> Callable[[], Change]:
+    def change() -> Change:
+        docs = survey.docs(path)
+        return Change({path: docs | {name: patch(docs[name])}})
+
+    return change
+
+
+def _noted(survey: Survey, path: str, problem: Problem, about: str) -> Damage:
+    """Something that is survived while reading, and what would have been right."""
+    doc, kind = survey.docs(path).get(ZARRAY, {}), problem.kind
+    if kind == "elementsize":
+        size = _item_size(survey, path)
+        change = _patched(survey, path, partial(with_size, size))
+        return Damage(problem, kind, f"write the elementsize {size}", change)
+    if kind == "byte-order":
+        right = f"<{str(doc['dtype'])[1:]}"
+        action = f"write the dtype {right}, which the cells have"
+        return Damage(problem, kind, action, _patched(survey, path, lambda doc: {**doc, "dtype": right}))
+    if kind == "bit-count dtype":
+        said = in_bytes(doc["dtype"])
+        return Damage(
+            problem, kind, f"write the dtype {said}", _patched(survey, path, lambda doc: {**doc, "dtype": said})
+        )
+    fill = _meant_fill(doc, survey.docs(path)) if kind == "fill_value" else None
+    if fill is not None:
+        action = f"write the fill value {fill}"
+        return Damage(problem, kind, action, _patched(survey, path, lambda doc: {**doc, "fill_value": fill}))
+    if kind == "dimensions" and XARRAY in survey.docs(path).get(ZATTRS, {}):
+        without = _patched(survey, path, lambda doc: {name: doc[name] for name in doc if name != XARRAY}, ZATTRS)
+        return Damage(problem, kind, f"remove {XARRAY}", without)
+    return _understood(survey, path, problem, about)
+
+
+def _item_size(survey: Survey, path: str) -> int:
+    spec = survey.specs[path]
+    codecs = spec.codecs if isinstance(spec, ArraySpec) else ()
+    return next(int(codec.config["elementsize"]) for codec in codecs if "elementsize" in codec.config)
+
+
+def with_size(size: int, doc: dict[str, Any]) -> dict[str, Any]:
+    """The ``.zarray`` with this size where a shuffle has none."""
+    filters = [
+        said | {"elementsize": size} if isinstance(said, dict) and said.get("elementsize") in (0, "0") else said
+        for said in doc["filters"]
+    ]
+    return doc | {"filters": filters}
+
+
+def _meant_fill(doc: Mapping[str, Any], docs: Docs) -> Any:
+    if doc.get("fill_value") == SIX_DIGITS:
+        return FILL_DOUBLE
+    return docs.get(ZATTRS, {}).get(FILL) if doc.get("fill_value") is None else None
+
+
+def _understood(survey: Survey, path: str, problem: Problem, about: str) -> Damage:
+    """The documents as they are understood, where that says it."""
+    docs = survey.rendered(path, survey.specs[path])
+    if docs is None or problem.kind in {left.kind for left in survey.dataset.words.problems(docs, path)}:
+        return Damage(problem, about)
+    return Damage(problem, about, "write the documents as they are understood", lambda: Change({path: docs}))
+
+
+def _no_json(survey: Survey, path: str) -> Iterator[Damage]:
+    """Attributes that are no JSON, with the text of characters as it is spelled (rule 3.8)."""
+    place = key(path, ZATTRS)
+    data = survey.store.get(place)
+    _, mended = (None, []) if data is None else mend_json(data)
+    if mended:
+        problem = Problem(path, "json-mended", f"the document is no JSON: {', '.join(mended)} [key={place}]")
+        change = lambda: Change({path: survey.docs(path)})  # noqa: E731
+        yield Damage(problem, "", "write it as JSON", change, at=place, settles=frozenset({"json-mended"}))
+
+
+def _texts_for_numbers(survey: Survey, path: str) -> Iterator[Damage]:
+    """Numbers of codecs that are text, as netcdf-c 4.9.3 writes them; readers of Zarr refuse them."""
+    doc = survey.docs(path)[ZARRAY]
+    if with_numbers(doc) != doc:
+        problem = Problem(path, "codec-text", "numbers of codecs are stored as text")
+        yield Damage(problem, "", "write them as numbers", _patched(survey, path, with_numbers))
+
+
+def with_numbers(doc: dict[str, Any]) -> dict[str, Any]:
+    """The ``.zarray`` with numbers of codecs that are numbers."""
+    filters = doc.get("filters")
+    several = [_numbers(item) for item in filters] if isinstance(filters, list) else filters
+    changed = {"filters": several, "compressor": _numbers(doc.get("compressor"))}
+    return {name: changed.get(name, value) for name, value in doc.items()}
+
+
+def _numbers(said: Any) -> Any:
+    if not isinstance(said, dict):
+        return said
+    return {name: value if name == "id" else _number(value) for name, value in said.items()}
+
+
+def _number(value: Any) -> Any:
+    is_number = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19
+    return int(value) if is_number else value
+
+
+def _plain_names(survey: Survey, path: str) -> Iterator[Damage]:
+    """``_ARRAY_DIMENSIONS``, which readers of Zarr go by, against the references."""
+    docs, spec = survey.docs(path), survey.specs[path]
+    said, names = docs.get(ZATTRS, {}).get(XARRAY), references(docs, survey.generation)
+    fits = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    if said is None or not fits or not isinstance(spec, ArraySpec) or len(names) != len(spec.shape):
+        return
+    if said != list(last_names(names)) and not (not names and said in ([], [SCALAR])):
+        message = f"{XARRAY} is {brief(said)}, the dimensions are {brief(names)}"
+        change = lambda: Change({path: with_references(docs, survey.generation, names)})  # noqa: E731
+        yield Damage(
+            Problem(path, "xarray-dimensions", message), "", f"write the names of the dimensions as {XARRAY}", change
+        )
+
+
+def _bits_for_bytes(survey: Survey, path: str) -> Iterator[Damage]:
+    """``<i8`` that counts bits: uncompressed chunks of as many bytes as they have cells (R28)."""
+    doc = survey.docs(path)[ZARRAY]
+    dtype, cut = doc.get("dtype"), doc.get("chunks")
+    if not isinstance(dtype, str) or dtype not in _BITS or doc.get("compressor") or doc.get("filters"):
+        return
+    store = survey.store
+    sizes = {store.size(place) for place in chunk_keys(survey, path)} if isinstance(store, Size) else set()
+    if isinstance(cut, list) and sizes == {prod(cut)}:
+        right = _BITS[dtype]
+        message = f"dtype {dtype!r} counts bits, for chunks of {prod(cut)} cells have as many bytes; {right!r} is meant"
+        problem = Problem(path, "bit-count dtype", message)
+        change = _patched(survey, path, lambda doc: {**doc, "dtype": right})
+        yield Damage(problem, "", f"write the dtype {right}", change, at=path, settles=_CHUNK_KINDS)
+
+
+def chunk_keys(survey: Survey, path: str) -> Iterator[str]:
+    """The keys of an array's folder that are no documents."""
+    prefix = key(path, "")
+    return (place for place in survey.store.list(path) if not place[len(prefix) :].startswith("."))

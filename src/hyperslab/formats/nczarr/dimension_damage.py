@@ -1,0 +1,238 @@
+"""Dimensions that lead nowhere or have another length than the arrays on them, and references that are lost.
+
+The shape of an array is always right (rule 3.14): somebody resized it who does not know of dimensions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from hyperslab.errors import Problem
+from hyperslab.formats.faults import brief
+from hyperslab.formats.keyed_commit import Change
+from hyperslab.formats.nczarr.dimension_names import declared, parent_of
+from hyperslab.formats.nczarr.generation import Generation
+from hyperslab.formats.nczarr.names import is_anonymous, outward, place_of, qualified
+from hyperslab.formats.nczarr.own_objects import ZARRAY, references, with_dimensions, with_references, with_shape
+from hyperslab.formats.nczarr.survey import Damage, Survey
+from hyperslab.formats.nczarr.typedefs import same_type
+from hyperslab.formats.spelling import Docs
+from hyperslab.model.dims import Dimension
+from hyperslab.model.dtypes import Compound, Extension, Opaque, numpy_dtype
+from hyperslab.model.spec import ArraySpec
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """An axis of an array on a dimension."""
+
+    path: str
+    axis: int
+    size: int
+
+
+@dataclass
+class Wanted:
+    """Dimensions that are to be declared, by group, for the arrays that are to be on them."""
+
+    survey: Survey
+    dims: dict[str, dict[str, Dimension]] = field(default_factory=dict)
+
+    def known(self, fqn: str) -> Dimension | None:
+        """The dimension that is declared, or will be."""
+        group, name = place_of(fqn)
+        return self.dims.get(group, {}).get(name) or declared(fqn, self.survey.context)
+
+    def take(self, name: str, size: int, node: str) -> str:
+        """The qualified name for an axis: the nearest dimension of this name that fits, else one that is made."""
+        home = "" if is_anonymous(name, size) else parent_of(node)
+        for group in outward(parent_of(node)):
+            found = self.known(qualified(group, name))
+            if found is not None and (found.size == size or found.unlimited):
+                return qualified(group, name)
+        while self.known(qualified(home, name)) is not None:
+            name = f"{name}_{size}"
+        self.dims.setdefault(home, {})[name] = Dimension(name, size)
+        return qualified(home, name)
+
+    def docs(self) -> dict[str, Docs]:
+        """The documents of the groups."""
+        survey = self.survey
+        return {
+            group: with_dimensions(survey.docs(group), survey.generation, dims.values())
+            for group, dims in self.dims.items()
+        }
+
+
+def of_dimensions(survey: Survey) -> Iterator[Damage]:
+    """Arrays whose references cannot be followed, then dimensions of another length than their arrays."""
+    if survey.generation is Generation.PURE:
+        return
+    uses: dict[str, list[Use]] = {}
+    for path, spec in survey.arrays:
+        said = references(survey.docs(path), survey.generation)
+        names = said if _fits(said, len(spec.shape)) else None
+        if names is None:
+            yield from _lost(survey, path, spec, said)
+            continue
+        lost = [name for name in names if declared(name, survey.context) is None]
+        if lost:
+            yield _undeclared(survey, path, spec, names, lost)
+        for axis, (name, size) in enumerate(zip(names, spec.shape, strict=True)):
+            uses.setdefault(name, []).append(Use(path, axis, size))
+    for fqn, several in uses.items():
+        dim = declared(fqn, survey.context)
+        if dim is not None:
+            yield from _of_length(survey, fqn, dim, several)
+
+
+def _fits(said: Any, ndim: int) -> bool:
+    if not isinstance(said, list) or len(said) != ndim:
+        return False
+    return all(isinstance(name, str) and place_of(name)[1] for name in said)
+
+
+# -- references -------------------------------------------------------------------------------------------------------
+
+
+def _lost(survey: Survey, path: str, spec: ArraySpec, said: Any) -> Iterator[Damage]:
+    """An array that somebody wrote or rewrote who does not know NCZarr."""
+    if said is None and not spec.shape and survey.generation is Generation.DRAFT:
+        return
+    names = [place_of(fqn)[1] for fqn in spec.layout["dimensions"]]
+    shown = f"has no references to dimensions: it is on {names}, by {_source(names, spec)}"
+    message = shown if said is None else f"the dimensions are {brief(said)}, the shape is {list(spec.shape)}"
+    typedef, type_said = _typedef(survey, path, spec) if said is None else (None, "")
+    action = f"write the references{type_said}, declare what is missing"
+    change = partial(_refer, survey, path, spec, names, typedef)
+    yield Damage(Problem(path, "lost-references", message), "", action, change)
+
+
+def _source(names: Sequence[str], spec: ArraySpec) -> str:
+    made_up = all(is_anonymous(name, size) for name, size in zip(names, spec.shape, strict=True))
+    return "no name that was given" if names and made_up else "_ARRAY_DIMENSIONS"
+
+
+def _undeclared(survey: Survey, path: str, spec: ArraySpec, names: Sequence[str], lost: Sequence[str]) -> Damage:
+    message = f"no group declares the dimension {', '.join(map(repr, dict.fromkeys(lost)))}"
+    change = partial(_refer, survey, path, spec, names, None)
+    return Damage(
+        Problem(path, "undeclared-dimension", message), "", "name the nearest that fits, or declare it", change
+    )
+
+
+def _refer(survey: Survey, path: str, spec: ArraySpec, names: Sequence[str], typedef: str | None) -> Change:
+    """References of an array: those that are sound as they are, the others by their names."""
+    wanted, found = Wanted(survey), []
+    for name, size in zip(names, spec.shape, strict=True):
+        is_sound = name.startswith("/") and wanted.known(name) is not None
+        found.append(name if is_sound else wanted.take(place_of(name)[1], size, path))
+    return Change({**wanted.docs(), path: _with_array(survey, path, spec, found, typedef)})
+
+
+def _with_array(survey: Survey, path: str, spec: ArraySpec, names: Sequence[str], typedef: str | None) -> Docs:
+    """The documents of an array on these dimensions; all of them anew where NCZarr's own are not there."""
+    docs, generation = survey.docs(path), survey.generation
+    if references(docs, generation) is None and not generation.is_older:
+        layout = {**spec.layout, "dimensions": tuple(names), "typedef": typedef or spec.layout.get("typedef")}
+        docs = survey.rendered(path, spec.evolve(layout=layout)) or docs
+    docs = with_references(docs, generation, names)
+    return docs if typedef is None else docs | {ZARRAY: {**docs[ZARRAY], "typedef": typedef}}
+
+
+def _typedef(survey: Survey, path: str, spec: ArraySpec) -> tuple[str | None, str]:
+    """The one type with cells like those of an array that lost the name of its type, and what is said of it."""
+    plain = isinstance(spec.dtype, Opaque) or numpy_dtype(spec.dtype).names is not None
+    if survey.generation is not Generation.DRAFT or spec.layout.get("typedef") or not plain:
+        return None, ""
+    found = [
+        qualified(group, name)
+        for group in outward(parent_of(path))
+        for name, kind in (_types(survey, group)).items()
+        if _is_like(kind, spec)
+    ]
+    return (found[0], f" and the typedef {found[0]}") if len(found) == 1 else (None, "")
+
+
+def _types(survey: Survey, group: str) -> Mapping[str, Extension]:
+    spec = survey.context.group(group)
+    return {} if spec is None else spec.types
+
+
+def _is_like(kind: Extension, spec: ArraySpec) -> bool:
+    if isinstance(kind, Opaque):
+        return isinstance(spec.dtype, Opaque) and kind.size == spec.dtype.size
+    return isinstance(kind, Compound) and same_type(numpy_dtype(kind), numpy_dtype(spec.dtype))
+
+
+# -- lengths ----------------------------------------------------------------------------------------------------------
+
+
+def _of_length(survey: Survey, fqn: str, dim: Dimension, uses: Sequence[Use]) -> Iterator[Damage]:
+    """A dimension of another length than its arrays."""
+    sizes = {use.size for use in uses}
+    if sizes == {dim.size}:
+        return
+    group = place_of(fqn)[0]
+    said = f"the dimension {fqn} has the length {dim.size}, {_shown(uses, dim.size)}"
+    if dim.unlimited:
+        action = f"make it {max(sizes)} long, and every array on it"
+        change = partial(_lengthened, survey, fqn, replace(dim, size=max(sizes)), uses)
+        yield Damage(Problem(group, "dimension-size", said), fqn, action, change)
+    elif len(sizes) == 1:
+        action = f"make it {max(sizes)} long"
+        yield Damage(
+            Problem(group, "dimension-size", said), fqn, action, partial(_declared_as, survey, fqn, max(sizes))
+        )
+    else:
+        yield from (_apart(survey, fqn, dim, path, spec) for path, spec in _others(survey, dim, uses))
+
+
+def _shown(uses: Sequence[Use], size: int) -> str:
+    return ", ".join(dict.fromkeys(f"/{use.path} is {use.size} long" for use in uses if use.size != size))
+
+
+def _others(survey: Survey, dim: Dimension, uses: Sequence[Use]) -> Iterator[tuple[str, ArraySpec]]:
+    paths = {use.path for use in uses if use.size != dim.size}
+    return ((path, spec) for path, spec in survey.arrays if path in paths)
+
+
+def _declared_as(survey: Survey, fqn: str, size: int) -> Change:
+    group, name = place_of(fqn)
+    return Change({group: with_dimensions(survey.docs(group), survey.generation, [Dimension(name, size)])})
+
+
+def _lengthened(survey: Survey, fqn: str, dim: Dimension, uses: Sequence[Use]) -> Change:
+    """All arrays as long as the dimension, then the dimension."""
+    changed: dict[str, Docs] = {}
+    arrays = dict(survey.arrays)
+    for path in dict.fromkeys(use.path for use in uses):
+        spec = arrays[path]
+        axes = {use.axis for use in uses if use.path == path}
+        shape = tuple(dim.size if axis in axes else size for axis, size in enumerate(spec.shape))
+        if shape != spec.shape:
+            rows = [min(row, size) for row, size in zip(spec.layout.get("written") or spec.shape, shape, strict=True)]
+            changed[path] = with_shape(survey.docs(path), survey.generation, shape, rows)
+    group = place_of(fqn)[0]
+    return Change(changed | {group: with_dimensions(survey.docs(group), survey.generation, [dim])})
+
+
+def _apart(survey: Survey, fqn: str, dim: Dimension, path: str, spec: ArraySpec) -> Damage:
+    """An array that alone has another length gets a dimension of its own."""
+    names = references(survey.docs(path), survey.generation)
+    sizes = [size for name, size in zip(names, spec.shape, strict=True) if name == fqn and size != dim.size]
+    message = f"the array is {' and '.join(map(str, sizes))} long on the dimension {fqn} of length {dim.size}"
+
+    def change() -> Change:
+        wanted = Wanted(survey)
+        found = [
+            wanted.take(f"{dim.name}_{size}", size, path) if name == fqn and size != dim.size else name
+            for name, size in zip(names, spec.shape, strict=True)
+        ]
+        return Change({**wanted.docs(), path: with_references(survey.docs(path), survey.generation, found)})
+
+    action = f"put it on a dimension {', '.join(f'{dim.name}_{size}' for size in sizes)} of its own"
+    return Damage(Problem(path, "dimension-size", message), fqn, action, change)

@@ -1,0 +1,130 @@
+"""One look at the documents of an NCZarr dataset as they are stored, and what may be wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from hyperslab.errors import HyperslabError, Problem
+from hyperslab.formats.keyed_commit import Change, key
+from hyperslab.formats.nczarr.context import Context
+from hyperslab.formats.nczarr.generation import Generation
+from hyperslab.formats.nczarr.spelling import NczarrSpelling
+from hyperslab.formats.spelling import Docs
+from hyperslab.model.dims import Dimension
+from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.stores.base import Store
+
+DEEPEST = 100
+
+
+class Dataset(Protocol):
+    """What is asked of a dataset that is looked at."""
+
+    @property
+    def store(self) -> Store: ...
+    @property
+    def words(self) -> NczarrSpelling: ...
+    def node(self, path: str) -> GroupSpec | ArraySpec: ...
+    def children(self, path: str) -> Iterable[str]: ...
+    def documents(self, path: str) -> Docs | None: ...
+    def strays(self, path: str) -> list[Problem]: ...
+    def refresh(self, path: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """``about``: which of several of its kind on a node. ``change``: what mends it, where something does.
+
+    ``at``: the key that it is about, ``take``: one that goes. ``settles``: kinds of a look at the keys below ``at``
+    that are this damage again.
+    """
+
+    problem: Problem
+    about: str = ""
+    action: str | None = None
+    change: Callable[[], Change] | None = None
+    at: str = ""
+    take: str = ""
+    settles: frozenset[str] = frozenset()
+
+    def is_again(self, other: Damage) -> bool:
+        """Whether another look found the same."""
+        mine, theirs = self.problem, other.problem
+        return (mine.node, mine.kind, self.about) == (theirs.node, theirs.kind, other.about)
+
+
+Examiner = Callable[["Survey"], Iterable[Damage]]
+
+
+class Survey:
+    """Documents and specs by path, read when they are asked for. Nodes that cannot be parsed are left out."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self.dataset = dataset
+        dataset.refresh("")
+        dataset.node("")
+        self._docs: dict[str, Docs] = {}
+        self._specs: dict[str, GroupSpec | ArraySpec] | None = None
+
+    @property
+    def generation(self) -> Generation:
+        """Who wrote the dataset."""
+        return self.context.generation
+
+    @property
+    def context(self) -> Context:
+        """What documents depend on."""
+        return self.dataset.words.context
+
+    @property
+    def store(self) -> Store:
+        """The store that the dataset lies in."""
+        return self.dataset.store
+
+    @property
+    def specs(self) -> Mapping[str, GroupSpec | ArraySpec]:
+        """All nodes by path, groups before what is in them."""
+        if self._specs is None:
+            self._specs = dict(self._walk("", 0))
+        return self._specs
+
+    def _walk(self, path: str, depth: int) -> Iterator[tuple[str, GroupSpec | ArraySpec]]:
+        try:
+            spec = self.dataset.node(path)
+            names = list(self.dataset.children(path)) if depth < DEEPEST else []
+        except HyperslabError:  # said where documents are looked at one by one
+            return
+        yield path, spec
+        for name in names:
+            yield from self._walk(key(path, name), depth + 1)
+
+    @property
+    def arrays(self) -> Iterator[tuple[str, ArraySpec]]:
+        """The arrays by path."""
+        return ((path, spec) for path, spec in self.specs.items() if isinstance(spec, ArraySpec))
+
+    def docs(self, path: str) -> Docs:
+        """The documents of a node, as they can be written again."""
+        if path not in self._docs:
+            self._docs[path] = self.dataset.documents(path) or {}
+        return self._docs[path]
+
+    def problems(self, path: str) -> list[Problem]:
+        """What is noted when a node is parsed."""
+        return self.dataset.words.problems(self.docs(path), path)
+
+    def dims(self, group: str) -> dict[str, Dimension]:
+        """The dimensions that a group declares, by name."""
+        spec = self.context.group(group)
+        return {} if spec is None else {dim.name: dim for dim in spec.dims}
+
+    def rendered(self, path: str, spec: Any) -> Docs | None:
+        """The documents of a node as it is understood; None where this cannot be written."""
+        if self.generation not in (Generation.V2C, Generation.DRAFT):
+            return None
+        try:
+            return self.dataset.words.render(spec, path)
+        except HyperslabError:
+            return None
