@@ -43,6 +43,7 @@ class KeyedReader:
         self._ahead: dict[str, Docs | None] = {}
         self._looked_for_copy = False
         self._direct: set[str] = set()
+        self._same: dict[bytes, dict[str, Any]] = {}  # many arrays have the same document, which is read once
         self._copied: set[str] = set()
         self._mutex = threading.RLock()
 
@@ -61,6 +62,7 @@ class KeyedReader:
             self._specs.pop(path, None)
             self._ahead.pop(path, None)
             self._remembered.clear()
+            self._same.clear()
             self._direct.add(path)
 
     def stamp(self, path: str) -> Stamp | None:
@@ -120,10 +122,15 @@ class KeyedReader:
         place, data = key(path, name), self._value(path, name)
         if data is None:
             return None
+        if (known := self._same.get(data)) is not None:
+            return known
         try:
-            return read_document(data, place)
+            doc = read_document(data, place)
         except FormatError as error:
             raise error.locate(url=self._store.url, node=path) from None
+        if name in self._spelling.nodes and name != self._spelling.copy_name:
+            self._same[data] = doc
+        return doc
 
     def _value(self, path: str, name: str) -> bytes | None:
         """The bytes of a document, those that were read before once."""

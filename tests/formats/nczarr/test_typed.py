@@ -197,7 +197,7 @@ def test_values_are_regular_before_they_are_written(value, found):
         *(np.bool_(1), np.complex64(1), np.float16(1), np.datetime64(1, "s"), np.bytes_(b"a"), np.void(b"ab")),
         *(np.zeros((2, 2)), np.zeros(2, "i4,f4"), np.array([object()])),
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__ + str(getattr(value, "dtype", "")),
 )
 def test_what_netcdf_has_no_attribute_for_is_refused(value):
     for draft in (False, True):

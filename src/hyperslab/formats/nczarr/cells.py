@@ -23,6 +23,23 @@ _SINGLE_BYTES = {"<i1": "|i1", ">i1": "|i1", "<u1": "|u1", ">u1": "|u1"}
 Meaning = Literal["char", "string"] | None
 
 
+Parsed = dict[tuple[int, Meaning, bool], ArraySpec]
+
+
+def read_once(doc: Mapping[str, Any], faults: Faults, *, meaning: Meaning, scalar: bool, parsed: Parsed) -> ArraySpec:
+    """:func:`read_array`; a document without fault is parsed once however many arrays share it, and kept in
+    ``parsed``."""
+    place = (id(doc), meaning, scalar)
+    found = parsed.get(place)
+    if found is not None and found.layout["zarr2"] is doc:
+        return found
+    before = len(faults.problems)
+    spec = read_array(doc, faults, meaning=meaning, scalar=scalar)
+    if len(faults.problems) == before:
+        parsed[place] = spec
+    return spec
+
+
 def read_array(doc: Mapping[str, Any], faults: Faults, *, meaning: Meaning, scalar: bool) -> ArraySpec:
     """The spec of a ``.zarray``, without dimensions and attributes; ``layout["zarr2"]`` is the document as it is.
 
@@ -45,7 +62,7 @@ def _as_text(spec: ArraySpec, length: int, faults: Faults) -> ArraySpec:
     fill = None
     if spec.fill_value is not None:
         try:
-            fill = bytes(spec.fill_value).decode()
+            fill = bytes(spec.fill_value).rstrip(b"\0").decode()
         except UnicodeDecodeError as error:
             faults.note("fill_value", f"the fill value is no text: {error}")
     return spec.evolve(dtype=VlenString(), fill_value=fill, codecs=(Codec(TEXT, {"length": length}), *spec.codecs))

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from hyperslab.errors import Invalid
 from hyperslab.formats.nczarr.generation import Generation
-from hyperslab.model.spec import GroupSpec
+from hyperslab.model.spec import ArraySpec, GroupSpec
 
 _CHOICES = {
     "dialect": (None, "current", "draft"),
@@ -52,7 +52,8 @@ def _no_texts(path: str) -> Mapping[str, str]:
 class Context:
     """``provenance``: the pairs of the root's ``_NCProperties``. ``group``: the dimensions and types that the group at
     a path declares, None where there is none. ``texts``: how the values of a node's ``.zattrs`` are spelled there.
-    ``structured``: the paths of the arrays of a plain dataset whose cells have fields, in order.
+    ``structured``: the paths of the arrays of a plain dataset whose cells have fields, in order. ``parsed``: what was
+    made of ``.zarray`` documents that several arrays share (:func:`~hyperslab.formats.nczarr.cells.read_once`).
     """
 
     generation: Generation
@@ -61,6 +62,7 @@ class Context:
     group: Callable[[str], GroupSpec | None] = _nothing_declared
     texts: Callable[[str], Mapping[str, str]] = _no_texts
     structured: Callable[[], Sequence[str]] = tuple
+    parsed: dict[tuple[int, Any, bool], ArraySpec] = field(default_factory=dict, compare=False)
 
 
 Document = Mapping[str, Any]

@@ -17,7 +17,7 @@ from hyperslab.codecs.chain import build_chain
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.faults import Faults, brief
 from hyperslab.formats.fill_values import as_fill
-from hyperslab.formats.nczarr.cells import Meaning, read_array, text_length, with_text, write_array
+from hyperslab.formats.nczarr.cells import Meaning, read_once, text_length, with_text, write_array
 from hyperslab.formats.nczarr.context import Context
 from hyperslab.formats.nczarr.dimension_names import (
     SCALAR,
@@ -29,7 +29,7 @@ from hyperslab.formats.nczarr.dimension_names import (
     write_declared,
 )
 from hyperslab.formats.nczarr.generation import ARRAY, GROUP, PROVENANCE, SUPERBLOCK, TYPES, provenance_of
-from hyperslab.formats.nczarr.mending import FILL, fill_code, mend_byte_order, mend_fill
+from hyperslab.formats.nczarr.mending import FILL, fill_code, mend_byte_order, mended_fill
 from hyperslab.formats.nczarr.names import anonymous, qualified
 from hyperslab.formats.nczarr.older import as_current
 from hyperslab.formats.nczarr.provenance import joined
@@ -42,9 +42,10 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 _MADE = frozenset({XARRAY, SUPERBLOCK, GROUP, ARRAY, TYPES})
 _JSON = "|J0"
 _KNOWN = {
-    GROUP: {"dimensions", "arrays", "groups"},
-    ARRAY: {"dimension_references", "scalar", "storage", "nc_type", "written"},
-    TYPES: {"types"},
+    SUPERBLOCK: frozenset[str](),
+    GROUP: frozenset({"dimensions", "arrays", "groups"}),
+    ARRAY: frozenset({"dimension_references", "scalar", "storage", "nc_type", "written"}),
+    TYPES: frozenset({"types"}),
 }
 _CHARS = {"netcdf": ">S1", "zarr": "|S1"}
 _OF_DRAFT = frozenset({"dimensions", "typedef", "nc_type", "written"})
@@ -89,10 +90,10 @@ def _own(stored: Mapping[str, Any], key: str, faults: Faults) -> dict[str, Any]:
 def _kept(stored: Mapping[str, Any]) -> dict[str, Any]:
     """What the own objects hold that is not known here."""
     kept = {}
-    for key, known in {SUPERBLOCK: set[str](), **_KNOWN}.items():
+    for key, known in _KNOWN.items():
         said = stored.get(key)
-        if isinstance(said, dict) and (strange := {name: said[name] for name in said if name not in known}):
-            kept[key] = strange
+        if isinstance(said, dict) and not known.issuperset(said):
+            kept[key] = {name: said[name] for name in said if name not in known}
     return kept
 
 
@@ -133,10 +134,11 @@ def _parse_array(
     doc: Mapping[str, Any], stored: Mapping[str, Any], node: str, context: Context, faults: Faults
 ) -> ArraySpec:
     own = _own(stored, ARRAY, faults)
-    spec = read_array(doc, faults, meaning=_meaning(doc, own, context), scalar=_is_scalar(own, stored))
+    meaning, scalar = _meaning(doc, own, context), _is_scalar(own, stored)
+    spec = read_once(doc, faults, meaning=meaning, scalar=scalar, parsed=context.parsed)
     code = fill_code(spec.dtype)
     attrs = _attributes(stored, node, context, faults, {} if code is None else {FILL: code})
-    spec = mend_fill(spec.evolve(attrs=attrs), doc, context, faults)
+    fill = mended_fill(spec, attrs, doc, context, faults)
     spec = mend_byte_order(spec, context, faults)
     if context.options.truncate and (length := text_length(spec)) is not None:
         spec = with_text(spec, length, truncate=True)
@@ -149,7 +151,7 @@ def _parse_array(
         "written": _written(own, spec.shape, faults),
         "kept": _kept(stored),
     }
-    return spec.evolve(dims=last_names(dimensions), layout=layout)
+    return spec.evolve(attrs=attrs, fill_value=fill, dims=last_names(dimensions), layout=layout)
 
 
 def _meaning(doc: Mapping[str, Any], own: Mapping[str, Any], context: Context) -> Meaning:

@@ -10,12 +10,14 @@ from typing import Any
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, Problem, Unsupported
-from hyperslab.formats.base import Format
+from hyperslab.formats.base import Format, Remedy
 from hyperslab.formats.copied import Copied
 from hyperslab.formats.keyed_commit import key
 from hyperslab.formats.keyed_dataset import KeyedReader
 from hyperslab.formats.nczarr.cells import guarded
 from hyperslab.formats.nczarr.generation import PROVENANCE, Generation, generation_of
+from hyperslab.formats.nczarr.own_objects import with_texts
+from hyperslab.formats.nczarr.remedies import remedies
 from hyperslab.formats.nczarr.source_texts import source_texts
 from hyperslab.formats.nczarr.spelling import COPY, DECIDING, DRAFT_GROUP, NczarrSpelling
 from hyperslab.formats.spelling import Docs
@@ -54,10 +56,17 @@ class NczarrReader(KeyedReader):
         """The format with the features that its dialect has."""
         return self._words.variant
 
+    @property
+    def words(self) -> NczarrSpelling:
+        """How the documents of the dataset read."""
+        return self._words
+
     def refresh(self, path: str) -> None:
         """Forget what is remembered of all nodes, for their documents depend on one another."""
         with self._mutex:
             self._specs.clear()
+            self._same.clear()
+            self._words.context.parsed.clear()
             self._ahead.clear()
             self._remembered.clear()
             self._copies.clear()
@@ -192,6 +201,14 @@ class NczarrReader(KeyedReader):
                 docs[extra] = more
         return docs
 
+    def documents(self, path: str) -> Docs | None:
+        """The documents of a node as they are stored, with quotes around text that has none, so that they can be
+        written again."""
+        docs = self._stored_docs(path)
+        found = None if docs is None else with_texts(docs, self.generation, lambda: self._texts(path))
+        self._raw.pop(path, None)
+        return found
+
     # -- the tree ---------------------------------------------------------------------------------------------------
 
     def children(self, path: str) -> Iterable[str]:
@@ -242,6 +259,16 @@ class NczarrReader(KeyedReader):
             *(Problem(key(path, name), "unlisted", f"/{path} does not list {name!r}") for name in unlisted),
             *(Problem(key(path, name), "missing", f"/{path} lists {name!r}, which is not there") for name in missing),
         ]
+
+    # -- damage -----------------------------------------------------------------------------------------------------
+
+    def problems(self, *, deep: bool, workers: int) -> Iterator[Problem]:
+        """What is wrong with the documents, but for what each key tells alone."""
+        return (remedy.problem for remedy in self.remedies(deep=deep, workers=workers))
+
+    def remedies(self, *, deep: bool, workers: int) -> Iterator[Remedy]:
+        """The same, with what mends it."""
+        return remedies(self)
 
 
 def listed(spec: GroupSpec) -> list[str]:

@@ -22,7 +22,7 @@ from hyperslab.formats.marks import read_attributes as read_marked
 from hyperslab.formats.nczarr.cells import read_array, text_length, with_text
 from hyperslab.formats.nczarr.context import Context
 from hyperslab.formats.nczarr.draft import unnamed_opaque
-from hyperslab.formats.nczarr.mending import FILL, fill_code, mend_byte_order, mend_fill
+from hyperslab.formats.nczarr.mending import FILL, fill_code, mend_byte_order, mended_fill
 from hyperslab.formats.nczarr.names import anonymous, place_of, qualified
 from hyperslab.formats.nczarr.typed import is_hidden, read_attributes
 from hyperslab.formats.nczarr.zdims import plain_names
@@ -87,7 +87,8 @@ def _read_array(doc: dict[str, Any], stored: dict[str, Any], node: str, context:
         spec = with_text(spec, length, truncate=True)
     spec = spec.evolve(attrs=_attributes(stored, fill_code(spec.dtype), node, context, faults))
     if MARK not in stored:
-        spec = mend_byte_order(mend_fill(spec, doc, context, faults), context, faults)
+        spec = spec.evolve(fill_value=mended_fill(spec, spec.attrs, doc, context, faults))
+        spec = mend_byte_order(spec, context, faults)
     spec = _seen(spec, doc, node, context)
     layout = {"zarr2": doc, "scalar": scalar or not spec.shape, "dimensions": tuple(dims), "typedef": None}
     layout |= {"hidden": _hidden(stored), "written": None, "kept": {}}

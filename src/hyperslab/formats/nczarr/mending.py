@@ -34,24 +34,26 @@ def fill_code(dtype: DataType) -> str | None:
             return None
 
 
-def mend_fill(spec: ArraySpec, doc: Mapping[str, Any], context: Context, faults: Faults) -> ArraySpec:
-    """The array with the fill value that its writer meant."""
-    said, attribute = doc.get("fill_value"), spec.attrs.get(FILL)
+def mended_fill(
+    spec: ArraySpec, attrs: Mapping[str, Any], doc: Mapping[str, Any], context: Context, faults: Faults
+) -> Any:
+    """The fill value that its writer meant."""
+    said, attribute = doc.get("fill_value"), attrs.get(FILL)
     if said == SIX_DIGITS and spec.dtype in (np.dtype("<f8"), np.dtype(">f8")) and "netcdf" in context.provenance:
         faults.note("fill_value", f"fill_value {said} has 6 digits; {FILL_DOUBLE}, netCDF's fill value, is meant")
-        return spec.evolve(fill_value=np.float64(FILL_DOUBLE))
+        return np.float64(FILL_DOUBLE)
     if isinstance(spec.dtype, VlenString):  # null is empty to netcdf-c, whatever the attribute says
         is_literal = isinstance(said, str) and isinstance(attribute, str) and said == attribute
-        return spec.evolve(fill_value=said) if is_literal else spec
+        return said if is_literal else spec.fill_value
     if said is not None or attribute is None:
-        return spec
+        return spec.fill_value
     try:
         fill = as_fill(attribute, spec.dtype)
     except (TypeError, ValueError, OverflowError) as error:
         faults.note("fill_value", f"{FILL} {brief(attribute)} is no cell: {error}")
-        return spec
+        return spec.fill_value
     faults.note("fill_value", f"fill_value is null; {FILL} {brief(attribute)} is meant")
-    return spec.evolve(fill_value=fill)
+    return fill
 
 
 def mend_byte_order(spec: ArraySpec, context: Context, faults: Faults) -> ArraySpec:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -43,10 +43,12 @@ _NUMBERS = {
 }
 _NETCDF_NAMES = {code: name for name, code in _NUMBERS.items()}
 _CHAR = frozenset({"char", ">S1", "<S1", "<U1", ">U1", "|U1", "|J0"})
+_PLAIN_TEXT = (None, "char", ">S1")
 _STRING = re.compile(r"string|[|<>=]?S\d+")
 TypeOf = Callable[[str], Extension | None]
 
 
+@lru_cache(1024)
 def is_hidden(name: str) -> bool:
     """Whether users do not see an attribute of this name."""
     return name in HIDDEN or name.lower().startswith("_nczarr_")
@@ -69,15 +71,24 @@ def read_attributes(
     ``texts``: how the values are spelled, asked for only if some value needs it.
     """
     found = {}
-    spelled = cache(texts)
+    known: list[Mapping[str, str]] = []
+
+    def spelled(name: str) -> str | None:
+        if not known:
+            known.append(texts())
+        return known[0].get(name)
+
     for name, value in stored.items():
         code = codes.get(name)
-        text = spelled().get(name) if _is_bare(value, code) else None
+        if isinstance(value, str) and code in _PLAIN_TEXT:
+            found[name] = value
+            continue
+        text = spelled(name) if _is_bare(value, code) else None
         try:
             found[name] = read_value(value, code, text, type_of)
         except (TypeError, ValueError, OverflowError, HyperslabError) as error:
             faults.note("attribute", f"attribute {name!r} is not of its type {code!r}: {error}; its type is guessed")
-            text = spelled().get(name) if _is_bare(value, None) else None
+            text = spelled(name) if _is_bare(value, None) else None
             found[name] = read_value(value, None, text, type_of)
     return found
 
