@@ -269,3 +269,8 @@ def test_a_newer_mark_is_left_alone():
 def test_types_return(dtype):
     stored = write_attributes({}, Marks(types={"t": dtype}))
     assert read_attributes(read_json(write_json(stored)))[1].types == {"t": dtype}
+
+
+def test_objects_in_fields_are_refused() -> None:
+    with pytest.raises(Unsupported, match="no attribute can hold"):
+        encode("a", np.array([(1, b"x")], [("n", "i4"), ("text", object)])[0])

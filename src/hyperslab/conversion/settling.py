@@ -43,7 +43,15 @@ def _settle_one(plan: Planned, adapt: Adapt) -> tuple[Node | None, list[Loss]]:
         return _array(plan.item.path, plan.node, adapt)
     if isinstance(plan.node, GroupSpec):
         return _group(plan.item.path, plan.node, adapt)
+    if isinstance(plan.node, ArraySpec) and any(map(_holds_objects, plan.node.attrs.values())):
+        attrs, losses = _attributes(plan.item.path, plan.node.attrs, lambda one: adapt(_NOTHING.evolve(attrs=one)))
+        return plan.node.evolve(attrs=attrs), losses
     return plan.node, []
+
+
+def _holds_objects(value: Any) -> bool:
+    """Whether an attribute is of a type that a format may give but not take, such as netCDF's arrays of any length."""
+    return isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "OV" and value.dtype.hasobject
 
 
 def _array(path: str, spec: ArraySpec, adapt: Adapt) -> tuple[ArraySpec | None, list[Loss]]:

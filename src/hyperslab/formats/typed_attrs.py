@@ -70,7 +70,8 @@ def encode(name: str, value: Any) -> tuple[Any, Code | None]:
         case np.str_():
             return str(value), "string"
         case np.generic():
-            return cell_to_json(value), _code(name, value.dtype)
+            code = _code(name, value.dtype)
+            return cell_to_json(value), code
         case bytes() | bytearray():
             return bytes_to_base64(bytes(value)), "bytes"
         case complex():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hyperslab as hs
-from cdl.compiling import NAMES, NEEDS_NCGEN, case, ncdump
+from cdl.compiling import NAMES, NEEDS_NCGEN, case, compiled, ncdump
 from hyperslab.formats.netcdf.dataset import NetcdfReader
 from hyperslab.model.attrs import equal
 from hyperslab.model.dtypes import Compound, Enum, Opaque, VlenArray, tag_of, tagged, tagged_fields
@@ -103,3 +103,37 @@ def test_a_new_attribute_brings_its_type_along(tmp_path: Path) -> None:
         root["i"].attrs["state"] = np.array(1, tagged(state.base, state))
     assert nodes(made)[""].types == {"state_t": state}
     assert "\t\tstate_t i:state = on ;" in ncdump(made)
+
+
+ODD = """netcdf odd {
+types:
+  int(*) row_t ;
+  compound text_t { int a ; string s ; } ;
+  compound pair_t { int a ; float b ; } ;
+  pair_t(*) pairs_t ;
+dimensions:
+\tn = 2 ;
+variables:
+\ttext_t text(n) ;
+\tpairs_t pairs(n) ;
+\tint plain(n) ;
+\t\trow_t plain:row = {1, 2} ;
+\t\ttext_t plain:text = {1, "x"} ;
+\t\tplain:after = 5 ;
+data:
+ plain = 1, 2 ;
+}
+"""
+
+
+@pytest.mark.parametrize("format", ["netcdf", "zarr3"])
+def test_what_has_no_form_here_keeps_nothing_else_from_being_read(tmp_path: Path, format: str) -> None:
+    (tmp_path / "odd.cdl").write_text(ODD, "utf-8")
+    made = compiled(tmp_path / "odd.cdl", tmp_path / "odd.nc")
+    found = nodes(made)
+    assert list(found) == ["", "plain"]
+    assert list(found[""].types) == ["row_t", "pair_t"]
+    report = hs.convert(made, tmp_path / "again", format=format, allow_loss=True)
+    assert ["'row'" in str(report.losses[0]), "'text'" in str(report.losses[1])] == [True, True]
+    with hs.open(tmp_path / "again") as root:
+        assert dict(root["plain"].attrs) == {"after": np.int32(5)}

@@ -13,12 +13,12 @@ import numpy as np
 
 from hyperslab.formats.netcdf import document
 from hyperslab.formats.netcdf.scope import Place, groups_above
-from hyperslab.model.dtypes import Compound, Enum, Extension, Opaque, VlenArray, VlenBytes, tagged
+from hyperslab.model.dtypes import Compound, Enum, Extension, Opaque, VlenArray, VlenBytes, tag_of, tagged
 
 
 class NamedTypes:
     """Those of a file, from an h5py file and the paths of its committed types. A type that has no form here (text or
-    arrays of any length in a field, say) is left out."""
+    arrays of any length in a field, arrays of any length of other things than numbers) is left out."""
 
     def __init__(self, file: Any = None, paths: Iterable[str] = ()) -> None:
         self._ids: dict[Place, Any] = {}
@@ -63,8 +63,9 @@ class NamedTypes:
                 return Opaque(handle.get_size(), name)
             case h5t.TypeVlenID():
                 base = self._field(group, handle.get_super())
-                is_bytes = name == document.BYTES and base == np.uint8
-                return VlenBytes() if is_bytes else None if base is None else VlenArray(base, name)
+                if base is None or base.kind not in "iuf" or tag_of(base) is not None:
+                    return None
+                return VlenBytes() if name == document.BYTES and base == np.uint8 else VlenArray(base, name)
             case h5t.TypeCompoundID():
                 base = self._compound(group, handle)
                 return None if base is None else Compound(base, name)
