@@ -11,7 +11,7 @@ from hyperslab.errors import Problem
 from hyperslab.formats.documents import mend_json
 from hyperslab.formats.faults import brief
 from hyperslab.formats.keyed_commit import Change, key
-from hyperslab.formats.nczarr.dimension_names import SCALAR, XARRAY, last_names
+from hyperslab.formats.nczarr.dimension_names import SCALAR, XARRAY, declared, last_names
 from hyperslab.formats.nczarr.generation import Generation
 from hyperslab.formats.nczarr.mending import FILL, FILL_DOUBLE, SIX_DIGITS
 from hyperslab.formats.nczarr.own_objects import ZARRAY, ZATTRS, references, with_references
@@ -151,6 +151,8 @@ def _plain_names(survey: Survey, path: str) -> Iterator[Damage]:
     said, names = docs.get(ZATTRS, {}).get(XARRAY), references(docs, survey.generation)
     fits = isinstance(names, list) and all(isinstance(name, str) for name in names)
     if said is None or not fits or not isinstance(spec, ArraySpec) or len(names) != len(spec.shape):
+        return
+    if any(declared(name, survey.context) is None for name in names):
         return
     if said != list(last_names(names)) and not (not names and said in ([], [SCALAR])):
         message = f"{XARRAY} is {brief(said)}, the dimensions are {brief(names)}"
