@@ -217,16 +217,21 @@ def test_appending_with_xarray(tmp_path: Path, dialect: str) -> None:
 # -- many at once ---------------------------------------------------------------------------------------------------
 
 
-def test_ten_processes_append(tmp_path: Path, dialect: str) -> None:
+@pytest.mark.parametrize("times", [3, pytest.param(100, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("at_once", [10, pytest.param(1, marks=pytest.mark.soak)])
+def test_ten_processes_append(tmp_path: Path, dialect: str, times: int, at_once: int) -> None:
     """Rows of all are there, those of one batch beside each other, and a reader beside finds no row without cells."""
-    place, times = tmp_path / "x.nczarr", 3
+    place = tmp_path / "x.nczarr"
     root = made(place, dialect, Dimension("t", 0, unlimited=True), Dimension("k", 0, unlimited=True))
     root.create_array("a", shape=(0, 4), dtype="f8", dims=("t", "x"), chunks=(4, 4), fill_value=-1)
     root.create_array("t", shape=(0,), dtype="i8", dims=("t",), chunks=(16,), fill_value=-1)
     root.create_array("deep/b", shape=(2, 0), dtype="f4", dims=("y", "t"), chunks=(2, 4), fill_value=-1)
     root.create_array("lone", shape=(0,), dtype="i8", dims=("k",), chunks=(3,), fill_value=-1)
-    workers = [subprocess.Popen([sys.executable, str(APPENDER), str(place), str(n), str(times)]) for n in range(10)]
-    while any(worker.poll() is None for worker in workers):
+    waiting = [[sys.executable, str(APPENDER), str(place), str(n), str(times)] for n in range(10)]
+    workers: list[subprocess.Popen[bytes]] = []
+    while waiting or any(worker.poll() is None for worker in workers):
+        if waiting and sum(worker.poll() is None for worker in workers) < at_once:
+            workers.append(subprocess.Popen(waiting.pop(0)))
         lone = hs.open_array(place, path="lone")
         assert (lone[:] >= 0).all()
         assert (hs.open_array(place, path="a")[:] >= 0).all()
@@ -238,7 +243,7 @@ def test_ten_processes_append(tmp_path: Path, dialect: str) -> None:
     assert np.array_equal(again["a"][:], np.repeat(found[:, None], 4, axis=1).astype("f8"))
     assert np.array_equal(again["deep/b"][:], np.repeat(found[None], 2, axis=0).astype("f4"))
     assert sorted(again["lone"][:].tolist()) == sorted(marks * 2)
-    assert again.dims["t"] == Dimension("t", 30, unlimited=True)
+    assert again.dims["t"] == Dimension("t", 10 * times, unlimited=True)
 
 
 # -- lists, moves, removals -----------------------------------------------------------------------------------------
