@@ -1,4 +1,4 @@
-"""Chunks under keys: how large one may be before it is read."""
+"""Chunks under keys: how large one may be before it is read, and which are left out."""
 
 from __future__ import annotations
 
@@ -20,3 +20,14 @@ def test_a_chunk_far_too_long_is_not_read(tmp_path: Path, chunks: object, key: o
     os.truncate(tmp_path / "a.zarr/x/c/0", 1 << 40)
     with pytest.raises(CorruptChunk, match="x/c/0"):
         hs.open(tmp_path / "a.zarr")["x"][key]
+
+
+@pytest.mark.parametrize(("options", "stored"), [({}, True), ({"fill_value": 0}, False)], ids=["no fill value", "zero"])
+@pytest.mark.parametrize("format", ["zarr2", "nczarr"])
+def test_zeros_are_stored_where_nothing_says_that_they_fill(
+    tmp_path: Path, format: str, options: dict[str, int], stored: bool
+) -> None:
+    """Readers of Zarr v2 may take anything for a chunk that is missing in an array without a fill value."""
+    with hs.create(tmp_path / "a", format) as root:
+        root.create_array("x", data=np.zeros(4), chunks=2, **options)
+    assert (tmp_path / "a/x/1").exists() == stored

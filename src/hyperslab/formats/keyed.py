@@ -29,7 +29,8 @@ class KeyedChunks:
         self._grid = grid
         self._spec = spec
         self._fill = spec.fill_cell()
-        self._zero = fill_bytes(self._fill)
+        # without a fill value, cells that are not there are not defined to all readers of Zarr v2
+        self._zero = None if spec.fill_value is None else fill_bytes(self._fill)
         self._chains: dict[tuple[int, ...], Chain] = {}
         self._chain = self._chain_for(grid.fixed) if grid.fixed is not None else None
 
