@@ -233,7 +233,7 @@ def lengthen(array: Any, length: int) -> None:
 
 @each_dialect
 def test_arrays_that_zarr_resized(zarr: ModuleType, tmp_path: Path, dialect: str) -> None:
-    """The array is as long as it says itself, and its unlimited dimension as its longest array; nothing else changes."""
+    """An array is as long as it says itself; nothing else changes."""
     write(tmp_path / "a", dialect)
     group = opened(zarr, tmp_path / "a", consolidated=False, mode="r+")
     lengthen(group["v9"], 6)
