@@ -52,6 +52,7 @@ CAUSES = {
     "readonly": "media",
     "fulldisk": "media",
     "netcdf": "netcdf_cases",
+    "nczarr": "nczarr_cases",
 }
 
 A = np.arange(1, 65, dtype="<i4").reshape(8, 8)
@@ -69,6 +70,7 @@ class Layout:
     format: str
     codec: Any
     sharded: bool = False
+    dialect: str | None = None
 
     @property
     def inner(self) -> tuple[int, int]:
@@ -77,11 +79,11 @@ class Layout:
     @property
     def chunk(self) -> str:
         """The key of the first chunk or shard of ``a``."""
-        return "0.0" if self.format == "zarr2" else "c/0/0"
+        return "c/0/0" if self.format == "zarr3" else "0.0"
 
     @property
     def document(self) -> str:
-        return ".zarray" if self.format == "zarr2" else "zarr.json"
+        return "zarr.json" if self.format == "zarr3" else ".zarray"
 
 
 LAYOUTS = {
@@ -95,6 +97,9 @@ LAYOUTS = {
     "shards": Layout("zarr3", "default", True),
     "shards-gzip": Layout("zarr3", "gzip", True),
     "shards-raw": Layout("zarr3", "none", True),
+    "nczarr": Layout("nczarr", "zlib:1", dialect="current"),
+    "nczarr-raw": Layout("nczarr", "none", dialect="current"),
+    "draft": Layout("nczarr", "zlib:1", dialect="draft"),
 }
 MAIN = ("zarr2", "zarr3", "shards")
 
@@ -160,7 +165,8 @@ def template(folder: Path, name: str) -> Path:
     layout = LAYOUTS[name]
     place = folder / f"{name}.zarr"
     shards: Any = {"shards": (8, 8)} if layout.sharded else {}
-    with hs.create(str(place), layout.format, durable=False) as root:
+    dialect: Any = {"dialect": layout.dialect} if layout.dialect else {}
+    with hs.create(str(place), layout.format, durable=False, **dialect) as root:
         root.attrs["title"] = "sound"
         root.create_array("a", data=A, chunks=layout.inner, codec=layout.codec, dims=("y", "x"), **shards)
         shards = {"shards": (6, 6)} if layout.sharded else {}

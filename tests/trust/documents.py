@@ -16,8 +16,10 @@ import hyperslab as hs
 
 FORMAT = ("FormatError",)
 CANNOT = ("FormatError", "Unsupported", "Invalid")
-DOCUMENT = {"zarr2": "a/.zarray", "zarr3": "a/zarr.json", "shards": "a/zarr.json"}
-ATTRIBUTES = {"zarr2": "a/.zattrs", "zarr3": "a/zarr.json", "shards": "a/zarr.json"}
+DOCUMENT = {"zarr3": "a/zarr.json", "shards": "a/zarr.json"}
+ATTRIBUTES = {"zarr3": "a/zarr.json", "shards": "a/zarr.json"}
+for _layout in ("zarr2", "nczarr", "draft"):
+    DOCUMENT[_layout], ATTRIBUTES[_layout] = "a/.zarray", "a/.zattrs"
 
 Change = Callable[[dict[str, Any]], Any]
 
@@ -40,7 +42,7 @@ def with_attribute(layout: str, value: str) -> Callable[[Path], None]:
     """One attribute whose value is this text."""
 
     def make(root: Path) -> None:
-        edit(root / ATTRIBUTES[layout], lambda doc: (doc if layout == "zarr2" else doc["attributes"]).update(x="@"))
+        edit(root / ATTRIBUTES[layout], lambda doc: doc.get("attributes", doc).update(x="@"))
         text(ATTRIBUTES[layout], lambda said: said.replace('"@"', value))(root)
 
     return make

@@ -31,6 +31,7 @@ CAUSES = [
     "readonly",
     "fulldisk",
     "netcdf",
+    "nczarr",
 ]
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="limits of memory and /proc")

@@ -87,7 +87,8 @@ def _nearest(name: str, size: int, node: str, context: Context) -> str | None:
 def read_declared(said: Any, faults: Faults) -> tuple[Dimension, ...]:
     """The dimensions that a group declares: sizes by name, or objects of size and ``unlimited``."""
     if isinstance(said, list):
-        said = {entry.get("name"): entry for entry in said if isinstance(entry, dict)}
+        named = (entry for entry in said if isinstance(entry, dict))
+        said = {entry["name"]: entry for entry in named if isinstance(entry.get("name"), str)}
     if not isinstance(said, dict):
         faults.note("dimensions", f"the dimensions of the group are {brief(said)}, not an object; ignored")
         return ()

@@ -76,7 +76,8 @@ def with_dimensions(docs: Docs, generation: Generation, dims: Iterable[Dimension
         return docs | {".zdims": {**docs.get(".zdims", {}), **entries}}
     said = (own(docs, generation, GROUP) or {}).get("dimensions")
     if isinstance(said, list):
-        said = {entry["name"]: entry for entry in said if isinstance(entry, dict) and "name" in entry}
+        named = (entry for entry in said if isinstance(entry, dict))
+        said = {entry["name"]: entry for entry in named if isinstance(entry.get("name"), str)}
     return with_own(docs, generation, GROUP, {"dimensions": {**(said if isinstance(said, dict) else {}), **entries}})
 
 

@@ -122,7 +122,7 @@ class _Reading:
             self.known[name] = None
             try:
                 self.known[name] = self._read(name, self.doc[name])
-            except TypeError as error:
+            except (TypeError, ValueError, OverflowError) as error:  # the last two of types that are too large
                 self.faults.note("typedef", f"type {name!r}: {error}")
         return self.known[name]
 
