@@ -53,9 +53,10 @@ class KeyedWriter(KeyedReader):
             self._clear(path)
         with self._mutex:
             changes = {above: self._spelling.render(GroupSpec()) for above in self._missing_above(path)} | {path: docs}
-            if self._batches:
+            waits = bool(self._batches)  # asked once: a batch may begin or end beside
+            if waits:
                 self._pending |= changes
-        if not self._batches:
+        if not waits:
             self._commit(Change(changes))
         for place, written in changes.items():
             self._specs[place] = self._parse(place, written)
@@ -142,18 +143,16 @@ class KeyedWriter(KeyedReader):
     # -- reading what is not stored yet -----------------------------------------------------------------------------
 
     def _docs(self, path: str) -> Docs | None:
-        return self._pending[path] if path in self._pending else super()._docs(path)
-
-    def _implicit(self, path: str) -> GroupSpec:
-        if any(is_within(name, path) for name in self._pending):
-            return GroupSpec()
-        return super()._implicit(path)
+        pending = self._pending.get(path)
+        return super()._docs(path) if pending is None else pending
 
     def children(self, path: str) -> Iterable[str]:
         """Names of the nodes right below a group, those of the running batch included."""
         names = list(super().children(path))
         prefix = key(path, "")
-        new = (name[len(prefix) :].partition("/")[0] for name in self._pending if name and name.startswith(prefix))
+        new = (
+            name[len(prefix) :].partition("/")[0] for name in list(self._pending) if name and name.startswith(prefix)
+        )
         known = set(names)
         return [*names, *dict.fromkeys(name for name in new if name not in known)]
 

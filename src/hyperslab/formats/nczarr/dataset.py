@@ -72,7 +72,7 @@ class NczarrReader(KeyedReader):
             self._copies.clear()
             self._copied.clear()
             self._raw.clear()
-            self._raw_copy = self._copy_texts = self._order = None
+            self._raw_copy = self._copy_texts = self._order = self._with_fields = None
             self._looked_for_copy = True
 
     # -- what other documents say -----------------------------------------------------------------------------------
@@ -252,9 +252,10 @@ class NczarrReader(KeyedReader):
         there = self._there(path)
         if not isinstance(spec, GroupSpec) or spec.layout.get("arrays") is None or there is None:
             return []
-        said = listed(spec)
+        said = dict.fromkeys(listed(spec))
+        known = set(there)
         unlisted = [name for name in there if name not in said]
-        missing = [name for name in said if name not in there]
+        missing = [name for name in said if name not in known]
         return [
             *(Problem(key(path, name), "unlisted", f"/{path} does not list {name!r}") for name in unlisted),
             *(Problem(key(path, name), "missing", f"/{path} lists {name!r}, which is not there") for name in missing),

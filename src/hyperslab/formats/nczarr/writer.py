@@ -168,9 +168,10 @@ class NczarrWriter(KeyedWriter, NczarrReader):
         """Store what changes, now or at the end of the batch."""
         docs = self._rendered(changed)
         with self._mutex:
-            if self._batches:
+            waits = bool(self._batches)  # asked once: a batch may begin or end beside
+            if waits:
                 self._pending |= docs
-        if not self._batches:
+        if not waits:
             self._commit(Change(docs))
         for place, written in docs.items():
             self._specs.pop(place, None)
