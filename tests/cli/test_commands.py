@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -370,3 +371,14 @@ def test_info_says_none_where_cells_lie_as_they_are(tmp_path: Path) -> None:
     with hs.create(tmp_path / "a.zarr", "zarr2") as root:
         root.create_array("a", data=np.arange(8.0), codec="none")
     assert "  none  " in run("info", tmp_path / "a.zarr").stdout
+
+
+def test_info_tells_arrays_of_which_only_a_copy_is_left(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.nczarr", dialect="draft") as root:
+        root.create_array("gone", data=np.arange(3), dims=["x"])
+        root.create_array("left", data=np.arange(3), dims=["x"])
+    shutil.rmtree(tmp_path / "a.nczarr" / "gone")
+    told = run("info", tmp_path / "a.nczarr")
+    assert told.exit_code == 0, told.stderr
+    assert [line.split()[-1] for line in told.stdout.splitlines() if line.startswith("/gone")] == ["?"]
+    assert "/left" in told.stdout

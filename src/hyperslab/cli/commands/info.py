@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import click
@@ -22,16 +23,17 @@ from hyperslab.group import Group
 def command(url: str, format: str | None, storage_option: dict[str, Any] | None, as_json: bool) -> None:
     """Format, sizes, dimensions and arrays of the dataset at URL."""
     root = open_dataset(url, storage_option, format)
-    facts = gather(root)
+    found = list(arrays_of(root))  # once: an array of consolidated metadata may turn out to be gone
+    facts = gather(root, found)
     if as_json:
         print_json("info", **facts)
     else:
-        click.echo(as_text(facts, [codec_word(array.codec) for _, array in arrays_of(root)]))
+        click.echo(as_text(facts, [codec_word(array.codec) for _, array in found]))
 
 
-def gather(root: Group | Array) -> dict[str, Any]:
-    """All that is told, as plain values."""
-    arrays = [array_facts(path, array) for path, array in arrays_of(root)]
+def gather(root: Group | Array, found: Iterable[tuple[str, Array]]) -> dict[str, Any]:
+    """All that is told of a dataset and the arrays in it, as plain values."""
+    arrays = [array_facts(path, array) for path, array in found]
     stored = [array["nbytes_stored"] for array in arrays]
     return {
         "url": root._session.url,
