@@ -46,6 +46,9 @@ def open_keyed(
     ``consolidated``: write consolidated metadata even where there is none. ``remembered``: what a probe has read.
     ``reading`` and ``writing`` make the format's own reader and writer, where it has such.
     """
+    if not isinstance(consolidated, bool):
+        remedy = "it is true or false (consolidated:=true on the command line)"
+        raise Invalid(f"consolidated={consolidated!r}", remedy=remedy)
     if mode == "r":
         return _opened(reading(where.store(read_only=True), spelling, settings, remembered), spelling)
     if mode not in ("r+", "a", "w", "x"):

@@ -48,8 +48,11 @@ def test_modes_that_make_one(tmp_path: Path, how: str) -> None:
 def test_options_are_checked(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="choose one of 'current', 'draft'"):
         hs.create(tmp_path / "x.nczarr", dialect="other")
-    with pytest.raises(Invalid, match="no option 'flavour'"):
+    with pytest.raises(Invalid, match=r"no option 'flavour'.*there are dialect, .* and consolidated"):
         hs.create(tmp_path / "x.nczarr", flavour="other")
+    for name in ("consolidated", "truncate", "native"):  # as text, which the command line makes of name=no
+        with pytest.raises(Invalid, match=f"{name}='no'.*true or false"):
+            hs.create(tmp_path / "x.nczarr", **{name: "no"})
     assert not (tmp_path / "x.nczarr").exists() or not list((tmp_path / "x.nczarr").iterdir())
 
 

@@ -24,10 +24,11 @@ netCDF where the format is asked for by name.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
+from hyperslab.errors import Invalid
 from hyperslab.formats.base import Feature, Format, FormatInfo, Mode
 from hyperslab.formats.keyed_dataset import KeyedReader
 from hyperslab.formats.keyed_format import open_keyed
@@ -57,6 +58,7 @@ _HOLDS = frozenset(
     }
 )
 _DRAFT_HOLDS = _HOLDS | {Feature.STRUCTURED, Feature.SUBARRAYS, Feature.USER_TYPES}
+_OPTIONS = tuple(field.name for field in fields(Options))
 _MARKS = {
     ".zgroup": (b"_nczarr_superblock", b"_NCZARR_SUPERBLOCK"),
     ".zattrs": (b"_nczarr_superblock",),
@@ -131,6 +133,9 @@ class NczarrFormat:
 
         A dataset of an older generation of netcdf-c, and one of plain Zarr, is ReadOnly.
         """
+        if unknown := [name for name in options if name not in _OPTIONS]:
+            remedy = f"there are {', '.join(_OPTIONS)} and consolidated"
+            raise Invalid(f"format nczarr has no option {unknown[0]!r}", remedy=remedy)
         said = Options(**({"dialect": self.dialect} | options))
         spelling = NczarrSpelling(said, self)
         opened = open_keyed(

@@ -38,6 +38,10 @@ class Options:
             if getattr(self, name) not in choices:
                 shown = ", ".join(repr(choice) for choice in choices if choice)
                 raise Invalid(f"{name}={getattr(self, name)!r}", remedy=f"choose one of {shown}")
+        for name in ("native", "truncate"):
+            if not isinstance(getattr(self, name), bool):
+                remedy = f"it is true or false ({name}:=true on the command line)"
+                raise Invalid(f"{name}={getattr(self, name)!r}", remedy=remedy)
 
 
 def _nothing_declared(path: str) -> GroupSpec | None:
