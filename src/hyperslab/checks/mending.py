@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from hyperslab.checks.quarantine import Quarantine
 from hyperslab.checks.report import Mend
 from hyperslab.errors import HyperslabError
 from hyperslab.formats.base import Remedy
-from hyperslab.formats.documents import read_document, write_json
+from hyperslab.formats.documents import read_document, write_again
 from hyperslab.formats.keyed_commit import key
 from hyperslab.formats.keyed_writer import KeyedWriter
 from hyperslab.formats.spelling import Docs
@@ -163,13 +162,13 @@ class Menders:
         for name in (*self._spelling.extras, *self._spelling.nodes):
             if name in docs:
                 self._quarantine.keep(key(node, name))
-                self._store.put(key(node, name), _json(docs[name]), durable=True)
+                self._store.put(key(node, name), write_again(docs[name]), durable=True)
 
     def _rewrite(self, place: str) -> None:
         data = self._store.get(place)
         if data is not None:
             self._quarantine.keep(place)
-            self._store.put(place, _json(read_document(data, place)), durable=True)
+            self._store.put(place, write_again(read_document(data, place)), durable=True)
 
     def _locked(self, act: Act) -> None:
         """Under the lock of the root, which writers of documents hold."""
@@ -247,11 +246,3 @@ def _with_size(spec: ArraySpec, dim: str, size: int) -> ArraySpec | None:
     axis = spec.dims.index(dim)
     shape = (*spec.shape[:axis], size, *spec.shape[axis + 1 :])
     return None if shape == spec.shape else grow(spec, shape)
-
-
-def _json(doc: dict[str, object]) -> bytes:
-    """The document as JSON; numbers that JSON lacks as they were written before."""
-    try:
-        return write_json(doc)
-    except ValueError:
-        return json.dumps(doc, indent=2).encode()

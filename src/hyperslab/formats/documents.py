@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,6 +124,14 @@ def write_json(value: Any) -> bytes:
         return json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         return json.dumps(value, indent=2, allow_nan=False, ensure_ascii=True).encode()
+
+
+def write_again(doc: Mapping[str, Any]) -> bytes:
+    """A document that was read as JSON; numbers that JSON lacks as they were written before."""
+    try:
+        return write_json(doc)
+    except ValueError:
+        return json.dumps(doc, indent=2).encode()
 
 
 def read_document(data: bytes, key: str) -> dict[str, Any]:

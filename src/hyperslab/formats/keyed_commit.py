@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hyperslab.errors import FormatError
-from hyperslab.formats.documents import read_document, write_json
+from hyperslab.formats.documents import read_document, write_again, write_json
 from hyperslab.formats.spelling import Copy, Docs, Spelling
 from hyperslab.model.paths import split
 from hyperslab.stores.base import PutMany, WritableStore
@@ -107,12 +107,12 @@ class Commits:
         if left is None:
             self._store.delete(key(holder, name))
         else:
-            self._put_all([(key(holder, name), left)])
+            self._store.put(key(holder, name), write_again(left), durable=self._durable)
 
     def _put(self, holder: str, copy: Copy, docs: Docs | None) -> None:
         stored = self._docs(holder) if docs is None else docs
         doc = self._spelling.write_copy(stored or {}, copy)
-        self._put_all([(key(holder, self._spelling.copy_name), doc)])
+        self._store.put(key(holder, self._spelling.copy_name), write_again(doc), durable=self._durable)
 
     def _changed(self, copy: Copy, holder: str, change: Change) -> Copy:
         lost = [relative(path, holder) for path in change.gone if is_within(path, holder)]

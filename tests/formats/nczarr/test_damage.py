@@ -394,3 +394,36 @@ def test_consolidated_metadata_follows(tmp_path: Path) -> None:
     assert hs.repair(root, dry_run=False)[0].done
     assert json.loads((root / ".zmetadata").read_bytes())["metadata"]["a/.zarray"]["dtype"] == "<i4"
     assert list(hs.check(root, deep=True)) == []
+
+
+@pytest.mark.parametrize("said", [5, None, "x", {"a": 1}, [1], ["../../canary", "a", "t"]])
+def test_lists_that_are_none(said: object, tmp_path: Path) -> None:
+    root = STORES["current"](tmp_path / "x")
+    edit(root, ".zattrs", lambda doc: doc["_nczarr_group"].update(arrays=said))
+    assert ("", "unlisting-group") in {(problem.node, problem.kind) for problem in hs.check(root)}
+    assert all(mend.done for mend in hs.repair(root, dry_run=False))
+    assert list(hs.check(root, deep=True)) == []
+    assert json.loads((root / ".zattrs").read_bytes())["_nczarr_group"]["arrays"] == ["a", "t"]
+
+
+@pytest.mark.parametrize("data", [b"{{{", b"[]", b"{}"])
+def test_consolidated_metadata_that_is_none_hides_no_draft(data: bytes, tmp_path: Path) -> None:
+    root = STORES["draft"](tmp_path / "x")
+    write(root, ".zmetadata", data)
+    assert hs.open(root)["o"].dims == ("x",)
+    assert all(mend.done for mend in hs.repair(root, dry_run=False))
+    assert list(hs.check(root, deep=True)) == []
+    assert ".zdims" in json.loads((root / ".zmetadata").read_bytes())["nczarr"]["documents"]
+
+
+@pytest.mark.parametrize("format", ["zarr2", "nczarr"])
+def test_numbers_that_json_lacks_stay_in_consolidated_metadata(format: str, tmp_path: Path) -> None:
+    root = tmp_path / "x"
+    options: dict[str, Any] = {"dialect": "draft"} if format == "nczarr" else {}
+    with hs.create(str(root), format, consolidated=True, **options) as dataset:
+        dataset.create_array("a", data=A)
+    edit(root, "a/.zattrs", lambda doc: doc.update(x=float("nan")))
+    assert {problem.kind for problem in hs.check(root)} == {"stale-copy"}
+    assert all(mend.done for mend in hs.repair(root, dry_run=False))
+    assert list(hs.check(root)) == []
+    assert "NaN" in (root / ".zmetadata").read_text()

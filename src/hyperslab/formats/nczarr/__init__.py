@@ -66,7 +66,7 @@ _MARKS = {
     ".nczarr": (b"",),
 }
 _IN_COPY = (*_MARKS[".zgroup"], b"nczarr_version")
-_SAID_BY = b"_NCProperties"
+_SAID_BY, _IS_COPY = b"_NCProperties", b'"metadata"'
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class NczarrFormat:
     def sniff(self, probe: Probe) -> bool:
         """Whether the root has metadata of NCZarr; a consolidated dataset is known by one request."""
         copy = probe.get(COPY)
-        if copy is not None and _SAID_BY not in copy:
+        if copy is not None and _IS_COPY in copy and _SAID_BY not in copy:
             return any(mark in copy for mark in _IN_COPY)
         if copy is not None and any(mark in copy for mark in _IN_COPY):
             return True

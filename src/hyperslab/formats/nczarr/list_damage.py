@@ -50,7 +50,8 @@ def of_group(survey: Survey, path: str) -> Iterator[Damage]:
     spec = survey.specs.get(path)
     if not isinstance(spec, GroupSpec) or survey.generation not in _LISTED:
         return
-    if own(survey.docs(path), survey.generation, GROUP) is None:
+    said = own(survey.docs(path), survey.generation, GROUP) or {}
+    if not all(_is_list(said.get(kind)) for kind in _LISTS):
         yield _without_lists(survey, path)
         return
     for problem in survey.dataset.strays(path):
@@ -63,17 +64,19 @@ def of_group(survey: Survey, path: str) -> Iterator[Damage]:
         yield _unlisted(survey, path, problem) if orphan is None else orphan
 
 
+def _is_list(said: Any) -> bool:
+    return isinstance(said, list) and all(isinstance(name, str) and name and "/" not in name for name in said)
+
+
 def _without_lists(survey: Survey, path: str) -> Damage:
     """A group that somebody made who does not know NCZarr."""
-    problem = Problem(path, "unlisting-group", "the group does not say what is in it: netCDF sees it empty")
+    problem = Problem(path, "unlisting-group", "the group does not list what is in it")
 
     def change() -> Change:
-        below = {name: survey.specs.get(key(path, name)) for name in survey.dataset.children(path)}
-        arrays = [name for name, spec in below.items() if isinstance(spec, ArraySpec)]
-        groups = [name for name, spec in below.items() if isinstance(spec, GroupSpec)]
-        spec = survey.specs[path]
-        docs = survey.rendered(path, spec.evolve(layout={**spec.layout, "arrays": arrays, "groups": groups}))
-        said = {"dimensions": {}, "arrays": arrays, "groups": groups}
+        spec, lists = survey.specs[path], survey.lists(path)
+        docs = survey.rendered(path, spec.evolve(layout={**spec.layout, **lists}))
+        known = (own(survey.docs(path), survey.generation, GROUP) or {}).get("dimensions", {})
+        said = {"dimensions": known, **lists}
         return Change({path: docs or with_own(survey.docs(path), survey.generation, GROUP, said)})
 
     return Damage(problem, "", "write the lists of what is in it", change)

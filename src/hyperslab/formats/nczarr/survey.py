@@ -120,10 +120,21 @@ class Survey:
         spec = self.context.group(group)
         return {} if spec is None else {dim.name: dim for dim in spec.dims}
 
+    def lists(self, path: str) -> dict[str, list[str]]:
+        """The arrays and groups that lie in a group."""
+        below = {name: self.specs.get(key(path, name)) for name in self.dataset.children(path)}
+        return {
+            "arrays": [name for name, spec in below.items() if isinstance(spec, ArraySpec)],
+            "groups": [name for name, spec in below.items() if isinstance(spec, GroupSpec)],
+        }
+
     def rendered(self, path: str, spec: Any) -> Docs | None:
         """The documents of a node as it is understood; None where this cannot be written."""
         if self.generation not in (Generation.V2C, Generation.DRAFT):
             return None
+        if isinstance(spec, GroupSpec) and self.generation is Generation.V2C:
+            lists = {name: names for name, names in self.lists(path).items() if spec.layout.get(name) is None}
+            spec = spec.evolve(layout={**spec.layout, **lists})
         try:
             return self.dataset.words.render(spec, path)
         except HyperslabError:
