@@ -684,6 +684,12 @@ def test_what_cannot_be_written_is_refused_now(asked):
         current.new_array(asked, "a", context())
 
 
+@pytest.mark.parametrize("name", ["c", "_nczarr_c"])
+def test_an_attribute_that_cannot_be_is_named(name):
+    with pytest.raises(Unsupported, match=f"attribute '{name}': netCDF has no attribute"):
+        current.new_array(wish(np.dtype("i4")).evolve(attrs={name: 1j}), "a", context())
+
+
 def test_rows_that_were_written_are_remembered_while_they_are_fewer():
     made = current.new_array(wish(np.dtype("i4")), "a", context())
     part = made.evolve(layout={**made.layout, "written": (2,)})

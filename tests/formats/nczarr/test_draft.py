@@ -106,7 +106,8 @@ def test_order_and_filters_are_kept():
         ({"dtype": VlenString(), "attrs": {"_nczarr_maxstrlen": 0}}, Invalid, "_nczarr_maxstrlen=0"),
         ({"codecs": (Codec("scale_offset"),)}, Unsupported, "has no codec 'scale_offset'"),
         ({"codecs": (Codec("zlib", {"level": 99}),)}, Invalid, "level"),
-        ({"attrs": {"c": 1j}}, Unsupported, "netCDF has no attribute"),
+        ({"attrs": {"c": 1j}}, Unsupported, "attribute 'c': netCDF has no attribute"),
+        ({"attrs": {"_nczarr_c": 1j}}, Unsupported, "attribute '_nczarr_c': netCDF has no attribute"),
     ],
     ids=lambda value: str(value)[:40],
 )
@@ -120,9 +121,21 @@ def test_rows_that_are_still_to_come_are_remembered():
     docs = draft.render(made.evolve(layout={**made.layout, "written": (3, 2)}), "v", context())
     assert docs[".zarray"]["written"] == [3, 2]
     assert parsed(docs, "v")[0].layout["written"] == (3, 2)
-    for said, found in (([3, 9], None), ([3], None), ("x", None), ([3, 4], None)):
+    for said, found, noted in (
+        ([2, 9], (2, 4), ["written"]),
+        ([3, 9], None, ["written"]),
+        ([3], None, ["written"]),
+        ("x", None, ["written"]),
+        ([3, 4], None, []),
+    ):
         docs[".zarray"]["written"] = said
-        assert parsed(docs, "v")[0].layout["written"] == found
+        spec, kinds = parsed(docs, "v")
+        assert (spec.layout["written"], kinds) == (found, noted)
+
+
+def test_a_group_names_the_attribute_that_cannot_be():
+    with pytest.raises(Unsupported, match="attribute 'c': netCDF has no attribute"):
+        draft.render(GroupSpec(attrs={"c": 1j}), "g", context())
 
 
 def test_truncate_goes_into_the_chain():

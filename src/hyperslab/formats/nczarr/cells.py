@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from hyperslab.formats.dtype_names import dtype_from_json
-from hyperslab.formats.faults import Faults
+from hyperslab.formats.faults import Faults, brief
 from hyperslab.formats.zarr2 import document
 from hyperslab.model.dtypes import Char, DataType, Enum, VlenString, numpy_dtype
 from hyperslab.model.spec import ArraySpec, Codec
@@ -111,6 +111,28 @@ def write_array(spec: ArraySpec, char: str, *, scalar: bool) -> dict[str, Any]:
     if scalar and not spec.shape:
         doc |= {"shape": [1], "chunks": [1]}
     return doc
+
+
+def read_rows(said: Any, shape: tuple[int, ...], faults: Faults) -> tuple[int, ...] | None:
+    """``written``: how far the array was given cells along each axis; None where that is all of it.
+
+    Somebody who does not know of it made the array shorter: then all that is left was given.
+    """
+    if said is None:
+        return None
+    if not isinstance(said, list) or len(said) != len(shape) or any(type(rows) is not int or rows < 0 for rows in said):
+        faults.note("written", f"written is {brief(said)}, which are not {len(shape)} lengths; ignored")
+        return None
+    found = tuple(map(min, said, shape))
+    if found != tuple(said):
+        faults.note("written", f"written is {brief(said)}, which is more than the shape {list(shape)}")
+    return None if found == shape else found
+
+
+def write_rows(spec: ArraySpec) -> dict[str, list[int]]:
+    """The member ``written`` of an array's document, where there is one."""
+    rows = spec.layout.get("written")
+    return {} if rows is None or tuple(rows) == spec.shape else {"written": list(rows)}
 
 
 def plain_name(dtype: DataType) -> str:

@@ -67,6 +67,3 @@ class Context:
     texts: Callable[[str], Mapping[str, str]] = _no_texts
     structured: Callable[[], Sequence[str]] = tuple
     parsed: dict[tuple[int, Any, bool], ArraySpec] = field(default_factory=dict, compare=False)
-
-
-Document = Mapping[str, Any]

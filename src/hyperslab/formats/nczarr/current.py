@@ -17,7 +17,15 @@ from hyperslab.codecs.chain import build_chain
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.faults import Faults, brief
 from hyperslab.formats.fill_values import as_fill
-from hyperslab.formats.nczarr.cells import Meaning, read_once, text_length, with_text, write_array
+from hyperslab.formats.nczarr.cells import (
+    Meaning,
+    read_once,
+    read_rows,
+    text_length,
+    with_text,
+    write_array,
+    write_rows,
+)
 from hyperslab.formats.nczarr.context import Context
 from hyperslab.formats.nczarr.dimension_names import (
     SCALAR,
@@ -33,7 +41,7 @@ from hyperslab.formats.nczarr.mending import FILL, fill_code, mend_byte_order, m
 from hyperslab.formats.nczarr.names import anonymous, qualified
 from hyperslab.formats.nczarr.older import as_current
 from hyperslab.formats.nczarr.provenance import joined
-from hyperslab.formats.nczarr.typed import is_hidden, read_attributes, write_attributes, write_value
+from hyperslab.formats.nczarr.typed import is_hidden, read_attributes, write_attributes
 from hyperslab.formats.nczarr.wishes import MAXIMUM, cell_type, with_steps
 from hyperslab.formats.spelling import Docs
 from hyperslab.model.dtypes import Char, DataType, VlenString, describe
@@ -149,7 +157,7 @@ def _parse_array(
         "dimensions": dimensions,
         "typedef": None,
         "hidden": _hidden(stored),
-        "written": _written(own, spec.shape, faults),
+        "written": read_rows(own.get("written"), spec.shape, faults),
         "kept": _kept(stored),
     }
     return spec.evolve(attrs=attrs, fill_value=fill, dims=last_names(dimensions), layout=layout)
@@ -170,17 +178,6 @@ def _is_scalar(own: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
     if own.get("dimension_references"):
         return False
     return bool(own.get("scalar")) or own.get("storage") == "scalar" or stored.get(XARRAY) in ([], [SCALAR])
-
-
-def _written(own: Mapping[str, Any], shape: tuple[int, ...], faults: Faults) -> tuple[int, ...] | None:
-    said = own.get("written")
-    if said is None:
-        return None
-    fits = isinstance(said, list) and len(said) == len(shape) and all(type(rows) is int for rows in said)
-    if fits and all(0 <= rows <= length for rows, length in zip(said, shape, strict=True)):
-        return tuple(said)
-    faults.note("written", f"written is {brief(said)}, which fits no shape {list(shape)}; ignored")
-    return None
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------
@@ -252,9 +249,7 @@ def _render_array(spec: ArraySpec, node: str, context: Context) -> Docs:
     own["storage"] = "chunked"
     if isinstance(spec.dtype, Char) and char == "|S1":
         own["nc_type"] = "char"
-    written = spec.layout.get("written")
-    if written is not None and tuple(written) != spec.shape:
-        own["written"] = list(written)
+    own |= write_rows(spec)
     names = [SCALAR] if scalar else list(last_names(references))
     hidden = spec.layout.get("hidden", {})
     untyped, arrays = {XARRAY: names}, {ARRAY: _with_kept(spec, ARRAY, own)}
@@ -326,7 +321,8 @@ def new_array(wish: ArraySpec, node: str, context: Context) -> ArraySpec:
         raise Unsupported("format nczarr has no shards", remedy="use format zarr3")
     dtype = cell_type(wish.dtype)
     hidden = {name: wish.attrs[name] for name in wish.attrs if is_hidden(name) and name not in _MADE}
-    layout: dict[str, Any] = {"hidden": {name: write_value(value, draft=False) for name, value in hidden.items()}}
+    values, codes = write_attributes(hidden, draft=False)
+    layout: dict[str, Any] = {"hidden": {name: (values[name], codes[name]) for name in hidden}}
     if "zarr2" in wish.layout:
         layout["zarr2"] = {key: value for key, value in wish.layout["zarr2"].items() if key not in _OF_DRAFT}
     spec = wish.evolve(

@@ -8,10 +8,11 @@ from typing import Any
 from hyperslab.formats.faults import LONGEST, Faults, brief
 from hyperslab.formats.nczarr.context import Context
 from hyperslab.formats.nczarr.names import anonymous, outward, place_of, qualified
+from hyperslab.formats.zarr2.document import DIMENSIONS
 from hyperslab.model.dims import Dimension
 from hyperslab.model.spec import GroupSpec
 
-XARRAY = "_ARRAY_DIMENSIONS"
+XARRAY = DIMENSIONS
 SCALAR = "_scalar_"
 
 

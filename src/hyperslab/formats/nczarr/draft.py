@@ -27,12 +27,20 @@ from hyperslab.formats.cells_json import bytes_to_base64
 from hyperslab.formats.codec_kinds import with_serial
 from hyperslab.formats.faults import Faults, brief
 from hyperslab.formats.fill_values import as_fill
-from hyperslab.formats.nczarr.cells import TEXT, read_array, text_length, with_text, write_array
+from hyperslab.formats.nczarr.cells import (
+    TEXT,
+    read_array,
+    read_rows,
+    text_length,
+    with_text,
+    write_array,
+    write_rows,
+)
 from hyperslab.formats.nczarr.context import Context
 from hyperslab.formats.nczarr.generation import PROVENANCE, provenance_of
 from hyperslab.formats.nczarr.names import anonymous, place_of, qualified
 from hyperslab.formats.nczarr.provenance import joined
-from hyperslab.formats.nczarr.typed import is_hidden, read_attributes, regular, write_value
+from hyperslab.formats.nczarr.typed import is_hidden, read_attributes, regular_attributes, write_attributes
 from hyperslab.formats.nczarr.typedefs import Scope, in_bytes, read_types, same_type, text_lengths, write_types
 from hyperslab.formats.nczarr.wishes import MAXIMUM, text_width
 from hyperslab.formats.nczarr.zdims import dims_of, new_name, read_dims, write_dims
@@ -42,9 +50,8 @@ from hyperslab.model.dtypes import Char, Compound, DataType, Enum, Extension, Op
 from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
 
 DATASET, DIMS, TYPES, CODES = ".zdataset", ".zdims", ".ztypedefs", ".zattr_type"
-ALIASES = (".zattr", ".zattrs_type")
-EXTRAS = (DATASET, DIMS, TYPES, ATTRIBUTES, CODES, *ALIASES)
-"""The documents of a node beside ``.zgroup`` or ``.zarray``; those of ``ALIASES`` are read, never written."""
+EXTRAS = (ATTRIBUTES, ".zattr", CODES, ".zattrs_type", DIMS, TYPES, DATASET)
+"""The documents of a node beside ``.zgroup`` or ``.zarray``; ``.zattr`` and ``.zattrs_type`` are read, not written."""
 VERSION = "0.1-2018"
 _OWN = frozenset({"dimensions", "typedef", "nc_type", "written"})
 _TEXT_DTYPES = frozenset({"|u1", "<u1", "|S1", ">S1", "<S1", "<U1", ">U1"})
@@ -122,22 +129,10 @@ def _read_array(
                 for name, value in stored.items()
                 if is_hidden(name) and name != DIMENSIONS
             },
-            "written": _written(doc.get("written"), spec.shape, faults),
+            "written": read_rows(doc.get("written"), spec.shape, faults),
             "kept": {},
         },
     )
-
-
-def _written(said: Any, shape: tuple[int, ...], faults: Faults) -> tuple[int, ...] | None:
-    """How far the array was given cells, None where that is all of it."""
-    if said is None:
-        return None
-    fits = isinstance(said, list) and len(said) == len(shape) and all(type(n) is int and n >= 0 for n in said)
-    if not fits:
-        faults.note("written", f"written is {brief(said)}, which are not {len(shape)} lengths; ignored")
-        return None
-    found = tuple(map(min, said, shape))
-    return None if found == shape else found
 
 
 def _in_numpy(doc: dict[str, Any], faults: Faults) -> dict[str, Any]:
@@ -238,9 +233,7 @@ def _write_attributes(
     def type_name(kind: Extension) -> str:  # of one that nobody declares yet: the writer does so in this group
         return scope.name_of(kind) or qualified(scope.group, getattr(kind, "name", ""))
 
-    stored, codes = {}, {}
-    for name, value in attrs.items():
-        stored[name], codes[name] = write_value(value, draft=True, type_name=type_name)
+    stored, codes = write_attributes(attrs, draft=True, type_name=type_name)
     for name, (value, code) in hidden.items():
         stored[name] = value
         codes |= {} if code is None else {name: code}
@@ -264,9 +257,7 @@ def _render_array(spec: ArraySpec, group: str, context: Context) -> Docs:
         doc["nc_type"] = "char"
     if text_length(spec) == 1:
         doc["nc_type"] = "string"
-    written = spec.layout.get("written")
-    if written is not None and tuple(written) != spec.shape:
-        doc["written"] = list(written)
+    doc |= write_rows(spec)
     hidden = spec.layout.get("hidden", {})
     attributes, codes = _write_attributes(spec.attrs, hidden, scope)
     attributes[DIMENSIONS] = [place_of(name)[1] for name in names]
@@ -291,8 +282,9 @@ def new_array(wish: ArraySpec, node: str, context: Context) -> ArraySpec:
     if wish.layout.get("shards") is not None:
         raise Unsupported("NCZarr has no shards", remedy="use format zarr3")
     dtype = _held(wish.dtype)
-    hidden = {name: write_value(value, draft=True) for name, value in wish.attrs.items() if is_hidden(name)}
-    layout = {"hidden": {name: hidden[name] for name in hidden if name != DIMENSIONS}}
+    unseen = {name: value for name, value in wish.attrs.items() if is_hidden(name) and name != DIMENSIONS}
+    values, codes = write_attributes(unseen, draft=True)
+    layout: dict[str, Any] = {"hidden": {name: (values[name], codes[name]) for name in unseen}}
     if "zarr2" in wish.layout:
         layout["zarr2"] = wish.layout["zarr2"]
     spec = wish.evolve(
@@ -300,7 +292,7 @@ def new_array(wish: ArraySpec, node: str, context: Context) -> ArraySpec:
         dims=tuple(name or anonymous(size, draft=True) for name, size in zip(wish.dims, wish.shape, strict=True)),
         codecs=with_serial([codec for codec in wish.codecs if codec.name not in (TEXT, "vlen-utf8")], Codec("bytes")),
         fill_value=as_fill(wish.fill_value, dtype),
-        attrs={name: regular(value) for name, value in wish.attrs.items() if not is_hidden(name)},
+        attrs=regular_attributes({name: value for name, value in wish.attrs.items() if not is_hidden(name)}),
         indexes={},
         problem=None,
         layout=layout,

@@ -7,7 +7,7 @@ becomes shorter when none was given that much any more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 
 Spec = GroupSpec | ArraySpec
 _LISTS = ("arrays", "groups")
+_UNSEEN = ("hidden", "kept")
 
 
 @dataclass
@@ -61,9 +62,7 @@ class Edits:
         if isinstance(before, ArraySpec):
             raise Invalid("an array cannot become a group", node=path, remedy="delete it first")
         known = before or _new_group(draft=self.draft)
-        layout = known.layout if before is not None else {**_foreign_layout(wish), **known.layout}
-        if before is not None and "hidden" in wish.layout:
-            layout = {**layout, **{name: wish.layout[name] for name in ("hidden", "kept") if name in wish.layout}}
+        layout = {**known.layout, **{name: wish.layout[name] for name in _UNSEEN if name in wish.layout}}
         self._ensure_listed(path, "groups")
         self.changed[path] = replace(known, attrs=wish.attrs, types={**known.types, **wish.types}, layout=layout)
         self._declare_types(path, wish)
@@ -359,10 +358,6 @@ def _was_anonymous(before: ArraySpec, name: str, axis: int) -> bool:
 
 def _new_group(*, draft: bool) -> GroupSpec:
     return GroupSpec(layout={"arrays": None, "groups": None} if draft else {"arrays": (), "groups": ()})
-
-
-def _foreign_layout(wish: GroupSpec) -> Mapping[str, Any]:
-    return {name: wish.layout[name] for name in ("hidden", "kept") if name in wish.layout}
 
 
 def _other_size(dim: Dimension, size: int, path: str) -> Invalid:

@@ -21,6 +21,7 @@ from hyperslab.formats.marks import MARK
 from hyperslab.formats.marks import read_attributes as read_marked
 from hyperslab.formats.nczarr.cells import read_array, text_length, with_text
 from hyperslab.formats.nczarr.context import Context
+from hyperslab.formats.nczarr.dimension_names import SCALAR
 from hyperslab.formats.nczarr.draft import unnamed_opaque
 from hyperslab.formats.nczarr.mending import FILL, fill_code, mend_byte_order, mended_fill
 from hyperslab.formats.nczarr.names import anonymous, place_of, qualified
@@ -32,7 +33,6 @@ from hyperslab.formats.zarr2.document import ARRAY, ATTRIBUTES, DIMENSIONS, GROU
 from hyperslab.model.dtypes import Compound, VlenString
 from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
 
-SCALAR = "_scalar_"
 COMPLEX = {
     f"c{2 * size}": Compound(np.dtype([("r", f"<f{size}"), ("i", f"<f{size}")]), name)
     for size, name in ((8, "_Complex"), (4, "_ComplexFloat"))

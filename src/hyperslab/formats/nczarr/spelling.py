@@ -25,12 +25,11 @@ SIDE = "nczarr"
 """The second top-level key of ``.zmetadata``, where the documents stand that plain readers of Zarr do not know."""
 DECIDING = (".nczarr", ".zdataset")
 """Documents of the root that tell a generation which the documents of Zarr do not tell."""
-DRAFT_GROUP = (".zdims", ".ztypedefs")
+DRAFT_GROUP = (draft.DIMS, draft.TYPES)
 _PLAIN = (document.ARRAY, document.GROUP, document.ATTRIBUTES)
-_DRAFT = (document.ATTRIBUTES, ".zattr", ".zattr_type", ".zattrs_type", *DRAFT_GROUP, ".zdataset")
 _V1 = (document.ATTRIBUTES, ".nczarr", ".nczgroup", ".nczarray", ".nczattr")
-_ALL = tuple(dict.fromkeys((*_DRAFT, *_V1)))
-_EXTRAS = {None: _ALL, Generation.DRAFT: _DRAFT, Generation.V1: _V1}
+_ALL = tuple(dict.fromkeys((*draft.EXTRAS, *_V1)))
+_EXTRAS = {None: _ALL, Generation.DRAFT: draft.EXTRAS, Generation.V1: _V1}
 _WRITTEN = (None, Generation.DRAFT, Generation.V2C)
 
 

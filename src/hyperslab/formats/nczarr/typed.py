@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -206,11 +207,17 @@ def write_attributes(
     """The values by name as JSON, and their type codes; errors name the attribute."""
     values, codes = {}, {}
     for name, value in attrs.items():
-        try:
+        with _naming(name):
             values[name], codes[name] = write_value(value, draft=draft, type_name=type_name)
-        except Unsupported as error:
-            raise Unsupported(f"attribute {name!r}: {error.message}", remedy=error.remedy) from None
     return values, codes
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    try:
+        yield
+    except Unsupported as error:
+        raise Unsupported(f"attribute {name!r}: {error.message}", remedy=error.remedy) from None
 
 
 def _text_code(texts: list[Any]) -> str:
@@ -219,6 +226,15 @@ def _text_code(texts: list[Any]) -> str:
 
 def _plain(cells: Any, cell: Callable[[Any], Any]) -> Any:
     return [cell(item) for item in cells] if np.ndim(cells) else cell(cells[()])
+
+
+def regular_attributes(attrs: Mapping[str, Any]) -> dict[str, Any]:
+    """The values as they will be read back; errors name the attribute."""
+    found = {}
+    for name, value in attrs.items():
+        with _naming(name):
+            found[name] = regular(value)
+    return found
 
 
 def regular(value: Any) -> Any:
