@@ -101,8 +101,8 @@ def _meant_fill(doc: Mapping[str, Any], docs: Docs) -> Any:
 
 def _understood(survey: Survey, path: str, problem: Problem, about: str) -> Damage:
     """The documents as they are understood, where that says it."""
-    docs = survey.rendered(path, survey.specs[path])
-    if docs is None or problem.kind in {left.kind for left in survey.dataset.words.problems(docs, path)}:
+    docs, left = survey.understood(path)
+    if docs is None or problem.kind in left:
         return Damage(problem, about)
     return Damage(problem, about, "write the documents as they are understood", lambda: Change({path: docs}))
 

@@ -12,7 +12,6 @@ from hyperslab.formats.nczarr.context import Context
 from hyperslab.formats.nczarr.generation import Generation
 from hyperslab.formats.nczarr.spelling import NczarrSpelling
 from hyperslab.formats.spelling import Docs
-from hyperslab.model.dims import Dimension
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import Store
 
@@ -66,6 +65,7 @@ class Survey:
         dataset.refresh("")
         dataset.node("")
         self._docs: dict[str, Docs] = {}
+        self._understood: dict[str, tuple[Docs | None, set[str]]] = {}
         self._specs: dict[str, GroupSpec | ArraySpec] | None = None
 
     @property
@@ -115,10 +115,13 @@ class Survey:
         """What is noted when a node is parsed."""
         return self.dataset.words.problems(self.docs(path), path)
 
-    def dims(self, group: str) -> dict[str, Dimension]:
-        """The dimensions that a group declares, by name."""
-        spec = self.context.group(group)
-        return {} if spec is None else {dim.name: dim for dim in spec.dims}
+    def understood(self, path: str) -> tuple[Docs | None, set[str]]:
+        """The documents of a node as they are understood, and the kinds of problems that they have even so."""
+        if path not in self._understood:
+            docs = self.rendered(path, self.specs[path])
+            left = [] if docs is None else self.dataset.words.problems(docs, path)
+            self._understood[path] = docs, {problem.kind for problem in left}
+        return self._understood[path]
 
     def lists(self, path: str) -> dict[str, list[str]]:
         """The arrays and groups that lie in a group."""
