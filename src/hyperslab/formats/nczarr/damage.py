@@ -30,14 +30,15 @@ Patch = Callable[[dict[str, Any]], dict[str, Any]]
 
 def of_node(survey: Survey, path: str) -> Iterator[Damage]:
     """What is wrong with the documents of one node, but for names of dimensions."""
-    if path not in survey.specs:
+    spec = survey.spec(path)
+    if spec is None:
         return
     yield from _no_json(survey, path)
     told = survey.generation is not Generation.PURE
     for number, problem in enumerate(survey.problems(path)):
         if not (told and problem.kind in _ELSEWHERE):
             yield _noted(survey, path, problem, str(number))
-    if isinstance(survey.specs[path], ArraySpec):
+    if isinstance(spec, ArraySpec):
         yield from _texts_for_numbers(survey, path)
         yield from _plain_names(survey, path)
         if survey.generation is Generation.DRAFT:
@@ -79,7 +80,7 @@ def _noted(survey: Survey, path: str, problem: Problem, about: str) -> Damage:
 
 
 def _item_size(survey: Survey, path: str) -> int:
-    spec = survey.specs[path]
+    spec = survey.spec(path)
     codecs = spec.codecs if isinstance(spec, ArraySpec) else ()
     return next(int(codec.config["elementsize"]) for codec in codecs if "elementsize" in codec.config)
 
@@ -147,7 +148,7 @@ def _number(value: Any) -> Any:
 
 def _plain_names(survey: Survey, path: str) -> Iterator[Damage]:
     """``_ARRAY_DIMENSIONS``, which readers of Zarr go by, against the references."""
-    docs, spec = survey.docs(path), survey.specs[path]
+    docs, spec = survey.docs(path), survey.spec(path)
     said, names = docs.get(ZATTRS, {}).get(XARRAY), references(docs, survey.generation)
     fits = isinstance(names, list) and all(isinstance(name, str) for name in names)
     if said is None or not fits or not isinstance(spec, ArraySpec) or len(names) != len(spec.shape):

@@ -83,6 +83,13 @@ class Survey:
         """The store that the dataset lies in."""
         return self.dataset.store
 
+    def spec(self, path: str) -> GroupSpec | ArraySpec | None:
+        """One node, for which the others are not looked at; None where it cannot be read."""
+        try:
+            return self.dataset.node(path)
+        except HyperslabError:
+            return None
+
     @property
     def specs(self) -> Mapping[str, GroupSpec | ArraySpec]:
         """All nodes by path, groups before what is in them."""
@@ -118,7 +125,7 @@ class Survey:
     def understood(self, path: str) -> tuple[Docs | None, set[str]]:
         """The documents of a node as they are understood, and the kinds of problems that they have even so."""
         if path not in self._understood:
-            docs = self.rendered(path, self.specs[path])
+            docs = self.rendered(path, self.spec(path))
             left = [] if docs is None else self.dataset.words.problems(docs, path)
             self._understood[path] = docs, {problem.kind for problem in left}
         return self._understood[path]
