@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from hyperslab.errors import Invalid
 
 _FORBIDDEN = ("\0", "\\")
@@ -39,3 +41,11 @@ def split(path: str) -> tuple[str, str]:
     """``"a/b/c"`` -> ``("a/b", "c")``."""
     parent, _, name = path.rpartition("/")
     return parent, name
+
+
+def outward(group: str) -> Iterator[str]:
+    """A group and those around it, the nearest first, the root last."""
+    yield group
+    while group:
+        group, _ = split(group)
+        yield group

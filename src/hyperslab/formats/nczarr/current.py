@@ -31,7 +31,6 @@ from hyperslab.formats.nczarr.dimension_names import (
     SCALAR,
     XARRAY,
     last_names,
-    parent_of,
     read_declared,
     read_dimensions,
     write_declared,
@@ -45,6 +44,7 @@ from hyperslab.formats.nczarr.typed import is_hidden, read_attributes, write_att
 from hyperslab.formats.nczarr.wishes import MAXIMUM, cell_type, with_steps
 from hyperslab.formats.spelling import Docs
 from hyperslab.model.dtypes import Char, DataType, VlenString, describe
+from hyperslab.model.paths import split
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 _MADE = frozenset({XARRAY, SUPERBLOCK, GROUP, ARRAY, TYPES})
@@ -270,7 +270,7 @@ def _references(spec: ArraySpec, node: str) -> tuple[str, ...]:
     resolved = spec.layout.get("dimensions")
     if resolved is not None:
         return tuple(resolved)
-    own = parent_of(node)
+    own = split(node)[0]
     return tuple(
         f"/{anonymous(size, draft=False)}" if name is None else qualified(own, name)
         for name, size in zip(spec.dims, spec.shape, strict=True)

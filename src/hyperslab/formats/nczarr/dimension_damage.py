@@ -13,15 +13,16 @@ from typing import Any
 from hyperslab.errors import Problem
 from hyperslab.formats.faults import brief
 from hyperslab.formats.keyed_commit import Change
-from hyperslab.formats.nczarr.dimension_names import declared, parent_of
+from hyperslab.formats.nczarr.dimension_names import declared
 from hyperslab.formats.nczarr.generation import Generation
-from hyperslab.formats.nczarr.names import is_anonymous, outward, place_of, qualified
+from hyperslab.formats.nczarr.names import is_anonymous, place_of, qualified
 from hyperslab.formats.nczarr.own_objects import ZARRAY, references, with_dimensions, with_references, with_shape
 from hyperslab.formats.nczarr.survey import Damage, Survey
 from hyperslab.formats.nczarr.typedefs import same_type
 from hyperslab.formats.spelling import Docs
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import Compound, Extension, Opaque, numpy_dtype
+from hyperslab.model.paths import outward, split
 from hyperslab.model.spec import ArraySpec
 
 
@@ -48,8 +49,8 @@ class Wanted:
 
     def take(self, name: str, size: int, node: str) -> str:
         """The qualified name for an axis: the nearest dimension of this name that fits, else one that is made."""
-        home = "" if is_anonymous(name, size) else parent_of(node)
-        for group in outward(parent_of(node)):
+        home = "" if is_anonymous(name, size) else split(node)[0]
+        for group in outward(split(node)[0]):
             found = self.known(qualified(group, name))
             if found is not None and (found.size == size or found.unlimited):
                 return qualified(group, name)
@@ -150,7 +151,7 @@ def _typedef(survey: Survey, path: str, spec: ArraySpec) -> tuple[str | None, st
         return None, ""
     found = [
         qualified(group, name)
-        for group in outward(parent_of(path))
+        for group in outward(split(path)[0])
         for name, kind in (_types(survey, group)).items()
         if _is_like(kind, spec)
     ]

@@ -7,18 +7,14 @@ from typing import Any
 
 from hyperslab.formats.faults import LONGEST, Faults, brief
 from hyperslab.formats.nczarr.context import Context
-from hyperslab.formats.nczarr.names import anonymous, outward, place_of, qualified
+from hyperslab.formats.nczarr.names import anonymous, place_of, qualified
 from hyperslab.formats.zarr2.document import DIMENSIONS
 from hyperslab.model.dims import Dimension
+from hyperslab.model.paths import outward, split
 from hyperslab.model.spec import GroupSpec
 
 XARRAY = DIMENSIONS
 SCALAR = "_scalar_"
-
-
-def parent_of(node: str) -> str:
-    """The path of the group that holds a node."""
-    return node.rpartition("/")[0]
 
 
 def read_dimensions(
@@ -40,7 +36,7 @@ def read_dimensions(
 def _by_name(name: str | None, size: int, node: str, context: Context, faults: Faults) -> str:
     """The dimension of this name that can be seen, else a new one of the own group; anonymous where neither fits."""
     if name is not None and "/" not in name:
-        own = qualified(parent_of(node), name)
+        own = qualified(split(node)[0], name)
         if (seen := _nearest(name, size, node, context)) or declared(own, context) is None:
             return seen or own
         faults.note("dimension-size", f"dimension {own} is not {size} long, as the array is; {XARRAY} is ignored")
@@ -66,7 +62,7 @@ def _resolved(name: str, size: int, node: str, context: Context, faults: Faults)
     if is_qualified:
         faults.note("dimensions", f"no group declares the dimension {name!r}")
     short = place_of(name)[1]
-    return _nearest(short, size, node, context) or (name if is_qualified else qualified(parent_of(node), short))
+    return _nearest(short, size, node, context) or (name if is_qualified else qualified(split(node)[0], short))
 
 
 def declared(fqn: str, context: Context) -> Dimension | None:
@@ -78,7 +74,7 @@ def declared(fqn: str, context: Context) -> Dimension | None:
 
 def _nearest(name: str, size: int, node: str, context: Context) -> str | None:
     """The dimension of this name and size in the nearest group outward."""
-    for group in outward(parent_of(node)):
+    for group in outward(split(node)[0]):
         dimension = declared(qualified(group, name), context)
         if dimension is not None and (dimension.size == size or dimension.unlimited):
             return qualified(group, name)

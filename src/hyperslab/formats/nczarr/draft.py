@@ -47,6 +47,7 @@ from hyperslab.formats.nczarr.zdims import dims_of, new_name, read_dims, write_d
 from hyperslab.formats.spelling import Docs
 from hyperslab.formats.zarr2.document import ARRAY, ATTRIBUTES, DIMENSIONS, GROUP
 from hyperslab.model.dtypes import Char, Compound, DataType, Enum, Extension, Opaque, VlenString, describe, numpy_dtype
+from hyperslab.model.paths import split
 from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
 
 DATASET, DIMS, TYPES, CODES = ".zdataset", ".zdims", ".ztypedefs", ".zattr_type"
@@ -105,7 +106,7 @@ def _check_versions(docs: Docs, faults: Faults) -> None:
 def _read_array(
     doc: dict[str, Any], stored: dict[str, Any], codes: dict[str, Any], node: str, context: Context, faults: Faults
 ) -> ArraySpec:
-    group, _ = place_of(node)
+    group, _ = split(node)
     spec = read_array(_in_numpy(doc, faults), faults, meaning=_meaning(doc), scalar=False)
     dimensions = dims_of(doc, stored, spec.shape, group, context, faults)
     dtype, typedef = _cell_type(doc.get("typedef"), spec.dtype, context, faults)
@@ -203,7 +204,7 @@ def unnamed_opaque(size: int) -> Opaque:
 def render(spec: GroupSpec | ArraySpec, node: str, context: Context) -> Docs:
     """The documents of a node."""
     if isinstance(spec, ArraySpec):
-        return _render_array(spec, place_of(node)[0], context)
+        return _render_array(spec, split(node)[0], context)
     kept = spec.layout.get("kept", {})
     scope = Scope(node, context, spec.types)
     types = write_types(spec.types, scope)

@@ -15,11 +15,11 @@ import numpy as np
 
 from hyperslab.errors import Invalid
 from hyperslab.formats.keyed_commit import is_within
-from hyperslab.formats.nczarr.names import anonymous, is_anonymous, outward, place_of, qualified
+from hyperslab.formats.nczarr.names import anonymous, is_anonymous, place_of, qualified
 from hyperslab.formats.nczarr.typedefs import same_type
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import Compound, Enum, Opaque, tag_of, tagged_fields
-from hyperslab.model.paths import split
+from hyperslab.model.paths import outward, split
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 Spec = GroupSpec | ArraySpec

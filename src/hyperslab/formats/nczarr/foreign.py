@@ -31,6 +31,7 @@ from hyperslab.formats.spelling import Docs
 from hyperslab.formats.zarr2 import document
 from hyperslab.formats.zarr2.document import ARRAY, ATTRIBUTES, DIMENSIONS, GROUP
 from hyperslab.model.dtypes import Compound, VlenString
+from hyperslab.model.paths import split
 from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
 
 COMPLEX = {
@@ -98,7 +99,7 @@ def _read_array(doc: dict[str, Any], stored: dict[str, Any], node: str, context:
 def _dimension(name: str | None, size: int, node: str, context: Context) -> str:
     if name is None:
         return qualified("", anonymous(size, draft=context.options.dialect == "draft"))
-    return qualified(place_of(node)[0], name)
+    return qualified(split(node)[0], name)
 
 
 def _meaning(doc: Mapping[str, Any], context: Context) -> Any:

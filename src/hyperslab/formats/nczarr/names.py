@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from hyperslab.errors import Invalid
 
@@ -32,11 +31,3 @@ def is_anonymous(name: str, size: int) -> bool:
     """Whether some generation made this name up for an axis of this length."""
     found = _ANONYMOUS.fullmatch(name)
     return found is not None and int(found[1]) == size
-
-
-def outward(group: str) -> Iterator[str]:
-    """The path of a group and of those around it, the nearest first, the root last."""
-    yield group
-    while group:
-        group = group.rpartition("/")[0]
-        yield group

@@ -24,8 +24,9 @@ from hyperslab.errors import Unsupported
 from hyperslab.formats.dtype_names import dtype_from_json, dtype_to_json, field_shape
 from hyperslab.formats.faults import Faults, brief
 from hyperslab.formats.nczarr.context import Context
-from hyperslab.formats.nczarr.names import outward, place_of, qualified
+from hyperslab.formats.nczarr.names import place_of, qualified
 from hyperslab.model.dtypes import Compound, DataType, Enum, Extension, Opaque, describe, numpy_dtype, tag_of, tagged
+from hyperslab.model.paths import outward
 
 LARGEST = 1 << 28
 MOST_FIELDS = 10_000

@@ -12,9 +12,10 @@ from typing import Any
 from hyperslab.formats.faults import LONGEST, Faults, brief
 from hyperslab.formats.nczarr.context import Context
 from hyperslab.formats.nczarr.dimension_names import declared
-from hyperslab.formats.nczarr.names import anonymous, is_anonymous, outward, place_of, qualified
+from hyperslab.formats.nczarr.names import anonymous, is_anonymous, place_of, qualified
 from hyperslab.formats.zarr2.document import DIMENSIONS
 from hyperslab.model.dims import Dimension
+from hyperslab.model.paths import outward
 
 
 def read_dims(doc: Mapping[str, Any], faults: Faults) -> tuple[tuple[Dimension, ...], dict[str, Any]]:

@@ -9,11 +9,12 @@ import numpy as np
 
 from hyperslab.formats.netcdf import document
 from hyperslab.formats.netcdf.opened import NON_COORDINATE
-from hyperslab.formats.netcdf.scope import Place, groups_above
+from hyperslab.formats.netcdf.scope import Place
 from hyperslab.formats.netcdf.storage import Storage
 from hyperslab.formats.netcdf.working import WorkingCopy
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import Char, Compound, Enum, Extension, Opaque, VlenArray, VlenBytes, VlenString, tag_of
+from hyperslab.model.paths import outward
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 _FILL = "_FillValue"
@@ -81,7 +82,7 @@ def _define_hidden_compound(file: Any, group: str, name: str, base: np.dtype[Any
 
 def _nearest(file: Any, group: str, name: str) -> Any:
     """The committed type of this name in a group or further out."""
-    return next(file[f"/{above}"][name] for above in groups_above(group) if name in file[f"/{above}"])
+    return next(file[f"/{above}"][name] for above in outward(group) if name in file[f"/{above}"])
 
 
 def _define_opaque(group: Any, name: str, size: int) -> None:

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from hyperslab.formats.netcdf import document
-from hyperslab.formats.netcdf.scope import Place, groups_above
+from hyperslab.formats.netcdf.scope import Place
 from hyperslab.model.dtypes import Compound, Enum, Extension, Opaque, VlenArray, VlenBytes, tag_of, tagged
+from hyperslab.model.paths import outward
 
 
 class NamedTypes:
@@ -49,7 +50,7 @@ class NamedTypes:
 
     def _place(self, group: str, handle: Any) -> Place | None:
         equal = [place for place, other in self._ids.items() if type(other) is type(handle) and other == handle]
-        around = list(groups_above(group))
+        around = list(outward(group))
         equal.sort(key=lambda place: around.index(place[0]) if place[0] in around else len(around))
         return equal[0] if equal else None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -11,18 +10,11 @@ import numpy as np
 from hyperslab.errors import Invalid
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import Compound, Extension, Opaque, numpy_dtype, tag_of
+from hyperslab.model.paths import outward
 
 T = TypeVar("T")
 Place = tuple[str, str]
 """The path of a group and a name declared in it."""
-
-
-def groups_above(path: str) -> Iterator[str]:
-    """The group ``path`` and those around it, the nearest first."""
-    yield path
-    while path:
-        path = path.rpartition("/")[0]
-        yield path
 
 
 @dataclass
@@ -33,7 +25,7 @@ class Declared(Generic[T]):
 
     def find(self, group: str, name: str) -> Place | None:
         """Where ``name`` is declared, as seen from ``group``."""
-        return next(((above, name) for above in groups_above(group) if (above, name) in self.items), None)
+        return next(((above, name) for above in outward(group) if (above, name) in self.items), None)
 
     def of(self, group: str) -> dict[str, T]:
         """What this group itself declares."""
@@ -71,7 +63,7 @@ class Types(Declared[Extension]):
 
     def place_of(self, group: str, name: str, kind: Extension) -> tuple[Place, bool]:
         """Where an array in ``group`` finds its type, and whether it must be made there first."""
-        for above in groups_above(group):
+        for above in outward(group):
             if self.items.get((above, name)) == kind:
                 return (above, name), False
         if (group, name) in self.items:
@@ -84,7 +76,7 @@ class Types(Declared[Extension]):
         kind = tag_of(dtype)
         if kind is not None:
             return kind
-        for above in groups_above(group):
+        for above in outward(group):
             for known in self.of(above).values():
                 if isinstance(known, Opaque | Compound) and numpy_dtype(known) == dtype:
                     return known

@@ -16,13 +16,14 @@ from hyperslab.formats.netcdf import defining, document, library
 from hyperslab.formats.netcdf.contents import Contents, Spec
 from hyperslab.formats.netcdf.dataset import NetcdfReader
 from hyperslab.formats.netcdf.growing import grow
-from hyperslab.formats.netcdf.scope import Place, groups_above
+from hyperslab.formats.netcdf.scope import Place
 from hyperslab.formats.netcdf.source import LibraryChunks
 from hyperslab.formats.netcdf.storage import storage_of
 from hyperslab.formats.netcdf.working import WorkingCopy
 from hyperslab.model.attrs import equal
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import Compound, tagged, tagged_fields
+from hyperslab.model.paths import outward
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -173,7 +174,7 @@ class NetcdfWriter:
         self._put_attributes(path, document.regular_attrs(spec, self._model))
 
     def _make_groups(self, path: str) -> None:
-        for above in reversed(list(groups_above(path))):
+        for above in reversed(list(outward(path))):
             found = self._contents.specs.get(above)
             if isinstance(found, ArraySpec):
                 raise Invalid(f"/{above} is an array and holds no other nodes")
