@@ -245,6 +245,19 @@ def test_attributes_that_netcdf_has_no_type_for_become_json_text(
         assert dict(root["a"].attrs) == {"none": "null", "units": "K"}
 
 
+def test_what_nczarr_takes_as_json_text_is_said_first(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "source.zarr") as root:
+        root.attrs.update({"tree": {"a": 1}, "one": ["x"], "title": "t"})
+        root.create_array("a", data=np.zeros(2), dims=("x",), attrs={"none": None, "several": ["a", "b"]})
+        root["a"].attrs["empty"] = np.array([], "f4")
+    report = convert(tmp_path / "source.zarr", tmp_path / "target.nczarr", allow_loss=True, verify=True)
+    said = [str(loss).partition(",")[0] for loss in report.losses]
+    assert said == ["/: the attribute 'tree'", "/a: the attribute 'none'", "/a: the attribute 'empty'"]
+    assert all("becomes JSON text" in str(loss) for loss in report.losses)
+    with pytest.raises(Unsupported, match="'tree'"):
+        convert(tmp_path / "source.zarr", tmp_path / "other.nczarr", dialect="draft")
+
+
 @pytest.mark.parametrize("suffix", ["zarr", "nc", "blp"])
 def test_zeros_are_not_missing_to_xarray_in_zarr2(tmp_path: Path, suffix: str) -> None:
     with hs.create(tmp_path / f"a.{suffix}") as root:

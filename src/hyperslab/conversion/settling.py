@@ -18,6 +18,7 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 
 Adapt = Callable[[ArraySpec], ArraySpec]
 
+_TEXT = "becomes JSON text"
 _NOTHING = ArraySpec(shape=(), dtype=np.dtype(np.int8), chunks=())
 
 
@@ -60,7 +61,8 @@ def _array(path: str, spec: ArraySpec, adapt: Adapt) -> tuple[ArraySpec | None, 
     except Unsupported:
         bare = spec.evolve(attrs={})
     else:
-        return adapted, _changed_type(path, spec, adapted)
+        texts = [_attribute_loss(path, name, spec.attrs[name], _TEXT) for name in _as_text(spec.attrs, adapted.attrs)]
+        return adapted, [*_changed_type(path, spec, adapted), *texts]
     try:
         adapt(bare)
     except Unsupported as error:
@@ -81,7 +83,7 @@ def _group(path: str, spec: GroupSpec, adapt: Adapt) -> tuple[GroupSpec, list[Lo
 
 
 def _attributes(
-    path: str, attrs: Mapping[str, Any], ask: Callable[[Mapping[str, Any]], Any]
+    path: str, attrs: Mapping[str, Any], ask: Callable[[Mapping[str, Any]], ArraySpec]
 ) -> tuple[dict[str, Any], list[Loss]]:
     """The attributes that the target takes: as they are, as JSON text, or not at all."""
     taken: dict[str, Any] = {}
@@ -89,21 +91,31 @@ def _attributes(
     for name, value in attrs.items():
         outcome = "is left out"
         for candidate, meaning in _candidates(value):
-            if _takes(ask, {name: candidate}):
-                taken[name], outcome = candidate, meaning
-                break
+            try:
+                given = ask({name: candidate}).attrs
+            except Unsupported:
+                continue
+            taken[name], outcome = candidate, _TEXT if _as_text({name: candidate}, given) else meaning
+            break
         if outcome:
-            shown = repr(value) if len(repr(value)) < 60 else f"a {type(value).__name__}"
-            losses.append(Loss(path, Feature.ATTRIBUTES, f"the attribute {name!r}, {shown}, {outcome}"))
+            losses.append(_attribute_loss(path, name, value, outcome))
     return taken, losses
 
 
-def _takes(ask: Callable[[Mapping[str, Any]], Any], attrs: Mapping[str, Any]) -> bool:
-    try:
-        ask(attrs)
-    except Unsupported:
-        return False
-    return True
+def _attribute_loss(path: str, name: str, value: Any, outcome: str) -> Loss:
+    shown = repr(value) if len(repr(value)) < 60 else f"a {type(value).__name__}"
+    return Loss(path, Feature.ATTRIBUTES, f"the attribute {name!r}, {shown}, {outcome}")
+
+
+def _as_text(asked: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
+    """The names of attributes that are no text, and that the target takes as text."""
+    texts = [name for name, value in given.items() if isinstance(value, str) and name in asked]
+    return [name for name in texts if not _is_text(asked[name])]
+
+
+def _is_text(value: Any) -> bool:
+    items = np.ravel(value) if isinstance(value, np.ndarray) else value if isinstance(value, list | tuple) else [value]
+    return len(items) > 0 and all(isinstance(item, str | bytes) for item in items)
 
 
 def _candidates(value: Any) -> Iterator[tuple[Any, str]]:
@@ -112,4 +124,4 @@ def _candidates(value: Any) -> Iterator[tuple[Any, str]]:
         text = json.dumps(value.tolist() if isinstance(value, np.ndarray | np.generic) else value)
     except TypeError:
         return
-    yield text, "becomes JSON text"
+    yield text, _TEXT
