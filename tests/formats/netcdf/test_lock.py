@@ -15,7 +15,7 @@ import pytest
 from xarray.backends import locks
 
 import hyperslab as hs
-from hyperslab.formats.netcdf.lock import LOCK
+from hyperslab.formats.netcdf.lock import LOCK, LibraryLock
 
 
 def is_free(lock: object) -> bool:
@@ -86,6 +86,21 @@ def test_a_dropped_dataset_is_closed_under_the_lock(tmp_path: Path, mode: str) -
         pass
     assert not LOCK._left
     assert not any(handle.isopen() for handle in left if isinstance(handle, netCDF4.Dataset))
+
+
+class Interrupted:
+    def close(self) -> None:
+        raise KeyboardInterrupt
+
+
+def test_it_is_free_after_an_interrupt_while_dropped_handles_are_closed() -> None:
+    lock = LibraryLock()
+    lock.leave(Interrupted())
+    with pytest.raises(KeyboardInterrupt):
+        lock.acquire()
+    assert is_free(locks.NETCDFC_LOCK)
+    with lock:
+        assert not is_free(locks.NETCDFC_LOCK)
 
 
 def test_a_forked_child_finds_it_free() -> None:

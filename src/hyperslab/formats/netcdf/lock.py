@@ -44,7 +44,11 @@ class LibraryLock:
             self._own.release()
             raise
         if self._depth == 1 and self._left:
-            self._close_left()
+            try:
+                self._close_left()
+            except BaseException:  # a key that is pressed meanwhile: nobody would give the lock back
+                self.release()
+                raise
 
     def release(self) -> None:
         """Give it back."""
