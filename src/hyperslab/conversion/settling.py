@@ -95,7 +95,8 @@ def _attributes(
                 given = ask({name: candidate}).attrs
             except Unsupported:
                 continue
-            taken[name], outcome = candidate, _TEXT if _as_text({name: candidate}, given) else meaning
+            as_text = bool(_as_text({name: candidate}, given))
+            taken[name], outcome = (given[name], _TEXT) if as_text else (candidate, meaning)
             break
         if outcome:
             losses.append(_attribute_loss(path, name, value, outcome))
