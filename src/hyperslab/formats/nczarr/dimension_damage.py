@@ -210,9 +210,11 @@ def _lengthened(survey: Survey, fqn: str, dim: Dimension, uses: Sequence[Use]) -
     """All arrays as long as the dimension, then the dimension."""
     changed: dict[str, Docs] = {}
     arrays = dict(survey.arrays)
-    for path in dict.fromkeys(use.path for use in uses):
+    places: dict[str, set[int]] = {}
+    for use in uses:
+        places.setdefault(use.path, set()).add(use.axis)
+    for path, axes in places.items():
         spec = arrays[path]
-        axes = {use.axis for use in uses if use.path == path}
         shape = tuple(dim.size if axis in axes else size for axis, size in enumerate(spec.shape))
         if shape != spec.shape:
             rows = [min(row, size) for row, size in zip(spec.layout.get("written") or spec.shape, shape, strict=True)]
