@@ -427,3 +427,16 @@ def test_numbers_that_json_lacks_stay_in_consolidated_metadata(format: str, tmp_
     assert all(mend.done for mend in hs.repair(root, dry_run=False))
     assert list(hs.check(root)) == []
     assert "NaN" in (root / ".zmetadata").read_text()
+
+
+@pytest.mark.parametrize("dialect", ["current", "draft"])
+def test_a_root_without_its_document_gets_it_back(dialect: str, tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.nczarr", dialect=dialect) as root:
+        root.create_array("t", shape=(0,), dtype="i4", dims=["time"], attrs={"units": "days"})
+        root["t"].append(np.arange(3))
+    shutil.copytree(tmp_path / "a.nczarr", tmp_path / "b.nczarr")
+    (tmp_path / "b.nczarr" / ".zgroup").unlink()
+    assert ("", "missing-document") in {(one.node, one.kind) for one in hs.check(tmp_path / "b.nczarr")}
+    hs.repair(tmp_path / "b.nczarr", dry_run=False)
+    assert not list(hs.check(tmp_path / "b.nczarr"))
+    assert not hs.diff(tmp_path / "a.nczarr", tmp_path / "b.nczarr")

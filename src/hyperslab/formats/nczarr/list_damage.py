@@ -30,7 +30,7 @@ def of_root(survey: Survey) -> Iterator[Damage]:
     for name in _MARKS.get(generation, (".nczarr", ".zdataset")):
         if name in names:
             yield Damage(_mixed(survey, name), name, "take it out", at=name, take=name)
-    group = survey.docs("")[ZGROUP]
+    group = survey.docs("").get(ZGROUP, {})
     if generation is Generation.V2C:
         strange = [name for name in group if name.lower() in _OWN]
     else:
