@@ -14,6 +14,7 @@ from hyperslab.errors import (
     Unsupported,
     WrongType,
 )
+from hyperslab.model.dims import Dimension
 from hyperslab.stores import MemoryStore
 
 
@@ -262,3 +263,27 @@ def test_a_typo_is_answered_with_the_name_that_was_meant(root, asked, meant):
     with pytest.raises(NodeNotFound) as caught:
         root[asked]
     assert caught.value.remedy == (f"did you mean {meant!r}?" if meant else NodeNotFound.advice)
+
+
+@pytest.mark.parametrize("place", ["a.zarr", "a.nczarr", "a.nc"])
+def test_declared_dimensions(tmp_path, place):
+    """One without a size is unlimited; arrays below run along those of the groups around them."""
+    with hs.create(tmp_path / place) as root:
+        assert root.create_dimension("time") == Dimension("time", 0, unlimited=True)
+        assert root.create_dimension("x", 3) == Dimension("x", 3)
+        inner = root.create_group("g")
+        inner.create_dimension("x", 2)
+        root.create_array("t", (0, 3), "f4", dims=("time", "x"), chunks=(2, 3)).append(np.ones((4, 3)))
+        for size in (-1, 2.5, True):
+            with pytest.raises(Invalid, match="length"):
+                root.create_dimension("z", size)
+        with pytest.raises(Invalid, match="name"):
+            root.create_dimension("a/b", 1)
+        with pytest.raises(AlreadyExists, match="time"):
+            root.create_dimension("time")
+    again = hs.open_group(tmp_path / place)
+    assert again.dims["time"] == Dimension("time", 4, unlimited=True)
+    assert again.dims["x"] == Dimension("x", 3)
+    assert again["g"].dims["x"] == Dimension("x", 2)
+    with pytest.raises(ReadOnly):
+        again.create_dimension("new")

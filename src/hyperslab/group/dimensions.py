@@ -1,10 +1,12 @@
-"""The dimensions that a group knows: declared ones, and those of its arrays."""
+"""The dimensions that a group knows: declared ones, and those of its arrays; declaring a new one."""
 
 from __future__ import annotations
 
 from hyperslab.array.session import Session
+from hyperslab.errors import AlreadyExists, Invalid
+from hyperslab.formats.base import Feature
 from hyperslab.model.dims import Dimension
-from hyperslab.model.paths import split
+from hyperslab.model.paths import check_name, split
 from hyperslab.model.spec import GroupSpec
 
 
@@ -24,6 +26,24 @@ def dimensions_of(session: Session, path: str) -> dict[str, Dimension]:
         known = found.get(dim, outer.get(dim))
         found[dim] = Dimension(dim, size, known is not None and known.unlimited)
     return found
+
+
+def declare(session: Session, path: str, name: str, size: int | None) -> Dimension:
+    """Declare a dimension in a group; without a size an unlimited one of length 0."""
+    writer = session.writer()
+    session.require(Feature.UNLIMITED if size is None else Feature.DIMENSIONS, f"no dimension {name!r} is declared")
+    if size is not None and (type(size) is not int or size < 0):
+        raise Invalid(f"a dimension of length {size!r}", remedy="give a whole number, or none for an unlimited one")
+    made = Dimension(check_name(name), size or 0, size is None)
+    with session.located(path), session.locked(path):
+        session.refresh(path)
+        spec = session.reader.node(path)
+        if not isinstance(spec, GroupSpec):
+            raise Invalid("an array declares no dimensions", remedy="declare it in the group of the array")
+        if any(dim.name == name for dim in spec.dims):
+            raise AlreadyExists(f"the group has a dimension {name!r}", remedy="choose another name")
+        writer.put(path, spec.evolve(dims=(*spec.dims, made)))
+    return made
 
 
 def _declared(session: Session, path: str) -> dict[str, Dimension]:

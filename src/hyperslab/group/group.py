@@ -13,7 +13,7 @@ from hyperslab.errors import AlreadyExists, HyperslabError, Invalid, NodeNotFoun
 from hyperslab.formats.base import Batches, Feature, Moves
 from hyperslab.group.copying import copy_node
 from hyperslab.group.creation import Wish, array_spec
-from hyperslab.group.dimensions import dimensions_of
+from hyperslab.group.dimensions import declare, dimensions_of
 from hyperslab.group.links import follow
 from hyperslab.group.tree import tree_text
 from hyperslab.model.dims import Dimension
@@ -134,6 +134,14 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
         with self._session.located(path):
             self._session.writer().put(path, GroupSpec(attrs=dict(attrs or {})))
         return Group(self._session, path)
+
+    def create_dimension(self, name: str, size: int | None = None) -> Dimension:
+        """A new dimension that arrays here and below can run along; without a size it is unlimited, and empty so far.
+
+        AlreadyExists when the group declares one of this name, Invalid for a name or length that cannot be, Unsupported
+        when the format has no dimensions of its own.
+        """
+        return declare(self._session, self._path, name, size)
 
     def create_array(self, name: str, shape: Any = None, dtype: Any = None, **options: Any) -> Array:
         """A new array; cells read as the fill value until they are written.
