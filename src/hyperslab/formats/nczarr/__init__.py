@@ -115,6 +115,8 @@ class NczarrFormat:
             return any(mark in copy for mark in _IN_COPY)
         if copy is not None and any(mark in copy for mark in _IN_COPY):
             return True
+        if copy is None and probe.get(".zgroup") is None:
+            return False  # every root has one; on a server each question is a request
         if any(_says(probe.get(name), marks) for name, marks in _MARKS.items()):
             return True
         return _says(probe.get(".zattrs"), (_SAID_BY,)) and any(probe.get(name) is not None for name in DRAFT_ONLY)
