@@ -110,6 +110,13 @@ def renamed(root: Path) -> None:
     listing(lambda names: names.__setitem__(names.index("t"), "new"))(root)
 
 
+def renamed_and_copied(root: Path) -> None:
+    """Two arrays that may have been called ``t``: nobody can say which."""
+    renamed(root)
+    shutil.copytree(root / "new", root / "twin")
+    listing(lambda names: names.append("twin"))(root)
+
+
 def added(root: Path) -> None:
     """As zarr-python adds an array and a group."""
     write(root, "n/.zgroup", {"zarr_format": 2})
@@ -186,6 +193,9 @@ CASES = {
         {"g/b": np.arange(4.0)},
     ),
     "a renamed array": Case(renamed, {("t", "orphaned-chunks")}, ("current", "4.9.0", "4.9.1"), {"new": T}),
+    "a renamed array and one like it": Case(
+        renamed_and_copied, {("t", "unlisted")}, ("current", "4.9.0", "4.9.1"), {"t": T}
+    ),
     "a renamed array, half mended": Case(
         both(renamed, lambda root: (root / "t" / "0").rename(root / "new" / "0")),
         {("t", "orphaned-chunks")},

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -54,13 +55,15 @@ def of_group(survey: Survey, path: str) -> Iterator[Damage]:
     if not all(_is_list(said.get(kind)) for kind in _LISTS):
         yield _without_lists(survey, path)
         return
+    alike: dict[str, list[str]] | None = None
     for problem in survey.dataset.strays(path):
         name = split(problem.node)[1]
         if problem.kind == "missing":
             change = partial(_relisted, survey, path, name, None)
             yield Damage(problem, "", "take it out of the list", change)
             continue
-        orphan = _orphan(survey, path, name)
+        alike = _by_likeness(survey, path, said["arrays"]) if alike is None else alike
+        orphan = _orphan(survey, problem.node, alike)
         yield _unlisted(survey, path, problem) if orphan is None else orphan
 
 
@@ -103,10 +106,11 @@ def _relisted(survey: Survey, path: str, name: str, kind: str | None) -> Change:
 # -- renamed arrays ---------------------------------------------------------------------------------------------------
 
 
-def _orphan(survey: Survey, group: str, name: str) -> Damage | None:
+def _orphan(survey: Survey, old: str, alike: Mapping[str, Sequence[str]]) -> Damage | None:
     """The array that netcdf-c left behind when it was told to call it otherwise: all but its documents stayed."""
-    old = key(group, name)
-    heirs = [path for path, _ in survey.arrays if split(path)[0] == group and _inherits(survey, old, path)]
+    likeness = _likeness(survey, old)
+    left = list(chunk_keys(survey, old)) if likeness in alike else []
+    heirs = [path for path in alike.get(likeness or "", ()) if left and _inherits(survey, left, old, path)]
     if len(heirs) != 1:
         return None
     message = f"/{heirs[0]} was called so before; its chunks were left here, and it reads as its fill value"
@@ -114,18 +118,27 @@ def _orphan(survey: Survey, group: str, name: str) -> Damage | None:
     return Damage(problem, "", f"move the chunks to /{heirs[0]}", partial(_moved, survey, old, heirs[0]))
 
 
-def _inherits(survey: Survey, old: str, new: str) -> bool:
-    """Whether an array is the same as an unlisted one of netcdf-c, and its chunks lie there."""
-    generation, lists = survey.generation, own(survey.docs(split(new)[0]), survey.generation, GROUP) or {}
-    if old == new or split(new)[1] not in (lists.get("arrays") or []) or old not in survey.specs:
-        return False
-    mine, theirs = survey.docs(new), survey.docs(old)
-    known = own(theirs, generation, ARRAY)
-    if known is None or known != own(mine, generation, ARRAY) or mine.get(ZARRAY) != theirs.get(ZARRAY):
-        return False
-    left = {place[len(old) :] for place in chunk_keys(survey, old)}
-    both = left & {place[len(new) :] for place in chunk_keys(survey, new)}
-    return bool(left) and all(survey.store.get(old + name) == survey.store.get(new + name) for name in both)
+def _by_likeness(survey: Survey, group: str, names: Sequence[str]) -> dict[str, list[str]]:
+    """The arrays that a group lists, those of like documents together."""
+    found: dict[str, list[str]] = {}
+    for path in (key(group, name) for name in dict.fromkeys(names)):
+        if (likeness := _likeness(survey, path)) is not None:
+            found.setdefault(likeness, []).append(path)
+    return found
+
+
+def _likeness(survey: Survey, path: str) -> str | None:
+    """What an array of netcdf-c keeps when it is renamed; None for other nodes."""
+    if not isinstance(survey.specs.get(path), ArraySpec):
+        return None
+    docs = survey.docs(path)
+    known = own(docs, survey.generation, ARRAY)
+    return None if known is None else json.dumps([known, docs.get(ZARRAY)], sort_keys=True)
+
+
+def _inherits(survey: Survey, left: Sequence[str], old: str, new: str) -> bool:
+    """Whether none of the chunks that ``old`` has is another one here."""
+    return all(survey.store.get(new + place[len(old) :]) in (None, survey.store.get(place)) for place in left)
 
 
 def _moved(survey: Survey, old: str, new: str) -> Change:
