@@ -92,3 +92,21 @@ def test_types_are_declared_where_they_are_needed(tmp_path: Path) -> None:
     other = Enum(np.dtype("u1"), (("C", 1),), "letters")
     with pytest.raises(Invalid, match="another type named"):
         root.create_array("g/c", shape=(2,), dtype=other, dims=("x",))
+
+
+@pytest.mark.parametrize("name", [" a", "a ", ".a", "-a", "a\tb", "a\x7fb", "a\n", "é" * 129])
+def test_names_that_no_reader_of_netcdf_survives_are_refused(name: str, tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.nczarr") as root:
+        for make in (
+            lambda: root.create_group(name),
+            lambda: root.create_array(name, data=np.arange(2), dims=["x"]),
+            lambda: root.create_array("y", data=np.arange(2), dims=[name]),
+        ):
+            with pytest.raises(Invalid, match="no name in netCDF"):
+                make()
+        assert not list(root)
+        root.create_array("é 1.b-c:d"[:7], data=np.arange(2), dims=["_é 1.b-c:d"])
+    with hs.create(tmp_path / "b.zarr", format="zarr2") as root:
+        root.create_array("y", data=np.arange(2), dims=[name])
+    with pytest.raises(Unsupported, match="no name in netCDF"):
+        hs.adopt(tmp_path / "b.zarr")

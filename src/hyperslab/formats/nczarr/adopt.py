@@ -16,7 +16,7 @@ from hyperslab.formats.nczarr import FORMAT
 from hyperslab.formats.nczarr.context import Options
 from hyperslab.formats.nczarr.dataset import NczarrReader
 from hyperslab.formats.nczarr.generation import Generation
-from hyperslab.formats.nczarr.names import anonymous, is_anonymous, place_of, qualified
+from hyperslab.formats.nczarr.names import anonymous, is_anonymous, place_of, qualified, require_netcdf
 from hyperslab.formats.nczarr.spelling import COPY, NczarrSpelling
 from hyperslab.formats.spelling import Docs
 from hyperslab.model.dims import Dimension
@@ -123,6 +123,8 @@ def _documents(model: Mapping[str, Spec], dialect: Any, url: str) -> tuple[dict[
     docs, problems = {}, []
     for path in reversed(whole):
         try:
+            if dialect == "current":
+                _require_names(path, whole[path])
             docs[path] = _rendered(whole[path], path, spelling)
         except HyperslabError as error:
             problems.append(Problem(path, "cannot-hold", error.said))
@@ -130,6 +132,12 @@ def _documents(model: Mapping[str, Spec], dialect: Any, url: str) -> tuple[dict[
         shown = "; ".join(map(str, reversed(problems)))
         raise Unsupported(shown, url=url, remedy="convert it, or take out what NCZarr cannot hold")
     return docs, spelling
+
+
+def _require_names(path: str, spec: Spec) -> None:
+    declared = [dim.name for dim in spec.dims] if isinstance(spec, GroupSpec) else []
+    for name in filter(None, (place_of(path)[1], *declared)):
+        require_netcdf(name, path)
 
 
 def _rendered(spec: Spec, path: str, spelling: NczarrSpelling) -> Docs:

@@ -15,7 +15,7 @@ import numpy as np
 
 from hyperslab.errors import Invalid
 from hyperslab.formats.keyed_commit import is_within
-from hyperslab.formats.nczarr.names import anonymous, is_anonymous, place_of, qualified
+from hyperslab.formats.nczarr.names import anonymous, is_anonymous, place_of, qualified, require_netcdf
 from hyperslab.formats.nczarr.typedefs import same_type
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import Compound, Enum, Opaque, tag_of, tagged_fields
@@ -176,6 +176,7 @@ class Edits:
         spec = self.group(above)
         known = spec.layout.get(kind)
         if not self.draft and name not in (known or ()):
+            require_netcdf(name, path)
             spec = replace(spec, layout={**spec.layout, kind: (*(known or ()), name)})
         if spec is not self.node(above):
             self.changed[above] = spec
@@ -243,6 +244,8 @@ class Edits:
         fqn = qualified(group, dim.name)
         known = next((other for other in spec.dims if other.name == dim.name), None)
         if known is None:
+            if not self.draft:
+                require_netcdf(dim.name, path or group)
             self.changed[group] = replace(spec, dims=(*spec.dims, dim))
             return dim
         if not anew or known == dim:

@@ -6,6 +6,8 @@ import re
 
 from hyperslab.errors import Invalid
 
+_OF_NETCDF = re.compile(r"[A-Za-z0-9_\u0080-\U0010ffff]([^\x00-\x1f\x7f/]*[^\x00-\x20\x7f/])?")
+_LONGEST = 256  # bytes
 _ANONYMOUS = re.compile(r"(?:_anonymous|Anonymous|_Anonymous_Dim_|_zdim_|\.zdim_)(\d+)")
 
 
@@ -14,6 +16,13 @@ def qualified(group: str, name: str) -> str:
     if not name or "/" in name:
         raise Invalid(f"{name!r} is no name of a dimension or type", remedy="a name is not empty and holds no slash")
     return f"/{group}/{name}" if group else f"/{name}"
+
+
+def require_netcdf(name: str, node: str) -> None:
+    """Invalid for the name of a node or dimension that netcdf-c cannot open a dataset for."""
+    if not _OF_NETCDF.fullmatch(name) or len(name.encode()) > _LONGEST:
+        remedy = "begin with a letter, digit or _, without control characters or a space at the end; or use zarr2"
+        raise Invalid(f"{name!r} is no name in netCDF", node=node, remedy=remedy)
 
 
 def place_of(fqn: str) -> tuple[str, str]:
