@@ -110,3 +110,11 @@ def test_names_that_no_reader_of_netcdf_survives_are_refused(name: str, tmp_path
         root.create_array("y", data=np.arange(2), dims=[name])
     with pytest.raises(Unsupported, match="no name in netCDF"):
         hs.adopt(tmp_path / "b.zarr")
+
+
+@pytest.mark.parametrize("dialect", ["current", "draft"])
+def test_text_of_numpy_is_answered_with_the_type_to_give(dialect: str, tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.nczarr", dialect=dialect) as root:
+        for dtype in ("<U3", "S3"):
+            with pytest.raises(Unsupported, match="give dtype=str"):
+                root.create_array("a", data=np.array(["a", "bcd"], dtype), dims=["x"])

@@ -329,10 +329,9 @@ def _held(dtype: DataType) -> DataType:
             return unnamed_opaque(dtype.itemsize)
         case np.dtype() if dtype.kind != "S" and _has(dtype):
             return dtype
-    raise Unsupported(
-        f"format nczarr (dialect draft) has no cells of type {describe(dtype)}",
-        remedy="convert the cells to numbers or text first, or use format zarr2",
-    )
+    is_text = isinstance(dtype, np.dtype) and dtype.kind in "SU"
+    remedy = "give dtype=str" if is_text else "convert the cells to numbers or text first, or use format zarr2"
+    raise Unsupported(f"format nczarr (dialect draft) has no cells of type {describe(dtype)}", remedy=remedy)
 
 
 def _has(dtype: np.dtype[Any]) -> bool:
