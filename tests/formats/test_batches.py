@@ -35,5 +35,5 @@ def test_an_array_costs_as_many_calls_whatever_waits_in_the_batch(
 
     with root.batch():
         counts = [calls(number) for number in range(60)]
-    assert counts[-1] == counts[5]
+    assert min(counts[-20:]) == min(counts[5:25])  # the least of some: the garbage collector calls things, too
     assert len(list(hs.open(tmp_path / "x"))) == 60
