@@ -287,3 +287,8 @@ def test_declared_dimensions(tmp_path, place):
     assert again["g"].dims["x"] == Dimension("x", 2)
     with pytest.raises(ReadOnly):
         again.create_dimension("new")
+
+
+def test_dims_are_names(root):
+    with pytest.raises(Invalid, match="no name of a dimension"):
+        root.create_array("new", data=[1, 2], dims=[Dimension("x", 2)])

@@ -163,6 +163,8 @@ def _dims(dims: Any, ndim: int) -> tuple[str | None, ...]:
     names = (None,) * ndim if dims is None else (dims,) if isinstance(dims, str) else tuple(dims)
     if len(names) != ndim:
         raise Invalid(f"{len(names)} dimension names for {ndim} dimensions", remedy="give a name, or None, for each")
+    if odd := [name for name in names if not isinstance(name, str | None)]:
+        raise Invalid(f"{odd[0]!r} is no name of a dimension", remedy="give a text, or None, for each")
     return names
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import hyperslab as hs
-from hyperslab.errors import FormatError, Invalid, Unsupported
+from hyperslab.errors import FormatError, Invalid, ReadOnly, Unsupported
 from hyperslab.formats import format_for_new
 from hyperslab.formats.base import Feature
 from hyperslab.formats.nczarr import FORMAT
@@ -118,3 +119,25 @@ def test_text_of_numpy_is_answered_with_the_type_to_give(dialect: str, tmp_path:
         for dtype in ("<U3", "S3"):
             with pytest.raises(Unsupported, match="give dtype=str"):
                 root.create_array("a", data=np.array(["a", "bcd"], dtype), dims=["x"])
+
+
+@pytest.mark.parametrize("part", ["time", "g"])
+def test_a_part_of_a_dataset_is_read_and_not_changed(tmp_path: Path, part: str) -> None:
+    """An array that grew alone would be longer than its dimension."""
+    with hs.create(tmp_path / "a.nczarr") as root:
+        root.create_array("time", shape=(0,), dtype="f8", dims=["time"]).append(np.ones(3))
+        root.create_group("g").create_array("v", data=np.arange(3), dims=["time"])
+    read: Any = hs.open(tmp_path / "a.nczarr" / part)
+    assert read.attrs == {}
+    cells = read if part == "time" else read["v"]
+    assert cells.dims == ("time",)
+    assert cells[1] == 1
+    with pytest.raises(ReadOnly, match="name the part by path="):
+        hs.open(tmp_path / "a.nczarr" / part, "r+")
+    with hs.open(tmp_path / "a.nczarr", "r+", path=part) as whole:
+        assert whole.format == "nczarr" if part == "g" else whole.shape == (3,)
+
+
+def test_attributes_have_names(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.nczarr") as root, pytest.raises(Invalid, match="without a name"):
+        root.attrs[""] = 1

@@ -61,11 +61,12 @@ _DRAFT_HOLDS = _HOLDS | {Feature.STRUCTURED, Feature.SUBARRAYS, Feature.USER_TYP
 _OPTIONS = tuple(field.name for field in fields(Options))
 _MARKS = {
     ".zgroup": (b"_nczarr_superblock", b"_NCZARR_SUPERBLOCK"),
-    ".zattrs": (b"_nczarr_superblock",),
+    ".zattrs": (b"_nczarr_superblock", b"_nczarr_group"),
     ".zdataset": (b"",),
     ".nczarr": (b"",),
 }
 _IN_COPY = (*_MARKS[".zgroup"], b"nczarr_version")
+_OF_ARRAY = (b"_nczarr_array",)
 _SAID_BY, _IS_COPY = b"_NCProperties", b'"metadata"'
 
 
@@ -109,14 +110,17 @@ class NczarrFormat:
         return NczarrWriter(store, spelling, settings)
 
     def sniff(self, probe: Probe) -> bool:
-        """Whether the root has metadata of NCZarr; a consolidated dataset is known by one request."""
+        """Whether the root has metadata of NCZarr; a consolidated dataset is known by one request.
+
+        So has a group or an array of a dataset: it must not be changed without what is around it.
+        """
         copy = probe.get(COPY)
         if copy is not None and _IS_COPY in copy and _SAID_BY not in copy:
             return any(mark in copy for mark in _IN_COPY)
         if copy is not None and any(mark in copy for mark in _IN_COPY):
             return True
-        if copy is None and probe.get(".zgroup") is None:
-            return False  # every root has one; on a server each question is a request
+        if copy is None and probe.get(".zgroup") is None:  # every root has one; on a server each question is a request
+            return probe.get(".zarray") is not None and _says(probe.get(".zattrs"), _OF_ARRAY)
         if any(_says(probe.get(name), marks) for name, marks in _MARKS.items()):
             return True
         return _says(probe.get(".zattrs"), (_SAID_BY,)) and any(probe.get(name) is not None for name in DRAFT_ONLY)

@@ -14,7 +14,7 @@ from hyperslab.formats.keyed_commit import key
 from hyperslab.formats.keys import KeyOf
 from hyperslab.formats.nczarr import current, draft, foreign
 from hyperslab.formats.nczarr.context import Context, Options
-from hyperslab.formats.nczarr.generation import Generation, generation_of, provenance_of
+from hyperslab.formats.nczarr.generation import ARRAY, GROUP, Generation, generation_of, provenance_of
 from hyperslab.formats.spelling import Copy, Docs
 from hyperslab.formats.zarr2 import document
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -45,6 +45,7 @@ class NczarrSpelling:
         self._options = options or Options()
         self._family = family
         self._context: Context | None = None
+        self._is_part = False
         self._bound: dict[str, Any] = {}
         self.order: dict[str, list[str]] = {}
         """The names in each group in the order of their definition, where a copy is made that does not have it."""
@@ -85,6 +86,7 @@ class NczarrSpelling:
             return
         said = provenance_of(root.get(document.ATTRIBUTES, {}))
         found = generation_of(root)
+        self._is_part = found is Generation.PURE and not {GROUP, ARRAY}.isdisjoint(root.get(document.ATTRIBUTES, {}))
         self._context = Context(generation=found, options=self._options, provenance=said, **self._bound)
 
     @property
@@ -99,7 +101,9 @@ class NczarrSpelling:
         if self.generation not in _WRITTEN:
             what = "plain Zarr" if self.generation is Generation.PURE else f"NCZarr of {self.generation}"
             remedy = "convert it to format nczarr"
-            if self.generation is Generation.PURE:
+            if self._is_part:
+                what, remedy = "a part of an NCZarr dataset", "open the dataset, and name the part by path="
+            elif self.generation is Generation.PURE:
                 remedy = "open it as zarr2, or make it NCZarr with hyperslab.adopt"
             raise ReadOnly(f"{what} is only read in format nczarr", url=url, remedy=remedy)
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.errors import HyperslabError, Unsupported
+from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.formats.cells_json import cell_to_json
 from hyperslab.formats.dtype_names import dtype_from_json
 from hyperslab.formats.faults import Faults
@@ -207,6 +207,8 @@ def write_attributes(
     """The values by name as JSON, and their type codes; errors name the attribute."""
     values, codes = {}, {}
     for name, value in attrs.items():
+        if not name:
+            raise Invalid("an attribute without a name", remedy="give it one: netCDF reads no other")
         with _naming(name):
             values[name], codes[name] = write_value(value, draft=draft, type_name=type_name)
     return values, codes
