@@ -74,12 +74,15 @@ def swap(collection: Collection[Any], meta_id: Any, swaps: Sequence[Swap], url: 
 def _swap_one(collection: Collection[Any], each: Swap, steps: Sequence[_Step], undo: Undo) -> None:
     several = len(steps) > 1 or (undo.held is not None and undo.shown(each.key) and bool(steps))
     if not several:
+        version = undo.version()
         undo.free([each.key])
     with undo.during(each.key) if several else nullcontext(Mark()) as mark:
         for step in steps:
             if not step.run(collection, None):
                 raise beaten(undo.url, show(step.key))
             mark.changed = True
+    if steps and not several and undo.version() != version:  # who began between may take back what is older than this
+        raise beaten(undo.url, show(each.key))
 
 
 def replace_undoably(

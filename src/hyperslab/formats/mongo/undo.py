@@ -168,6 +168,11 @@ class Undo:
             found |= {key: max(count, found.get(key, 0)) for key, count in present.items()}
         return {key for key, count in found.items() if count > 1}
 
+    def version(self) -> Any:
+        """Counts the changes that others begin, end and take back; None where there were none."""
+        doc = self.meta.find_one({"_id": {"$eq": self.meta_id}}, {_VERSION: 1}) or {}
+        return (doc.get(OURS) or {}).get("version")
+
     def free(self, keys: Iterable[Key]) -> None:
         """Chunks that are about to be changed by one command: nobody else changes them, or died of it. Conflict."""
         keys = list(keys)
