@@ -154,12 +154,15 @@ class StreamChunks:
 
         A writer may be changing the chunk right now, where it lies: its digest tells.
         """
-        for attempt in range(_ATTEMPTS):
+        calm = False  # whether nothing was changing when it was last read
+        for _ in range(_ATTEMPTS):
             if not isinstance(error, CorruptChunk | MissingChunks):
                 break
             fresh = self._tables.renewed(table)
-            if fresh is table and attempt and not self._is_changing(table):
+            still = fresh is table and not self._is_changing(table)
+            if still and calm:
                 break
+            calm = still
             self._table, table = None, fresh
             try:
                 size = fresh.entry(number)[2]
