@@ -47,10 +47,10 @@ _BOUNDS = """
   for `np.save`, which writes no less; the rest checksums. With zstd both ways are the library's own time, which
   bloscpack spends on two threads as well. 1,000 cells: a chunk is read whole for its checksum, which blosc2's frames
   do not have, and opening checks the header, the metadata and every offset.
-- *NCZarr.* Both decode with the same libraries, hyperslab on two threads and netcdf-c on one: where the codec, or copying,
-  is all the work, two cores give no more than 2. One plane uncompressed: 16 files are found and opened for 1 MiB of
-  cells, by both. Opening 300 variables: two files each, for both; the rest, about 50 us a variable, is Python taking
-  apart three JSON objects.
+- *NCZarr.* Both decode with the same libraries, hyperslab on two threads and netcdf-c on one: where the codec, or
+  copying, is all the work, two cores give no more than 2. One plane uncompressed: 16 files are found and opened for
+  1 MiB of cells, by both. Opening 300 variables: two files each, for both; the rest, about 50 us a variable, is Python
+  taking apart three JSON objects.
 - *MongoDB.* Putting: the server, which takes three quarters of the time whoever sends (the client's own work is 0.2 s
   of CPU for 256 MiB), and its journal, for which hyperslab waits after each batch, xarray_mongodb never; without
   that wait (`durable=False`) it was 0.79 s against 0.67. Getting: the driver alone needs two thirds of hyperslab's time
