@@ -61,7 +61,8 @@ class ChunkKeys:
     def size(self, key: str) -> int | None:
         """Bytes stored under the key; None when missing."""
         if hasattr(self.store, "size"):
-            return self.store.size(key)  # type: ignore[no-any-return]
+            size: int | None = self.store.size(key)
+            return size
         value = self.store.get(key)
         return None if value is None else len(value)
 

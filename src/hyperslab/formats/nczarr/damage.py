@@ -115,8 +115,14 @@ def _no_json(survey: Survey, path: str) -> Iterator[Damage]:
     _, mended = (None, []) if data is None else mend_json(data)
     if mended:
         problem = Problem(path, "json-mended", f"the document is no JSON: {', '.join(mended)} [key={place}]")
-        change = lambda: Change({path: survey.docs(path)})  # noqa: E731
-        yield Damage(problem, "", "write it as JSON", change, at=place, settles=frozenset({"json-mended"}))
+        yield Damage(
+            problem,
+            "",
+            "write it as JSON",
+            lambda: Change({path: survey.docs(path)}),
+            at=place,
+            settles=frozenset({"json-mended"}),
+        )
 
 
 def _texts_for_numbers(survey: Survey, path: str) -> Iterator[Damage]:
@@ -157,9 +163,11 @@ def _plain_names(survey: Survey, path: str) -> Iterator[Damage]:
         return
     if said != list(last_names(names)) and not (not names and said in ([], [SCALAR])):
         message = f"{XARRAY} is {brief(said)}, the dimensions are {brief(names)}"
-        change = lambda: Change({path: with_references(docs, survey.generation, names)})  # noqa: E731
         yield Damage(
-            Problem(path, "xarray-dimensions", message), "", f"write the names of the dimensions as {XARRAY}", change
+            Problem(path, "xarray-dimensions", message),
+            "",
+            f"write the names of the dimensions as {XARRAY}",
+            lambda: Change({path: with_references(docs, survey.generation, names)}),
         )
 
 

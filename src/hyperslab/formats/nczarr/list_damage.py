@@ -38,8 +38,12 @@ def of_root(survey: Survey) -> Iterator[Damage]:
         strange = [SUPERBLOCK.upper()] if generation is Generation.V2B and SUPERBLOCK.upper() in group else []
     if strange:
         left = {name: value for name, value in group.items() if name not in strange}
-        change = lambda: Change({"": survey.docs("") | {ZGROUP: left}})  # noqa: E731
-        yield Damage(_mixed(survey, ", ".join(strange)), ZGROUP, "take them out of .zgroup", change)
+        yield Damage(
+            _mixed(survey, ", ".join(strange)),
+            ZGROUP,
+            "take them out of .zgroup",
+            lambda: Change({"": survey.docs("") | {ZGROUP: left}}),
+        )
 
 
 def _mixed(survey: Survey, marks: str) -> Problem:
