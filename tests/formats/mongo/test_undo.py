@@ -10,7 +10,8 @@ import pytest
 
 import hyperslab as hs
 from hyperslab.errors import Conflict
-from hyperslab.formats.mongo import undo
+from hyperslab.formats.mongo import stored, undo
+from hyperslab.formats.mongo.changes import Swap, swap
 
 if TYPE_CHECKING:
     from pymongo.database import Database
@@ -78,3 +79,32 @@ def test_a_change_that_fails_is_taken_back(db: Database[Any], url: str) -> None:
         db["xarray.chunks"].delete_one({"n": 3})
         raise ZeroDivisionError
     assert list(db["xarray.chunks"].find().sort("n")) == before
+
+
+class Beaten(undo.Undo):
+    """Of a writer who has looked that nobody changes the chunk; then ``other`` begins."""
+
+    other: Any
+    change: Any = None
+
+    def free(self, keys: Any) -> None:
+        super().free(keys)
+        self.change = self.other.during(KEY)
+        self.change.__enter__().changed = True
+
+
+def test_a_change_of_one_document_is_not_lost_with_one_that_another_takes_back(db: Database[Any], url: str) -> None:
+    """Whose copies are older: the writer is told, and does it again."""
+    first, other = changes(db, url), changes(db, url)
+    mine = Beaten(meta=first.meta, chunks=first.chunks, meta_id=first.meta_id, url=url, patience=0)
+    mine.other = other
+    doc = first.chunks.find_one({"meta_id": first.meta_id, "n": 0}) | {"data": bytes(128)}
+    segments = stored.fetch(first.chunks, first.meta_id, "v", [(0,)])[(0,)]
+    rest = list(first.chunks.find({"meta_id": first.meta_id, "n": {"$gt": 0}}).sort("n"))
+    with pytest.raises(Conflict):
+        swap(first.chunks, first.meta_id, [Swap(KEY, [doc, *rest], segments)], url, mine)
+    assert not mine.change.__exit__(ZeroDivisionError, ZeroDivisionError(), None)
+    np.testing.assert_array_equal(hs.open_group(url)["v"][...], CELLS)
+    with hs.open_group(url, "r+") as root:
+        root["v"][0] = 7.0
+        assert root["v"][0] == 7.0
