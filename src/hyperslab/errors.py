@@ -5,15 +5,19 @@
     HyperslabError
     ├── NotFound (KeyError)                     look for another name
     │   ├── NodeNotFound
-    │   └── CollectionNotFound
+    │   ├── CollectionNotFound
+    │   └── BrokenLink
     ├── AlreadyExists (FileExistsError)         choose another target, or overwrite
     ├── ReadOnly (PermissionError)              open for writing
     ├── Invalid (ValueError)                    correct the call
     │   ├── SelectionError (IndexError)
+    │   │   └── RegionOutOfBounds
     │   ├── LabelError (KeyError, IndexError)
     │   ├── WrongType (TypeError)
-    │   └── SchemaError
+    │   ├── SchemaError
+    │   └── ExternalLinkRefused
     ├── FormatError                             repair the dataset
+    │   └── UnsafePickle
     ├── CorruptChunk                            restore the chunk
     ├── MissingChunks                           write or restore the chunks
     ├── Unsupported (NotImplementedError)       install an extra, or use another format
@@ -120,6 +124,12 @@ class CollectionNotFound(NotFound):
     """No collection has this name."""
 
 
+class BrokenLink(NotFound):
+    """A link or reference leads to nothing."""
+
+    advice = "mend it (hyperslab repair --links), or bring its target back"
+
+
 class AlreadyExists(HyperslabError, FileExistsError):
     """The target is taken."""
 
@@ -138,6 +148,10 @@ class SelectionError(Invalid, IndexError):
     """An index is out of bounds or of the wrong kind."""
 
 
+class RegionOutOfBounds(SelectionError):
+    """The array has become smaller than a region of it, or has another number of dimensions."""
+
+
 class LabelError(Invalid, KeyError, IndexError):
     """No cell has this label; the message names the neighbours."""
 
@@ -150,6 +164,10 @@ class SchemaError(Invalid):
     """Data or attributes do not fit the schema."""
 
 
+class ExternalLinkRefused(Invalid):
+    """A link leads out of the dataset to a place that was not allowed."""
+
+
 class FormatError(HyperslabError):
     """A document or file breaks its format; ``problems`` lists every defect found."""
 
@@ -158,6 +176,12 @@ class FormatError(HyperslabError):
     def __init__(self, message: str, *, problems: Sequence[Problem] = (), **place: str | None) -> None:
         super().__init__(message, **place)
         self.problems = tuple(problems)
+
+
+class UnsafePickle(FormatError):
+    """Pickled cells hold anything but references and plain values; nothing of them was run."""
+
+    advice = "do not trust the writer of this dataset; the rest of it can be read"
 
 
 class CorruptChunk(HyperslabError):

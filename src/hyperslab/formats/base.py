@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import Problem
-from hyperslab.model.refs import Link
+from hyperslab.model.refs import Link, Pointer
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.location import Location, Probe
 
@@ -205,6 +205,33 @@ class Remedy:
 class Repairs(Protocol):
     def remedies(self, *, deep: bool, workers: int) -> Iterable[Remedy]:
         """Every problem, as :meth:`Examines.problems` finds them, with its remedy."""
+        ...
+
+
+@runtime_checkable
+class LeadsOut(Protocol):
+    """A format whose links and references may lead to other datasets."""
+
+    def place_of(self, pointer: Pointer) -> Location | None:
+        """Where the dataset is that a pointer leads to, None for this one; BrokenLink or ExternalLinkRefused."""
+        ...
+
+
+@runtime_checkable
+class FindsObjects(Protocol):
+    """A format whose nodes have an identity that stays when they are moved."""
+
+    def object_ids(self) -> Mapping[str, str]:
+        """The path of each node that has an ``object_id``, by that; read once, when it is first asked for."""
+        ...
+
+
+@runtime_checkable
+class HoldsSpecifications(Protocol):
+    """A format that keeps the schemas that its nodes follow."""
+
+    def specifications(self) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+        """Namespace, version (the newest last), source: a schema as JSON values, read when it is taken out."""
         ...
 
 

@@ -66,12 +66,12 @@ class Compound:
 
 @dataclass(frozen=True, slots=True)
 class ObjectRef:
-    """A reference to a node in each cell; cells are ``object`` (``model.refs.ObjectReference``)."""
+    """A reference to a node in each cell; cells are ``object`` (``model.refs.ObjectReference``, None for none)."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegionRef:
-    """A reference to a region in each cell; cells are ``object`` (``model.refs.RegionReference``)."""
+    """A reference to a region in each cell; cells are ``object`` (``model.refs.RegionReference``, None for none)."""
 
 
 Extension = VlenString | VlenBytes | Char | Enum | Opaque | VlenArray | Compound | ObjectRef | RegionRef
@@ -150,6 +150,8 @@ def tagged_fields(dtype: np.dtype[Any]) -> Iterator[tuple[str, Extension]]:
 
 def is_fixed(dtype: DataType) -> bool:
     """Whether every cell takes the same number of bytes, so that a chunk's decoded size is known."""
+    if isinstance(dtype, np.dtype):
+        return not dtype.hasobject
     return not isinstance(dtype, VlenString | VlenBytes | VlenArray | ObjectRef | RegionRef)
 
 

@@ -1,16 +1,37 @@
-"""Links and references as plain values; only ``Group`` follows them."""
+"""Links and references as plain values; only the floors above follow them.
+
+``path`` and ``target`` are absolute (``/g1/i2``) in the dataset that ``source`` names (``"."``: the one that they stand
+in). ``object_id`` is what the target calls itself and ``source_object_id`` what its dataset does, where that is known:
+two values that point at the same place are equal whatever they know of it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from hyperslab.errors import Invalid
+from hyperslab.model.regions import Region
+
+
+class Home(Protocol):
+    """An open dataset, as the references that were read from it know it."""
+
+    def resolve(self, reference: Pointer) -> Any:
+        """The group or array that it points at."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A name that stands for the node ``target`` (absolute path) of dataset ``source`` (``"."``: this one)."""
+    """A name that stands for the node ``target`` of dataset ``source``. ``layout``: more that its document says."""
 
     target: str
     source: str = "."
+    object_id: str | None = field(default=None, compare=False)
+    source_object_id: str | None = field(default=None, compare=False)
+    layout: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +40,49 @@ class ObjectReference:
 
     path: str
     source: str = "."
+    object_id: str | None = field(default=None, compare=False)
+    source_object_id: str | None = field(default=None, compare=False)
+    home: Home | None = field(default=None, compare=False, repr=False)
+
+    def resolve(self) -> Any:
+        """The group or array that it points at; BrokenLink where there is none, Invalid when it was read nowhere."""
+        return _resolve(self)
 
 
 @dataclass(frozen=True, slots=True)
 class RegionReference:
-    """A value that points at ``region`` (start, stop per axis) of the array ``path`` of dataset ``source``."""
+    """A value that points at the cells ``region`` of the array ``path`` of dataset ``source``."""
 
     path: str
-    region: tuple[tuple[int, int], ...]
+    region: Region
     source: str = "."
+    object_id: str | None = field(default=None, compare=False)
+    source_object_id: str | None = field(default=None, compare=False)
+    home: Home | None = field(default=None, compare=False, repr=False)
+
+    def resolve(self) -> Any:
+        """The array whose cells it points at; errors as for :meth:`ObjectReference.resolve`."""
+        return _resolve(self)
+
+    def read(self) -> Any:
+        """The cells: an array of the region's shape for slices and orthogonal ones, else 1-D; only the chunks that
+        hold them are decoded. RegionOutOfBounds when the array has become too small."""
+        return self.resolve().read_region(self.region)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        cells = self.read()
+        return cells if dtype is None else cells.astype(dtype)
+
+
+Pointer = Link | ObjectReference | RegionReference
+
+
+def _resolve(reference: ObjectReference | RegionReference) -> Any:
+    if reference.home is None:
+        raise Invalid(f"the reference to {reference.path} was read from no dataset", remedy="root[reference]")
+    return reference.home.resolve(reference)
+
+
+def settle(reference: ObjectReference | RegionReference, home: Home) -> None:
+    """Tell a reference that was just read which dataset it stands in."""
+    object.__setattr__(reference, "home", home)
