@@ -8,7 +8,8 @@ import subprocess
 import sys
 import threading
 import weakref
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
@@ -429,6 +430,76 @@ def test_blocks_of_another_shape_than_told(root):
     wrong = blocks(OTHER, 5).map_blocks(lambda block: block[:1], chunks=((5, 5), (5, 5, 4)), dtype="i4")
     with pytest.raises(Invalid, match=r"block \(\d, \d\) is of shape \(1, \d\), dask had told"):
         array[...] = wrong
+
+
+class Slow(Plain):
+    """Once it is told so, a chunk is stored when the writer has gone on, or in a while."""
+
+    def __init__(self):
+        super().__init__()
+        self.slow, self.busy, self.gone_on = False, threading.Event(), threading.Event()
+
+    def put(self, key, value, *, durable=False):
+        if self.slow:
+            self.busy.set()
+            self.gone_on.wait(0.5)
+        super().put(key, value, durable=durable)
+
+
+def rows(first, second):
+    """Two blocks, each computed by a function."""
+
+    def row(block, block_id):
+        return (second if block_id[0] else first)(block)
+
+    return blocks(OTHER, (5, 14)).map_blocks(row, dtype="i4", meta=OTHER[:0])
+
+
+def failing_after(event):
+    """What fails once something has happened."""
+
+    def fail(_):
+        event.wait()
+        raise OSError("no such cells")
+
+    return fail
+
+
+@contextmanager
+def two_threads():
+    """They have ended their work afterwards."""
+    with ThreadPoolExecutor(2) as pool, dask.config.set(scheduler="threads", pool=pool):
+        yield
+
+
+def test_a_write_that_fails_waits_for_what_is_being_stored():
+    store = Slow()
+    array = hs.create(store).create_array("t", data=CELLS, chunks=(5, 14))
+    store.slow = True
+    with two_threads():
+        with pytest.raises(OSError, match="no such cells"):
+            array[...] = rows(lambda block: block, failing_after(store.busy))
+        found = array[...]
+        store.gone_on.set()
+    np.testing.assert_array_equal(found[:5], OTHER[:5])
+    np.testing.assert_array_equal(found[5:], CELLS[5:])
+
+
+def test_nothing_is_stored_after_a_write_has_failed(root):
+    """By a task that was still computing its block."""
+    array = root.create_array("t", data=CELLS, chunks=(5, 14))
+    busy, failed = threading.Event(), threading.Event()
+
+    def slowly(block):
+        busy.set()
+        failed.wait()
+        return block
+
+    with two_threads():
+        with pytest.raises(OSError, match="no such cells"):
+            array[...] = rows(slowly, failing_after(busy))
+        failed.set()
+    np.testing.assert_array_equal(array[...], CELLS)
 
 
 def test_nothing_is_written_to_what_is_read_only(place):

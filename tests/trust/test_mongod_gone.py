@@ -6,15 +6,20 @@ Under the one face it is a StorageError, of the command line exit code 7; the dr
 
 from __future__ import annotations
 
+import multiprocessing
 import resource
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import dask
 import dask.array as da
+import distributed
 import numpy as np
 import pytest
 import xarray as xr
@@ -254,13 +259,13 @@ def frail() -> Iterator[Mongo]:
 
 
 @contextmanager
-def failing(server: Mongo, commands: list[str], mode: Any = "alwaysOn", **how: Any) -> Iterator[None]:
-    """These commands fail, for everybody."""
+def failing(server: Mongo, commands: list[str], mode: Any = "alwaysOn", **how: Any) -> Iterator[int]:
+    """These commands fail, for everybody; gives how many ever did before."""
     with MongoClient[Any](server.url) as client:
         data = {"failCommands": commands, **how}
-        client.admin.command("configureFailPoint", "failCommand", mode=mode, data=data)
+        before = client.admin.command("configureFailPoint", "failCommand", mode=mode, data=data)["count"]
         try:
-            yield
+            yield before
         finally:
             client.admin.command("configureFailPoint", "failCommand", mode="off")
 
@@ -294,6 +299,97 @@ def test_no_space_for_a_write(frail: Mongo, layout: Any, skip: int) -> None:
         assert client["db"]["xarray.chunks"].count_documents({"meta_id": {"$ne": key}}) == 0
         with pytest.raises(hs.errors.NotFound):
             hs.open(url)
+
+
+# -- failing while others store ---------------------------------------------------------------------------------------
+
+HELD = {"namespace": "db.xarray.chunks", "blockConnection": True, "blockTimeMS": 700}
+"""Not failing, but late."""
+
+
+def two_blocks(url: str, before: int, cells: np.ndarray[Any, Any]) -> Any:
+    """A block that is stored, and one that cannot be computed as soon as the server has the first one in hand."""
+
+    def block(part: Any, block_id: Any = ()) -> Any:
+        if block_id[-1]:
+            with MongoClient[Any](url) as client:
+                client.admin.command("waitForFailPoint", "failCommand", timesEntered=before + 1, maxTimeMS=60_000)
+            raise OSError("no such cells")
+        return part
+
+    half = cells.shape[1] // 2
+    return da.from_array(cells, chunks=(-1, half)).map_blocks(block, dtype=cells.dtype, meta=np.empty((0, 0)))
+
+
+def inserted(client: MongoClient[Any]) -> int:
+    """The documents that were ever stored."""
+    return int(client.admin.command("serverStatus")["metrics"]["document"]["inserted"])
+
+
+def wait_for_documents(client: MongoClient[Any], count: int) -> None:
+    latest = time.monotonic() + 60
+    while inserted(client) < count:
+        assert time.monotonic() < latest
+
+
+@contextmanager
+def under(scheduler: str) -> Iterator[None]:
+    """Two tasks at once: in threads, in processes of the caller's, on a cluster."""
+    if scheduler == "cluster":
+        options = {"dashboard_address": "127.0.0.1:0", "silence_logs": 50, "processes": True}
+        with (
+            distributed.LocalCluster(n_workers=2, threads_per_worker=1, **options) as cluster,
+            distributed.Client(cluster),
+        ):
+            yield
+    elif scheduler == "processes":
+        with (
+            ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool,
+            dask.config.set(scheduler=scheduler, pool=pool, chunksize=1),
+        ):
+            yield
+    else:
+        with ThreadPoolExecutor(2) as pool, dask.config.set(scheduler=scheduler, pool=pool):
+            yield
+
+
+@pytest.mark.parametrize("scheduler", ["threads", "processes", "cluster"])
+def test_saving_fails_while_a_chunk_is_being_stored(frail: Mongo, scheduler: str) -> None:
+    """What was in hand when another block failed does not come after what is cleared away."""
+    with MongoClient[Any](frail.url) as client, under(scheduler):
+        client.drop_database("db")
+        before = inserted(client)
+        with failing(frail, ["insert"], {"times": 1}, **HELD) as times:
+            dataset = xr.Dataset({"v": (("y", "x"), two_blocks(frail.url, times, CELLS))})
+            with pytest.raises(OSError, match="no such cells"):
+                hs.save(f"{frail.url}/db#w", dataset)
+            wait_for_documents(client, before + 2)
+        assert client["db"]["xarray.meta"].count_documents({}) == 0
+        assert client["db"]["xarray.chunks"].count_documents({}) == 0
+
+
+@pytest.mark.parametrize(
+    "scheduler", ["threads", *(pytest.param(each, marks=pytest.mark.soak) for each in ("processes", "cluster"))]
+)
+def test_appending_fails_while_a_chunk_is_being_stored(frail: Mongo, scheduler: str) -> None:
+    """The object is what it was, and nothing lies behind its end."""
+    with MongoClient[Any](frail.url) as client, under(scheduler):
+        client.drop_database("db")
+        xdb = XarrayMongoDB(client["db"])
+        wanted = xr.Dataset({"v": (("y", "x"), da.from_array(CELLS, chunks=(-1, 50)))})
+        key, future = xdb.put(wanted)
+        future.compute(scheduler="sync")
+        before = inserted(client)
+        with failing(frail, ["insert"], {"times": 1}, **HELD) as times:
+            more = xr.Dataset({"v": (("y", "x"), two_blocks(frail.url, times, CELLS))})
+            with pytest.raises(OSError, match="no such cells"):
+                xdb.append(key, more, "y")
+            wait_for_documents(client, before + 1)
+        assert client["db"]["xarray.chunks"].count_documents({}) == 2
+        xr.testing.assert_identical(xdb.get(key, load=True), wanted.compute())
+
+
+# -- reading what fails -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -112,7 +113,8 @@ class Campaign:
         attempt.key = chosen.get("_id")
         attempt.key, future = self.objects(client, attempt.how).put(attempt.given, **chosen)
         if future is not None:
-            future.compute(scheduler=chance.choice(["sync", "threads"]))
+            with ThreadPoolExecutor(2) as pool:  # at its end no task is at work any more, dask would not wait
+                future.compute(scheduler=chance.choice(["sync", "threads"]), pool=pool)
 
     # -- reading --------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ _AHEAD = 2
 """Tasks under way for each thread of the cluster."""
 _PATIENCE = 30
 """Seconds to wait for a scheduler, and for the first worker."""
-_FAREWELL = 60
+FAREWELL = 60
 """Seconds to wait for tasks that are under way when another one has failed."""
 
 
@@ -89,7 +89,7 @@ def each_task(
             send()
     except BaseException:
         with suppress(Exception):
-            distributed.wait(list(under_way), timeout=_FAREWELL)
+            distributed.wait(list(under_way), timeout=FAREWELL)
         raise
 
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from hyperslab.array import Array, View
 from hyperslab.array.scattering import is_sparse
+from hyperslab.bridges.crews import Crew
 from hyperslab.bridges.overlaps import Sizes, Source, Turn, check_source, guarded
 from hyperslab.chunks.grid import FixedAxis, Grid
 from hyperslab.errors import Invalid
@@ -128,8 +129,9 @@ def write(target: Array | View, data: Any, region: Any = None, compute: bool = T
     putting back chunks under their locks: slower, never wrong, also between processes.
 
     ``compute=False`` writes nothing and gives a ``Delayed`` that does. A write that was interrupted has left each chunk
-    old or new and may be made again. Chunk sizes that dask does not know are computed first: Invalid with
-    ``compute=False``. ReadOnly, Unsupported when tasks go to other processes and the dataset cannot.
+    old or new and may be made again; once it has failed here no task of it is at work any more. Chunk sizes that dask
+    does not know are computed first: Invalid with ``compute=False``. ReadOnly, Unsupported when tasks go to other
+    processes and the dataset cannot.
     """
     from dask.delayed import delayed
 
@@ -140,7 +142,8 @@ def write(target: Array | View, data: Any, region: Any = None, compute: bool = T
     data = _fitting(data, view, compute)
     check_source(data, view)
     data, turn = guarded(data, view)
-    task = _Put(view.alone(), Cuts.of(data.chunks), fields, turn)
+    crew = Crew()
+    task = _Put(view.alone(), Cuts.of(data.chunks), fields, turn, crew)
     written = data.map_blocks(
         put,
         task=task,
@@ -152,7 +155,7 @@ def write(target: Array | View, data: Any, region: Any = None, compute: bool = T
     _check_travel(task)
     if not compute:
         return delayed(_nothing)(written)
-    written.compute()
+    crew.compute(written)
     if session is not None:
         session.version.renew()
     return None
@@ -296,6 +299,7 @@ class _Put:
     cuts: Cuts
     fields: Any
     turn: Turn
+    crew: Crew
 
     def __dask_tokenize__(self) -> str:
         return uuid4().hex  # no two writes are the same: the cells may have changed between them
@@ -308,7 +312,7 @@ def put(block: Any, task: Any = None, block_id: tuple[int, ...] = ()) -> np.ndar
     if np.shape(block) != wanted:
         message = f"block {block_id} is of shape {np.shape(block)}, dask had told {wanted}"
         raise Invalid(message, node=task.view.cells.node, remedy="correct the chunks of the dask array")
-    with task.turn.taken():
+    with task.crew.at_work(), task.turn.taken():
         task.view[extent].write(block, task.fields)
     return np.ones((1,) * len(wanted), bool)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from pymongo.errors import PyMongoError
 
+from hyperslab.bridges.crews import Crew
 from hyperslab.bridges.dask import is_dask_array
 from hyperslab.bridges.mongo.cells import stored_size
 from hyperslab.bridges.mongo.changing import changed, check_size, fitting, settle
@@ -140,16 +141,17 @@ def _clear(here: Collections, meta: Meta, grown: Mapping[str, Growth]) -> None:
 
 def _store(origin: Origin, here: Collections, plan: Plan, grown: Mapping[str, Growth], owner: str) -> None:
     lazy = []
+    crew = Crew()
     for name, growth in grown.items():
         for first, cells in growth.parts:
-            task = Task(origin, plan, name, owner=owner).at(first)
+            task = Task(origin, plan, name, owner=owner, crew=crew).at(first)
             if is_dask_array(cells):
                 lazy.append((task, cells))
             else:
                 _store_now(here, task, cells, growth)
     if lazy:
         origin.check_travel()
-        delayed_writes(lazy, _Nothing()).compute()
+        crew.compute(delayed_writes(lazy, _Nothing()))
 
 
 def _store_now(here: Collections, task: Task, cells: Any, growth: Growth) -> None:

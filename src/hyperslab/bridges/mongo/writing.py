@@ -20,6 +20,7 @@ import pymongo
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from hyperslab.bridges import pint
+from hyperslab.bridges.crews import Crew
 from hyperslab.bridges.mongo.cells import plain_cells
 from hyperslab.bridges.mongo.options import Options
 from hyperslab.bridges.mongo.origin import Collections, Origin
@@ -118,7 +119,8 @@ class Task:
     """What the tasks of one variable have in common.
 
     ``chunks``: sizes of the blocks; ``first``: the chunk that block 0, 0, … is; ``anew``: what is left of a chunk is
-    removed before it is stored; ``owner``: nothing is stored once the object is not held under this name any more.
+    removed before it is stored; ``owner``: nothing is stored once the object is not held under this name any more;
+    ``crew``: nothing is stored once it is dismissed.
     """
 
     def __init__(
@@ -130,6 +132,7 @@ class Task:
         chunks: tuple[Sizes, ...] | None = None,
         anew: bool = False,
         owner: str | None = None,
+        crew: Crew | None = None,
     ) -> None:
         variable = plan.meta.variables[name]
         self.origin = origin
@@ -142,6 +145,7 @@ class Task:
         self.first: tuple[int, ...] = (0,) * len(self.chunks)
         self.anew = anew
         self.owner = owner
+        self.crew = crew or Crew()
 
     def at(self, first: tuple[int, ...]) -> Task:
         """The same for an array whose first block is this chunk."""
@@ -208,7 +212,8 @@ def finish(ending: Any, *written: Any) -> None:
 def write_block(block: Any, task: Any = None, block_id: tuple[int, ...] = ()) -> Any:
     """Store one block; its answer is one cell."""
     chunk = tuple(int(index) + first for index, first in zip(block_id, task.first, strict=True))
-    store(task.origin.open(), task, chunk, block)
+    with task.crew.at_work():
+        store(task.origin.open(), task, chunk, block)
     return np.ones((1,) * len(chunk), bool)
 
 
