@@ -1,7 +1,7 @@
 """Conversion: walk a Reader, write a Writer, in bounded memory; every loss is said before anything is copied."""
 
+from hyperslab.chunks.progress import Progress
 from hyperslab.conversion.losses import Loss
-from hyperslab.conversion.progress import Progress
 from hyperslab.conversion.report import ConversionReport, Verification
 from hyperslab.conversion.running import convert
 from hyperslab.conversion.saving import save

@@ -10,11 +10,11 @@ from typing import Any
 
 from hyperslab.array.session import Session
 from hyperslab.chunks.boxes import Box
+from hyperslab.chunks.progress import Progress, Report
 from hyperslab.chunks.settings import Settings
 from hyperslab.conversion.carrying import copy_box
 from hyperslab.conversion.copying import ArrayCopy, Boxes, Check
 from hyperslab.conversion.journal import Journal
-from hyperslab.conversion.progress import Progress, Report
 from hyperslab.conversion.report import ConversionReport
 from hyperslab.conversion.walking import Planned
 from hyperslab.errors import FormatError

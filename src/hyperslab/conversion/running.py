@@ -12,11 +12,11 @@ from typing import Any
 
 from hyperslab import api
 from hyperslab.bridges.cluster import client_of
+from hyperslab.chunks.progress import Progress, Report, bar, reporting
 from hyperslab.conversion.fingerprint import head_of
 from hyperslab.conversion.job import SETTINGS, Job, Tally, copy_arrays
 from hyperslab.conversion.opening import opened
 from hyperslab.conversion.parts import parts_of
-from hyperslab.conversion.progress import Progress, Report, bar, reporting
 from hyperslab.conversion.rehearsal import Rehearsal, put_documents, rehearse
 from hyperslab.conversion.report import ConversionReport
 from hyperslab.conversion.selecting import Select

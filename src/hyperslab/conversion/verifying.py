@@ -12,13 +12,13 @@ from typing import Any
 
 from hyperslab.array.session import Session
 from hyperslab.chunks.boxes import Box
+from hyperslab.chunks.progress import Report
 from hyperslab.chunks.settings import Settings
 from hyperslab.conversion.carrying import copy_box
 from hyperslab.conversion.comparing import Comparing, is_checksummed, is_lossy
 from hyperslab.conversion.copying import ArrayCopy, Check
 from hyperslab.conversion.job import SETTINGS, Job, Tally
 from hyperslab.conversion.opening import opened
-from hyperslab.conversion.progress import Report
 from hyperslab.conversion.rehearsal import documents_of
 from hyperslab.conversion.report import Verification
 from hyperslab.conversion.sites import Site

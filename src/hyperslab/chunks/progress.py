@@ -1,4 +1,4 @@
-"""How far a conversion is: a value for callers' functions, and a bar on a terminal."""
+"""How far a conversion or a long write is: a value for callers' functions, and a bar on a terminal."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import hyperslab as hs
-from hyperslab.conversion.progress import Progress, bar, rate_text, reporting
+from hyperslab.chunks.progress import Progress, bar, rate_text, reporting
 
 
 def test_nothing_is_known_at_first() -> None:
