@@ -7,11 +7,12 @@ want to know whether the place holds one of theirs.
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from hyperslab.errors import FormatError, Invalid, NotFound, Unsupported
 from hyperslab.stores.base import Get, GetRanges, List, Store, WritableStore
@@ -125,6 +126,45 @@ class Location:
         """The last suffix of :attr:`name` in lower case (``.zarr``), ``""`` when there is none."""
         return os.path.splitext(self.name)[1].lower()
 
+    def at(self, relative: str) -> Location | None:
+        """The place that a POSIX path leads to from here (``../b.zarr``), of the same kind and with the same options.
+
+        None where none can: outside of the server or bucket, and from what has no places beside it (an archive, a store
+        object, a database, a list of places).
+        """
+        if self.scheme == "file":
+            return Location.of(os.path.normpath(os.path.join(self.target, *relative.split("/"))))
+        if self.scheme not in ("memory", *REMOTE):
+            return None
+        start, path = "", self.target
+        if self.scheme in REMOTE:
+            if "?" in path or "#" in path:
+                return None
+            host, _, path = path.partition("://")[2].partition("/")
+            start, relative = f"{self.scheme}://{host}/", quote(relative, safe="/")
+        path = posixpath.normpath(posixpath.join(path.rstrip("/") or ".", relative.rstrip("/")))
+        if path in (".", "..") or path.startswith(("../", "/")):
+            return None
+        whole = start + path
+        return replace(self, url=redact(whole) if start else f"memory://{whole}", target=whole)
+
+    def way_to(self, place: Location) -> str:
+        """A POSIX path that :meth:`at` gives ``place`` for; its whole path or URL where none can.
+
+        Unsupported for a store object, which has no name that others could open it by.
+        """
+        if place.scheme in ("store", "several"):
+            raise Unsupported(f"a link to a {place.scheme}", url=place.url, remedy="open it by its path or URL")
+        if place.path is not None and self.path is not None:
+            try:
+                return os.path.relpath(place.path, self.path).replace(os.sep, "/")
+            except ValueError:  # on another drive
+                return place.path
+        here, there = str(self.target), str(place.target)
+        if place.scheme != self.scheme or (self.scheme in REMOTE and _server(here) != _server(there)):
+            return place.url if place.path is None else place.path
+        return unquote(posixpath.relpath(f"/{_below_server(there)}", f"/{_below_server(here)}"))
+
     def exists(self) -> bool:
         """Whether anything is there."""
         return PLACES[self.scheme].exists(self.target)
@@ -173,6 +213,14 @@ class Location:
                 "a store object cannot be pickled", url=self.url, remedy="name its place by a path or URL"
             )
         return Location.of, (self.url.replace(f"{HIDDEN}@", ""), plain_options(self.options) | named(self.options))
+
+
+def _server(url: str) -> str:
+    return url.partition("://")[2].partition("/")[0]
+
+
+def _below_server(url: str) -> str:
+    return url.partition("://")[2].partition("/")[2] if "://" in url else url
 
 
 def local_path(target: object) -> str | None:

@@ -1,0 +1,252 @@
+"""Where the dataset is that a link or reference leads to: its ``source``, resolved and confined.
+
+In this order: this dataset itself; ``source`` relative to its root; relative to the folder that it lies in (hdmf-zarr
+0.10); as an absolute place; a neighbour whose root has the ``object_id`` that the pointer knows, or without one the
+neighbour of the same name (peers wrote absolute paths, and datasets are moved). What comes of it must be a dataset that
+lies below the folder of this one, or at a place that was allowed: links that follow each other never lead out of the
+first one's folder. Symbolic links are resolved before that is asked.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+from hyperslab.errors import BrokenLink, ExternalLinkRefused, HyperslabError, Invalid
+from hyperslab.formats.documents import read_json
+from hyperslab.model.refs import Pointer
+from hyperslab.stores.location import Location, Probe
+from hyperslab.stores.places import REMOTE
+from hyperslab.stores.redaction import redact
+
+Allowed = Sequence[str] | bool
+_DOCUMENTS = ("zarr.json", ".zgroup")
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+_DRIVE = re.compile(r"[A-Za-z]:(?=/|$)")
+_MOST_NEIGHBOURS = 1000
+_ALLOW = "name its folder or URL: open(..., allow_external=[...]), or True for all (--option allow_external=FOLDER)"
+_UNPACK = "a store object and an archive have no places beside them: unpack it, or open it by its path or URL"
+_BRING = "bring it back to its place, or beside this one"
+
+
+def place_of(where: Location, pointer: Pointer, *, root_id: str | None, allow: Allowed = ()) -> Location | None:
+    """The place of the dataset that a pointer read at ``where`` leads to; None for that dataset itself.
+
+    ``root_id``: the ``object_id`` of its root. ``allow``: folders and URLs that it may lead to besides, True for all.
+    BrokenLink where there is no such dataset, ExternalLinkRefused where it would be at a place that is not allowed:
+    then nothing there was looked at.
+    """
+    source, known = pointer.source, pointer.source_object_id
+    if _plain(source) in ("", ".") or (root_id is not None and known == root_id):
+        return None
+    if not _is_name(source):
+        raise BrokenLink(f"{redact(source)!r} names no dataset", url=where.url, remedy="link to it anew")
+    search = _Search(where, _roots(allow))
+    for candidate in search.candidates(source):
+        if search.is_here(candidate) or is_dataset(candidate):
+            return None if search.is_here(candidate) else candidate
+    found = search.neighbour(source, known)
+    if found is not None:
+        return None if search.is_here(found) else found
+    if not search.refused:
+        said = "" if known is None else f", nor one beside this one with the object_id {known}"
+        raise BrokenLink(f"there is no dataset {redact(source)!r}{said}", url=where.url, remedy=_BRING)
+    remedy = _UNPACK if where.scheme in ("zip", "store") else _ALLOW
+    raise ExternalLinkRefused(f"{redact(source)!r} leads to a place that is not allowed", url=where.url, remedy=remedy)
+
+
+def _is_name(source: str) -> bool:
+    """Whether a file system can have it: without NUL, and text that has an encoding."""
+    try:
+        return b"\0" not in source.encode()
+    except UnicodeEncodeError:
+        return False
+
+
+def _plain(source: str) -> str:
+    """With slashes alone between names, also where a writer under Windows had others; nothing twice."""
+    text = source.replace("\\", "/")
+    return text if _URL.match(text) or not text else posixpath.normpath(text)
+
+
+def _is_absolute(source: str) -> bool:
+    return bool(source.startswith("/") or _URL.match(source) or _DRIVE.match(source))
+
+
+@dataclass
+class _Search:
+    """The search for one pointer's dataset; ``refused``: whether a place was passed over since it is not allowed."""
+
+    where: Location
+    allow: Sequence[str] | None
+    refused: bool = False
+
+    def candidates(self, source: str) -> Iterator[Location]:
+        """The places that ``source`` may mean and that may be looked at."""
+        text = _plain(source)
+        if _is_absolute(text):
+            yield from self._allowed(self._absolute(text))
+            return
+        yield from self._allowed(self.where.at(text))
+        if text == self.where.name:
+            yield self.where  # as 0.10 spelled "here"
+        yield from filter(None, [self._confined(self.where.at(f"../{text}"))])
+
+    def _absolute(self, text: str) -> Location | None:
+        """As the kind of place that it is; a place in the network keeps the options of this one only on its server."""
+        try:
+            if (match := _URL.match(text)) is None:
+                return None if os.name != "nt" and _DRIVE.match(text) else Location.of(text)
+            if _climbs(text):
+                return None
+            same = _server(text) == _server(str(self.where.target)) and match[1].lower() in REMOTE
+            return Location.of(text, dict(self.where.options) if same else None)
+        except HyperslabError:
+            return None
+
+    def _allowed(self, place: Location | None) -> Iterator[Location]:
+        confined = self._confined(place)
+        self.refused |= confined is None
+        if confined is not None:
+            yield confined
+
+    def _confined(self, place: Location | None) -> Location | None:
+        """The place with symbolic links resolved; None where there is none, or it is not allowed."""
+        if place is None:
+            return None
+        if place.path is None:
+            return place if self._is_allowed_url(place) else None
+        if place.scheme not in ("file", "zip") or not self._is_allowed_path(place.path, resolved=False):
+            return None
+        try:
+            real = os.path.realpath(place.path)
+        except (OSError, ValueError):
+            return None
+        return Location.of(real) if self._is_allowed_path(real, resolved=True) else None
+
+    def _is_allowed_path(self, path: str, *, resolved: bool) -> bool:
+        """Below the folder of this dataset, or in an allowed one. ``resolved``: without symbolic links."""
+        if self.allow is None:
+            return True
+        own = self.where.path if self.where.scheme == "file" else None
+        spelled = [] if own is None else [os.path.abspath(own), os.path.realpath(own)]
+        folders = {os.path.dirname(each) for each in spelled}
+        if resolved:
+            folders = {os.path.realpath(folder) for folder in folders}
+        if any(_is_below(path, folder) for folder in folders if folder != os.path.dirname(folder)):
+            return True
+        if any(_is_in(path, each) for each in spelled):
+            return True
+        roots = [root for root in self.allow if not _URL.match(root)]
+        real = [os.path.realpath(root) for root in roots]
+        return any(_is_in(path, root) for root in (real if resolved else [*map(os.path.abspath, roots), *real]))
+
+    def _is_allowed_url(self, place: Location) -> bool:
+        if self.allow is None:
+            return True
+        here, there = self.where, str(place.target)
+        if place.scheme == here.scheme:
+            above = posixpath.dirname(str(here.target).rstrip("/"))
+            if place.scheme == "memory" and (not above or there.startswith(f"{above}/")):
+                return True
+            if above.partition("://")[2] and there.startswith(f"{above}/"):
+                return True
+        spelled = f"memory://{there}" if place.scheme == "memory" else there
+        roots = [root.rstrip("/") for root in self.allow if _URL.match(root)]
+        return any(spelled == root or spelled.startswith(f"{root}/") for root in roots)
+
+    def is_here(self, place: Location) -> bool:
+        """Whether it is this dataset."""
+        if place.path is None or self.where.path is None:
+            targets = [str(each.target).rstrip("/") for each in (place, self.where)]
+            return place.scheme == self.where.scheme and targets[0] == targets[1]
+        return os.path.realpath(place.path) == os.path.realpath(self.where.path)
+
+    def neighbour(self, source: str, object_id: str | None) -> Location | None:
+        """The dataset in the same folder that calls itself ``object_id``; without one, that is called as the source."""
+        name = posixpath.basename(_plain(source).rstrip("/"))
+        if object_id is not None:
+            return next((place for place in self._neighbours() if root_id_of(place) == object_id), None)
+        if name in ("", ".", ".."):
+            return None
+        if name == self.where.name:
+            return self.where
+        confined = self._confined(self.where.at(f"../{name}"))
+        return confined if confined is not None and is_dataset(confined) else None
+
+    def _neighbours(self) -> Iterator[Location]:
+        folder = self.where.at("..")
+        if folder is None or folder.scheme == "memory":
+            return
+        try:
+            names = folder.store(read_only=True).list_dir("")[1]
+        except HyperslabError:
+            return
+        for name in list(names)[:_MOST_NEIGHBOURS]:
+            confined = self._confined(self.where.at(f"../{name}"))
+            if confined is not None and not self.is_here(confined):
+                yield confined
+
+
+def _roots(allow: Allowed) -> Sequence[str] | None:
+    """The places that are allowed, None for all."""
+    if isinstance(allow, bool):
+        return None if allow else ()
+    roots = [allow] if isinstance(allow, str | os.PathLike) else list(allow)
+    if not all(isinstance(root, str | os.PathLike) and os.fspath(root) for root in roots):
+        raise Invalid(f"allow_external={allow!r}", remedy="give True, a folder or URL, or a list of them")
+    return [os.fsdecode(root) for root in roots]
+
+
+def _server(url: str) -> str:
+    scheme, _, rest = url.partition("://")
+    return f"{scheme.lower()}://{rest.partition('/')[0].lower()}"
+
+
+def _climbs(url: str) -> bool:
+    """Whether a part of its path is ``..``, spelled in any way that a server may understand."""
+    return not {".", ".."}.isdisjoint(re.split(r"[/\\]", unquote(unquote(url))))
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return os.path.normcase(path) == os.path.normcase(folder) or _is_below(path, folder)
+
+
+def _is_below(path: str, folder: str) -> bool:
+    try:
+        return path != folder and os.path.commonpath([path, folder]) == os.path.normpath(folder)
+    except ValueError:  # on another drive
+        return False
+
+
+def is_dataset(place: Location) -> bool:
+    """Whether a Zarr hierarchy begins there."""
+    try:
+        if place.path is not None and not os.path.exists(place.path):
+            return False
+        probe = Probe(place)
+        return any(probe.get(key) is not None for key in _DOCUMENTS)
+    except (HyperslabError, OSError, ValueError):
+        return False
+
+
+def root_id_of(place: Location) -> str | None:
+    """The ``object_id`` of its root; None where it has none or is no dataset."""
+    try:
+        probe = Probe(place)
+        document = _parsed(probe.get("zarr.json"))
+        attrs = document.get("attributes") if document else _parsed(probe.get(".zattrs"))
+    except (HyperslabError, OSError, ValueError):
+        return None
+    found = attrs.get("object_id") if isinstance(attrs, dict) else None
+    return found if isinstance(found, str) else None
+
+
+def _parsed(data: bytes | None) -> dict[str, Any]:
+    found = {} if data is None else read_json(data)
+    return found if isinstance(found, dict) else {}
