@@ -38,6 +38,11 @@ class ChunkKeys:
         self.concurrency: int | None = getattr(store, "concurrency", None)
         self.stamp: Callable[[str], Any] = getattr(store, "stamp", _unknown)
 
+    @property
+    def tells_stamps(self) -> bool:
+        """Whether a key without a stamp is one that is missing."""
+        return self.stamp is not _unknown
+
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
         """Hold the chunks' byte ranges; a range follows from the key alone, so it stays when the array grows."""
         if not hasattr(self.store, "lock_chunks"):

@@ -139,6 +139,8 @@ class ShardedChunks:
         """The shard's stamp and its index. A shard's length and the index behind it may be of two versions: again."""
         for _ in range(_TRIES):
             stamp = self._keys.stamp(key)
+            if stamp is None and self._keys.tells_stamps:  # one that appears now would have no stamp to hold it to
+                return None, None
             try:
                 return stamp, self._read_index(key, stamp)
             except CorruptChunk:

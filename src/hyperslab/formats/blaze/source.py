@@ -178,6 +178,8 @@ class Column:
         key = self._keys.key(place)
         for _ in range(_TRIES):
             stamp = self._keys.stamp(key)
+            if stamp is None and self._keys.tells_stamps:  # one that appears now would have no stamp to hold it to
+                return None, None
             known = self._indexes.get(key)
             if known is not None and stamp is not None and known[0] == stamp:
                 return known

@@ -282,6 +282,5 @@ class Tables:
             stamp = self._file.stamp()
             if self._known is not None and (self._known[0] == stamp or self._known[1] is not stale):
                 return self._known[1]
-            table = settled(self._file, self._load)
-            self._known = self._file.stamp(), table
-            return table
+            self._known = settled(self._file, lambda: (self._file.stamp(), self._load()))
+            return self._known[1]
