@@ -85,8 +85,11 @@ def open(
         cache,
         origin,
     )
-    place, spec = follow(session, node or _main(session) or "")
-    return Array(session, place, spec) if isinstance(spec, ArraySpec) else Group(session, place)
+    led, place, spec = follow(session, node or _main(session) or "")
+    if led is not session:  # it goes on by itself
+        session.linked.keep(led)
+        session.close()
+    return Array(led, place, spec) if isinstance(spec, ArraySpec) else Group(led, place)
 
 
 def _main(session: Session) -> str | None:
@@ -196,9 +199,10 @@ def created(url: Target, format: str | None = None, *, overwrite: bool = False, 
         if not overwrite:
             raise _taken(where)
         _detect(where)  # what is no dataset is never replaced
+    durable = options.pop("durable", True)  # all of it once, when it takes its place
     with (
-        building(path, overwrite=overwrite or os.path.lexists(path), durable=options.get("durable", True)) as temporary,
-        create(temporary, format or format_for_new(where.url), **options) as root,
+        building(path, overwrite=overwrite or os.path.lexists(path), durable=durable) as temporary,
+        create(temporary, format or format_for_new(where.url), durable=False, **options) as root,
     ):
         yield root
 

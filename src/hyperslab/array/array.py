@@ -16,6 +16,7 @@ from hyperslab.array.cells import Cells, open_cells
 from hyperslab.array.decoded import Decoded
 from hyperslab.array.indexes import find_index
 from hyperslab.array.plan import ReadPlan
+from hyperslab.array.pointing import PointsAt
 from hyperslab.array.session import Closes, Session
 from hyperslab.array.view import Indexer, Lazy, View
 from hyperslab.chunks.grid import Grid
@@ -31,7 +32,7 @@ from hyperslab.stores.redaction import plain_options
 _INTS = {int}
 
 
-class Array(Closes):
+class Array(PointsAt, Closes):
     """An N-dimensional array of a dataset, on disk as in memory.
 
     ``a[key]`` has NumPy's meaning; floats, text and dates in a key are labels of the dimension, ints are positions.

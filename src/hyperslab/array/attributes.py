@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
 
+from hyperslab.array import references
 from hyperslab.array.session import Session
 from hyperslab.errors import Invalid, NotFound
 from hyperslab.formats.base import Reader
@@ -31,11 +32,12 @@ class Attributes(MutableMapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         try:
-            return self._values()[name]
+            value = self._values()[name]
         except KeyError:
             raise NotFound(
                 f"no attribute {name!r}", url=self._session.url, node=self._path, remedy=f"there are {list(self)}"
             ) from None
+        return references.bound(value, self._session) if isinstance(value, references.REFERENCES) else value
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values())
@@ -66,7 +68,8 @@ class Attributes(MutableMapping[str, Any]):
         with self._session.locked(self._path):
             self._session.refresh(self._path)
             spec = self._spec(writer)
-            attrs = {name: value for name, value in spec.attrs.items() if name not in gone} | dict(new)
+            attrs = {name: value for name, value in spec.attrs.items() if name not in gone}
+            attrs |= {name: references.seen_from(self._session, value) for name, value in new.items()}
             writer.put(self._path, spec.evolve(attrs=attrs))
 
     def __repr__(self) -> str:

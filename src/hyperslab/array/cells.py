@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hyperslab.array import references
 from hyperslab.array.plan import ReadPlan
 from hyperslab.array.session import Session
 from hyperslab.chunks import execute, scattered
@@ -63,21 +64,29 @@ class Cells:
         self.url = url
         self.dtype = spec.numpy_dtype
         self.fill = spec.fill_cell()
+        self.references = references.reference_fields(spec.dtype) if self.dtype.hasobject else ()
         plain = source.grid.fixed is not None and self.dtype.kind != "V"  # a void scalar would be a view of the cache
+        plain = plain and not self.references
         self._stamp = getattr(source, "stamp", None) if plain and cache is not None and cache.limit else None
 
     def read(self, selection: Selection, out: Values | None = None) -> Any:
-        """The selected cells: a new array (or scalar), or ``out`` filled."""
+        """The selected cells: a new array (or scalar), or ``out`` filled (in place where it fits)."""
         try:
             require(prod(selection.shape) * self.dtype.itemsize, self.settings.memory_limit)
             plan = self._plan(selection.region)
-            canonical = np.empty(plan.shape, self.dtype)
+            straight = type(out) is np.ndarray and selection.middle is None
+            fits = straight and out is not None and (out.shape, out.dtype) == (plan.shape, self.dtype)
+            canonical = out if out is not None and fits else np.empty(plan.shape, self.dtype)
             if self.spec.sparse is None:
                 execute.read(self.source, plan, canonical, self.fill, self.settings, self.cache)
             else:
                 scattered.read_dense(self.source, plan, canonical, self.fill, self.settings, self.cache)
         except HyperslabError as error:
             raise error.locate(node=self.node, url=self.url) from error.__cause__
+        if canonical is out:
+            return out
+        if self.references and self.session is not None:
+            references.bind(canonical, self.references, self.session)
         result = selection.finish(canonical)
         if out is None:
             return result[()] if selection.scalar else result
@@ -107,7 +116,8 @@ class Cells:
     def write(self, selection: Selection, value: Any, fields: Any = None) -> None:
         """Broadcast ``value`` to the selection, as NumPy assigns, and store it; ``fields`` keeps the other fields."""
         try:
-            values = selection.spread(self.as_cells(value) if fields is None else np.asarray(value))
+            cells = self.as_cells(value) if fields is None else self._as_fields(value, fields)
+            values = selection.spread(cells)
             plan = self._plan(selection.region)
             execute.write(self.source, plan, values, self.fill, self.settings, fields)
         except HyperslabError as error:
@@ -127,11 +137,37 @@ class Cells:
         """``value`` as an array of this dtype, cast as NumPy's assignment casts."""
         if isinstance(self.spec.dtype, VlenBytes | VlenArray):
             return _objects(value, isinstance(self.spec.dtype, VlenBytes))
+        if self.references:
+            return self._stored(references.as_cells(value) if self.dtype.names is None else self._rows(value))
         try:
             return np.asarray(value).astype(self.dtype, casting="unsafe", copy=False)
         except (TypeError, ValueError) as error:
             message = f"{type(value).__name__} does not fit cells of {self.dtype}: {error}"
             raise Invalid(message, remedy=f"give what NumPy casts to {self.dtype}") from error
+
+    def _rows(self, value: Any) -> Values:
+        """Rows with references: an array of rows, one row as a tuple, or a list of those."""
+        if isinstance(value, np.ndarray | np.void):
+            return np.asarray(value).astype(self.dtype, casting="unsafe", copy=False)
+        try:
+            return np.array(value, self.dtype)
+        except (TypeError, ValueError) as error:
+            remedy = f"give tuples of {', '.join(self.dtype.names or ())}"
+            raise Invalid(f"{type(value).__name__} is no row: {error}", remedy=remedy) from error
+
+    def _stored(self, cells: Values) -> Values:
+        """With references as they are seen from this dataset."""
+        return cells if self.session is None else references.leaving(cells, self.references, self.session)
+
+    def _as_fields(self, value: Any, fields: Any) -> Values:
+        """What is given for a field alone, or for several."""
+        wanted = {fields} if isinstance(fields, str) else set(fields)
+        held = [(name, kind) for name, kind in self.references if name in wanted]
+        if not held or self.session is None:
+            return np.asarray(value)
+        if isinstance(fields, str):
+            return references.leaving(references.as_cells(value), ((None, held[0][1]),), self.session)
+        return references.leaving(np.asarray(value), tuple(held), self.session)
 
     def cost(self, selection: Selection) -> ReadPlan:
         """What reading the selection would touch."""

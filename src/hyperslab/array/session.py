@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from weakref import finalize
 
+from hyperslab.array.linked import Linked
 from hyperslab.array.origin import Origin, Register, Version, this_process
 from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.settings import Settings
@@ -36,7 +37,8 @@ class Session:
 
     ``origin``: how it was opened, which is what is pickled. One that was unpickled is opened when it is first used, and
     not before: messages are read where nothing may fail, or wait, such as in a scheduler. ``shared`` is then what this
-    process has open for all that it unpickles, ``moment`` the state of the dataset when it was pickled.
+    process has open for all that it unpickles, ``moment`` the state of the dataset when it was pickled. ``linked``: the
+    other datasets that its links and references lead to, as far as they were followed.
     """
 
     reader: Reader
@@ -49,6 +51,7 @@ class Session:
     version: Version = field(default_factory=Version)
     shared: Session | None = None
     moment: tuple[str, int] | None = None
+    linked: Linked[Session] = field(default_factory=lambda: Linked[Session]())
 
     if not TYPE_CHECKING:
 
@@ -138,6 +141,7 @@ class Session:
         if self.moment is None:
             with self.located():
                 self.reader.close()
+            self.linked.closed(self)
 
     def __copy__(self) -> Self:
         return self
@@ -179,11 +183,12 @@ class Closes:
         reader = self._session.reader
         if kind is not None and isinstance(reader, Discards):
             reader.discard()
+            self._session.linked.closed(self._session)
         else:
             self.close()
 
 
-_OPENED = ("reader", "format", "cache", "version")
+_OPENED = ("reader", "format", "cache", "version", "linked")
 _REGISTER: Register[Session] = Register()
 
 
@@ -197,10 +202,11 @@ def _again(origin: Origin, moment: tuple[str, int], settings: Settings) -> Sessi
     return session
 
 
-def _close(reader: Reader, process: str) -> None:
+def _close(reader: Reader, linked: Linked[Session], process: str) -> None:
     """Let go of what nobody holds any more; in a forked child it is the parent's."""
     if process == this_process():
         reader.close()
+        linked.close()
 
 
 def _open_again(origin: Origin, version: Version) -> Session:
@@ -212,6 +218,9 @@ def _open_again(origin: Origin, version: Version) -> Session:
     except HyperslabError as error:
         raise error.locate(url=where.url) from error.__cause__
     cache = BlockCache(settings.cache_bytes) if settings.cache_bytes else None
-    finalize(version, _close, reader, this_process())
+    linked = Linked[Session]()
+    finalize(version, _close, reader, linked, this_process())
     chosen = reader.variant if isinstance(reader, IsVariant) else chosen
-    return Session(reader, chosen, where.url, origin.mode != "r", settings, cache, origin, version)
+    return Session(
+        reader, chosen, where.url, origin.mode != "r", settings, cache, origin, version=version, linked=linked
+    )

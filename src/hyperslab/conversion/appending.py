@@ -17,7 +17,7 @@ from hyperslab.conversion.opening import opened
 from hyperslab.conversion.parts import below
 from hyperslab.errors import Invalid
 from hyperslab.formats.base import Batches, HoldsOne, Reader
-from hyperslab.group.links import follow
+from hyperslab.group.links import follow_within
 from hyperslab.model.attrs import equal
 from hyperslab.model.paths import normalize, split
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -114,7 +114,7 @@ def _mains(arrays: Mapping[str, Array]) -> list[str]:
 
 def _chosen(session: Session, arrays: Mapping[str, Array], path: str) -> Array:
     if path:
-        place = follow(session, normalize(path))[0]
+        place = follow_within(session, normalize(path))[0]
     else:
         only = _only(session, arrays)
         mains = _mains(arrays) if only is None else [only.path]

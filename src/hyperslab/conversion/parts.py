@@ -11,7 +11,7 @@ from hyperslab.conversion.losses import Features, Node
 from hyperslab.errors import Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.base import Feature
 from hyperslab.formats.one_array import DEFAULT, main_arrays, names_in
-from hyperslab.group.links import follow
+from hyperslab.group.links import follow_within
 from hyperslab.model.paths import child, join, normalize, split
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -32,7 +32,7 @@ def parts_of(session: Session, path: str, features: Features) -> list[Part]:
     A target without groups takes one array with its coordinates: Invalid lists the arrays where there are several.
     """
     if path:
-        place, spec = follow(session, normalize(path))
+        place, spec = follow_within(session, normalize(path))
         if isinstance(spec, ArraySpec):
             return one_array(session, place, spec)
         nodes = {name[len(place) :].strip("/"): (name, node) for name, node in below(session, place)}

@@ -6,6 +6,7 @@ from hyperslab.array.session import Session
 from hyperslab.chunks import execute
 from hyperslab.chunks.source import ChunkSource, Lists, WritesMany
 from hyperslab.model.paths import child
+from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec
 
 _BATCH = 16
@@ -18,6 +19,8 @@ def copy_node(session: Session, source: str, target: str) -> None:
     writer.put(target, spec)
     if isinstance(spec, ArraySpec):
         _copy_chunks(session, writer.chunks(source), writer.chunks(target))
+        return
+    if isinstance(spec, Link):
         return
     for name in list(writer.children(source)):
         copy_node(session, child(source, name), child(target, name))

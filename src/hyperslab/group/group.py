@@ -8,18 +8,19 @@ from typing import Any
 
 from hyperslab.array import Array
 from hyperslab.array.attributes import Attributes
+from hyperslab.array.references import reference_to
 from hyperslab.array.session import Closes, Session
-from hyperslab.errors import AlreadyExists, HyperslabError, Invalid, NodeNotFound
-from hyperslab.formats.base import Batches, Feature, Moves
+from hyperslab.errors import AlreadyExists, BrokenLink, HyperslabError, Invalid, NodeNotFound
+from hyperslab.formats.base import Batches, Feature, FindsObjects, HoldsSpecifications, Moves
 from hyperslab.group.copying import copy_node
 from hyperslab.group.creation import Wish, array_spec
 from hyperslab.group.dimensions import declare, dimensions_of
-from hyperslab.group.links import follow
+from hyperslab.group.links import follow, link_to, refuse_links_above, resolve
 from hyperslab.group.tree import tree_text
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import Extension
 from hyperslab.model.paths import join
-from hyperslab.model.refs import Link
+from hyperslab.model.refs import Link, ObjectReference, Pointer
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 _OUTSIDE = "name a target outside of it"
@@ -53,6 +54,23 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
         return spec
 
     @property
+    def ref(self) -> ObjectReference:
+        """A reference to the group: a value of attributes and cells where the format has such."""
+        return reference_to(self._session, self._path, self.spec)
+
+    @property
+    def object_ids(self) -> Mapping[str, str]:
+        """The path of every node of the dataset that has an ``object_id``, by that; empty where a format has none."""
+        reader = self._session.reader
+        return reader.object_ids() if isinstance(reader, FindsObjects) else {}
+
+    @property
+    def specifications(self) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+        """The schemas that the dataset holds: namespace, version (the newest last), source; empty without any."""
+        reader = self._session.reader
+        return reader.specifications() if isinstance(reader, HoldsSpecifications) else {}
+
+    @property
     def attrs(self) -> Attributes:
         """The attributes, ordered and typed; changes write through."""
         return Attributes(self._session, self._path)
@@ -84,12 +102,20 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
 
     # -- mapping ----------------------------------------------------------------------------------------------------
 
-    def __getitem__(self, name: str) -> Group | Array:
+    def __getitem__(self, name: str | Pointer) -> Group | Array:
         if not isinstance(name, str):
-            message = f"a group is indexed by names, not {type(name).__name__}"
+            return self._pointed(name)
+        session, path, spec = follow(self._session, join(self._path, name))
+        return Array(session, path, spec) if isinstance(spec, ArraySpec) else Group(session, path)
+
+    def _pointed(self, pointer: Any) -> Group | Array:
+        """What a link or reference leads to; one that was read from another dataset leads on from there."""
+        if not isinstance(pointer, Pointer):
+            message = f"a group is indexed by names and references, not {type(pointer).__name__}"
             raise Invalid(message, url=self.url, node=self._path, remedy="name an array of it to index cells")
-        path, spec = follow(self._session, join(self._path, name))
-        return Array(self._session, path, spec) if isinstance(spec, ArraySpec) else Group(self._session, path)
+        home = getattr(pointer, "home", None)
+        found: Group | Array = node_of(self._session, pointer) if home is None else home.resolve(pointer)
+        return found
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._session.reader.children(self._path))
@@ -99,11 +125,21 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
 
     def __contains__(self, name: object) -> bool:
         try:
-            return isinstance(name, str) and self._session.reader.node(join(self._path, name)) is not None
-        except (NodeNotFound, Invalid):
+            if not isinstance(name, str):
+                return isinstance(name, Pointer) and self._pointed(name) is not None
+            return self._session.reader.node(join(self._path, name)) is not None
+        except NodeNotFound:
+            return "/" in str(name) and self._is_behind_a_link(str(name))
+        except (BrokenLink, Invalid):
             return False
         except HyperslabError:
             return True
+
+    def _is_behind_a_link(self, name: str) -> bool:
+        try:
+            return follow(self._session, join(self._path, name)) is not None
+        except HyperslabError:
+            return False
 
     def __setitem__(self, name: str, value: Any) -> None:
         self.create_array(name, data=value)
@@ -115,16 +151,34 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
         writer.drop(path)
 
     def groups(self) -> Iterator[tuple[str, Group]]:
-        """Name and group of each group right below."""
-        for name in self:
-            if isinstance(node := self[name], Group):
+        """Name and group of each group right below; not of those that only links lead to, which may be above."""
+        for name, node in self._nodes(linked=False):
+            if isinstance(node, Group):
                 yield name, node
 
     def arrays(self) -> Iterator[tuple[str, Array]]:
-        """Name and array of each array right below."""
-        for name in self:
-            if isinstance(node := self[name], Array):
+        """Name and array of each array right below, and of those that links lead to; broken links are passed over."""
+        for name, node in self._nodes(linked=True):
+            if isinstance(node, Array):
                 yield name, node
+
+    def links(self) -> Iterator[tuple[str, Link]]:
+        """Name and link of each link right below; none is followed."""
+        for name in self:
+            if isinstance(link := self._session.reader.node(join(self._path, name)), Link):
+                yield name, link
+
+    def _nodes(self, *, linked: bool) -> Iterator[tuple[str, Group | Array]]:
+        for name in self:
+            path = join(self._path, name)
+            spec = self._session.reader.node(path)
+            if isinstance(spec, ArraySpec):
+                yield name, Array(self._session, path, spec)
+            elif not isinstance(spec, Link):
+                yield name, Group(self._session, path)
+            elif linked:
+                with suppress(HyperslabError):
+                    yield name, self[name]
 
     # -- making -----------------------------------------------------------------------------------------------------
 
@@ -172,10 +226,17 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
                 raise
         return array
 
-    def create_link(self, name: str, target: str, source: str = ".") -> None:
-        """A name that stands for the node ``target`` of ``source`` (this dataset); Unsupported without links."""
-        self._session.require(Feature.LINKS, f"no link {name!r} to {target!r}")
-        self._session.writer().put(self._free(name), Link(target, source))
+    def create_link(self, name: str, target: Any, source: str | None = None) -> None:
+        """A name that stands for another node.
+
+        ``target``: its path in the dataset ``source`` (a POSIX path from this one's root, this one where it is left
+        out), or the node itself, or a reference to it, also of another open dataset. Unsupported in formats without
+        links, AlreadyExists when the name is taken, Invalid for a target that is none.
+        """
+        self._session.require(Feature.LINKS, f"no link {name!r}")
+        writer, link = self._session.writer(), link_to(self._session, target, source)
+        with self._session.located(path := self._free(name)):
+            writer.put(path, link)
 
     def move(self, source: str, target: str) -> None:
         """Rename a node with all below it.
@@ -203,6 +264,8 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
 
     def _free(self, name: str) -> str:
         path = join(self._path, name)
+        if "/" in name and Feature.LINKS in self._session.format.features:
+            refuse_links_above(self._session, path)
         if not path or name in self:
             raise AlreadyExists(
                 f"/{path} exists", url=self._session.url, node=path, remedy="delete it first, or choose another name"
@@ -250,3 +313,9 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
 
     def __hash__(self) -> int:
         return hash((self.url, self._path))
+
+
+def node_of(session: Session, pointer: Pointer) -> Group | Array:
+    """What a link or reference leads to that was read from this dataset."""
+    led, path, spec = resolve(session, pointer)
+    return Array(led, path, spec) if isinstance(spec, ArraySpec) else Group(led, path)

@@ -1,39 +1,220 @@
-"""The one function that follows links: with a hop limit and a cycle check."""
+"""The one function that follows links and references, also to other datasets: lazily, with a limit of hops."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from typing import Any
 
+from hyperslab.array.references import seen_from
 from hyperslab.array.session import Session
-from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, Unsupported
-from hyperslab.formats.base import Feature
+from hyperslab.errors import BrokenLink, ExternalLinkRefused, HyperslabError, Invalid, NodeNotFound, Unsupported
+from hyperslab.formats.base import Feature, FindsObjects, LeadsOut
 from hyperslab.model.paths import join, split
-from hyperslab.model.refs import Link
+from hyperslab.model.refs import Link, ObjectReference, Pointer
 from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.stores.location import Location
 
-HOPS = 32
+HOPS = 64
+
+Found = tuple[Session, str, GroupSpec | ArraySpec]
+"""The dataset, the path in it and what is there."""
 
 
-def follow(session: Session, path: str) -> tuple[str, GroupSpec | ArraySpec]:
-    """The path and spec that ``path`` stands for; a link may stand for it, or for a group on the way to it."""
-    seen = {path}
-    for _ in range(HOPS):
+def follow(session: Session, path: str) -> Found:
+    """What ``path`` stands for; a link may stand for it, or for a group on the way to it.
+
+    NodeNotFound where nothing is, BrokenLink for a link that leads to nothing or in a circle, ExternalLinkRefused.
+    """
+    try:
+        spec = session.reader.node(path)
+    except NodeNotFound as error:
+        found = _Hops().beyond(session, path)
+        if found is None:
+            error.remedy = _near(session, path) or error.remedy
+            raise
+        return found
+    return _Hops().lead(session, spec, path) if isinstance(spec, Link) else (session, path, spec)
+
+
+def follow_within(session: Session, path: str) -> tuple[str, GroupSpec | ArraySpec]:
+    """The same for what has to be in this dataset; Unsupported where it is in another one."""
+    led, place, spec = follow(session, path)
+    if led is not session:
+        message = f"a link on the way leads to {led.url}"
+        raise Unsupported(message, url=session.url, node=path, remedy="open that dataset by its own place")
+    return place, spec
+
+
+def resolve(session: Session, pointer: Pointer) -> Found:
+    """What a link or reference leads to that was read from this dataset; errors as for :func:`follow`."""
+    return _Hops().lead(session, pointer, None)
+
+
+def link_to(session: Session, target: Any, source: str | None) -> Link:
+    """The link of this dataset to a path of dataset ``source``, or to a node or reference, also of another one."""
+    if isinstance(target, str):
+        return Link(target if target.startswith("/") else f"/{target}", source or ".")
+    pointer = target if isinstance(target, Pointer) else getattr(target, "ref", None)
+    if not isinstance(pointer, Link | ObjectReference) or source is not None:
+        said = f"a {type(target).__name__}" + ("" if source is None else f" in {source!r}")
+        raise Invalid(f"{said} is no target of a link", url=session.url, remedy="give a path, or a node")
+    if isinstance(pointer, Link):
+        return pointer
+    seen = seen_from(session, pointer)
+    return Link(seen.path, seen.source, seen.object_id, seen.source_object_id)
+
+
+def refuse_links_above(session: Session, path: str) -> None:
+    """Invalid where a group on the way to a new node is a link: what it leads to is changed under its own name."""
+    folder, _ = split(path)
+    while folder:
+        with suppress(NodeNotFound):
+            if isinstance(session.reader.node(folder), Link):
+                remedy = "make the node in the group that it leads to"
+                raise Invalid("a link is no group", url=session.url, node=folder, remedy=remedy)
+        folder, _ = split(folder)
+
+
+@dataclass
+class _Hops:
+    """One search: how many links were followed, and which of them the present ones stand in."""
+
+    count: int = 0
+    within: set[tuple[int, str]] = field(default_factory=set)
+
+    def follow(self, session: Session, path: str) -> Found:
+        """As :func:`follow`, on the way."""
         try:
             spec = session.reader.node(path)
-        except NodeNotFound as error:
-            above = _link_above(session, path)
-            if above is None:
-                error.remedy = _near(session, path) or error.remedy
+        except NodeNotFound:
+            found = self.beyond(session, path)
+            if found is None:
                 raise
-            path = above
-        else:
+            return found
+        return self.lead(session, spec, path) if isinstance(spec, Link) else (session, path, spec)
+
+    def beyond(self, session: Session, path: str) -> Found | None:
+        """What stands behind the nearest linked ancestor of a path; None where there is none."""
+        if Feature.LINKS not in session.format.features:
+            return None
+        folder, name = split(path)
+        tail = name
+        while folder:
+            try:
+                spec = session.reader.node(folder)
+            except NodeNotFound:
+                folder, name = split(folder)
+                tail = f"{name}/{tail}"
+                continue
             if not isinstance(spec, Link):
-                return path, spec
-            path = _target(spec)
-        if path in seen:
-            raise FormatError("links form a circle", url=session.url, node=path, remedy="remove one of the links")
-        seen.add(path)
-    raise FormatError(f"more than {HOPS} links in a row", url=session.url, node=path)
+                return None
+            led, place, _ = self.lead(session, spec, folder)
+            return self._guarded(led, join(place, tail))
+        return None
+
+    def _guarded(self, session: Session, path: str) -> Found:
+        here = (id(session.reader), path)
+        if here in self.within:
+            raise BrokenLink("links lead in a circle", url=session.url, node=path, remedy="remove one of them")
+        self.within.add(here)
+        try:
+            return self.follow(session, path)
+        finally:
+            self.within.discard(here)
+
+    def lead(self, session: Session, pointer: Pointer, node: str | None) -> Found:
+        """What a pointer leads to that was read from this dataset, where it is the link ``node``."""
+        self.count += 1
+        if self.count > HOPS:
+            message = f"more than {HOPS} links lead to one another"
+            raise BrokenLink(message, url=session.url, node=node, remedy="remove one of them")
+        try:
+            there = _dataset_of(session, pointer)
+            return self._target(there, pointer, _within(pointer))
+        except HyperslabError as error:
+            raise error.locate(url=session.url, node=node) from error.__cause__
+
+    def _target(self, there: Session, pointer: Pointer, path: str) -> Found:
+        """The node of the path, or the one of the same identity where that is missing or another one."""
+        found = self._at(there, path)
+        wanted = pointer.object_id
+        if wanted is not None and (found is None or _object_id(found) not in (None, wanted)):
+            moved = _places_of(there).get(wanted)
+            found = (None if moved is None else self._at(there, moved)) or found
+        if found is not None:
+            return found
+        known = "" if wanted is None else f", nor anything with the object_id {wanted}"
+        raise BrokenLink(f"it leads to /{path} of {there.url}, where nothing is{known}")
+
+    def _at(self, session: Session, path: str) -> Found | None:
+        try:
+            return self._guarded(session, path)
+        except NodeNotFound:
+            return None
+
+
+def _object_id(found: Found) -> Any:
+    return found[2].attrs.get("object_id")
+
+
+def _places_of(session: Session) -> Any:
+    return session.reader.object_ids() if isinstance(session.reader, FindsObjects) else {}
+
+
+def _within(pointer: Pointer) -> str:
+    """The path of the target in its dataset; ``..`` is taken for what it says as long as it stays inside."""
+    path = pointer.target if isinstance(pointer, Link) else pointer.path
+    parts: list[str] = []
+    for part in path.split("/"):
+        if part == ".." and not parts:
+            message = f"{path!r} leads out of its dataset"
+            raise ExternalLinkRefused(message, remedy="name the other dataset as its source")
+        if part == "..":
+            parts.pop()
+        elif part not in ("", "."):
+            parts.append(part)
+    try:
+        return join("", "/".join(parts))
+    except Invalid:
+        raise BrokenLink(f"{path!r} is no path of a node") from None
+
+
+def _dataset_of(session: Session, pointer: Pointer) -> Session:
+    """The dataset that a pointer leads to: this one, or another one, open for reading."""
+    reader = session.reader
+    if not isinstance(reader, LeadsOut):
+        if pointer.source not in ("", "."):
+            message = f"a link to {pointer.source!r} leaves the dataset, and format {session.format.name} has no such"
+            raise Unsupported(message, remedy="open that dataset by its own URL")
+        return session
+    place = reader.place_of(pointer)
+    return session if place is None else session.linked.get(session, place, _opening(session, place))
+
+
+def _opening(session: Session, place: Location) -> Callable[[], Session]:
+    """What opens another dataset as this one is open, for reading alone."""
+
+    def opening() -> Session:
+        from hyperslab import api
+
+        options = {} if session.origin is None else dict(session.origin.options)
+        given = {name: options[name] for name in ("allow_external",) if name in options}
+        known: Any = place
+        settings = session.settings
+        node = api.open(
+            known,
+            format=session.format.name,
+            workers=settings.workers,
+            cache_bytes=settings.cache_bytes,
+            memory_limit=settings.memory_limit,
+            **given,
+        )
+        return replace(node._session, linked=session.linked)
+
+    return opening
 
 
 def _near(session: Session, path: str) -> str | None:
@@ -56,25 +237,3 @@ def _is_there(session: Session, path: str) -> bool:
     except HyperslabError:
         return True
     return True
-
-
-def _link_above(session: Session, path: str) -> str | None:
-    """The path with its nearest linked ancestor replaced by the link's target; None where a format has no links."""
-    if Feature.LINKS not in session.format.features:
-        return None
-    folder, tail = split(path)
-    while folder:
-        try:
-            spec = session.reader.node(folder)
-        except NodeNotFound:
-            folder, name = split(folder)
-            tail = f"{name}/{tail}"
-            continue
-        return join(_target(spec), tail) if isinstance(spec, Link) else None
-    return None
-
-
-def _target(link: Link) -> str:
-    if link.source != ".":
-        raise Unsupported(f"the link to {link.source!r} leaves the dataset", remedy="open that dataset by its own URL")
-    return join("", link.target)

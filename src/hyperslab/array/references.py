@@ -1,0 +1,157 @@
+"""References that are read know the dataset that they stand in; those that are written lead on from where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from hyperslab.array.session import Session
+from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.formats.base import LeadsOut
+from hyperslab.model.dtypes import DataType, ObjectRef, RegionRef, tagged_fields
+from hyperslab.model.refs import Link, ObjectReference, Pointer, RegionReference, settle
+from hyperslab.model.regions import Region
+from hyperslab.model.spec import ArraySpec, GroupSpec
+
+REFERENCES = (ObjectReference, RegionReference)
+Values = np.ndarray[Any, Any]
+_KINDS = {ObjectRef: ObjectReference, RegionRef: RegionReference}
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """An open dataset as the references that were read from it know it."""
+
+    session: Session
+
+    def resolve(self, reference: Pointer) -> Any:
+        """The group or array that it points at."""
+        from hyperslab.group.group import node_of
+
+        return node_of(self.session, reference)
+
+
+def reference_fields(dtype: DataType) -> tuple[tuple[str | None, type], ...]:
+    """The fields (None: the cells themselves) that hold references, and of which kind."""
+    if isinstance(dtype, ObjectRef | RegionRef):
+        return ((None, _KINDS[type(dtype)]),)
+    if not isinstance(dtype, np.dtype):
+        return ()
+    return tuple((name, _KINDS[type(kind)]) for name, kind in tagged_fields(dtype) if type(kind) in _KINDS)
+
+
+def bind(values: Values, fields: tuple[tuple[str | None, type], ...], session: Session) -> None:
+    """Tell every reference in cells that were just read which dataset it stands in."""
+    home = Home(session)
+    for cell in _cells(values, fields):
+        if isinstance(cell, REFERENCES):
+            settle(cell, home)
+
+
+def bound(value: Any, session: Session) -> Any:
+    """An attribute's value, once it knows the dataset, if it is a reference."""
+    if isinstance(value, REFERENCES):
+        settle(value, Home(session))
+    return value
+
+
+def _cells(values: Values, fields: tuple[tuple[str | None, type], ...]) -> Iterator[Any]:
+    for name, _ in fields:
+        yield from (values if name is None else values[name]).flat
+
+
+def as_cells(value: Any) -> Values:
+    """References, None and nested lists of them as an array of objects; no region is read on the way."""
+    if isinstance(value, np.ndarray):
+        return value.astype(object, copy=False)
+    shape = _shape(value)
+    cells = np.empty(shape, object)
+    for i, cell in enumerate(_flat(value, len(shape))):
+        cells.flat[i] = cell
+    return cells
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    if not isinstance(value, list | tuple):
+        return ()
+    below = {_shape(each) for each in value}
+    if len(below) > 1:
+        raise Invalid("lists of references that are of different lengths", remedy="give as many in each")
+    return (len(value), *next(iter(below), ()))
+
+
+def _flat(value: Any, depth: int) -> Iterator[Any]:
+    if not depth:
+        yield value
+        return
+    for each in value:
+        yield from _flat(each, depth - 1)
+
+
+def leaving(values: Values, fields: tuple[tuple[str | None, type], ...], session: Session) -> Values:
+    """The cells with references as they are to be stored in this dataset; Invalid for what is no reference."""
+    told = values.copy()
+    for name, kind in fields:
+        column = told if name is None else told[name]
+        for i, cell in enumerate(column.flat):
+            if cell is not None and not isinstance(cell, kind):
+                message = f"a {type(cell).__name__} is no {kind.__name__}"
+                raise Invalid(message, remedy="give node.ref, array.regionref[key], or None for no reference")
+            column.flat[i] = None if cell is None else seen_from(session, cell)
+    return told
+
+
+def seen_from(session: Session, reference: Any) -> Any:
+    """A reference, or link, as it is stored in this dataset: one that was read from another dataset leads there."""
+    home = getattr(reference, "home", None)
+    if not isinstance(home, Home):
+        return reference
+    if home.session.reader is session.reader:
+        return replace(reference, home=None)
+    source = source_from(session, home.session, reference)
+    known = reference.source_object_id  # a copy of a dataset calls itself as that does, and is meant by its place
+    known = None if source == "." or known == root_id(session) else known
+    return replace(reference, home=None, source=source, source_object_id=known)
+
+
+def source_from(session: Session, other: Session, pointer: Pointer) -> str:
+    """What the ``source`` of a pointer that stands in another dataset is in this one."""
+    reader = other.reader
+    place = reader.place_of(pointer) if isinstance(reader, LeadsOut) else None
+    if place is None and other.origin is not None:
+        place = other.origin.where
+    if session.origin is None or place is None:
+        message = "a reference to a dataset that was not opened by its place"
+        raise Invalid(message, url=other.url, remedy="open it with hyperslab.open")
+    return session.origin.where.way_to(place)
+
+
+def reference_to(session: Session, path: str, spec: GroupSpec | ArraySpec) -> ObjectReference:
+    """A reference to a node of this dataset."""
+    return ObjectReference(f"/{path}", ".", *_ids(session, spec), home=Home(session))
+
+
+def region_to(session: Session, path: str, spec: ArraySpec, region: Region) -> RegionReference:
+    """A reference to cells of an array of this dataset."""
+    return RegionReference(f"/{path}", region, ".", *_ids(session, spec), home=Home(session))
+
+
+def _ids(session: Session, spec: GroupSpec | ArraySpec) -> tuple[str | None, str | None]:
+    """What a node calls itself, and what its dataset does."""
+    return _id_of(spec), root_id(session)
+
+
+def root_id(session: Session) -> str | None:
+    """What a dataset calls itself."""
+    try:
+        return _id_of(session.reader.node(""))
+    except HyperslabError:
+        return None
+
+
+def _id_of(spec: GroupSpec | ArraySpec | Link) -> str | None:
+    found = None if isinstance(spec, Link) else spec.attrs.get("object_id")
+    return found if isinstance(found, str) else None
