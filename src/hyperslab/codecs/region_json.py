@@ -22,7 +22,8 @@ def region_of(document: object) -> Region:
     kind = document.get("type")
     read = _KINDS.get(kind) if isinstance(kind, str) else None
     if read is None:
-        raise FormatError(f"a region of an unknown type ({str(kind)[:40]!r})", remedy=f"known are {', '.join(_KINDS)}")
+        said = repr(kind[:40]) if isinstance(kind, str) else type(kind).__name__
+        raise FormatError(f"a region of an unknown type ({said})", remedy=f"known are {', '.join(_KINDS)}")
     try:
         return checked(read(document))
     except SelectionError as error:
@@ -126,5 +127,5 @@ def _numbers(numbers: object, name: str) -> tuple[int, ...]:
         raise FormatError(f"the {name} of a region is no list of numbers")
     for number in numbers:
         if type(number) is not int or not 0 <= number <= _LARGEST:
-            raise FormatError(f"the {name} of a region holds {str(number)[:40]!r}, which is no position")
+            raise FormatError(f"the {name} of a region holds what is no whole number from 0 to 2^63 - 1")
     return tuple(numbers)
