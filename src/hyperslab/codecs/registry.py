@@ -28,6 +28,7 @@ from hyperslab.codecs.pcodec import PCodec
 from hyperslab.codecs.shuffle import Shuffle
 from hyperslab.codecs.streams import make_bz2, make_lzma
 from hyperslab.codecs.transpose import Transpose
+from hyperslab.codecs.utf8_bytes import Utf8Bytes
 from hyperslab.codecs.vlen import make_array, make_bytes, make_utf8
 from hyperslab.codecs.zfpy import Zfpy
 from hyperslab.codecs.zstd import Zstd
@@ -61,6 +62,7 @@ REGISTRY: dict[str, Maker] = {
     "scale_offset": ScaleOffset,
     "shuffle": Shuffle,
     "transpose": Transpose,
+    "utf8_bytes": Utf8Bytes,
     "vlen-array": make_array,
     "vlen-bytes": make_bytes,
     "vlen-utf8": make_utf8,

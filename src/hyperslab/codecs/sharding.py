@@ -14,6 +14,7 @@ from hyperslab.codecs.base import Buffer, Cells, Values
 from hyperslab.codecs.memory import contiguous
 from hyperslab.codecs.pipeline import Chain
 from hyperslab.codecs.shard_index import MISSING, Part, ShardIndex
+from hyperslab.model.spec import ArraySpec
 
 Slices = tuple[Any, ...]
 
@@ -88,7 +89,4 @@ def _fill_cell(cells: Cells) -> Any:
         return cells.fill_value
     if dtype.kind == "T":
         return "" if cells.fill_value is None else cells.fill_value
-    out = np.zeros((), dtype)
-    if cells.fill_value is not None:
-        out[...] = cells.fill_value
-    return out[()]
+    return ArraySpec(shape=(), dtype=cells.dtype, chunks=(), fill_value=cells.fill_value).fill_cell()[()]

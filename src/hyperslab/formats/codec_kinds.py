@@ -19,6 +19,7 @@ ARRAY = frozenset(
         "astype",
         "categorize",
         "fixed_utf8",
+        "utf8_bytes",
         "iso_time",
         "enum_members",
         "cast_value",

@@ -10,9 +10,32 @@ import numpy as np
 
 from hyperslab.model.attrs import Attrs
 from hyperslab.model.dims import Dimension, Index
-from hyperslab.model.dtypes import DataType, Extension, VlenArray, VlenBytes, VlenString, numpy_dtype
+from hyperslab.model.dtypes import (
+    Compound,
+    DataType,
+    Extension,
+    VlenArray,
+    VlenBytes,
+    VlenString,
+    numpy_dtype,
+    tagged_fields,
+)
 
 Chunks = tuple[int | tuple[int, ...], ...]
+
+
+def _empty(cells: np.ndarray[Any, Any], dtype: DataType) -> None:
+    """Make objects what unwritten cells of a type read as."""
+    for place in range(len(cells)):
+        match dtype:
+            case VlenString():
+                cells[place] = ""
+            case VlenBytes():
+                cells[place] = b""
+            case VlenArray(base=base):
+                cells[place] = np.empty(0, base)
+            case _:
+                cells[place] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +101,13 @@ class ArraySpec:
         cell = np.zeros((), self.numpy_dtype)
         if self.fill_value is not None:
             cell[()] = self.fill_value
-        elif isinstance(self.dtype, VlenBytes):
-            cell[()] = b""
-        elif isinstance(self.dtype, VlenArray):
-            cell[()] = np.empty(0, self.dtype.base)
-        elif self.numpy_dtype.hasobject and not isinstance(self.dtype, VlenString):
-            cell[()] = None
+        elif cell.dtype.names is not None:
+            fields = self.dtype.base if isinstance(self.dtype, Compound) else self.numpy_dtype
+            for name, kind in tagged_fields(fields):
+                if cell.dtype[name].hasobject:
+                    _empty(cell[name].reshape(-1), kind)
+        elif cell.dtype.hasobject and not isinstance(self.dtype, VlenString):
+            _empty(cell.reshape(-1), self.dtype)
         return cell
 
     @property

@@ -33,7 +33,7 @@ _SEPARATORS = (".", "/")
 def parse(docs: Docs, node: str = "") -> GroupSpec | ArraySpec:
     """The spec of a node; FormatError lists every problem when there can be none."""
     faults = Faults(node)
-    spec = _read(docs, faults)
+    spec = read(docs, faults)
     faults.check()
     return spec
 
@@ -41,11 +41,12 @@ def parse(docs: Docs, node: str = "") -> GroupSpec | ArraySpec:
 def problems(docs: Docs, node: str = "") -> list[Problem]:
     """Every defect of a node's documents, also those that a reader survives."""
     faults = Faults(node)
-    _read(docs, faults)
+    read(docs, faults)
     return faults.problems
 
 
-def _read(docs: Docs, faults: Faults) -> GroupSpec | ArraySpec:
+def read(docs: Docs, faults: Faults) -> GroupSpec | ArraySpec:
+    """The spec of a node; what is wrong goes to ``faults``."""
     stored = docs.get(ATTRIBUTES, {})
     if ARRAY in docs:
         return read_array(docs[ARRAY], stored, faults)

@@ -51,7 +51,7 @@ _DEFAULT_KEYS = {"name": "default", "configuration": {"separator": "/"}}
 def parse(docs: Docs, node: str = "") -> GroupSpec | ArraySpec:
     """The spec of a node; FormatError lists every problem when there can be none."""
     faults = Faults(node)
-    spec = _read(docs[NAME], faults)
+    spec = read(docs[NAME], faults)
     faults.check()
     return spec
 
@@ -59,11 +59,12 @@ def parse(docs: Docs, node: str = "") -> GroupSpec | ArraySpec:
 def problems(docs: Docs, node: str = "") -> list[Problem]:
     """Every defect of a node's document, also those that a reader survives."""
     faults = Faults(node)
-    _read(docs[NAME], faults)
+    read(docs[NAME], faults)
     return faults.problems
 
 
-def _read(doc: Mapping[str, Any], faults: Faults) -> GroupSpec | ArraySpec:
+def read(doc: Mapping[str, Any], faults: Faults) -> GroupSpec | ArraySpec:
+    """The spec of a node; what is wrong goes to ``faults``."""
     if doc.get("zarr_format") != 3:
         faults.refuse("zarr_format", f"zarr_format is {brief(doc.get('zarr_format'))}, not 3")
     kind = doc.get("node_type")

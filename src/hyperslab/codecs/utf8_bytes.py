@@ -1,0 +1,36 @@
+"""``utf8_bytes``: bytes as the text that they spell, for formats that store bytes as text (HDMF on Zarr v3)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hyperslab.codecs.base import Cells, Values
+from hyperslab.codecs.config import Config, only
+from hyperslab.errors import Invalid
+from hyperslab.model.dtypes import VlenBytes, VlenString, describe
+
+
+class Utf8Bytes:
+    """Cells of bytes to cells of text and back."""
+
+    def __init__(self, config: Config, cells: Cells) -> None:
+        only("utf8_bytes", config)
+        if not isinstance(cells.dtype, VlenBytes):
+            raise Invalid(f"codec 'utf8_bytes' stores byte strings, not {describe(cells.dtype)}")
+        fill = bytes(cells.fill_value or b"").decode()
+        self.cells = Cells(VlenString(), cells.shape, fill)
+
+    def encode(self, array: Values) -> Values:
+        """Text; Invalid for a cell that is not UTF-8."""
+        texts = []
+        for cell in array.reshape(-1).tolist():
+            try:
+                texts.append(bytes(cell or b"").decode())
+            except (TypeError, UnicodeDecodeError) as error:
+                raise Invalid(f"the bytes {cell!r:.60} are no UTF-8: {error}", remedy="use profile='v2'") from error
+        return np.array(texts, np.dtypes.StringDType()).reshape(array.shape)
+
+    def decode(self, array: Values) -> Values:
+        """Bytes."""
+        cells = [str(cell).encode() for cell in array.reshape(-1).tolist()]
+        return np.fromiter(cells, object, len(cells)).reshape(array.shape)

@@ -1,0 +1,225 @@
+"""Arrays of profile v2 whose cells Zarr v2 has no word for: references, and rows with fields of any length. Pure.
+
+Zarr v2 says ``|O`` of all of them; what they are is told by ``zarr_dtype`` and the one codec that makes bytes of them.
+To Zarr's own format such an array is given as one of text (``stand_in``), which it cuts and compresses alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hyperslab.codecs.pickled import fill_of_pickle
+from hyperslab.errors import FormatError, Unsupported
+from hyperslab.formats.cells_json import base64_to_bytes
+from hyperslab.formats.documents import read_json
+from hyperslab.formats.dtype_names import dtype_from_json, dtype_to_json
+from hyperslab.formats.faults import Faults
+from hyperslab.formats.hdmf.dtype_words import OBJECT, REGION, kind_of_field
+from hyperslab.model.dtypes import (
+    Compound,
+    DataType,
+    Extension,
+    ObjectRef,
+    RegionRef,
+    VlenBytes,
+    VlenString,
+    describe,
+    tagged,
+    tagged_fields,
+)
+from hyperslab.model.spec import ArraySpec, Codec
+
+JSON2 = {
+    "allow_nan": True,
+    "check_circular": True,
+    "encoding": "utf-8",
+    "ensure_ascii": True,
+    "indent": None,
+    "separators": [",", ":"],
+    "skipkeys": False,
+    "sort_keys": True,
+    "strict": True,
+}
+"""How numcodecs configures the codec unless told otherwise."""
+PICKLE = "reference_pickle"
+CODECS = {"json2": Codec("json2", JSON2), "pickle": Codec(PICKLE, {"protocol": 5})}
+_IDS = {"json2": "json2", "numcodecs.json2": "json2", "pickle": PICKLE}
+_ZERO = {"json2": "WzAsIjxpOCIsW11d", PICKLE: "gAVLAC4="}
+"""The fill value of rows: the number 0 as each codec encodes it, in base64."""
+_OBJECT = ("|O", "O", "object")
+_TEXT = "vlen-utf8"
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """What the cells of such an array are, and the codec that makes bytes of them."""
+
+    dtype: DataType
+    codec: Codec
+
+
+def objects_of(doc: Mapping[str, Any], word: Any, faults: Faults) -> Objects | None:
+    """What ``.zarray`` and ``zarr_dtype`` say; None for an array that Zarr's own format reads, or refuses to."""
+    codec = _codec(doc.get("filters"))
+    dtype = doc.get("dtype")
+    is_row = isinstance(dtype, list) and any(_is_object_field(field) for field in dtype)
+    if codec is None or not (is_row or (isinstance(dtype, str) and dtype in _OBJECT)):
+        return None
+    try:
+        kind = _row(dtype, word, codec) if isinstance(dtype, list) else _cells(word, codec)
+    except TypeError as error:
+        faults.cannot("dtype", f"dtype: {error}")
+        return None
+    if kind is None:
+        return None
+    if codec.name == PICKLE and has_regions(kind):
+        faults.cannot("pickle", "references to regions are never pickled")
+    if not is_row and doc.get("fill_value") not in (0, None, ""):
+        faults.note("fill_value", "the fill value of objects is not 0; cells that were never written are empty")
+    return Objects(kind, codec)
+
+
+def _codec(filters: Any) -> Codec | None:
+    """The codec of objects: it stands first, and ``pickle`` alone."""
+    if not isinstance(filters, list) or not filters or not isinstance(filters[0], dict):
+        return None
+    said = filters[0].get("id")
+    name = _IDS.get(said) if isinstance(said, str) else None
+    if name is None or (name == PICKLE and len(filters) > 1):
+        return None
+    return Codec(name, {key: value for key, value in filters[0].items() if key != "id"})
+
+
+def _cells(word: Any, codec: Codec) -> DataType | None:
+    """The type of ``|O`` cells; None for text in JSON, which Zarr's own format reads."""
+    if word == REGION:
+        return RegionRef()
+    if word == OBJECT or (word is None and codec.name == PICKLE):
+        return ObjectRef()
+    return VlenString() if codec.name == PICKLE else None
+
+
+def _is_object_field(field: Any) -> bool:
+    return isinstance(field, list) and len(field) > 1 and isinstance(field[1], str) and field[1] in _OBJECT
+
+
+def _row(fields: list[Any], word: Any, codec: Codec) -> np.dtype[Any]:
+    said = {
+        entry["name"]: entry.get("dtype")
+        for entry in (word if isinstance(word, list) else [])
+        if isinstance(entry, dict) and isinstance(entry.get("name"), str)
+    }
+    plain = dtype_from_json([[*field[:1], "|V8", *field[2:]] if _is_object_field(field) else field for field in fields])
+    parts = []
+    for field in fields:
+        name = field[0]
+        if _is_object_field(field) and len(field) > 2:
+            raise TypeError(f"field {name!r} holds several objects")
+        kind = kind_of_field(said.get(name), said_as_text=codec.name != PICKLE) if _is_object_field(field) else None
+        parts.append((name, plain[name] if kind is None else tagged(np.dtype(object), kind)))
+    return np.dtype(parts)
+
+
+def is_object(dtype: DataType) -> bool:
+    """Whether Zarr's own formats have no cells of this type but this one has: references, rows of any length."""
+    return isinstance(dtype, ObjectRef | RegionRef) or (isinstance(dtype, np.dtype) and dtype.hasobject)
+
+
+def stands_in(spec: ArraySpec) -> bool:
+    """Whether Zarr's own format is given the array as one of text."""
+    return is_object(spec.dtype) or any(codec.name == PICKLE for codec in spec.codecs)
+
+
+def as_row(dtype: DataType) -> DataType:
+    """A named structured type with fields of any length as the structured type that it is; others as they are."""
+    return dtype.base if isinstance(dtype, Compound) and dtype.base.hasobject else dtype
+
+
+def has_regions(dtype: DataType) -> bool:
+    """Whether cells or fields of them are references to regions."""
+    if isinstance(dtype, np.dtype):
+        return any(isinstance(kind, RegionRef) for _, kind in tagged_fields(dtype))
+    return isinstance(dtype, RegionRef)
+
+
+def same_type(a: DataType, b: DataType) -> bool:
+    """Whether two types are the same, the types of their fields too."""
+    if isinstance(a, np.dtype) and isinstance(b, np.dtype):
+        return a == b and dict(tagged_fields(a)) == dict(tagged_fields(b))
+    return type(a) is type(b) and a == b
+
+
+def stand_in(doc: Mapping[str, Any]) -> dict[str, Any]:
+    """The ``.zarray`` of such an array as one of text."""
+    return {**doc, "dtype": "|O", "fill_value": 0, "filters": [{"id": _TEXT}, *doc["filters"][1:]]}
+
+
+def as_text(spec: ArraySpec, layout: Mapping[str, Any]) -> ArraySpec:
+    """Such an array as one of text."""
+    codecs = tuple(Codec(_TEXT) if codec.name in _ZERO else codec for codec in spec.codecs)
+    return spec.evolve(dtype=VlenString(), fill_value="", codecs=codecs, layout=layout)
+
+
+def as_objects(spec: ArraySpec, cells: Objects) -> ArraySpec:
+    """An array of text as the one that it stood for. What was never written is no reference, a row of zeros."""
+    codecs = tuple(cells.codec if codec.name == _TEXT else codec for codec in spec.codecs)
+    return spec.evolve(dtype=cells.dtype, fill_value=None, codecs=codecs)
+
+
+def words_of(spec: ArraySpec) -> dict[str, Any]:
+    """``dtype`` and ``fill_value`` of such an array; Unsupported for fields that HDMF has no word for."""
+    codec = serial_of(spec)
+    if not isinstance(spec.dtype, np.dtype):
+        return {"dtype": "|O", "fill_value": 0}
+    kinds = dict(tagged_fields(spec.dtype))
+    fields = []
+    for name in spec.dtype.names or ():
+        field = spec.dtype[name]
+        fields.append([name, "|O"] if field.hasobject else dtype_to_json(np.dtype([(name, field)]))[0])
+        if field.hasobject:
+            check_field(name, kinds.get(name), bytes_too=codec.name == PICKLE)
+    return {"dtype": fields, "fill_value": _ZERO[codec.name]}
+
+
+def check_field(name: str, kind: Extension | None, *, bytes_too: bool) -> None:
+    """Unsupported for a field of a type that rows have no word for here."""
+    if isinstance(kind, VlenString | ObjectRef | RegionRef) or (bytes_too and isinstance(kind, VlenBytes)):
+        return
+    what = "objects" if kind is None else describe(kind)
+    raise Unsupported(f"format hdmf has no field {name!r} of {what}", remedy="text, references or numbers")
+
+
+def serial_of(spec: ArraySpec) -> Codec:
+    """The codec of objects of an array; Unsupported without one."""
+    found = next((codec for codec in spec.codecs if codec.name in _ZERO), None)
+    if found is None:
+        raise Unsupported(f"cells of type {describe(spec.dtype)} without codec json2", remedy="leave the codecs out")
+    return found
+
+
+def filter_of(codec: Codec) -> dict[str, Any]:
+    """A codec of objects as an entry of ``filters``."""
+    return {"id": "pickle" if codec.name == PICKLE else codec.name, **codec.config}
+
+
+def check_fill(spec: ArraySpec) -> None:
+    """Read the fill value of rows, which is an encoded number: UnsafePickle or FormatError when it is anything else.
+
+    That is asked when their cells are touched, so that the dataset opens all the same; nothing of it is run.
+    """
+    doc = spec.layout.get("zarr2", {})
+    if not is_object(spec.dtype) or not isinstance(spec.dtype, np.dtype) or doc.get("fill_value") in (None, 0):
+        return
+    try:
+        raw = base64_to_bytes(doc["fill_value"])
+        found = fill_of_pickle(raw) if serial_of(spec).name == PICKLE else read_json(raw)
+    except TypeError as error:
+        raise FormatError(f"the fill value of rows: {error}") from None
+    if serial_of(spec).name != PICKLE:
+        found = found[0] if isinstance(found, list) and len(found) == 3 else found
+    if found not in (0, None, ""):
+        raise FormatError(f"the fill value of rows is {found!r:.60}, not 0")

@@ -1,0 +1,170 @@
+"""What the two profiles share: which documents there are, groups with their links, the place of the specifications."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from hyperslab.errors import Invalid, Problem
+from hyperslab.formats.faults import Faults, brief
+from hyperslab.formats.hdmf.attributes import read_values, with_apart, write_values
+from hyperslab.formats.hdmf.link_words import read_links, write_links
+from hyperslab.formats.hdmf.options import Options
+from hyperslab.formats.hdmf.words import OWN, SPECIFICATIONS, SPECLOC, Words, refuse_reserved, split
+from hyperslab.formats.keys import KeyOf
+from hyperslab.formats.spelling import Copy, Docs, Spelling
+from hyperslab.formats.zarr2.dataset import Zarr2
+from hyperslab.formats.zarr2.document import ATTRIBUTES
+from hyperslab.formats.zarr3.dataset import Zarr3
+from hyperslab.formats.zarr3.document import NAME as V3_NAME
+from hyperslab.model.paths import normalize
+from hyperslab.model.spec import ArraySpec, GroupSpec
+
+SPECIFICATION_CODECS = frozenset({"json2", "vlen-utf8", "vlen-bytes"})
+
+
+class Profile(ABC):
+    """One profile's documents: those of Zarr (``zarr``) with the reserved attributes (``words``).
+
+    ``layout["hdmf"]`` of a group: ``links`` (:class:`~hyperslab.model.refs.Link` by name) and ``specloc``; ``unread``
+    are reserved attributes that make no sense there, ``references`` what stood for attributes that are references.
+    """
+
+    format = "hdmf"
+    words: Words
+
+    def __init__(self, zarr: Zarr2 | Zarr3, options: Options) -> None:
+        self._zarr: Spelling = zarr
+        self._options = options
+        self.specloc = SPECIFICATIONS
+        """The path of the group in which the specifications are, as the root said when it was parsed."""
+
+    @property
+    def options(self) -> Options:
+        """How the dataset is opened or made."""
+        return self._options
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The documents that make a node."""
+        return self._zarr.nodes
+
+    @property
+    def extras(self) -> tuple[str, ...]:
+        """Documents that a node may have besides."""
+        return self._zarr.extras
+
+    @property
+    def copy_name(self) -> str:
+        """The document that a copy stands in."""
+        return self._zarr.copy_name
+
+    def is_array(self, docs: Docs) -> bool:
+        """Whether the documents are those of an array."""
+        return self._zarr.is_array(docs)
+
+    def key_of(self, spec: ArraySpec) -> KeyOf:
+        """The key of a chunk, relative to the array's folder."""
+        return self._zarr.key_of(spec)
+
+    def read_copy(self, doc: Mapping[str, Any]) -> Copy | None:
+        """The consolidated metadata in a document; None when damaged."""
+        return self._zarr.read_copy(doc)
+
+    def write_copy(self, holder: Docs, copy: Copy) -> dict[str, Any]:
+        """The document ``copy_name`` with a copy."""
+        return self._zarr.write_copy(holder, copy)
+
+    def without_copy(self, doc: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The document ``copy_name`` without its copy."""
+        return self._zarr.without_copy(doc)
+
+    def is_specification(self, node: str) -> bool:
+        """Whether the path is the group of the specifications or below it."""
+        return node == self.specloc or node.startswith(f"{self.specloc}/")
+
+    # -- groups -----------------------------------------------------------------------------------------------------
+
+    def read_group(
+        self, spec: GroupSpec | ArraySpec, stored: Mapping[str, Any], node: str, faults: Faults
+    ) -> GroupSpec | ArraySpec:
+        """The group that Zarr's own format made of the document, with its links; ``stored`` are its attributes."""
+        own, rest = split(stored)
+        links, others = read_links(own.pop(self.words.links, []), self.words.links, faults)
+        unread: dict[str, Any] = {self.words.links: others} if others else {}
+        specloc = None if node else _read_specloc(own, faults)
+        self.specloc = self.specloc if node else specloc or SPECIFICATIONS
+        unread |= {name: value for name, value in own.items() if name != SPECLOC or specloc is None}
+        attrs, spellings = read_values(spec.attrs, rest, self.words, faults)
+        said: dict[str, Any] = {"links": links, "specloc": specloc}
+        said |= {name: part for name, part in (("unread", unread), ("references", spellings)) if part}
+        return spec.evolve(attrs=attrs, layout={**spec.layout, OWN: said})
+
+    def write_group(self, spec: GroupSpec) -> tuple[Docs, dict[str, Any]]:
+        """The documents of a group by Zarr's own format, without reserved attributes; and those."""
+        said = spec.layout.get(OWN, {})
+        own: dict[str, Any] = dict(said.get("unread", {}))
+        links = write_links(said.get("links", {}), own.pop(self.words.links, ()), self.words.profile)
+        if links:
+            own[self.words.links] = links
+        if said.get("specloc"):
+            own[SPECLOC] = said["specloc"]
+        return self.write_node(spec, spec), own
+
+    def write_node(self, spec: GroupSpec | ArraySpec, stand_in: GroupSpec | ArraySpec) -> Docs:
+        """The documents of ``stand_in`` with the attributes of ``spec``; Invalid for a reserved name."""
+        refuse_reserved(spec.attrs)
+        spellings = spec.layout.get(OWN, {}).get("references", {})
+        regions = self._options.region_attributes
+        plain, apart = write_values(spec.attrs, spellings, self.words, regions=regions)
+        docs = self._zarr.render(stand_in.evolve(attrs=plain))
+        return with_attributes(docs, with_apart(attributes_of(docs), apart, spec.attrs))
+
+    # -- whole nodes ------------------------------------------------------------------------------------------------
+
+    def parse(self, docs: Docs, node: str) -> GroupSpec | ArraySpec:
+        """The spec; FormatError lists every problem."""
+        faults = Faults(node)
+        spec = self.read(docs, node, faults)
+        faults.check()
+        return spec
+
+    def problems(self, docs: Docs, node: str) -> list[Problem]:
+        """Every defect of the documents, also those that a reader survives."""
+        faults = Faults(node)
+        self.read(docs, node, faults)
+        return faults.problems
+
+    @abstractmethod
+    def read(self, docs: Docs, node: str, faults: Faults) -> GroupSpec | ArraySpec:
+        """The spec; what is wrong goes to ``faults``."""
+
+
+def attributes_of(docs: Docs) -> dict[str, Any]:
+    """The stored attributes of a node, in either version of Zarr; none where they are no object."""
+    doc = docs.get(V3_NAME)
+    found = docs.get(ATTRIBUTES, {}) if doc is None else doc.get("attributes", {})
+    return found if isinstance(found, dict) else {}
+
+
+def with_attributes(docs: Docs, attributes: Mapping[str, Any]) -> Docs:
+    """The documents of a node with these attributes stored."""
+    if V3_NAME in docs:
+        return docs | {V3_NAME: {**docs[V3_NAME], "attributes": dict(attributes)}}
+    return docs | {ATTRIBUTES: dict(attributes)}
+
+
+def _read_specloc(own: Mapping[str, Any], faults: Faults) -> str | None:
+    """The path that the root says, without a slash before it; None where it says none that makes sense."""
+    said = own.get(SPECLOC)
+    if said is None:
+        return None
+    try:
+        path = normalize(said) if isinstance(said, str) else ""
+    except Invalid:
+        path = ""
+    if not path:
+        faults.note("specloc", f"{SPECLOC} is {brief(said)}, not the path of a group; {SPECIFICATIONS} is assumed")
+        return None
+    return path

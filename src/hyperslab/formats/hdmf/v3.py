@@ -1,0 +1,290 @@
+"""Profile v3: the documents of Zarr v3 with ``_LINKS``, ``_DTYPE``, ``_REFERENCE_FIELDS`` among the attributes. Pure.
+
+References are text, rows hold text of fixed width, bytes are text (the mark ``_hyperslab`` says so). The names of
+dimensions stand twice: in ``dimension_names`` for readers of Zarr, in ``_ARRAY_DIMENSIONS`` for those of HDMF.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from hyperslab.codecs.base import Cells
+from hyperslab.codecs.chain import build_chain
+from hyperslab.errors import Invalid
+from hyperslab.formats.codec_kinds import SERIAL
+from hyperslab.formats.faults import Faults, brief
+from hyperslab.formats.hdmf.attributes import marked, read_values
+from hyperslab.formats.hdmf.dtype_words import OBJECTS, REGIONS, is_known, word_of
+from hyperslab.formats.hdmf.objects import as_row, is_object, same_type
+from hyperslab.formats.hdmf.options import Options
+from hyperslab.formats.hdmf.rows import (
+    BYTES,
+    REFERENCES,
+    ROWS,
+    packed_row,
+    row_of,
+    step_for,
+    steps_in,
+    stored_as,
+    widths_of,
+    wished_widths,
+    with_step,
+)
+from hyperslab.formats.hdmf.spelling import SPECIFICATION_CODECS, Profile, attributes_of, with_attributes
+from hyperslab.formats.hdmf.words import OWN, REFERENCE_FIELDS, REGION_FIELDS, V3, split
+from hyperslab.formats.marks import MARK
+from hyperslab.formats.spelling import Docs
+from hyperslab.formats.type_names import describe_type
+from hyperslab.formats.zarr3 import document
+from hyperslab.formats.zarr3.creation import new_array
+from hyperslab.formats.zarr3.dataset import Zarr3
+from hyperslab.model.dtypes import DataType, ObjectRef, RegionRef, VlenBytes, VlenString, tagged_fields
+from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
+
+DIMENSIONS = "_ARRAY_DIMENSIONS"
+_OF_BYTES = describe_type(VlenBytes())
+_REFERENCES: dict[str, ObjectRef | RegionRef] = {OBJECTS["v3"]: ObjectRef(), REGIONS["v3"]: RegionRef()}
+
+
+class HdmfV3(Profile):
+    """The :class:`~hyperslab.formats.spelling.Spelling` of profile v3.
+
+    ``layout["hdmf"]`` of an array: ``_DTYPE`` as it was (None: not to be written), ``_REFERENCE_FIELDS`` and
+    ``_REGION_FIELDS`` as they were, ``dimensions`` that only ``_ARRAY_DIMENSIONS`` names, and ``unread`` and
+    ``references`` as for groups.
+    """
+
+    words = V3
+
+    def __init__(self, options: Options | None = None) -> None:
+        super().__init__(Zarr3(), options or Options(profile="v3"))
+
+    def read(self, docs: Docs, node: str, faults: Faults) -> GroupSpec | ArraySpec:
+        """The spec; what is wrong goes to ``faults``."""
+        stored = attributes_of(docs)
+        doc = docs[document.NAME]
+        if not self.is_array(docs):
+            rest = split(stored)[1] if isinstance(doc.get("attributes", {}), dict) else doc["attributes"]
+            return self.read_group(document.read({**doc, "attributes": rest}, faults), stored, node, faults)
+        spec = _read_array(doc, stored, self.is_specification(node), faults)
+        attrs, spellings = read_values(spec.attrs, stored, self.words, faults)
+        said = {**spec.layout[OWN], "references": spellings} if spellings else spec.layout[OWN]
+        return spec.evolve(attrs=attrs, layout={**spec.layout, OWN: said})
+
+    def render(self, spec: GroupSpec | ArraySpec) -> Docs:
+        """The document; Unsupported names what the profile cannot hold, Invalid a reserved name."""
+        if isinstance(spec, GroupSpec):
+            docs, own = self.write_group(spec)
+            return with_attributes(docs, attributes_of(docs) | own)
+        old: Mapping[str, Any] = spec.layout.get("zarr3", {})
+        said: Mapping[str, Any] = spec.layout.get(OWN, {})
+        was = _was(old, said)
+        stored = stored_as(spec)
+        if said.get("dimensions") == list(spec.dims) and "dimension_names" not in old:
+            stored = stored.evolve(dims=())
+        docs = self.write_node(spec, stored)
+        attributes = attributes_of(docs)
+        if was is not None and is_object(spec.dtype) and same_type(was.dtype, spec.dtype):
+            docs = {document.NAME: {**docs[document.NAME], "fill_value": old["fill_value"]}}
+        return with_attributes(docs, _attributes(attributes, spec, said, was))
+
+    def new_array(self, wish: ArraySpec) -> ArraySpec:
+        """A user's wish in this profile's spelling. What its codecs cannot do to such cells is Invalid now."""
+        dtype = as_row(wish.dtype)
+        widths = wished_widths(wish.evolve(dtype=dtype)) if isinstance(dtype, np.dtype) else {}
+        step = step_for(dtype, widths)
+        bare = wish.evolve(attrs={}, codecs=tuple(codec for codec in wish.codecs if codec.name != ROWS))
+        if step is None:
+            return self._again(new_array(bare).evolve(attrs=wish.attrs), wish)
+        plain = packed_row(dtype, widths) if isinstance(dtype, np.dtype) else VlenString()
+        fill = _text_of(wish.fill_value, dtype) if isinstance(plain, VlenString) else None
+        if is_object(dtype) and wish.fill_value is not None and wish.fill_value != _empty(dtype):
+            raise Invalid("references and rows of them have no fill value", remedy="leave it out")
+        found = new_array(bare.evolve(dtype=plain, fill_value=fill, codecs=_of_text(bare.codecs, plain)))
+        whole = with_step(found.codecs, step)
+        again = found.evolve(dtype=dtype, codecs=whole, fill_value=_cell_of(found.fill_value, dtype), attrs=wish.attrs)
+        made = self._again(again, wish)
+        shape = tuple(cut if isinstance(cut, int) else max(cut) for cut in made.chunks)
+        build_chain(made.codecs, Cells(made.dtype, shape, made.fill_value))
+        return made
+
+    def _again(self, spec: ArraySpec, wish: ArraySpec) -> ArraySpec:
+        """The array as it reads when it has been written."""
+        said = {V3.dtype: None} if wish.layout.get(OWN, {}).get(V3.dtype, "") is None else {}
+        found = self.parse(self.render(spec.evolve(layout={**spec.layout, OWN: said})), "")
+        if not isinstance(found, ArraySpec):
+            raise TypeError("no array")
+        return found.evolve(layout={**found.layout, OWN: {**found.layout[OWN], **said}})
+
+    def specification(self) -> ArraySpec:
+        """The array that one source of a specification stands in."""
+        wish = ArraySpec(shape=(), dtype=VlenString(), chunks=(), layout={OWN: {V3.dtype: None}, "checksum": False})
+        return self.new_array(wish)
+
+
+# -- from documents -----------------------------------------------------------------------------------------------
+
+
+def _read_array(doc: Mapping[str, Any], stored: Mapping[str, Any], is_specification: bool, faults: Faults) -> ArraySpec:
+    own, rest = split(stored)
+    word = own.pop(V3.dtype, None)
+    said: dict[str, Any] = {} if word is None else {V3.dtype: word}
+    named = {name: own.pop(name) for name in (REFERENCE_FIELDS, REGION_FIELDS) if name in own}
+    said |= named | ({"unread": own} if own else {})
+    dims = rest.pop(DIMENSIONS, None)
+    attributes = rest if isinstance(doc.get("attributes", {}), dict) else doc["attributes"]
+    spec = document.read({**doc, "attributes": attributes}, faults)
+    if not isinstance(spec, ArraySpec):
+        raise TypeError("no array")
+    if found := steps_in(spec.codecs):
+        faults.cannot("unknown-codec", f"codec {found[0].name!r} is not known")
+        return spec.evolve(problem=faults.problem, layout={**spec.layout, OWN: said})
+    _check_specification(spec, is_specification, faults)
+    spec = _with_dims(spec, doc, dims, said, faults)
+    if is_specification and word is None:
+        said[V3.dtype] = None
+    whole = _as_read(spec, word, named, rest, faults)
+    _check_word(word, whole, is_specification, faults)
+    return whole.evolve(problem=faults.problem, layout={**spec.layout, OWN: said})
+
+
+def _with_dims(spec: ArraySpec, doc: Mapping[str, Any], dims: Any, said: dict[str, Any], faults: Faults) -> ArraySpec:
+    """The array with the names of its dimensions, taken from the attribute where Zarr's own words have none."""
+    if dims is None:
+        return spec
+    fits = (
+        isinstance(dims, list) and len(dims) == len(spec.shape) and all(isinstance(name, str | None) for name in dims)
+    )
+    if not fits:
+        faults.note(
+            "dimensions", f"{DIMENSIONS} is {brief(dims)}, which names no {len(spec.shape)} dimensions; ignored"
+        )
+        return spec.evolve(attrs={**spec.attrs, DIMENSIONS: dims})
+    if doc.get("dimension_names") is None:
+        said["dimensions"] = dims
+        return spec.evolve(dims=tuple(dims))
+    if list(spec.dims) != dims:
+        faults.note("dimensions", f"{DIMENSIONS} is {brief(dims)}, but dimension_names says otherwise, and counts")
+    return spec
+
+
+def _as_read(
+    spec: ArraySpec, word: Any, named: Mapping[str, Any], rest: Mapping[str, Any], faults: Faults
+) -> ArraySpec:
+    """The array as its reserved attributes have it: references, rows of any length, bytes."""
+    fields = [_names(named.get(name), name, faults) for name in (REFERENCE_FIELDS, REGION_FIELDS)]
+    if isinstance(spec.dtype, VlenString):
+        mark = rest.get(MARK)
+        of_bytes = isinstance(mark, dict) and mark.get("dtype") == _OF_BYTES
+        kind = _REFERENCES.get(word) if isinstance(word, str) else None
+        if kind is None and not of_bytes:
+            return spec
+        dtype = VlenBytes() if kind is None else kind
+        if kind is not None and spec.fill_value not in (None, ""):
+            faults.note("fill_value", "the fill value of references is not empty; those never written are none")
+        step = Codec(BYTES if kind is None else REFERENCES)
+        fill = _cell_of(spec.fill_value, dtype)
+        return spec.evolve(dtype=dtype, codecs=with_step(spec.codecs, step), fill_value=fill)
+    row = row_of(spec.dtype, *fields)
+    found = {} if row is None else dict(tagged_fields(row))
+    for name in fields[0] + fields[1]:
+        if not isinstance(found.get(name), ObjectRef | RegionRef):
+            faults.note("reference-fields", f"there is no field {name!r} of text that could hold references; ignored")
+    if row is None or not isinstance(spec.dtype, np.dtype):
+        return spec
+    if spec.fill_value is not None and any(spec.fill_value.tobytes()):
+        faults.note("fill_value", "the fill value of rows is not empty; those never written are rows of zeros")
+    step = Codec(ROWS, {"widths": widths_of(row, spec.dtype)})
+    return spec.evolve(dtype=row, codecs=with_step(spec.codecs, step), fill_value=None)
+
+
+def _names(said: Any, word: str, faults: Faults) -> list[str]:
+    if said is None:
+        return []
+    if isinstance(said, list) and all(isinstance(name, str) for name in said):
+        return said
+    faults.note("reference-fields", f"{word} is {brief(said)}, not a list of names; ignored")
+    return []
+
+
+def _check_specification(spec: ArraySpec, is_specification: bool, faults: Faults) -> None:
+    serial = [codec.name for codec in spec.codecs if codec.name in SERIAL]
+    text = isinstance(spec.dtype, VlenString | VlenBytes)
+    if is_specification and text and not SPECIFICATION_CODECS.issuperset(serial):
+        faults.cannot("specification", "a specification is stored with codec json2, vlen-utf8 or vlen-bytes alone")
+
+
+def _check_word(word: Any, spec: ArraySpec, is_specification: bool, faults: Faults) -> None:
+    """Note what ``_DTYPE`` says that is not so: the cells are as Zarr's own words have them."""
+    if word is None:
+        if not is_specification and word_of(spec.dtype, "v3") is not None:
+            faults.note("_DTYPE", f"_DTYPE is missing; {word_of(spec.dtype, 'v3')} is assumed")
+    elif not is_known(word):
+        faults.note("_DTYPE", f"_DTYPE is {brief(word)}, which is not known; ignored")
+    elif word in (OBJECTS["v3"], REGIONS["v3"]) and not is_object(spec.dtype):
+        faults.note("_DTYPE", f"_DTYPE is {word!r}, but the cells are no references; ignored")
+
+
+# -- to documents -------------------------------------------------------------------------------------------------
+
+
+def _was(old: Mapping[str, Any], said: Mapping[str, Any]) -> ArraySpec | None:
+    """The array without attributes as its document said."""
+    if not old:
+        return None
+    stored = {name: said[name] for name in (V3.dtype, REFERENCE_FIELDS, REGION_FIELDS) if said.get(name) is not None}
+    return _read_array(old, stored, False, Faults(""))
+
+
+def _attributes(
+    stored: Mapping[str, Any], spec: ArraySpec, said: Mapping[str, Any], was: ArraySpec | None
+) -> dict[str, Any]:
+    """The attributes with those of this profile."""
+    attributes: dict[str, Any] = dict(said.get("unread", {}))
+    same = was is not None and same_type(was.dtype, spec.dtype)
+    word = said[V3.dtype] if V3.dtype in said and (same or said[V3.dtype] is None) else word_of(spec.dtype, "v3")
+    if isinstance(spec.dtype, VlenBytes) and word is None:
+        word = word_of(spec.dtype, "v3")
+    attributes |= {} if word is None else {V3.dtype: word}
+    if same:
+        attributes |= {name: said[name] for name in (REFERENCE_FIELDS, REGION_FIELDS) if name in said}
+    elif isinstance(spec.dtype, np.dtype):
+        for word, kind in ((REFERENCE_FIELDS, ObjectRef), (REGION_FIELDS, RegionRef)):
+            if names := [name for name, found in tagged_fields(spec.dtype) if isinstance(found, kind)]:
+                attributes[word] = names
+    if any(name is not None for name in spec.dims):
+        attributes[DIMENSIONS] = list(spec.dims)
+    attributes = {**stored, **attributes}
+    return marked(attributes, dtype=_OF_BYTES) if isinstance(spec.dtype, VlenBytes) else attributes
+
+
+# -- new arrays ---------------------------------------------------------------------------------------------------
+
+
+def _empty(dtype: DataType) -> Any:
+    return ArraySpec(shape=(), dtype=dtype, chunks=()).fill_cell()[()]
+
+
+def _text_of(fill: Any, dtype: DataType) -> str:
+    """The fill value of cells that are stored as text; Invalid for bytes that are none."""
+    if fill is None or not isinstance(dtype, VlenBytes):
+        return ""
+    try:
+        return bytes(fill).decode()
+    except UnicodeDecodeError as error:
+        raise Invalid(f"profile v3 of format hdmf stores bytes as text; the fill value is none: {error}") from None
+
+
+def _cell_of(fill: Any, dtype: DataType) -> Any:
+    """The fill value of cells by that of the text that is stored."""
+    return (fill or "").encode() if isinstance(dtype, VlenBytes) else None
+
+
+def _of_text(codecs: tuple[Codec, ...], plain: DataType) -> tuple[Codec, ...]:
+    """The chain for cells that are stored as text."""
+    if not isinstance(plain, VlenString):
+        return codecs
+    return tuple(Codec("vlen-utf8") if codec.name == "vlen-bytes" else codec for codec in codecs)
