@@ -1,0 +1,137 @@
+"""Region references of HDF5 files, both ways: what h5py has open becomes a region of ours, and a region one of h5py's.
+
+HDF5 stores no shape beside a selection: regions get the one that the dataset has now. A selection of all of it, which
+HDF5 keeps as such, is everything that there is when it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hyperslab.errors import BrokenLink
+from hyperslab.model.refs import RegionReference
+from hyperslab.model.regions import Blocks, Everything, Nothing, Points, Product, Region, Shape, Steps
+from hyperslab.selection.region_bounds import is_of_scalar, region_shape, require_fits
+from hyperslab.selection.regions import blocks_region, strided_region
+
+if TYPE_CHECKING:
+    import h5py
+
+
+def from_h5py(reference: h5py.RegionReference, file: h5py.HLObject) -> RegionReference | None:
+    """What a region reference in an open file (given as that file, or anything in it) points at; None: at nothing.
+
+    The same cells, in the same order, as h5py reads for it. BrokenLink when the dataset is gone, or has no name.
+    """
+    from h5py import h5r
+
+    if not reference:
+        return None
+    try:
+        target = file.file[reference]
+        space = h5r.get_region(reference, file.file.id)
+    except (ValueError, KeyError, RuntimeError) as error:
+        raise BrokenLink(f"the target of an HDF5 region reference is gone: {error}", url=file.file.filename) from None
+    if target.name is None:
+        raise BrokenLink("the target of an HDF5 region reference has no name", url=file.file.filename)
+    return RegionReference(target.name, _region(space))
+
+
+def _region(space: Any) -> Region:
+    from h5py import h5s
+
+    kind = space.get_select_type()
+    if kind == h5s.SEL_ALL:
+        return Everything()
+    if kind == h5s.SEL_NONE:
+        return Nothing()
+    shape = tuple(map(int, space.shape))
+    if kind == h5s.SEL_POINTS:
+        return Points(tuple(map(tuple, space.get_select_elem_pointlist().tolist())), shape)
+    if space.is_regular_hyperslab():
+        starts, strides, counts, sizes = space.get_regular_hyperslab()
+        return strided_region(zip(starts, strides, counts, sizes, strict=True), shape)
+    corners = space.get_select_hyper_blocklist().tolist()
+    return blocks_region(((tuple(start), tuple(last + 1 for last in end)) for start, end in corners), shape)
+
+
+def to_h5py(region: Region, dataset: h5py.Dataset) -> h5py.RegionReference:
+    """A region reference to these cells of a dataset of an open file.
+
+    RegionOutOfBounds when the dataset has not all of them. Empty selections become HDF5's selection of nothing.
+    """
+    from h5py import h5r
+
+    shape = tuple(dataset.shape or ())
+    require_fits(region, shape)
+    return h5r.create(dataset.id, b".", h5r.DATASET_REGION, _space(region, shape))
+
+
+def _space(region: Region, shape: Shape) -> Any:
+    from h5py import h5s
+
+    space = h5s.create_simple(shape) if shape else h5s.create(h5s.SCALAR)
+    empty = 0 in region_shape(region, shape) and not isinstance(region, Everything)
+    if isinstance(region, Nothing) or empty:
+        space.select_none()
+    elif is_of_scalar(region, shape) or region == Everything() or not shape:
+        space.select_all()
+    elif isinstance(region, Points):
+        space.select_elements(np.array(region.points, np.uint64))
+    elif isinstance(region, Blocks):
+        space = _united([_box(shape, zip(*block, strict=True)) for block in region.blocks if _is_full(block)])
+    else:
+        axes = region.axes if isinstance(region, Product) else tuple(Steps(0, length) for length in region.shape or ())
+        space = _product(axes, shape)
+    return space
+
+
+def _is_full(block: tuple[tuple[int, ...], tuple[int, ...]]) -> bool:
+    return all(low < high for low, high in zip(*block, strict=True))
+
+
+def _product(axes: tuple[Steps | tuple[int, ...], ...], shape: Shape) -> Any:
+    """One strided hyperslab, and of what it has in common with the positions of each axis that lists them."""
+    from h5py import h5s
+
+    space = h5s.create_simple(shape)
+    steps = [axis if isinstance(axis, Steps) else Steps(0, length) for axis, length in zip(axes, shape, strict=True)]
+    counts = tuple(len(range(axis.start, axis.stop, axis.step)) for axis in steps)
+    space.select_hyperslab(tuple(axis.start for axis in steps), counts, tuple(axis.step for axis in steps))
+    for place, axis in enumerate(axes):
+        if not isinstance(axis, Steps):
+            whole = [(0, length) for length in shape]
+            runs = [_box(shape, [*whole[:place], run, *whole[place + 1 :]]) for run in _runs(axis)]
+            space = space.combine_select(_united(runs), h5s.SELECT_AND)
+    return space
+
+
+def _runs(positions: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Neighbouring positions as ``(start, stop)``."""
+    listed = np.array(positions, np.int64)
+    edges = np.flatnonzero(np.diff(listed) != 1) + 1
+    parts = np.split(listed, edges)
+    return [(int(part[0]), int(part[-1]) + 1) for part in parts]
+
+
+def _box(shape: Shape, sides: Iterable[tuple[int, int]]) -> Any:
+    from h5py import h5s
+
+    starts, stops = zip(*sides, strict=True)
+    space = h5s.create_simple(shape)
+    space.select_hyperslab(starts, tuple(stop - start for start, stop in zip(starts, stops, strict=True)))
+    return space
+
+
+def _united(spaces: list[Any]) -> Any:
+    """All of them as one selection, by halves: HDF5 copies both sides of each union."""
+    from h5py import h5s
+
+    while len(spaces) > 1:
+        pairs = zip(spaces[::2], spaces[1::2], strict=False)
+        odd = spaces[-1:] if len(spaces) % 2 else []
+        spaces = [left.combine_select(right, h5s.SELECT_OR) for left, right in pairs] + odd
+    return spaces[0]
