@@ -109,7 +109,7 @@ class Walk:
             member = self._node(key(path, name), depth + 1)
             if member is not None:
                 members.append(member)
-        if not self._told:
+        if not self._told and self.spelling.format != "hdmf":  # whose names of dimensions bind no two arrays
             self.findings += examine_dimensions(path, members)
         if self.deep:
             self.findings += examine_coordinates(self.store, self.spelling, members, self.settings)

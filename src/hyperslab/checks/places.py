@@ -9,7 +9,7 @@ from typing import Any
 from hyperslab.api import Target, unknown
 from hyperslab.errors import NotFound
 from hyperslab.formats import FORMATS, detect, get_format
-from hyperslab.formats.base import Format
+from hyperslab.formats.base import Format, VariesByPlace
 from hyperslab.formats.keyed_dataset import holds_nodes
 from hyperslab.formats.spelling import KeyedFormat, Spelling
 from hyperslab.stores.location import Location, Probe
@@ -33,20 +33,18 @@ def find_place(url: Target, format: str | None = None, storage_options: Mapping[
     where = Location.of(url, storage_options)
     if not where.exists():
         raise NotFound("there is nothing", url=where.url, remedy="check the spelling")
-    if format is not None:
-        return Place(where, get_format(format))
     probe = Probe(where)
-    chosen = detect(probe) or _by_nodes_below(probe)
+    chosen = get_format(format) if format is not None else detect(probe) or _by_nodes_below(probe)
     if chosen is None:
         raise unknown(probe)
-    return Place(where, chosen)
+    return Place(where, chosen.at(probe) if isinstance(chosen, VariesByPlace) else chosen)
 
 
 def _by_nodes_below(probe: Probe) -> Format | None:
     """A dataset that lost the documents of its root: the format of the nodes that lie below."""
     if not probe.where.is_dir():
         return None
-    told_by_root = {"nczarr"}  # its nodes below are those of zarr2
+    told_by_root = {"nczarr", "hdmf"}  # their nodes below are those of zarr2 and zarr3
     for format in (get_format(name) for name in FORMATS if name not in told_by_root):
         if isinstance(format, KeyedFormat) and holds_nodes(probe.store, "", format.spelling.nodes):
             return format

@@ -12,6 +12,7 @@ from hyperslab.stores.location import Probe
 
 # in the order of detection
 FORMATS = {
+    "hdmf": "hyperslab.formats.hdmf",
     "zarr3": "hyperslab.formats.zarr3",
     "nczarr": "hyperslab.formats.nczarr",
     "zarr2": "hyperslab.formats.zarr2",
@@ -22,12 +23,17 @@ FORMATS = {
     "mongo": "hyperslab.formats.mongo",
 }
 
+# formats whose datasets look like one of another format that is asked first
+WITHIN = {"zarr3": ("hdmf", "zarr3")}
+
 # where the scheme of the URL says it all, and nobody else is asked
 SCHEMES = {"mongodb": "mongo", "mongodb+srv": "mongo"}
 
 # what a new dataset becomes, by the end of its name; the longest match counts
 SUFFIXES = {
     ".zarr": "zarr3",
+    ".nwb.zarr": "hdmf",
+    ".hdmf.zarr": "hdmf",
     ".nczarr": "nczarr",
     ".nc": "netcdf",
     ".nc4": "netcdf",
@@ -72,7 +78,7 @@ def detect(probe: Probe) -> Format | None:
     if probe.where.scheme in SCHEMES:
         return get_format(SCHEMES[probe.where.scheme])
     promised = SUFFIXES.get(probe.where.suffix)
-    for known in ([promised] if promised else (), FORMATS, _foreign):
+    for known in (WITHIN.get(promised, (promised,)) if promised else (), FORMATS, _foreign):
         for name in known() if callable(known) else known:
             candidate = get_format(name)
             if candidate.sniff(probe):

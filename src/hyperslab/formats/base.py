@@ -305,6 +305,15 @@ class Varies(Protocol):
 
 
 @runtime_checkable
+class VariesByPlace(Protocol):
+    """A format whose documents have other names in one dataset than in another."""
+
+    def at(self, probe: Probe) -> Format:
+        """The format as it is at a place."""
+        ...
+
+
+@runtime_checkable
 class IsVariant(Protocol):
     @property
     def variant(self) -> Format:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hyperslab.errors import FormatError
-from hyperslab.formats.documents import read_document, write_again, write_json
+from hyperslab.formats.documents import read_document, write_again
 from hyperslab.formats.spelling import Copy, Docs, Spelling
 from hyperslab.model.paths import split
 from hyperslab.stores.base import PutMany, WritableStore
@@ -70,7 +70,8 @@ class Commits:
         if not (in_node and change.touched == list(copies)):  # else one write of one document does it
             for holder in copies:
                 self._take(holder, change.docs.get(holder))
-            self._store_all(change.docs)
+            stored = copies if in_node else {}  # of which the document was just written without its copy
+            self._store_all({path: docs for path, docs in change.docs.items() if path not in stored})
         if change.act is not None:
             change.act()
         if change.after:
@@ -167,7 +168,7 @@ class Commits:
         )
 
     def _put_all(self, pairs: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
-        encoded = [(place, write_json(doc)) for place, doc in pairs]
+        encoded = [(place, write_again(doc)) for place, doc in pairs]
         if isinstance(self._store, PutMany):
             self._store.put_many(encoded, durable=self._durable)
             return

@@ -84,6 +84,11 @@ class KeyedReader:
             self._specs[path] = spec
         return spec
 
+    def stored_node(self, path: str) -> GroupSpec | ArraySpec | None:
+        """What a node's own documents say, whatever copies do; None where it has none."""
+        docs = self._stored_docs(path)
+        return None if docs is None else self._parse(path, docs)
+
     def _parse(self, path: str, docs: Docs) -> GroupSpec | ArraySpec:
         try:
             return self._spelling.parse(docs, path)

@@ -10,7 +10,7 @@ from typing import Any
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import AlreadyExists, FormatError, Invalid
-from hyperslab.formats.documents import check_limits, write_json
+from hyperslab.formats.documents import check_limits, write_again
 from hyperslab.formats.keyed_commit import Change, Commits, is_within, key
 from hyperslab.formats.keyed_dataset import KeyedReader
 from hyperslab.formats.spelling import Docs, Spelling
@@ -46,13 +46,14 @@ class KeyedWriter(KeyedReader):
     def put(self, path: str, spec: GroupSpec | ArraySpec) -> None:
         """Make or replace a node's documents; missing groups above are made. Within a batch, at its end."""
         path = normalize(path)
-        docs = self._spelling.render(spec)
+        docs = self._documents_of(path, spec)
         for name, doc in docs.items():
             check_document(doc, name, path)
         if isinstance(spec, ArraySpec):
             self._clear(path)
         with self._mutex:
-            changes = {above: self._spelling.render(GroupSpec()) for above in self._missing_above(path)} | {path: docs}
+            changes = {above: self._documents_of(above, GroupSpec()) for above in self._missing_above(path)}
+            changes |= {path: docs}
             waits = bool(self._batches)  # asked once: a batch may begin or end beside
             if waits:
                 self._pending |= changes
@@ -62,6 +63,10 @@ class KeyedWriter(KeyedReader):
             self._specs[place] = self._parse(place, written)
             self._copied.discard(place)
             self._direct.add(place)
+
+    def _documents_of(self, path: str, spec: GroupSpec | ArraySpec) -> Docs:
+        """The documents that a node is written as."""
+        return self._spelling.render(spec)
 
     def _clear(self, path: str) -> None:
         """Remove the chunks that a writer left who died before it wrote the documents of a new array."""
@@ -78,7 +83,7 @@ class KeyedWriter(KeyedReader):
             if above in self._pending:
                 break
             found = self._specs.get(above) if above in self._direct else None
-            spec = self._parse_stored(above) if found is None else found
+            spec = self.stored_node(above) if found is None else found
             if isinstance(spec, ArraySpec):
                 raise Invalid("an array holds no other nodes", url=self._store.url, node=above)
             if spec is not None:
@@ -87,10 +92,6 @@ class KeyedWriter(KeyedReader):
                 break
             missing.insert(0, above)
         return missing
-
-    def _parse_stored(self, path: str) -> GroupSpec | ArraySpec | None:
-        docs = self._stored_docs(path)
-        return None if docs is None else self._parse(path, docs)
 
     def drop(self, path: str) -> None:
         """Remove a node with all below it."""
@@ -108,7 +109,7 @@ class KeyedWriter(KeyedReader):
         self.node(source)
         if self._stored_docs(target) is not None:
             raise AlreadyExists("the target of the move is taken", url=self._store.url, node=target)
-        above = {place: self._spelling.render(GroupSpec()) for place in self._missing_above(target)}
+        above = {place: self._documents_of(place, GroupSpec()) for place in self._missing_above(target)}
         act = partial(self._move_keys, source, target)
         self._commit(Change(above, gone=(source,), act=act, arrived=(target,)))
         self._forget(source)
@@ -242,7 +243,7 @@ class KeyedWriter(KeyedReader):
 def check_document(doc: Mapping[str, Any], name: str, path: str) -> None:
     """Refuse a document that could not be read again."""
     try:
-        check_limits(write_json(doc))
+        check_limits(write_again(doc))
     except FormatError as error:
         raise Invalid(
             f"the attributes make {name} too large: {error.message}",

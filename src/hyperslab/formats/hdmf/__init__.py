@@ -1,1 +1,185 @@
-"""HDMF and NWB on Zarr: links, object and region references, the cache of specifications; on Zarr v2 and v3."""
+"""HDMF and NWB on Zarr: groups and arrays with links, references and the schemas that they follow.
+
+Specification: https://hdmf-zarr.readthedocs.io/en/stable/storage.html, of which there are two profiles. That of Zarr v2
+is what hdmf-zarr wrote up to 0.13, that of Zarr v3 what it writes since 0.14 ::
+
+    session.nwb.zarr/
+    ├── .zgroup            {"zarr_format": 2}
+    ├── .zattrs            {".specloc": "specifications", "neurodata_type": "NWBFile", "object_id": "b8a1…", …}
+    ├── .zmetadata         consolidated metadata: a copy of all documents (always)
+    ├── acquisition/
+    │   ├── .zgroup
+    │   ├── .zattrs        {"zarr_link": [{"name": "raw", "path": "/acquisition/es", "source": ".", …}]}
+    │   └── es/
+    │       ├── .zarray    that of Zarr v2
+    │       ├── .zattrs    {"zarr_dtype": "object", "_ARRAY_DIMENSIONS": ["num_times"], …}
+    │       └── 0          a chunk
+    └── specifications/core/2.11.0/nwb.base/…      a schema: one JSON text
+
+In the profile of Zarr v3 each node has one ``zarr.json``, in whose attributes ``_LINKS``, ``_DTYPE``, ``_REFERENCE``
+and ``_REFERENCE_FIELDS`` say the same. Both are read and written; pickles are read without being executed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
+
+from hyperslab.chunks.settings import DEFAULTS, Settings
+from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.formats.base import Feature, Format, FormatInfo, Mode
+from hyperslab.formats.hdmf.dataset import HdmfReader
+from hyperslab.formats.hdmf.options import Options
+from hyperslab.formats.hdmf.v2 import HdmfV2
+from hyperslab.formats.hdmf.v3 import HdmfV3
+from hyperslab.formats.hdmf.writer import HdmfDocuments, HdmfWriter
+from hyperslab.formats.keyed_dataset import KeyedReader
+from hyperslab.formats.keyed_format import open_keyed
+from hyperslab.formats.spelling import Spelling
+from hyperslab.stores.base import Store, WritableStore
+from hyperslab.stores.location import Location, Probe
+
+Profile = Literal["v2", "v3"]
+_LACKS = {
+    "v2": {Feature.VARYING_CHUNKS, Feature.SHARDS, Feature.SPARSE},
+    "v3": {Feature.SUBARRAYS, Feature.SPARSE},
+}
+_DOCUMENT_3 = "zarr.json"
+_OPTIONS = tuple(field.name for field in fields(Options))
+_MARKS = re.compile(
+    rb'"(?:neurodata_type|\.specloc|zarr_link|zarr_dtype|_LINKS|_DTYPE|_REFERENCE|_REFERENCE_FIELDS'
+    rb'|specifications/[^"/]+/[^"/]+/namespace(?:/\.zarray)?)"\s*:'
+)
+_MOST_CHILDREN = 8
+
+
+@dataclass(frozen=True)
+class HdmfFormat:
+    """HDMF on Zarr, read and written. ``profile``: of a new dataset, and of one that it is the variant of."""
+
+    profile: Profile = "v2"
+
+    @property
+    def name(self) -> str:
+        """``hdmf``."""
+        return "hdmf"
+
+    @property
+    def features(self) -> frozenset[Feature]:
+        """What the profile can hold."""
+        return frozenset(Feature) - _LACKS[self.profile]
+
+    @property
+    def info(self) -> FormatInfo:
+        """Its line of ``list_formats``."""
+        said = "Zarr with a neurodata_type, a .specloc, links or data types of HDMF in its attributes"
+        return FormatInfo("hdmf", "the HDMF and NWB model on Zarr", said, True)
+
+    @property
+    def spelling(self) -> Spelling:
+        """What its documents are called and how they read."""
+        return _spelling(Options(profile=self.profile))
+
+    def variant(self, options: Mapping[str, Any]) -> Format:
+        """The format with the features that a dataset made with these options has."""
+        return HdmfFormat("v3" if options.get("profile", self.profile) == "v3" else "v2")
+
+    def at(self, probe: Probe) -> Format:
+        """The format of the profile that a place has."""
+        return HdmfFormat("v2" if probe.get(_DOCUMENT_3) is None else "v3")
+
+    def reader(self, store: Store, spelling: Spelling, settings: Settings) -> KeyedReader:
+        """What reads a dataset, of which nothing is looked at yet."""
+        return KeyedReader(store, spelling, settings)
+
+    def writer(self, store: WritableStore, spelling: Spelling, settings: Settings) -> HdmfDocuments:
+        """What changes one."""
+        return HdmfDocuments(store, spelling, settings)
+
+    def sniff(self, probe: Probe) -> bool:
+        """Whether a document of the root has words of HDMF; a consolidated dataset is known by one or two requests.
+
+        A dataset whose writer died has documents of its first groups alone.
+        """
+        if (document := probe.get(_DOCUMENT_3)) is not None:
+            return _says(document)
+        if (copy := probe.get(".zmetadata")) is not None:
+            return _says(copy)
+        if probe.get(".zgroup") is None and probe.get(".zarray") is None:
+            return False
+        attributes = probe.get(".zattrs")
+        return _says(attributes) if attributes is not None else _children_say(probe)
+
+    def open(
+        self,
+        where: Location,
+        mode: Mode,
+        *,
+        settings: Settings = DEFAULTS,
+        consolidated: bool = True,
+        remembered: Mapping[str, bytes | None] | None = None,
+        **options: Any,
+    ) -> HdmfReader:
+        """Open or make a dataset; options: those of :class:`Options`, ``settings``, ``remembered``.
+
+        ``consolidated`` is always true. The profile of a dataset that is there follows from its documents.
+        """
+        if unknown := [name for name in options if name not in _OPTIONS]:
+            raise Invalid(f"format hdmf has no option {unknown[0]!r}", remedy=f"there are {', '.join(_OPTIONS)}")
+        if consolidated is not True:
+            raise Invalid(f"consolidated={consolidated!r}", remedy="a dataset of format hdmf always is; leave it out")
+        said = Options(**({"profile": self.profile} | options))
+        read = dict(remembered or {})
+        if mode in ("r", "r+", "a"):
+            said = replace(said, profile=_profile_at(where, read, mode) or said.profile)
+        variant = HdmfFormat(said.profile)
+        spelling = _spelling(said)
+        documents = open_keyed(
+            spelling,
+            where,
+            mode,
+            settings=settings,
+            consolidated=True,
+            remembered=read,
+            writing=HdmfDocuments,
+        )
+        if isinstance(documents, HdmfDocuments):
+            return HdmfWriter(documents, where, said, variant, spelling)
+        return HdmfReader(documents, where, said, variant)
+
+
+def _spelling(options: Options) -> HdmfV2 | HdmfV3:
+    return HdmfV3(options) if options.profile == "v3" else HdmfV2(options)
+
+
+def _says(data: bytes | None) -> bool:
+    return data is not None and _MARKS.search(data) is not None
+
+
+def _children_say(probe: Probe) -> bool:
+    """Whether one of the first nodes below a root without attributes, or a schema, has words of HDMF."""
+    try:
+        names = sorted(probe.store.list_dir("")[1])
+    except HyperslabError:  # a web server that lists nothing
+        return False
+    return "specifications" in names or any(_says(probe.get(f"{name}/.zattrs")) for name in names[:_MOST_CHILDREN])
+
+
+def _profile_at(where: Location, read: dict[str, bytes | None], mode: Mode) -> Profile | None:
+    """The profile of what is there, None where nothing is; a document that is read for that is kept in ``read``."""
+    if _DOCUMENT_3 not in read:
+        if not where.exists():
+            return None
+        store = where.store(read_only=True)
+        try:
+            read[_DOCUMENT_3] = store.get(_DOCUMENT_3)
+            if read[_DOCUMENT_3] is None and mode == "a" and not any(map(len, store.list_dir(""))):
+                return None
+        finally:
+            store.close()
+    return "v2" if read[_DOCUMENT_3] is None else "v3"
+
+
+FORMAT = HdmfFormat()

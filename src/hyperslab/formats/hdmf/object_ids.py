@@ -1,0 +1,39 @@
+"""The path of each node by its ``object_id``: how the target of a link is found that was moved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from hyperslab.errors import HyperslabError
+from hyperslab.formats.keyed_dataset import KeyedReader
+from hyperslab.model.paths import child
+from hyperslab.model.spec import ArraySpec, GroupSpec
+
+ID = "object_id"
+
+
+def id_of(spec: GroupSpec | ArraySpec) -> str | None:
+    """What a node calls itself; None where it does not."""
+    said = spec.attrs.get(ID)
+    return said if isinstance(said, str) and said else None
+
+
+def object_ids(documents: KeyedReader, passed: str | None) -> Mapping[str, str]:
+    """Of all nodes that can be read but for those below ``passed`` (the specifications); of two the first counts."""
+    found: dict[str, str] = {}
+    for path, spec in _nodes(documents, "", passed):
+        if (said := id_of(spec)) is not None:
+            found.setdefault(said, path)
+    return found
+
+
+def _nodes(documents: KeyedReader, path: str, passed: str | None) -> Iterator[tuple[str, GroupSpec | ArraySpec]]:
+    try:
+        spec = documents.node(path)
+        names = list(documents.children(path)) if isinstance(spec, GroupSpec) else []
+    except HyperslabError:
+        return
+    yield path, spec
+    for name in names:
+        if (below := child(path, name)) != passed:
+            yield from _nodes(documents, below, passed)

@@ -1,0 +1,300 @@
+"""Writing an HDMF dataset: what is written once and whole, with consolidated metadata that is never stale.
+
+The links of a group are changed by putting, dropping and moving links alone; its attributes leave them as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+
+from hyperslab.chunks.settings import Settings
+from hyperslab.chunks.source import ChunkSource
+from hyperslab.errors import AlreadyExists, HyperslabError, Invalid, NodeNotFound
+from hyperslab.formats.base import Format
+from hyperslab.formats.hdmf.completing import (
+    completed,
+    completed_attrs,
+    completed_chunks,
+    is_complete,
+    reference_fields,
+)
+from hyperslab.formats.hdmf.dataset import LAYOUT, LINKS, SPECLOC, HdmfReader, links_of
+from hyperslab.formats.hdmf.object_ids import id_of
+from hyperslab.formats.hdmf.options import Options
+from hyperslab.formats.hdmf.specifications import DEFAULT, is_specification, place_said
+from hyperslab.formats.hdmf.v2 import HdmfV2
+from hyperslab.formats.hdmf.v3 import HdmfV3
+from hyperslab.formats.keyed_commit import Change, is_within
+from hyperslab.formats.keyed_writer import KeyedWriter
+from hyperslab.formats.keys import ChunkKeys
+from hyperslab.formats.spelling import Docs, Spelling
+from hyperslab.model.dtypes import VlenString
+from hyperslab.model.paths import normalize, split
+from hyperslab.model.refs import Link, ObjectReference, Pointer, RegionReference
+from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.stores.base import WritableStore
+from hyperslab.stores.location import Location
+
+Spec = GroupSpec | ArraySpec
+_MARKS = {".zattrs": "zarr_link", "zarr.json": "_LINKS"}
+"""Where an empty list of links stands in a root that nothing else tells to be one of HDMF, by its document."""
+_TELLING = frozenset({"neurodata_type", ".specloc", *_MARKS.values()})
+
+
+class HdmfDocuments(KeyedWriter):
+    """The documents and chunks of a dataset open for writing, always consolidated."""
+
+    def __init__(
+        self,
+        store: WritableStore,
+        spelling: Spelling,
+        settings: Settings,
+        remembered: Mapping[str, bytes | None] | None = None,
+        *,
+        consolidated: bool = True,
+    ) -> None:
+        super().__init__(store, spelling, settings, remembered, consolidated=True)
+        self._is_fresh = False
+
+    def known(self, path: str) -> Spec | None:
+        """The node at a path, None where there is none; nothing is looked for but its documents."""
+        spec = self._specs.get(path)
+        if spec is None:
+            docs = self._docs(path)
+            spec = None if docs is None else self._parse(path, docs)
+        return spec
+
+    def id_of(self, path: str) -> str | None:
+        """What a node calls itself; None where it does not, or cannot be read."""
+        try:
+            spec = self.known(path)
+        except HyperslabError:
+            return None
+        return None if spec is None else id_of(spec)
+
+    def _documents_of(self, path: str, spec: Spec) -> Docs:
+        docs = super()._documents_of(path, self.with_ids(spec))
+        return docs if path else marked(docs)
+
+    def with_ids(self, spec: Spec) -> Spec:
+        """The node with all ids of its links and references."""
+        attrs = completed_attrs(spec.attrs, self.id_of)
+        whole = spec if attrs is spec.attrs else spec.evolve(attrs=attrs)
+        links = {name: completed(link, self.id_of) for name, link in links_of(spec).items()}
+        return with_links(whole, links) if isinstance(whole, GroupSpec) and links else whole
+
+    def put_all(self, changes: Mapping[str, Spec]) -> None:
+        """Put nodes by one commit."""
+        with self.batch() if len(changes) > 1 else nullcontext():  # which others that use this writer would wait for
+            for path, spec in changes.items():
+                self.put(path, spec)
+
+    def chunks_as(self, path: str, spec: ArraySpec) -> ChunkSource:
+        """The chunks as they are under ``spec``; references get their ids when they are written."""
+        fields = reference_fields(spec.dtype)
+        if fields is None or spec.problem is not None or "zarr2" not in spec.layout:
+            return super().chunks_as(path, spec)
+        try:
+            keys = ChunkKeys(self._store, path, self._spelling.key_of(spec), self._settings)
+            return completed_chunks(keys, spec, fields, self.id_of)
+        except HyperslabError as error:
+            raise error.locate(url=self._store.url, node=path) from error.__cause__
+
+    def _commit(self, change: Change) -> None:
+        """A copy that lacks the specifications, as those of hdmf-zarr 0.6 do, gives way to one of all that is there."""
+        if not self._is_fresh:
+            self._is_fresh = True
+            self._drop_partial_copy()
+        super()._commit(change)
+
+    def _drop_partial_copy(self) -> None:
+        name = self._spelling.copy_name
+        if name in self._spelling.nodes:  # only in Zarr v2 there were writers of such
+            return
+        doc = self._stored("", name)
+        copy = None if doc is None else self._spelling.read_copy(doc)
+        if copy is None or DEFAULT in copy or self._stored_docs(DEFAULT) is None:
+            return
+        self._target.delete(name)
+
+
+class HdmfWriter(HdmfReader):
+    """A dataset open for writing."""
+
+    def __init__(
+        self, documents: HdmfDocuments, where: Location, options: Options, variant: Format, spelling: HdmfV2 | HdmfV3
+    ) -> None:
+        super().__init__(documents, where, options, variant)
+        self._written = documents
+        self._spelling = spelling
+        self._incomplete: set[str] = set()
+
+    # -- nodes ------------------------------------------------------------------------------------------------------
+
+    def put(self, path: str, spec: Spec | Link) -> None:
+        """Make or replace a node or link; missing groups above are made. Ids of links and references are completed."""
+        path = normalize(path)
+        self._changed()
+        group, name = split(path)
+        if self._link(group) is not None:
+            raise Invalid("a link holds no nodes", url=self.store.url, node=group, remedy="name its target")
+        if isinstance(spec, Link):
+            self._put_link(path, spec)
+            return
+        changes = {path: self._array(path, spec) if isinstance(spec, ArraySpec) else self._with_layout(path, spec)}
+        if self._link(path) is not None:
+            changes |= {group: without_link(self._group(group), name)}
+        if is_within(path, DEFAULT) and path:
+            changes |= self._naming_specifications()
+        self._written.put_all(changes)
+        self._note(path)
+
+    def _changed(self) -> None:
+        self._ids = self._place = None
+
+    def _array(self, path: str, spec: ArraySpec) -> ArraySpec:
+        """The array, as schemas are kept where it is the text of one."""
+        place = place_said(self._written.known("")) or DEFAULT
+        is_text = isinstance(spec.dtype, VlenString) and not spec.shape
+        return self._spelling.specification() if is_text and is_specification(path, place) else spec
+
+    def _with_layout(self, path: str, spec: GroupSpec) -> GroupSpec:
+        """The group with the links and the place of the specifications that it has, whatever its layout says."""
+        now = self._written.known(path)
+        own = {} if now is None else now.layout.get(LAYOUT, {})
+        kept = {name: own[name] for name in (LINKS, SPECLOC) if name in own}
+        said = {name: value for name, value in spec.layout.get(LAYOUT, {}).items() if name not in (LINKS, SPECLOC)}
+        return spec.evolve(layout={**spec.layout, LAYOUT: {**said, **kept}})
+
+    def _naming_specifications(self) -> dict[str, Spec]:
+        """The root that names the place of the specifications, where it did not yet."""
+        root = self._group("")
+        if place_said(root) is not None:
+            return {}
+        return {"": root.evolve(layout={**root.layout, LAYOUT: {**root.layout.get(LAYOUT, {}), SPECLOC: DEFAULT}})}
+
+    def _group(self, path: str) -> GroupSpec:
+        """A group as it is now, or is made."""
+        spec = self._written.known(path) or GroupSpec()
+        if isinstance(spec, ArraySpec):
+            raise Invalid("an array holds no other nodes", url=self.store.url, node=path)
+        return spec
+
+    def drop(self, path: str) -> None:
+        """Remove a link, or a node with all below it."""
+        path = normalize(path)
+        self._changed()
+        if self._link(path) is None:
+            self._written.drop(path)
+            return
+        group, name = split(path)
+        with self._written.lock_node(group):
+            self._written.put(group, without_link(self._group(group), name))
+
+    def move(self, source: str, target: str) -> None:
+        """Rename a link, or a node with all below it; AlreadyExists when the target is taken."""
+        source, target = normalize(source), normalize(target)
+        self._changed()
+        if self._link(target) is not None:
+            raise AlreadyExists("the target of the move is taken", url=self.store.url, node=target)
+        link = self._link(source)
+        if link is None:
+            self._written.move(source, target)
+            return
+        with self.batch():
+            self._put_link(target, link)
+            self.drop(source)
+
+    def new_array(self, spec: ArraySpec) -> ArraySpec:
+        """A user's wish in the spelling of the profile, or Unsupported."""
+        return self._written.new_array(spec)
+
+    # -- links ------------------------------------------------------------------------------------------------------
+
+    def _put_link(self, path: str, link: Link) -> None:
+        group, name = split(path)
+        if not name:
+            raise Invalid("the root is no link", url=self.store.url)
+        if self._link(path) is None and self._is_there(path):
+            remedy = "remove it first"
+            raise AlreadyExists("a group or array has this name", url=self.store.url, node=path, remedy=remedy)
+        with self._written.lock_node(group):
+            spec = self._group(group)
+            self._written.put(group, with_links(spec, {**links_of(spec), name: link}))
+        self._note(group)
+
+    def _is_there(self, path: str) -> bool:
+        try:
+            self._written.node(path)
+        except NodeNotFound:
+            return False
+        return True
+
+    # -- batches and locks ------------------------------------------------------------------------------------------
+
+    def _note(self, path: str) -> None:
+        """Remember a node that points at what has no id yet."""
+        spec = self._written.known(path)
+        if spec is not None and not all(map(is_complete, pointers(spec))):
+            self._incomplete.add(path)
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Each document of the block is written once, at its end, and consolidated metadata after them."""
+        with self._written.batch():
+            try:
+                yield
+            finally:
+                self._complete()
+
+    def _complete(self) -> None:
+        """Put what pointed at nodes that were not there yet once more."""
+        again, self._incomplete = self._incomplete, set()
+        for path in again:
+            spec = self._written.known(path)
+            found = None if spec is None else self._written.with_ids(spec)
+            if spec is not None and found is not None and ids_in(found) != ids_in(spec):
+                self._written.put(path, found)
+
+    @contextmanager
+    def lock_node(self, path: str) -> Iterator[None]:
+        """Hold a node's documents against other writers, for a link those of its group."""
+        with self._written.lock_node(path if self._link(path) is None else split(path)[0]):
+            yield
+
+    def consolidate(self, path: str = "") -> None:
+        """Write consolidated metadata of a group (the whole dataset) into it, as it is stored now."""
+        self._written.consolidate(path)
+
+
+def with_links(spec: GroupSpec, links: Mapping[str, Link]) -> GroupSpec:
+    """The group with these links."""
+    return spec.evolve(layout={**spec.layout, LAYOUT: {**spec.layout.get(LAYOUT, {}), LINKS: links}})
+
+
+def without_link(spec: GroupSpec, name: str) -> GroupSpec:
+    """The group without one link."""
+    return with_links(spec, {other: link for other, link in links_of(spec).items() if other != name})
+
+
+def pointers(spec: Spec) -> list[Pointer]:
+    """The links of a node, and the references among its attributes."""
+    values = (value for value in spec.attrs.values() if isinstance(value, ObjectReference | RegionReference))
+    return [*links_of(spec).values(), *values]
+
+
+def ids_in(spec: Spec) -> list[tuple[str | None, str | None]]:
+    """What the pointers of a node know of their targets, which is no part of their being equal."""
+    return [(pointer.object_id, pointer.source_object_id) for pointer in pointers(spec)]
+
+
+def marked(docs: Docs) -> Docs:
+    """The documents of a root, with an empty list of links where nothing else tells that it is one of HDMF."""
+    name = "zarr.json" if "zarr.json" in docs else ".zattrs"
+    doc = docs.get(name, {})
+    attrs = doc.get("attributes", {}) if name == "zarr.json" else doc
+    if ".zarray" in docs or doc.get("node_type") == "array" or not _TELLING.isdisjoint(attrs):
+        return docs
+    attrs = {**attrs, _MARKS[name]: []}
+    return {**docs, name: {**doc, "attributes": attrs} if name == "zarr.json" else attrs}
