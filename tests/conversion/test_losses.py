@@ -11,7 +11,18 @@ from hyperslab.conversion.losses import held_attrs, held_type, held_types, left_
 from hyperslab.formats.base import Feature
 from hyperslab.model.attrs import equal_attrs, untagged
 from hyperslab.model.dims import Dimension
-from hyperslab.model.dtypes import Char, Compound, Enum, ObjectRef, Opaque, VlenArray, VlenBytes, VlenString, tagged
+from hyperslab.model.dtypes import (
+    Char,
+    Compound,
+    Enum,
+    ObjectRef,
+    Opaque,
+    RegionRef,
+    VlenArray,
+    VlenBytes,
+    VlenString,
+    tagged,
+)
 from hyperslab.model.refs import Link, ObjectReference
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -44,7 +55,11 @@ def _array(dtype: Any, **more: Any) -> ArraySpec:
         (VlenString(), [Feature.STRINGS], None),
         (VlenBytes(), [Feature.VLEN], None),
         (VlenArray(np.dtype("i4"), "v"), [Feature.VLEN], None),
-        (ObjectRef(), [Feature.REFERENCES], None),
+        (ObjectRef(), [Feature.REFERENCES], VlenString()),
+        (RegionRef(), [Feature.REFERENCES], VlenString()),
+        (ObjectRef(), [Feature.REFERENCES, Feature.STRINGS], None),
+        (np.dtype([("n", "i4"), ("r", tagged(np.dtype(object), ObjectRef()))]), [Feature.REFERENCES], None),
+        (np.dtype([("n", "i4"), ("s", tagged(np.dtype(object), VlenString()))]), [Feature.STRINGS], None),
     ],
 )
 def test_types(dtype: Any, lacking: list[Feature], held: Any) -> None:
@@ -125,7 +140,7 @@ def test_attributes() -> None:
     features = ALL - {Feature.TYPED_ATTRIBUTES, Feature.REFERENCES}
     told = {loss.feature for loss in losses_of("a", _array(np.dtype("f4"), attrs=attrs), features)}
     assert told == {Feature.TYPED_ATTRIBUTES, Feature.REFERENCES}
-    assert held_attrs(attrs, features) == {"text": "x", "typed": 1.5, "many": [1, 2]}
+    assert held_attrs(attrs, features) == {"text": "x", "typed": 1.5, "many": [1, 2], "r": "/b"}
     assert held_attrs(attrs, NONE) == {}
 
 

@@ -134,7 +134,7 @@ class _Diff:
 
     def _compare(self, path: str, ours: Node, theirs: Node) -> Iterator[Problem]:
         if isinstance(ours, Link) and ours != theirs:
-            yield Problem(path, "link", f"{theirs} in place of {ours}")
+            yield Problem(path, "link", f"{_shown(theirs)} in place of {_shown(ours)}")
             return
         yield from differences(path, ours, theirs, dims=self._both(Feature.DIMENSIONS), either=True)
         if isinstance(ours, GroupSpec) and isinstance(theirs, GroupSpec) and self._both(Feature.UNLIMITED):
@@ -165,6 +165,10 @@ class _Diff:
             more = ", …" if seen.differing > len(seen.first) else ""
             message = f"{seen.differing} of {size} cells differ: {shown}{more}"
             yield CellsDiffer(path, "cells", message, seen.differing, size, tuple(seen.first))
+
+
+def _shown(node: Node) -> str:
+    return f"the link to {node}" if isinstance(node, Link) else type(node).__name__
 
 
 def _fill_values(path: str, ours: ArraySpec, theirs: ArraySpec) -> Iterator[Problem]:

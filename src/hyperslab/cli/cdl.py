@@ -34,7 +34,9 @@ def dump(root: Group | Array, name: str, *, header: bool, only: frozenset[str] |
 
 
 def _group(group: Group, indent: str, header: bool, only: frozenset[str] | None) -> Iterator[str]:
-    arrays = list(group.arrays())
+    links = dict(group.links())
+    arrays = [(name, array) for name, array in group.arrays() if name not in links]
+    yield from (f"{indent}// link: {name_text(name)} -> {link}" for name, link in links.items())
     yield from _types(group, indent)
     yield from _dimensions(group, indent)
     if arrays:
@@ -183,7 +185,9 @@ def _rows(array: Array) -> Iterator[Iterable[str]]:
     """The texts of the cells, a list per row of the last dimension; chunk rows of the first are read at a time."""
     spec: ArraySpec = array.spec
     if array.ndim == 0:
-        yield cell_texts(np.asarray(array[()]).reshape(1), spec)
+        cell = np.empty(1, array.dtype)
+        cell[0] = array[()]
+        yield cell_texts(cell, spec)
     elif array.ndim == 1:
         yield (text for block in _blocks(array) for text in cell_texts(block, spec))
     else:

@@ -9,7 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.model.dtypes import Char, Compound, DataType, Enum, Opaque, VlenArray, VlenString, tag_of
+from hyperslab.model.dtypes import (
+    Char,
+    Compound,
+    DataType,
+    Enum,
+    ObjectRef,
+    Opaque,
+    RegionRef,
+    VlenArray,
+    VlenString,
+    tag_of,
+)
+from hyperslab.model.refs import ObjectReference, RegionReference
 from hyperslab.model.spec import ArraySpec
 
 _TYPES = {"i1": "byte", "i2": "short", "i4": "int", "i8": "int64"}
@@ -32,7 +44,7 @@ def name_text(name: str) -> str:
 def type_name(dtype: DataType) -> str:
     """The CDL name of a type; NumPy's where CDL has none."""
     match dtype:
-        case VlenString():
+        case VlenString() | ObjectRef() | RegionRef():  # those are shown as paths
             return "string"
         case Char():
             return "char"
@@ -86,6 +98,8 @@ def attribute_type(value: Any) -> str:
             return "string "
         kind = tag_of(value.dtype)
         return "" if kind is None else f"{type_name(kind)} "
+    if isinstance(value, ObjectReference | RegionReference):
+        return "string "
     texts = isinstance(value, list | tuple) and bool(value) and all(isinstance(item, str) for item in value)
     return "string " if texts else ""
 
@@ -96,6 +110,8 @@ def attribute_text(value: Any) -> str:
         return ", ".join(_user_text(cell, kind) for cell in np.atleast_1d(np.asarray(value)))
     if isinstance(value, str):
         return quoted(str(value), breaks=True)
+    if isinstance(value, ObjectReference | RegionReference):
+        return quoted(str(value))
     if isinstance(value, bytes):
         return _quoted_bytes(value)
     if isinstance(value, bool) or value is None or isinstance(value, dict):
@@ -161,7 +177,7 @@ def _user_text(cell: Any, kind: Any) -> str:
         return _quoted_bytes(cell or b"\0")
     if isinstance(cell, np.ndarray):
         return "{" + ", ".join(_user_text(item, cell.dtype) for item in cell.reshape(-1)) + "}"
-    return quoted(str(cell))
+    return quoted("" if cell is None else str(cell))
 
 
 def _structure_text(cell: Any, base: np.dtype[Any]) -> str:

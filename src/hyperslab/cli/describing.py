@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from hyperslab.array import Array
@@ -11,7 +12,9 @@ from hyperslab.formats.base import TellsStorage
 from hyperslab.group import Group
 from hyperslab.model.dtypes import describe
 from hyperslab.model.paths import child
+from hyperslab.model.refs import Link
 from hyperslab.model.spec import Chunks, Codec
+from hyperslab.stores.redaction import redact
 
 _PLAIN = ("bytes", "vlen-utf8", "vlen-bytes", "vlen-array")
 """What only makes bytes of cells goes without saying."""
@@ -94,14 +97,32 @@ def nodes_of(node: Group | Array, path: str = "") -> Iterator[dict[str, Any]]:
         yield {"path": path, "kind": "array", "dtype": describe(node.data_type), "shape": node.shape, "dims": node.dims}
         return
     yield {"path": path, "kind": "group"}
+    links = dict(node.links())
     for name in node:
         place = child(path, name)
+        if name in links:
+            yield {"path": place, "kind": "link", **link_facts(links[name])}
+            continue
         try:
             below = node[name]
         except HyperslabError as error:
             yield {"path": place, "kind": "problem", "message": str(error)}
             continue
-        if below.path != place:
-            yield {"path": place, "kind": "link", "target": below.path}
-        else:
-            yield from nodes_of(below, place)
+        yield from nodes_of(below, place)
+
+
+def link_facts(link: Link) -> dict[str, Any]:
+    """Where a link leads to: a path, in this dataset (``.``) or another one."""
+    known = {"object_id": link.object_id} if link.object_id is not None else {}
+    return {"target": link.target, "source": redact(link.source), **known}
+
+
+def links_of(node: Group | Array) -> Iterator[tuple[str, Link]]:
+    """Path and link of every link below a node; none is followed."""
+    if isinstance(node, Array):
+        return
+    links = dict(node.links())
+    yield from ((child(node.path, name), link) for name, link in links.items())
+    with suppress(HyperslabError):
+        for _, group in node.groups():
+            yield from links_of(group)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab import api
-from hyperslab.array import Array
+from hyperslab.array import Array, references
 from hyperslab.cli.output import columns, plain
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.group import Group
@@ -66,7 +66,7 @@ def take(root: Group | Array, array: Array, key: tuple[Any, ...], *, decoded: bo
         values = np.asarray(view.isel(chosen))
     else:
         names = array.dims
-        values = np.asarray(array.oindex[key])
+        values = _as_array(array.oindex[key])
     coordinates = {}
     kept = []
     for axis, (dim, item) in enumerate(zip(names, key, strict=False)):
@@ -77,6 +77,11 @@ def take(root: Group | Array, array: Array, key: tuple[Any, ...], *, decoded: bo
             cells = np.asarray(coordinate.oindex[(item,)])
             coordinates[dim] = Coordinate(coordinate, cells, _labels(coordinate, item, cells))
     return Part(array, values, tuple(kept), coordinates)
+
+
+def _as_array(cells: Any) -> Values:
+    """The cells; a single reference to a region is not read."""
+    return references.as_cells(cells) if isinstance(cells, references.REFERENCES) else np.asarray(cells)
 
 
 def _is_whole(item: Any) -> bool:
@@ -155,6 +160,10 @@ def cell_text(cell: Any) -> str:
     if isinstance(cell, np.datetime64):
         text = str(cell)
         return text.rstrip("0").rstrip(".") if "." in text else text
+    if isinstance(cell, np.void) and cell.dtype.hasobject:
+        return f"({', '.join(map(cell_text, cell.item()))})"
+    if cell is None:  # no reference
+        return ""
     if isinstance(cell, bytes):
         return cell.decode("utf-8", "backslashreplace")
     if isinstance(cell, np.floating):
@@ -174,7 +183,7 @@ def as_csv(part: Part) -> str:
 
 def save_dataset(part: Part, url: str) -> None:
     """The part and its coordinates as a dataset of the format that the name says; the target must be new."""
-    if part.values.dtype == object:
+    if part.values.dtype.hasobject and part.values.dtype.kind != "T":
         raise Invalid("cells of this type are not written by get", remedy="use convert -s, which keeps their type")
     name = part.array.name or "value"
     written = {name, *part.coordinates}

@@ -29,16 +29,19 @@ def open_dataset(url: str, storage: Mapping[str, Any] | None, format: str | None
 
 
 def arrays_of(node: Group | Array) -> Iterator[tuple[str, Array]]:
-    """Path and array of every array at or below a node; damaged nodes are passed over."""
+    """Path and array of every array at or below a node; damaged nodes are passed over, and links, which may lead up."""
     if isinstance(node, Array):
         yield node.path, node
         return
+    links = dict(node.links())
     for name in node:
+        if name in links:
+            continue
         try:
-            child = node[name]
+            found = node[name]
         except HyperslabError:
             continue
-        yield from arrays_of(child)
+        yield from arrays_of(found)
 
 
 def find_array(root: Group | Array, path: str) -> Array:

@@ -9,6 +9,9 @@ from typing import Any
 import click
 import numpy as np
 
+from hyperslab.codecs.reference_json import spelled
+from hyperslab.model.refs import ObjectReference, RegionReference
+
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 json_option: Callable[[Any], Any] = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
@@ -39,7 +42,9 @@ def remark(text: str) -> None:
 
 
 def plain(value: Any) -> Any:
-    """The value as JSON has it: NaN and infinities become null, bytes text, arrays lists."""
+    """The value as JSON has it: NaN and infinities become null, bytes text, arrays lists, references objects."""
+    if isinstance(value, ObjectReference | RegionReference):
+        return spelled(value)
     if isinstance(value, dict):
         return {str(name): plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):

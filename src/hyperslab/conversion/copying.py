@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from hyperslab.array.references import reference_fields
 from hyperslab.chunks import execute, scattered
 from hyperslab.chunks.boxes import Box, Cut, box_counts, boxes, source_edges
 from hyperslab.chunks.grid import Coords, Grid
@@ -20,6 +21,7 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, CarriesBlosc, ChunkSource
 from hyperslab.codecs.blosc import config_of, same_settings
 from hyperslab.conversion.halting import Halt
+from hyperslab.conversion.pointing import Pointing
 from hyperslab.conversion.selecting import Picked
 from hyperslab.model.cells import as_type
 from hyperslab.model.spec import ArraySpec
@@ -38,7 +40,7 @@ Work = Callable[[int, Box, Check], None]
 class ArrayCopy:
     """The copy of the ``picked`` cells of one array: from ``source`` into ``target``, within ``memory`` bytes.
 
-    ``path`` is its place in the target, ``origin`` that in the source.
+    ``path`` is its place in the target, ``origin`` that in the source; ``pointing`` tells what references become.
     """
 
     path: str
@@ -49,6 +51,12 @@ class ArrayCopy:
     target_spec: ArraySpec
     memory: int
     origin: str
+    pointing: Pointing | None = None
+
+    @cached_property
+    def refers(self) -> bool:
+        """Whether its cells are references that may have to be changed on the way."""
+        return self.pointing is not None and bool(reference_fields(self.source_spec.dtype))
 
     @cached_property
     def cuts(self) -> tuple[Cut, ...]:
@@ -162,6 +170,8 @@ class ArrayCopy:
         source: Any = self.source if check is None else _Checked(self.source, check)
         scattered.reader_of(self.source_spec)(source, plan, out, self.source_spec.fill_cell(), settings)
         shape = tuple(part.stop - part.start for part in box)
+        if self.pointing is not None and self.refers:
+            out = self.pointing.cells(out, self.source_spec.dtype)
         return as_type(out.reshape(shape), self.target_spec.numpy_dtype)
 
     def read_target(self, box: Box, settings: Settings) -> Values:
@@ -197,7 +207,7 @@ class ArrayCopy:
             return False
         if source.container is None or source.container != target.container or source.grid.axes != target.grid.axes:
             return False
-        if not self.picked.is_all(self.source_spec.shape):
+        if self.refers or not self.picked.is_all(self.source_spec.shape):
             return False
         given, wanted = (config_of(spec.codecs) for spec in (self.source_spec, self.target_spec))
         fills = {spec.fill_cell().tobytes() for spec in (self.source_spec, self.target_spec)}

@@ -15,6 +15,7 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.conversion.carrying import copy_box
 from hyperslab.conversion.copying import ArrayCopy, Boxes, Check
 from hyperslab.conversion.journal import Journal
+from hyperslab.conversion.pointing import Pointing
 from hyperslab.conversion.report import ConversionReport
 from hyperslab.conversion.walking import Planned
 from hyperslab.errors import FormatError
@@ -29,13 +30,14 @@ SETTINGS = Settings(cache_bytes=0, durable=False)
 @dataclass(frozen=True, eq=False)
 class Job:
     """From an open source, by a plan of nodes, into a target of ``format``, within ``memory`` bytes. ``options``: of
-    the target's own."""
+    the target's own. ``pointing``: what becomes of links and references."""
 
     format: Format
     source: Session
     planned: list[Planned]
     memory: int
     options: Mapping[str, Any] = field(default_factory=dict)
+    pointing: Pointing | None = None
 
     def copies(self, target: Session, source: Session | None = None) -> list[ArrayCopy]:
         """The copy of every array; ``source``: the same source, opened anew."""
@@ -48,7 +50,9 @@ class Job:
                     raise FormatError("the array was not made", url=target.url, node=path)
                 origin = plan.item.origin
                 sides = (source or self.source).reader.chunks(origin), target.reader.chunks(path)
-                copies.append(ArrayCopy(path, picked, sides[0], spec, sides[1], written, self.memory, origin))
+                copies.append(
+                    ArrayCopy(path, picked, sides[0], spec, sides[1], written, self.memory, origin, self.pointing)
+                )
         return copies
 
     def summary(self, target: str, done: Progress) -> ConversionReport:

@@ -86,6 +86,8 @@ def _needs_of_numpy(dtype: np.dtype[Any]) -> Iterator[Feature]:
         yield Feature.STRUCTURED
         for name in dtype.names:
             yield from (need for need in _needs_of_numpy(dtype.fields[name][0]) if need not in _OWN_IN_FIELDS)
+    elif dtype.kind == "O" and (kind := tag_of(dtype)) is not None:
+        yield from needs(kind)
     else:
         if dtype.kind in _KINDS:
             yield _KINDS[dtype.kind]
@@ -142,7 +144,7 @@ def _poorer(dtype: DataType) -> DataType | None:
             return np.dtype(np.int8)
         case np.dtype(kind="f", itemsize=2):
             return np.dtype(np.float32)
-        case np.dtype(kind="U"):
+        case np.dtype(kind="U") | ObjectRef() | RegionRef():
             return VlenString()
         case _:
             return None
@@ -153,7 +155,7 @@ def losses_of(path: str, node: Node, features: Features) -> Iterator[Loss]:
     match node:
         case Link():
             if Feature.LINKS not in features:
-                yield Loss(path, Feature.LINKS, f"the link to {node.target} is left out")
+                yield Loss(path, Feature.LINKS, f"the link to {node} is left out")
         case GroupSpec():
             yield from _group_losses(path, node, features)
             yield from _attribute_losses(path, node.attrs, features)
@@ -222,7 +224,7 @@ def held_types(types: Mapping[str, Extension], features: Features) -> dict[str, 
 def _lacking(value: Any, features: Features) -> tuple[Feature, str] | None:
     """What a format needs to hold this value of an attribute, and what becomes of it there without."""
     if isinstance(value, ObjectReference | RegionReference):
-        return None if Feature.REFERENCES in features else (Feature.REFERENCES, ", a reference, is left out")
+        return None if Feature.REFERENCES in features else (Feature.REFERENCES, ", a reference, becomes text")
     if not isinstance(value, np.ndarray | np.generic):
         return None
     if Feature.TYPED_ATTRIBUTES not in features:
@@ -250,7 +252,9 @@ def held_attrs(attrs: Mapping[str, Any], features: Features) -> dict[str, Any]:
                 held[name] = value.tolist()
             case Feature.USER_TYPES if (kind := tag_of(value.dtype)) and _is_held_plain(kind, features):
                 held[name] = untagged(value)
-            case Feature.USER_TYPES | Feature.REFERENCES:
+            case Feature.REFERENCES:
+                held[name] = str(value)
+            case Feature.USER_TYPES:
                 del held[name]
     return held
 

@@ -2,26 +2,54 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from hyperslab.array.session import Session
 from hyperslab.chunks.plan import make_plan
+from hyperslab.codecs.reference_json import spelled
 from hyperslab.conversion.selecting import Picked
 from hyperslab.conversion.walking import Planned
 from hyperslab.errors import HyperslabError
 from hyperslab.formats.base import BoundsText
 from hyperslab.model.cells import longest_text
 from hyperslab.model.dtypes import VlenString
+from hyperslab.model.refs import ObjectReference, RegionReference
 from hyperslab.model.spec import ArraySpec
 
 
 def with_room_for_text(source: Session, planned: list[Planned], target: object) -> list[Planned]:
     """The nodes, those of text with room for what they will hold, where the target wants to know."""
+    planned = [_with_widths(source, plan) for plan in planned]
     if not isinstance(target, BoundsText):
         return planned
     return [_measured(source, plan, target) for plan in planned]
+
+
+def _with_widths(source: Session, plan: Planned) -> Planned:
+    """Rows with text or references, with the characters that each of these fields needs at most as they are spelled in
+    JSON (``layout["widths"]``): a target may store them in fields of one width."""
+    spec, origin, picked = plan.node, plan.item.node, plan.item.picked
+    rows = isinstance(spec, ArraySpec) and isinstance(spec.dtype, np.dtype) and spec.dtype.hasobject
+    if plan.settled or not rows or not isinstance(spec, ArraySpec) or picked is None:
+        return plan
+    if not isinstance(origin, ArraySpec):
+        return plan
+    widths = dict.fromkeys((name for name in spec.numpy_dtype.names or () if spec.numpy_dtype[name].hasobject), 0)
+    for block in _blocks(source, plan.item.origin, origin, picked):
+        for name in widths:
+            widths[name] = max([widths[name], *map(_width, block[name].flat)])
+    return replace(plan, node=spec.evolve(layout={**spec.layout, "widths": widths}))
+
+
+def _width(cell: Any) -> int:
+    if isinstance(cell, ObjectReference | RegionReference):
+        return len(json.dumps(spelled(cell)))
+    return 0 if cell is None else len(cell)
 
 
 def _measured(source: Session, plan: Planned, target: BoundsText) -> Planned:
@@ -38,11 +66,15 @@ def _measured(source: Session, plan: Planned, target: BoundsText) -> Planned:
 
 
 def _longest(source: Session, path: str, spec: ArraySpec, picked: Picked) -> int:
-    """The longest text of the chunks that hold the picked cells, and of the fill value; a chunk at a time."""
+    """The longest text of the chunks that hold the picked cells, and of the fill value."""
+    longest = longest_text(np.asarray(spec.fill_cell()))
+    return max([longest, *map(longest_text, _blocks(source, path, spec, picked))])
+
+
+def _blocks(source: Session, path: str, spec: ArraySpec, picked: Picked) -> Iterator[np.ndarray[Any, Any]]:
+    """The chunks that hold the picked cells, one at a time."""
     chunks = source.reader.chunks(path)
     plan = make_plan(picked.region(tuple(slice(0, length) for length in picked.shape)), chunks.grid)
-    longest = longest_text(np.asarray(spec.fill_cell()))
     for piece in plan:
-        block = chunks.read(piece.coords)
-        longest = max(longest, 0 if block is None else longest_text(block))
-    return longest
+        if (block := chunks.read(piece.coords)) is not None:
+            yield block

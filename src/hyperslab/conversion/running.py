@@ -17,6 +17,7 @@ from hyperslab.conversion.fingerprint import head_of
 from hyperslab.conversion.job import SETTINGS, Job, Tally, copy_arrays
 from hyperslab.conversion.opening import opened
 from hyperslab.conversion.parts import parts_of
+from hyperslab.conversion.pointing import pointing_of
 from hyperslab.conversion.rehearsal import Rehearsal, put_documents, rehearse
 from hyperslab.conversion.report import ConversionReport
 from hyperslab.conversion.selecting import Select
@@ -129,6 +130,9 @@ def _run(order: _Order, progress: bool | Report | None, scheduler: Any) -> Conve
         source = held.enter_context(opened(order.source))
         parts = parts_of(source, order.path, chosen.features)
         items = walk(source, parts, order.select, order.cutting)
+        pointing = pointing_of(source, items, order.path, order.target)
+        if pointing is not None:
+            items = [replace(item, node=pointing.node(item.node)) for item in items]
         target, cutting, lossy = order.target, order.cutting, order.allow_loss
         plan = rehearse(source, items, cutting, chosen, target, allow_loss=lossy, options=order.layout)
         for loss in plan.losses:
@@ -141,7 +145,7 @@ def _run(order: _Order, progress: bool | Report | None, scheduler: Any) -> Conve
             refuse_unreachable(order.source, order.target, keyed=plan.keyed)
             client = held.enter_context(client_of(scheduler))
         site = held.enter_context(site_of(order.target, overwrite=order.overwrite, head=head))
-        job = Job(chosen, source, plan.planned, order.memory, order.layout)
+        job = Job(chosen, source, plan.planned, order.memory, order.layout, pointing)
         with reporting(progress, "converting") as report:
             done = _write(job, site, plan, order, report, client)
         verified = None

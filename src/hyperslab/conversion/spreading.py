@@ -21,7 +21,7 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.conversion.carrying import copy_box
 from hyperslab.conversion.copying import ArrayCopy
 from hyperslab.conversion.fingerprint import installed
-from hyperslab.conversion.job import Tally
+from hyperslab.conversion.job import Tally, copy_arrays
 from hyperslab.conversion.journal import Journal
 from hyperslab.conversion.opening import open_session
 from hyperslab.conversion.selecting import Picked
@@ -68,10 +68,13 @@ def refuse_unreachable(source: Location, target: Location, *, keyed: bool) -> No
 
 
 def spread(client: Any, copies: Sequence[ArrayCopy], tally: Tally, source: Location, site: Site, format: str) -> None:
-    """Copy all boxes that are not done by the workers of ``client``."""
+    """Copy all boxes that are not done by the workers of ``client``; references here, where all places are known."""
     name = f"hyperslab-{id(tally):x}-{client.id}"
     try:
         for copy in copies:
+            if copy.refers:
+                copy_arrays([copy], tally, SETTINGS)
+                continue
             copy.threads(1)  # MemoryLimit before anything is sent
             sides = (source, site.where, site.held, format)
             errand = Errand(f"{name}/{copy.path}", *sides, copy.path, copy.origin, copy.picked, copy.memory)

@@ -164,9 +164,10 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
 
     def links(self) -> Iterator[tuple[str, Link]]:
         """Name and link of each link right below; none is followed."""
-        for name in self:
-            if isinstance(link := self._session.reader.node(join(self._path, name)), Link):
-                yield name, link
+        for name in self if Feature.LINKS in self._session.format.features else ():
+            with suppress(HyperslabError):
+                if isinstance(link := self._session.reader.node(join(self._path, name)), Link):
+                    yield name, link
 
     def _nodes(self, *, linked: bool) -> Iterator[tuple[str, Group | Array]]:
         for name in self:

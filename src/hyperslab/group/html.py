@@ -96,8 +96,7 @@ class _Reading:
                 found.others.append(_row(name, _bad(error)))
                 continue
             if isinstance(spec, Link):
-                source = "" if spec.source == "." else spec.source
-                found.others.append(_row(name, f"→ {text(source)}/{text(spec.target.lstrip('/'))}"))
+                found.others.append(_row(name, f"→ {text(spec)}"))
             elif isinstance(spec, ArraySpec):
                 (found.coordinates if spec.dims == (name,) else found.arrays).append(_array(name, spec))
                 for dim, size in zip(spec.dims, spec.shape, strict=True):

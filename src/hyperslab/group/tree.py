@@ -35,7 +35,7 @@ def _describe(session: Session, path: str) -> tuple[str, bool]:
     except HyperslabError as error:
         return f" !! {error.message}", False
     if isinstance(spec, Link):
-        return f" -> {spec.source if spec.source != '.' else ''}/{spec.target.lstrip('/')}", False
+        return f" -> {spec}", False
     if isinstance(spec, ArraySpec):
         sizes = zip(spec.dims, spec.shape, strict=True)
         cells = ", ".join(f"{dim}: {size}" if dim else str(size) for dim, size in sizes)

@@ -6,15 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.model.dtypes import DataType, Enum, Extension, numpy_dtype
+from hyperslab.model.dtypes import DataType, Enum, Extension, numpy_dtype, tag_of
 
 Values = np.ndarray[Any, Any]
 
 
 def as_type(values: Values, dtype: np.dtype[Any]) -> Values:
-    """The same values as ``dtype``; themselves where they are that already. Fields are taken one by one."""
+    """The same values as ``dtype``; themselves where they are that already. Fields are taken one by one.
+
+    References become text, none at all is empty text.
+    """
     if values.dtype == dtype:
         return values
+    if values.dtype == object and dtype.kind == "T":
+        texts = ["" if cell is None else str(cell) for cell in values.reshape(-1)]
+        return np.array(texts, dtype).reshape(values.shape)
     if values.dtype.names is None or dtype.names is None:
         return values.astype(dtype)
     out = np.empty(values.shape, dtype)
@@ -57,8 +63,15 @@ def _layout(dtype: np.dtype[Any]) -> Any:
         return ("S", shape[0]) if base == np.dtype("S1") and len(shape) == 1 else (_layout(base), shape)
     if dtype.fields is not None and dtype.names is not None:
         fields = dtype.fields
-        return tuple((name, _layout(fields[name][0].newbyteorder("="))) for name in dtype.names)
+        return tuple((name, _layout(_native(fields[name][0]))) for name in dtype.names)
+    if dtype.kind == "O":
+        return "O", type(tag_of(dtype))
     return ("S", dtype.itemsize) if dtype.kind == "S" else dtype.str
+
+
+def _native(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """In this machine's byte order; objects have none, and lose their tag by asking for one."""
+    return dtype if dtype.hasobject and dtype.names is None else dtype.newbyteorder("=")
 
 
 def same_cells(a: Values, b: Values) -> bool:
@@ -69,6 +82,8 @@ def same_cells(a: Values, b: Values) -> bool:
         return all(_same_object(x, y) for x, y in zip(a.flat, b.flat, strict=True))
     if a.dtype.kind == "T":
         return bool(np.array_equal(a, b))
+    if a.dtype.hasobject and a.dtype.names is not None:
+        return all(same_cells(a[name], b[name]) for name in a.dtype.names)
     return np.ascontiguousarray(a).tobytes() == np.ascontiguousarray(b).tobytes()
 
 

@@ -11,6 +11,7 @@ from hyperslab.errors import Problem
 from hyperslab.model.attrs import Attrs, equal, untagged
 from hyperslab.model.cells import same_type
 from hyperslab.model.dtypes import describe
+from hyperslab.model.refs import ObjectReference, RegionReference
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 
@@ -64,8 +65,13 @@ def _attribute_differences(path: str, expected: Attrs, found: Attrs, either: boo
     shared = ((name, expected[name], found[name]) for name in expected if name in found)
     changed = [name for name, a, b in shared if not (_same_attribute(a, b) or (either and _same_attribute(b, a)))]
     return problems + [
-        Problem(path, "attribute", f"attribute {name!r} is {found[name]!r}, not {expected[name]!r}") for name in changed
+        Problem(path, "attribute", f"attribute {name!r} is {_shown(found[name])}, not {_shown(expected[name])}")
+        for name in changed
     ]
+
+
+def _shown(value: Any) -> str:
+    return f"-> {value}" if isinstance(value, ObjectReference | RegionReference) else repr(value)
 
 
 def _same_attribute(expected: Any, found: Any) -> bool:

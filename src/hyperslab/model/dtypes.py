@@ -158,6 +158,9 @@ def is_fixed(dtype: DataType) -> bool:
 def describe(dtype: DataType) -> str:
     """A short name for people: ``float32``, ``>i2``, ``string``, ``enum<uint8>`` …"""
     match dtype:
+        case np.dtype(names=names) if names is not None and dtype.hasobject:
+            fields = (f"{name}: {describe(tag_of(dtype[name]) or dtype[name])}" for name in names)
+            return f"rows of {', '.join(fields)}"
         case np.dtype():
             return str(dtype)
         case VlenString() | VlenBytes() | Char():

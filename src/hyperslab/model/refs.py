@@ -33,6 +33,9 @@ class Link:
     source_object_id: str | None = field(default=None, compare=False)
     layout: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
+    def __str__(self) -> str:
+        return _said(self.target, self.source)
+
 
 @dataclass(frozen=True, slots=True)
 class ObjectReference:
@@ -47,6 +50,9 @@ class ObjectReference:
     def resolve(self) -> Any:
         """The group or array that it points at; BrokenLink where there is none, Invalid when it was read nowhere."""
         return _resolve(self)
+
+    def __str__(self) -> str:
+        return _said(self.path, self.source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +79,16 @@ class RegionReference:
         cells = self.read()
         return cells if dtype is None else cells.astype(dtype)
 
+    def __str__(self) -> str:
+        return f"{_said(self.path, self.source)}[{self.region}]"
+
 
 Pointer = Link | ObjectReference | RegionReference
+
+
+def _said(path: str, source: str) -> str:
+    """For people: the path, behind the dataset that it is in where that is another one."""
+    return f"{'' if source in ('', '.') else source}/{path.lstrip('/')}"
 
 
 def _resolve(reference: ObjectReference | RegionReference) -> Any:

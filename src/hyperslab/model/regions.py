@@ -17,10 +17,16 @@ class Everything:
 
     shape: Shape | None = None
 
+    def __str__(self) -> str:
+        return "..."
+
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
     """No cell."""
+
+    def __str__(self) -> str:
+        return "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +36,9 @@ class Steps:
     start: int
     stop: int
     step: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.start}:{self.stop}" + (f":{self.step}" if self.step != 1 else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +51,9 @@ class Product:
     axes: tuple[Steps | tuple[int, ...], ...]
     shape: Shape
 
+    def __str__(self) -> str:
+        return ", ".join(str(axis) if isinstance(axis, Steps) else str(list(axis)) for axis in self.axes)
+
 
 @dataclass(frozen=True, slots=True)
 class Points:
@@ -50,6 +62,9 @@ class Points:
     points: tuple[tuple[int, ...], ...]
     shape: Shape
 
+    def __str__(self) -> str:
+        return f"{len(self.points)} points"
+
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
@@ -57,6 +72,9 @@ class Blocks:
 
     blocks: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
     shape: Shape
+
+    def __str__(self) -> str:
+        return f"{len(self.blocks)} blocks"
 
 
 Region = Everything | Nothing | Product | Points | Blocks

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.model.dtypes import DataType, Enum, VlenBytes, VlenString, numpy_dtype
+from hyperslab.model.dtypes import DataType, Enum, ObjectRef, RegionRef, VlenBytes, VlenString, numpy_dtype
 
 _ELEMENT = "element_type"  # the key in a dtype's metadata by which xarray tells objects apart
 
@@ -15,7 +15,7 @@ _ELEMENT = "element_type"  # the key in a dtype's metadata by which xarray tells
 def xarray_dtype(dtype: DataType) -> np.dtype[Any]:
     """The dtype that xarray's own engines give such cells."""
     match dtype:
-        case VlenString():
+        case VlenString() | ObjectRef() | RegionRef():  # references are shown as paths
             return np.dtype("O", metadata={_ELEMENT: str})
         case VlenBytes():
             return np.dtype("O", metadata={_ELEMENT: bytes})
@@ -26,7 +26,10 @@ def xarray_dtype(dtype: DataType) -> np.dtype[Any]:
 
 
 def as_xarray(cells: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Cells in that dtype, without a copy where they are in it."""
+    """Cells in that dtype, without a copy where they are in it; references as the paths that they lead to."""
+    said: Mapping[str, Any] = dtype.metadata or {}
+    if said.get(_ELEMENT) is str and cells.dtype == object:
+        return np.array(["" if cell is None else str(cell) for cell in cells.flat], dtype).reshape(cells.shape)
     return cells if cells.dtype == dtype else cells.astype(dtype)
 
 

@@ -10,6 +10,7 @@ from xarray.backends import BackendArray
 from xarray.core import indexing
 
 from hyperslab.array import Array
+from hyperslab.array.references import REFERENCES, as_cells
 from hyperslab.bridges.xarray.dtypes import as_xarray, xarray_dtype
 
 
@@ -38,4 +39,9 @@ class LazyCells(BackendArray):
             taken = array.vindex
         elif isinstance(key, indexing.OuterIndexer):
             taken = array.oindex
-        return lambda raw: as_xarray(np.asarray(taken[raw], array.dtype), self.dtype)
+        return lambda raw: as_xarray(_as_array(taken[raw], array.dtype), self.dtype)
+
+
+def _as_array(cells: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """The cells; a single reference to a region is not read."""
+    return as_cells(cells) if isinstance(cells, REFERENCES) else np.asarray(cells, dtype)

@@ -12,6 +12,7 @@ from xarray.backends import AbstractDataStore, StoreBackendEntrypoint
 from xarray.core import indexing
 
 from hyperslab.array import Array
+from hyperslab.array.references import REFERENCES
 from hyperslab.bridges.xarray.coordinates import computed_coordinates
 from hyperslab.bridges.xarray.dtypes import xarray_dtype
 from hyperslab.bridges.xarray.lazy import LazyCells
@@ -58,7 +59,7 @@ class GroupStore(AbstractDataStore):
 
     def get_attrs(self) -> Mapping[str, Any]:
         """The group's attributes."""
-        return dict(self._node.attrs) if isinstance(self._node, Group) else {}
+        return _plain_attrs(self._node) if isinstance(self._node, Group) else {}
 
     def get_dimensions(self) -> Mapping[str, int]:
         """Sizes by name."""
@@ -104,9 +105,14 @@ def _variable(array: Array, dims: tuple[str, ...]) -> xr.Variable:
     return xr.Variable(dims, cells, stored_attrs(array), _encoding(array, dims))
 
 
+def _plain_attrs(node: Group | Array) -> dict[str, Any]:
+    """The attributes, references as the paths that they lead to."""
+    return {name: str(value) if isinstance(value, REFERENCES) else value for name, value in node.attrs.items()}
+
+
 def stored_attrs(array: Array) -> dict[str, Any]:
     """With Zarr v2's fill value as ``_FillValue``, since that is where xarray and kerchunk put it."""
-    attrs = dict(array.attrs)
+    attrs = _plain_attrs(array)
     fill = array.spec.fill_value
     if array._session.format.name == "zarr2" and fill is not None and array.dtype.kind in "iufcmM":
         attrs.setdefault("_FillValue", fill)

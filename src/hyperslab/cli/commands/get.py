@@ -102,7 +102,7 @@ def render(part: labelled.Part, output: str, url: str) -> bytes:
         return labelled.as_csv(part).encode()
     if output.endswith(".json"):
         return json_text("get", url=url, **part.as_json()).encode()
-    if part.values.dtype == object:
+    if part.values.dtype.hasobject and part.values.dtype.kind != "T":
         raise Invalid("a .npy file holds no cells of variable length", remedy="write .json or .csv")
     cells = part.values.astype(np.str_) if part.values.dtype.kind == "T" else part.values
     file = io.BytesIO()

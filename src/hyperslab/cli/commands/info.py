@@ -8,11 +8,12 @@ from typing import Any
 import click
 
 from hyperslab.array import Array
-from hyperslab.cli.describing import array_facts, codec_word, cut_text
+from hyperslab.cli.describing import array_facts, codec_word, cut_text, link_facts, links_of
 from hyperslab.cli.opening import arrays_of, open_dataset, url_argument
 from hyperslab.cli.output import columns, json_option, print_json, size_text
 from hyperslab.cli.storage import storage_option
 from hyperslab.group import Group
+from hyperslab.model.refs import Link, ObjectReference, RegionReference
 
 
 @click.command("info", epilog="Example: hyperslab info air.zarr --json")
@@ -43,6 +44,7 @@ def gather(root: Group | Array, found: Iterable[tuple[str, Array]]) -> dict[str,
         "dimensions": _dimensions(root),
         "attrs": dict(root.attrs),
         "arrays": arrays,
+        "links": [{"path": path, **link_facts(link)} for path, link in links_of(root)],
     }
 
 
@@ -62,10 +64,21 @@ def as_text(facts: dict[str, Any], codecs: list[str]) -> str:
     ]
     rows: list[tuple[str, ...]] = [("array", "type", "dimensions", "chunks", "codec", "cells", "stored")]
     rows += [_row(array, codec) for array, codec in zip(facts["arrays"], codecs, strict=True)]
-    attrs = [f"  {name}: {str(value).splitlines()[0] if str(value) else ''}" for name, value in facts["attrs"].items()]
+    attrs = [f"  {name}: {_line(value)}" for name, value in facts["attrs"].items()]
+    links = [f"  /{link['path']} -> {_there(link)}" for link in facts["links"]]
     parts = [head, f"dimensions: {', '.join(dims) or 'none'}", columns(rows)]
     parts += [_storage(array) for array in facts["arrays"] if array["storage"]]
+    parts += ["links:", *links] if links else []
     return "\n".join(parts + (["attributes:", *attrs] if attrs else []))
+
+
+def _there(link: dict[str, Any]) -> str:
+    return str(Link(link["target"], link["source"]))
+
+
+def _line(value: Any) -> str:
+    text = f"-> {value}" if isinstance(value, ObjectReference | RegionReference) else str(value)
+    return text.splitlines()[0] if text else ""
 
 
 def _storage(array: dict[str, Any]) -> str:
