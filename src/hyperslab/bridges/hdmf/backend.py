@@ -1,0 +1,296 @@
+"""The backend itself: what hdmf and pynwb call to read, write and export files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from hdmf.backends.errors import UnsupportedOperation
+from hdmf.backends.io import HDMFIO
+from hdmf.backends.utils import WriteStatusTracker
+from hdmf.build import BuildManager, GroupBuilder, TypeMap
+
+from hyperslab import api
+from hyperslab.array import Array
+from hyperslab.bridges.hdmf import specs
+from hyperslab.bridges.hdmf.asking import doc_of, manager_for, object_codec_of
+from hyperslab.bridges.hdmf.constructing import construct
+from hyperslab.bridges.hdmf.planning import Planner
+from hyperslab.bridges.hdmf.pointers import Pointers, root_of
+from hyperslab.bridges.hdmf.reading import Builders
+from hyperslab.bridges.hdmf.writing import Writing
+from hyperslab.chunks.progress import Report, reporting
+from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.formats import detect
+from hyperslab.group import Group
+from hyperslab.model.refs import ObjectReference
+from hyperslab.stores.location import Location, Probe
+
+_MODES = {"r": "r", "r-": "r", "r+": "r+", "a": "a", "w": "w", "w-": "x", "x": "x"}
+_FORMAT = "hdmf"
+
+
+class HyperslabIO(HDMFIO):
+    """Read and write files of hdmf and pynwb as Zarr datasets of format ``hdmf``.
+
+    ``path``: a path, a URL or a store, as for ``hyperslab.open``. ``mode``: ``r``, ``r+`` (append), ``a``, ``w``, ``x``
+    (``w-``); a new file is built beside its place and stands there once it is written whole. ``manager``: a
+    BuildManager or TypeMap; without one that of pynwb for its files, else hdmf's, with the schemas that the file keeps
+    (``load_namespaces``).
+
+    Of a new file: ``profile`` ``"v2"`` or ``"v3"``; ``object_codec`` ``"json2"`` or ``"pickle"``, which hdmf-zarr up to
+    0.13 needs for rows with references (``object_codec_class``: the same by a class of numcodecs, which is never
+    called); ``region_attributes``; ``write_doc``: give nodes the schema's words as attribute ``doc``.
+    ``allow_external``: where links may lead besides the folder of the file. ``progress``: True for a bar, or a
+    function. ``durable``, ``workers``, ``storage_options`` as for ``hyperslab.open``. Links and references that lead
+    nowhere are left out when reading, with a warning.
+    """
+
+    def __init__(
+        self,
+        path: Any,
+        mode: str = "r",
+        manager: BuildManager | TypeMap | None = None,
+        *,
+        profile: str = "v2",
+        object_codec: str | None = None,
+        object_codec_class: Any = None,
+        region_attributes: bool = False,
+        allow_external: Sequence[str] | bool = (),
+        write_doc: bool = False,
+        load_namespaces: bool = True,
+        progress: bool | Report | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        workers: int | None = None,
+        durable: bool = True,
+        herd_path: str | None = None,
+    ) -> None:
+        if mode not in _MODES:
+            raise Invalid(f"mode {mode!r}", remedy=f"a mode is one of {', '.join(_MODES)}")
+        self._path = path
+        self._mode = mode
+        self._where = Location.of(path, storage_options)
+        self._root: Group | None = None
+        self._builders: Builders | None = None
+        self._write_doc = write_doc
+        self._progress = progress
+        self._written_builders = WriteStatusTracker()
+        self._opening: dict[str, Any] = {
+            "storage_options": storage_options,
+            "workers": workers,
+            "allow_external": allow_external,
+            "durable": durable,
+        }
+        self._making = {
+            "profile": profile,
+            "object_codec": object_codec_of(object_codec, object_codec_class),
+            "region_attributes": region_attributes,
+        }
+        self._is_new = _MODES[mode] in ("w", "x") or (mode == "a" and not self._where.exists())
+        self._open_root()
+        found = manager_for(manager, None if self._root is None else self._root._session, load=load_namespaces)
+        super().__init__(found, source=self._where.path or self._where.url, herd_path=herd_path)
+
+    # -- what it is -------------------------------------------------------------------------------------------------
+
+    @property
+    def path(self) -> Any:
+        """The path, URL or store that was given."""
+        return self._path
+
+    @property
+    def mode(self) -> str:
+        """The mode that was given."""
+        return self._mode
+
+    @property
+    def root(self) -> Group:
+        """The open dataset; UnsupportedOperation while there is none."""
+        if self._root is None:
+            raise UnsupportedOperation(f"{self._where.url} is not open, or was not written yet")
+        return self._root
+
+    @property
+    def _file(self) -> Group | None:
+        """What ``pynwb.validate`` hands to ``load_namespaces``."""
+        return self._root
+
+    def is_open(self) -> bool:
+        """Whether the file is open."""
+        return self._root is not None
+
+    @staticmethod
+    def can_read(path: Any) -> bool:
+        """Whether a dataset of format ``hdmf`` lies there."""
+        try:
+            found = detect(Probe(Location.of(path)))
+        except (HyperslabError, OSError, ValueError):
+            return False
+        return found is not None and found.name == _FORMAT
+
+    def open(self) -> None:
+        """Open the file, if it is there and was closed."""
+        self._open_root()
+
+    def _open_root(self) -> None:
+        if self._root is None and not self._is_new:
+            mode: Any = "r" if _MODES[self._mode] == "r" else "r+"
+            self._root = api.open_group(self._path, mode, format=_FORMAT, **self._opening)
+
+    def close(self) -> None:
+        """Close the file, and those that its links lead to."""
+        root, self._root = getattr(self, "_root", None), None
+        if root is not None:
+            root.close()
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def read(self, **kwargs: Any) -> Any:
+        """The container of the whole file. What cannot be made since a link leads nowhere is left out of it."""
+        self._require_readable()
+        return construct(self, lambda: HDMFIO.read(self, **kwargs))
+
+    def read_builder(self) -> GroupBuilder:
+        """The builder of the whole file; the same one each time."""
+        self._require_readable()
+        return self._known_builders().root()
+
+    def _require_readable(self) -> None:
+        if self._root is None or _MODES[self._mode] in ("w", "x"):
+            remedy = "open it with mode 'r', 'r+' or 'a'"
+            raise UnsupportedOperation(f"{self._where.url} cannot be read in mode {self._mode!r}: {remedy}")
+
+    def _known_builders(self) -> Builders:
+        if self._builders is None:
+            self._builders = Builders(self.root, self.source, self, self._written_builders.set_written)
+        return self._builders
+
+    @property
+    def incomplete(self) -> list[Any]:
+        """Builders that lack a link, a reference or a node since it cannot be read."""
+        return [] if self._builders is None else self._builders.broken
+
+    def builder_of(self, array: Array, reference: ObjectReference) -> Any:
+        """The builder of what a reference of the array leads to; BrokenLink where there is nothing."""
+        return self._known_builders().at(array._session, reference)
+
+    def container_of(self, array: Array, reference: ObjectReference) -> Any:
+        """Its container."""
+        return self.manager.construct(self.builder_of(array, reference))
+
+    def reference_to(self, container: Any) -> ObjectReference:
+        """The reference to a container of this file; UnsupportedOperation for one that was not written yet."""
+        above = container
+        while above.parent is not None:
+            above = above.parent
+        self.manager.build(above)
+        builder = self.manager.build(container)
+        return self._pointers(None, root_of(builder)).reference(builder)  # type: ignore[return-value]
+
+    def get_written(self, builder: Any) -> bool:
+        """Whether a builder was written, or read, by this object."""
+        return bool(self._written_builders.get_written(builder))
+
+    # -- schemas ----------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def load_namespaces(
+        cls,
+        namespace_catalog: Any,
+        path: Any = None,
+        namespaces: list[str] | None = None,
+        io: Any = None,
+        *,
+        file: Group | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> dict[str, Any]:
+        """Load the schemas that a file keeps (a path, an open ``io`` or its ``file``) into a catalogue or type map."""
+        opened = file if file is not None else None if io is None else io.root
+        if opened is not None:
+            return specs.load(namespace_catalog, opened._session, namespaces)
+        with api.open_group(path, format=_FORMAT, storage_options=storage_options) as root:
+            return specs.load(namespace_catalog, root._session, namespaces)
+
+    def load_namespaces_io(self, namespace_catalog: Any, namespaces: list[str] | None = None) -> dict[str, Any]:
+        """The same, of this file."""
+        return specs.load(namespace_catalog, self.root._session, namespaces)
+
+    # -- writing ----------------------------------------------------------------------------------------------------
+
+    def write(self, container: Any, *, cache_spec: bool = True, **kwargs: Any) -> None:
+        """Write a container, or what was added to one that was read (mode ``r+``).
+
+        ``cache_spec``: keep the schemas in the file. ``link_data``: write links to arrays that are open, rather than
+        copies. ``exhaust_dci``: read iterators one after the other, rather than in turns.
+        """
+        super().write(container=container, cache_spec=cache_spec, **kwargs)
+
+    def write_builder(
+        self,
+        builder: GroupBuilder,
+        *,
+        link_data: bool = True,
+        exhaust_dci: bool = True,
+        export_source: str | None = None,
+        cache_spec: bool = False,
+        catalogs: Sequence[Any] = (),
+    ) -> None:
+        """Write a tree of builders, as :meth:`write` does; ``catalogs``: the schemas to keep besides the manager's."""
+        if _MODES[self._mode] == "r":
+            remedy = "open it with mode 'r+', 'a' or 'w'"
+            raise UnsupportedOperation(f"{self._where.url} cannot be written in mode {self._mode!r}: {remedy}")
+        pointers = self._pointers(export_source, builder)
+        planner = Planner(pointers, self.get_written, link_data)
+        with reporting(self._progress, f"writing {self._where.name}") as report, self._place() as root, root.batch():
+            mark = self._written_builders.set_written
+            writing = Writing(root, pointers, mark, self._doc, report)
+            writing.run(planner.plan(builder), together=not exhaust_dci)
+            if cache_spec:
+                specs.cache(root._session, [self.manager.namespace_catalog, *catalogs])
+
+    def _pointers(self, export_source: str | None, root: Any) -> Pointers:
+        return Pointers(self.source, export_source, root.attributes.get("object_id"))
+
+    def _doc(self, builder: Any) -> str | None:
+        return doc_of(builder, self.manager) if self._write_doc else None
+
+    @contextmanager
+    def _place(self) -> Iterator[Group]:
+        """The dataset to write into: the open one, or a new one that stands at its place when the block ends."""
+        if not self._is_new:
+            yield self.root
+            return
+        options = {**self._opening, **self._making}
+        with api.created(self._path, _FORMAT, overwrite=_MODES[self._mode] == "w", **options) as root:
+            yield root
+        self._is_new = False
+        self._open_root()
+
+    def export(
+        self,
+        src_io: HDMFIO,
+        container: Any = None,
+        write_args: Mapping[str, Any] | None = None,
+        *,
+        cache_spec: bool = True,
+        nwbfile: Any = None,
+    ) -> None:
+        """Write what another backend has read, of any kind, into this new file.
+
+        ``container`` (``nwbfile``): what to export where it was changed, else all. ``write_args``: arguments of
+        :meth:`write_builder`; with ``link_data=False`` nothing is linked to the other file.
+        """
+        if not self._is_new:
+            raise UnsupportedOperation(f"{self._where.url} is no new file: export with mode 'w' or 'x'")
+        found = container if container is not None else nwbfile
+        arguments = {"export_source": _source_of(src_io), **(write_args or {}), "cache_spec": cache_spec}
+        arguments["catalogs"] = [] if src_io.manager is None else [src_io.manager.namespace_catalog]
+        clear = not arguments.get("link_data", True)
+        super().export(src_io=src_io, container=found, write_args=arguments, clear_cache=clear)
+
+
+def _source_of(io: HDMFIO) -> str | None:
+    return None if io.source is None else os.path.abspath(io.source) if "://" not in io.source else str(io.source)

@@ -1,0 +1,93 @@
+"""Where builders stand: their paths, and the links and references that lead to them from the dataset being written."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from hdmf.build import LinkBuilder, ReferenceBuilder
+
+from hyperslab.model.refs import Link, ObjectReference, RegionReference
+
+ROOT = "root"
+
+
+def path_of(builder: Any) -> str:
+    """The absolute path of a group's or dataset's builder in its own dataset."""
+    if builder.parent is None and builder.name == ROOT:
+        return "/"
+    if builder.location is not None:
+        return posixpath.normpath(posixpath.join("/", builder.location, builder.name))
+    names = []
+    while builder is not None and not (builder.parent is None and builder.name == ROOT):
+        names.append(builder.name)
+        builder = builder.parent
+    return "/" + "/".join(reversed(names))
+
+
+def target_of(value: Any) -> Any:
+    """The builder that a link's or reference's builder leads to; any other builder as it is."""
+    while isinstance(value, LinkBuilder | ReferenceBuilder):
+        value = value.builder
+    return value
+
+
+def root_of(builder: Any) -> Any:
+    """The builder above all others."""
+    while builder.parent is not None:
+        builder = builder.parent
+    return builder
+
+
+@dataclass(frozen=True)
+class Pointers:
+    """Makes links and references from the dataset ``here``; what stands in ``exported`` will stand in it too."""
+
+    here: str
+    exported: str | None = None
+    root_id: str | None = None
+
+    def link(self, target: Any) -> Link:
+        """The link to a builder."""
+        path, source, ids = self._place(target)
+        return Link(path, source, *ids)
+
+    def reference(self, value: Any) -> ObjectReference | RegionReference:
+        """The reference to a builder; one of ours is given as it is."""
+        if isinstance(value, ObjectReference | RegionReference):
+            return value
+        path, source, ids = self._place(target_of(value))
+        return ObjectReference(path, source, *ids)
+
+    def stays(self, source: str | None) -> bool:
+        """Whether what stands in ``source`` stands in the dataset that is written, too."""
+        return (
+            source is None or _same(source, self.here) or (self.exported is not None and _same(source, self.exported))
+        )
+
+    def relative(self, source: str | None) -> str:
+        """How a dataset is named from here: ``.`` for itself, a POSIX path relative to the root, or a URL."""
+        if source is None or self.stays(source):
+            return "."
+        if "://" in source or "://" in self.here:
+            return source
+        return os.path.relpath(source, self.here).replace(os.sep, "/")
+
+    def _place(self, target: Any) -> tuple[str, str, tuple[str | None, str | None]]:
+        root = root_of(target)
+        root_id = root.attributes.get("object_id") if root.name == ROOT else None
+        if root_id is None and self.stays(target.source):
+            root_id = self.root_id
+        return path_of(target), self.relative(target.source), (target.attributes.get("object_id"), root_id)
+
+
+@cache
+def _real(path: str) -> str:
+    return path if "://" in path else os.path.realpath(path)
+
+
+def _same(a: str, b: str) -> bool:
+    return a == b or _real(a) == _real(b)

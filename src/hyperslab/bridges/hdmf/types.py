@@ -1,0 +1,237 @@
+"""The type of a builder's cells as ours: from what hdmf says of it, else from the cells; and the cells as that type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import date
+from typing import Any
+
+import numpy as np
+from hdmf.build import Builder, ReferenceBuilder
+from hdmf.spec import DtypeSpec, RefSpec
+
+from hyperslab.errors import Invalid, Unsupported
+from hyperslab.model.dtypes import (
+    DataType,
+    ObjectRef,
+    RegionRef,
+    VlenBytes,
+    VlenString,
+    numpy_dtype,
+    packed,
+    tag_of,
+    tagged,
+)
+from hyperslab.model.refs import ObjectReference, RegionReference
+
+Refer = Callable[[Any], ObjectReference | RegionReference | None]
+"""What stands for a builder that is referred to."""
+
+_TEXT, _BYTES = VlenString(), VlenBytes()
+NAMES: dict[str, DataType] = {
+    **{name: np.dtype(name) for name in ("float32", "float64", "int64", "int32", "int16", "int8", "bool")},
+    **{name: np.dtype(name) for name in ("uint64", "uint32", "uint16", "uint8")},
+    "float": np.dtype("f4"),
+    "double": np.dtype("f8"),
+    "long": np.dtype("i8"),
+    "int": np.dtype("i4"),
+    "short": np.dtype("i2"),
+    "uint": np.dtype("u4"),
+    "bool_": np.dtype("bool"),
+    **dict.fromkeys(("text", "utf", "utf8", "utf-8"), _TEXT),
+    **dict.fromkeys(("ascii", "str", "bytes", "string_", "isodatetime", "datetime"), _BYTES),
+    **dict.fromkeys(("ref", "reference", "object"), ObjectRef()),
+    "region": RegionRef(),
+}
+"""The values that a schema may give as ``dtype``, and what peers give besides (reference R47)."""
+
+
+def data_type(said: Any) -> DataType | None:
+    """What hdmf says of a dataset's type as ours; None where that leaves it to the cells."""
+    match said:
+        case None:
+            return None
+        case list() | tuple():
+            return _compound(said)
+        case RefSpec():
+            return NAMES[said.reftype]
+        case DtypeSpec():
+            return data_type(said.dtype)
+        case {"reftype": str(kind)}:
+            return NAMES.get(kind)
+        case str():
+            return NAMES.get(said)
+        case _:
+            return (
+                _of_numpy(np.dtype(said)) if said is not str and said is not bytes else _TEXT if said is str else _BYTES
+            )
+
+
+def _of_numpy(dtype: np.dtype[Any]) -> DataType | None:
+    if (kind := tag_of(dtype)) is not None:
+        return kind
+    if dtype.kind in "UT":
+        return _TEXT
+    if dtype.kind == "S":
+        return _BYTES
+    if dtype.kind != "O":
+        return _compound_of(dtype) if dtype.names else dtype
+    said: Mapping[str, Any] = dtype.metadata or {}  # as h5py spells it
+    if said.get("vlen") in (str, bytes):
+        return _TEXT if said["vlen"] is str else _BYTES
+    return None
+
+
+def _compound_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    fields: Any = dtype.fields
+    return np.dtype([(name, _field(_of_numpy(fields[name][0]), name)) for name in dtype.names or ()])
+
+
+def _compound(said: Any) -> np.dtype[Any]:
+    pairs = [(each["name"], each["dtype"]) if isinstance(each, dict) else (each.name, each.dtype) for each in said]
+    return np.dtype([(name, _field(data_type(dtype), name)) for name, dtype in pairs])
+
+
+def _field(dtype: DataType | None, name: str) -> np.dtype[Any]:
+    if dtype is None:
+        raise Unsupported(
+            f"nothing says of which type the field {name!r} is", remedy="name a type of the schema language"
+        )
+    if isinstance(dtype, VlenBytes):
+        dtype = _TEXT  # rows have no bytes of any length
+    return dtype if isinstance(dtype, np.dtype) else tagged(np.dtype(object), dtype)
+
+
+def infer(data: Any) -> DataType:
+    """The type of cells of which nothing is said. Invalid where there are none, Unsupported for what is no cell."""
+    dtype = getattr(data, "dtype", None)
+    if isinstance(dtype, np.dtype) and (known := _of_numpy(dtype)) is not None:
+        return known
+    cell = next(leaves(data), None)
+    match cell:
+        case None:
+            raise Invalid("cells of which neither a type nor one of them is known", remedy="give a NumPy array")
+        case bytes():
+            return _BYTES
+        case str() | date():
+            return _TEXT
+        case RegionReference():
+            return RegionRef()
+        case Builder() | ReferenceBuilder() | ObjectReference():
+            return ObjectRef()
+    found = np.asarray(data)
+    if found.dtype.hasobject:
+        raise Unsupported(f"cells of the type {type(cell).__name__}", remedy="give numbers, text or references")
+    return packed(found.dtype)
+
+
+def leaves(data: Any) -> Iterator[Any]:
+    """The cells of an array or of nested lists, in order; builders, which are mappings, are cells."""
+    if isinstance(data, np.ndarray):
+        yield from data.flat
+    elif isinstance(data, str | bytes | dict) or not (hasattr(data, "__len__") or hasattr(data, "__iter__")):
+        yield data
+    elif getattr(data, "shape", None) == ():
+        yield data[()]
+    else:
+        for each in data:
+            yield from leaves(each)
+
+
+def cells(data: Any, dtype: DataType, refer: Refer) -> np.ndarray[Any, Any]:
+    """The data as an array of the type's cells. Invalid for nested lists of different lengths."""
+    match dtype:
+        case ObjectRef() | RegionRef():
+            return _each(_objects(data), refer)
+        case VlenString():
+            return _texts(data)
+        case VlenBytes():
+            return _each(_objects(data), _bytes)
+        case np.dtype() if dtype.hasobject:
+            return _rows(data, dtype, refer)
+        case _:
+            return _numbers(data, numpy_dtype(dtype))
+
+
+def _numbers(data: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    try:
+        if dtype.names is not None and not hasattr(data, "dtype"):
+            data = [tuple(row) for row in data]
+        return np.asarray(data, dtype)
+    except ValueError as error:
+        raise Invalid(f"cells that are no array of {dtype}: {error}", remedy="give lists of one length") from error
+
+
+def _texts(data: Any) -> np.ndarray[Any, Any]:
+    if isinstance(data, np.ndarray) and data.dtype.kind in "UT":
+        return data.astype(np.dtypes.StringDType())
+    return _each(_objects(data), _text).astype(np.dtypes.StringDType())
+
+
+def _text(cell: Any) -> str:
+    if isinstance(cell, bytes):
+        return cell.decode("utf-8")
+    return cell.isoformat() if isinstance(cell, date) else str(cell)
+
+
+def _bytes(cell: Any) -> bytes:
+    return bytes(cell) if isinstance(cell, bytes) else _text(cell).encode("utf-8")
+
+
+def _objects(data: Any) -> np.ndarray[Any, Any]:
+    """The cells as objects: mappings, which builders are, stay whole, and so do references."""
+    if isinstance(data, np.ndarray):
+        return data.astype(object)
+    shape = _shape(data)
+    found = np.empty(shape, object)
+    flat = found.reshape(-1)
+    place = -1
+    for place, cell in enumerate(leaves(data)):
+        if place == flat.size:
+            break
+        flat[place] = cell
+    if place + 1 != flat.size:
+        raise Invalid("nested lists of different lengths", remedy="give lists of one length, or an index column")
+    return found
+
+
+def _shape(data: Any) -> tuple[int, ...]:
+    if (shape := getattr(data, "shape", None)) is not None:
+        return tuple(shape)
+    if isinstance(data, str | bytes | dict) or not hasattr(data, "__len__"):
+        return ()
+    return (len(data), *(_shape(data[0]) if len(data) else ()))
+
+
+def _each(found: np.ndarray[Any, Any], change: Callable[[Any], Any]) -> np.ndarray[Any, Any]:
+    result = np.empty(found.shape, object)
+    flat = result.reshape(-1)
+    for place, cell in enumerate(found.reshape(-1)):
+        flat[place] = None if cell is None else change(cell)
+    return result
+
+
+def _rows(data: Any, dtype: np.dtype[Any], refer: Refer) -> np.ndarray[Any, Any]:
+    """Rows with text and references among their fields."""
+    fields: Any = dtype.fields
+    changes = [_change(tag_of(fields[name][0]), refer) for name in dtype.names or ()]
+    scalar = isinstance(data, np.void | tuple) or getattr(data, "shape", None) == ()
+    rows = [data[()] if isinstance(data, np.ndarray) else data] if scalar else list(data)
+    result = np.empty(len(rows), dtype)
+    for place, row in enumerate(rows):
+        result[place] = tuple(change(cell) for change, cell in zip(changes, row, strict=True))
+    return result.reshape(()) if scalar else result
+
+
+def _change(kind: Any, refer: Refer) -> Callable[[Any], Any]:
+    match kind:
+        case None:
+            return _same
+        case VlenString():
+            return _text
+        case _:
+            return lambda cell: None if cell is None else refer(cell)
+
+
+def _same(cell: Any) -> Any:
+    return cell

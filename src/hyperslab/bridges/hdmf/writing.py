@@ -1,0 +1,220 @@
+"""Builders to a dataset: every document is written once, after the cells; one consolidation when all is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from math import prod
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from hdmf.data_utils import AbstractDataChunkIterator
+
+from hyperslab.array import Array
+from hyperslab.bridges.hdmf.attributes import plain
+from hyperslab.bridges.hdmf.data_io import shape_of
+from hyperslab.bridges.hdmf.lazy import LARGE, HyperslabDataset
+from hyperslab.bridges.hdmf.planning import Item, NewDataset, NewGroup, NewLink
+from hyperslab.bridges.hdmf.pointers import Pointers
+from hyperslab.bridges.hdmf.streams import Stream, exhaust, first_shape, slabs
+from hyperslab.bridges.hdmf.types import cells, data_type, infer
+from hyperslab.chunks.auto import auto_chunks
+from hyperslab.chunks.progress import Progress, Report
+from hyperslab.errors import HyperslabError
+from hyperslab.group import Group
+from hyperslab.group.creation import Wish, array_spec
+from hyperslab.model.attrs import equal_attrs
+from hyperslab.model.dtypes import DataType, ObjectRef, RegionRef, numpy_dtype
+from hyperslab.model.spec import ArraySpec, GroupSpec
+
+Docs = Callable[[Any], str | None]
+"""What the schema says of a builder, where that is to be written with it."""
+_FAST = 1 << 20
+
+
+class Writing:
+    """One write of builders into an open dataset."""
+
+    def __init__(self, root: Group, pointers: Pointers, mark: Callable[[Any], None], doc: Docs, report: Report) -> None:
+        self._root = root
+        self._session = root._session
+        self._writer = root._session.writer()
+        self._pointers = pointers
+        self._mark = mark
+        self._doc = doc
+        self._report = report
+        self._progress = Progress(0, 0, 0, 0)
+        self._began = perf_counter()
+        self._known: dict[Any, ArraySpec] = {}
+
+    def run(self, items: Iterable[Item], *, together: bool) -> None:
+        """Write all of it. ``together``: iterators in turns. Within a batch of the dataset."""
+        plan = list(items)
+        datasets = [item for item in plan if isinstance(item, NewDataset)]
+        self._progress = Progress(0, sum(map(_nbytes, datasets)), 0, len(datasets))
+        for item in plan:
+            if isinstance(item, NewGroup):
+                self._group(item)
+        for item in plan:
+            if isinstance(item, NewLink):
+                with self._session.located(item.path):
+                    self._writer.put(item.path, item.link)
+                self._mark(item.builder)
+        streams = [self._stream(item) for item in datasets if _is_stream(item.data)]
+        for item in datasets:
+            if not _is_stream(item.data):
+                self._dataset(item)
+        exhaust(streams, self._done, together=together)
+
+    # -- nodes ------------------------------------------------------------------------------------------------------
+
+    def _attrs(self, builder: Any) -> dict[str, Any]:
+        found = plain(builder.attributes, self._pointers.reference)
+        doc = None if "doc" in found else self._doc(builder)
+        return found if doc is None else {**found, "doc": doc}
+
+    def _group(self, item: NewGroup) -> None:
+        with self._session.located(item.path):
+            attrs = self._attrs(item.builder)
+            if item.is_new and item.path:
+                self._writer.put(item.path, GroupSpec(attrs=attrs))
+            else:
+                self._change(item.path, attrs)
+        self._mark(item.builder)
+
+    def _change(self, path: str, attrs: Mapping[str, Any]) -> None:
+        """Attributes of a group that is there; what others gave it besides stays."""
+        spec = self._writer.node(path)
+        if isinstance(spec, GroupSpec) and not equal_attrs({**spec.attrs, **attrs}, spec.attrs):
+            self._writer.put(path, spec.evolve(attrs={**spec.attrs, **attrs}))
+
+    def _dataset(self, item: NewDataset) -> None:
+        try:
+            with self._session.located(item.path):
+                self._fill(item)
+        except BaseException:
+            with suppress(HyperslabError):
+                self._writer.drop(item.path)
+            raise
+        self._mark(item.builder)
+
+    def _fill(self, item: NewDataset) -> None:
+        data, builder, refer = item.data, item.builder, self._pointers.reference
+        if data is None:
+            shape, dtype = shape_of(item.wrapper)
+            array = self._made(item, shape, data_type(dtype) or infer(np.empty(0)))
+            item.wrapper.dataset = array  # type: ignore[union-attr]
+            return
+        dtype = self._type_of(builder.dtype, data)
+        if _is_large(data):
+            array = self._made(item, tuple(data.shape), dtype)
+            for rows in slabs(data):
+                part = cells(_part(data, rows), dtype, refer)
+                array[rows] = part
+                self._done(part.nbytes)
+            self._finished()
+            return
+        values = cells(_whole(data), dtype, refer)
+        array = self._made(item, values.shape, dtype)
+        self._write(array, values)
+        self._done(values.nbytes)
+        self._finished()
+
+    def _type_of(self, said: Any, data: Any) -> DataType:
+        """What hdmf says of numbers is at times narrower than they are; then they are what they are."""
+        return data_type(said) or infer(data)
+
+    def _write(self, array: Array, values: np.ndarray[Any, Any]) -> None:
+        """All cells; those of one chunk without a plan."""
+        if values.size == 0:
+            return
+        if array.spec.chunks == values.shape and values.nbytes <= _FAST:
+            source = self._writer.chunks(array.path)
+            source.write((0,) * values.ndim, np.ascontiguousarray(values).reshape(values.shape))
+        else:
+            array[...] = values
+
+    def _stream(self, item: NewDataset) -> Stream:
+        data = item.data
+        with self._session.located(item.path):
+            dtype = self._type_of(item.builder.dtype if item.builder.dtype is not None else data.dtype, data)
+            shape = first_shape(data)
+            settings = dict(item.settings)
+            if settings.get("chunks") is None or isinstance(settings["chunks"], str):
+                settings["chunks"] = data.recommended_chunk_shape() or auto_chunks(shape, numpy_dtype(dtype).itemsize)
+            spec = self._spec(item, shape, dtype, settings)
+        self._mark(item.builder)
+        return Stream(self._session, item.path, spec, data, self._pointers.reference)
+
+    # -- specs ------------------------------------------------------------------------------------------------------
+
+    def _made(self, item: NewDataset, shape: tuple[int, ...], dtype: DataType) -> Array:
+        spec = self._spec(item, shape, dtype, item.settings)
+        self._writer.put(item.path, spec)
+        return Array(self._session, item.path, spec)
+
+    def _spec(
+        self, item: NewDataset, shape: tuple[int, ...], dtype: DataType, settings: Mapping[str, Any]
+    ) -> ArraySpec:
+        """The array in the spelling of the format; those that are alike are planned once."""
+        labels = item.builder.dimension_labels
+        dims = tuple(labels) if labels is not None and len(labels) == len(shape) else None
+        settings = {**settings, **({"chunks": tuple(max(length, 1) for length in shape)} if _in_one(dtype) else {})}
+        key = shape, repr(dtype), dims, repr(sorted(settings.items()))
+        if key not in self._known:
+            wish = Wish(shape=shape, dtype=dtype, dims=dims, **settings)
+            self._known[key] = array_spec(wish, self._session)
+        known = self._known[key]
+        return known.evolve(attrs={**known.attrs, **self._attrs(item.builder)})
+
+    # -- progress ---------------------------------------------------------------------------------------------------
+
+    def _done(self, nbytes: int) -> None:
+        self._progress = self._progress.advanced(nbytes, 0, perf_counter() - self._began)
+        self._report(self._progress)
+
+    def _finished(self) -> None:
+        self._progress = self._progress.advanced(0, 1, perf_counter() - self._began)
+        self._report(self._progress)
+
+
+def _is_stream(data: Any) -> bool:
+    return isinstance(data, AbstractDataChunkIterator) and not isinstance(data, HyperslabDataset)
+
+
+def _in_one(dtype: DataType) -> bool:
+    """Whether all cells lie in one chunk, as those that are encoded as objects must."""
+    return isinstance(dtype, ObjectRef | RegionRef) or (isinstance(dtype, np.dtype) and dtype.hasobject)
+
+
+def _is_large(data: Any) -> bool:
+    """Whether data lie elsewhere and are copied in parts."""
+    if (
+        isinstance(data, np.ndarray)
+        or not getattr(data, "shape", ())
+        or not isinstance(getattr(data, "dtype", None), np.dtype)
+    ):
+        return False
+    return bool(data.dtype.itemsize * prod(data.shape) >= LARGE)
+
+
+def _part(data: Any, rows: slice) -> Any:
+    return data.dataset[rows] if isinstance(data, HyperslabDataset) else data[rows]
+
+
+def _whole(data: Any) -> Any:
+    """Data that lie elsewhere, read; references among them stay what they are."""
+    if isinstance(data, HyperslabDataset) or not hasattr(data, "id") or not hasattr(data, "file"):
+        return data
+    return data[()]
+
+
+def _nbytes(item: NewDataset) -> int:
+    """Bytes of its cells, where they are known before they are read."""
+    data = item.data
+    shape = getattr(data, "maxshape", None) if _is_stream(data) else getattr(data, "shape", None)
+    dtype = getattr(data, "dtype", None)
+    if not shape or None in shape or not isinstance(dtype, np.dtype | type):
+        return 0
+    return int(np.dtype(dtype).itemsize * prod(shape))
