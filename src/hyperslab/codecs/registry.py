@@ -1,7 +1,7 @@
 """Every codec by its name: one dict. Names are Zarr v3's where it has one; other spellings are aliases.
 
 A codec is made from its configuration and the cells that it is to work on. Nothing here runs code found in data: codecs
-that would (``pickle``) have no maker.
+that would (``pickle``) have no maker; ``reference_pickle`` reads references out of pickles without running them.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ from hyperslab.codecs.members import EnumMembers
 from hyperslab.codecs.numbers import AsType, BitRound, Delta, FixedScaleOffset, Quantize
 from hyperslab.codecs.packbits import PackBits, PackBools
 from hyperslab.codecs.pcodec import PCodec
+from hyperslab.codecs.record_text import RecordText
+from hyperslab.codecs.reference_pickle import ReferencePickle
+from hyperslab.codecs.reference_text import ReferenceText
 from hyperslab.codecs.shuffle import Shuffle
 from hyperslab.codecs.streams import make_bz2, make_lzma
 from hyperslab.codecs.transpose import Transpose
@@ -59,6 +62,9 @@ REGISTRY: dict[str, Maker] = {
     "packbits": PackBits,
     "pcodec": PCodec,
     "quantize": Quantize,
+    "record_text": RecordText,
+    "reference_pickle": ReferencePickle,
+    "reference_text": ReferenceText,
     "scale_offset": ScaleOffset,
     "shuffle": Shuffle,
     "transpose": Transpose,

@@ -1,0 +1,283 @@
+"""Pickled references, read without running anything: only five names are known, and none of them stands for itself.
+
+Old peers stored references as pickles of NumPy object arrays. A pickle is a program; this reader lets it build lists,
+tuples, text and numbers, and for the five names inert values that record what they are told. They are made anew for
+every pickle, take no attributes but their own and never hash a key that is no text. What comes out is checked as a
+whole; no NumPy object is built from it.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import deque
+from dataclasses import dataclass
+from io import BytesIO
+from itertools import repeat
+from math import prod
+from operator import attrgetter
+from typing import Any, NoReturn
+
+from hyperslab.codecs.pickle_scan import scan
+from hyperslab.codecs.reference_json import reference_of
+from hyperslab.errors import FormatError, UnsafePickle
+from hyperslab.model.refs import ObjectReference
+
+_KEYS = ("path", "source", "object_id", "source_object_id")
+_NONE = type(None)
+_PLAIN = frozenset({str, int, float, bool, _NONE, bytes})
+_FILLS = frozenset({str, int, float, bool, _NONE})
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How large a pickle may be: its bytes, its cells, operations for each value (a reference takes about 20)."""
+
+    nbytes: int = 64 << 20
+    cells: int = 10_000_000
+    operations: int = 100
+
+
+DEFAULTS = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Pickled:
+    """An array that was pickled: the names of its fields (None: it has none), its shape, the values of each field.
+
+    A value is text, a number, a truth value, bytes, None, or an ObjectReference.
+    """
+
+    fields: tuple[str, ...] | None
+    shape: tuple[int, ...]
+    columns: tuple[list[Any], ...]
+
+
+def read_pickled(data: bytes, values: int, limits: Limits = DEFAULTS) -> Pickled:
+    """The array in a pickle that is to hold so many values (cells times fields).
+
+    UnsafePickle for anything that is no array of references and plain values.
+    """
+    kinds = _StandIns()
+    array = _load(data, kinds, values, limits)
+    if type(array) is not kinds.array:
+        raise UnsafePickle(f"a pickle of {type(array).__name__}, not of an array")
+    return _checked(array.state, kinds)
+
+
+def fill_of_pickle(data: bytes, limits: Limits = DEFAULTS) -> str | int | float | bool | None:
+    """The plain value in a pickle; UnsafePickle for anything else."""
+    found = _load(data, _StandIns(), 0, limits)
+    if type(found) not in _FILLS:
+        raise UnsafePickle(f"a pickled fill value that is {type(found).__name__}, no plain value")
+    value: str | int | float | bool | None = found
+    return value
+
+
+class _Closed(type):
+    """Classes that cannot be called or changed."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> NoReturn:
+        raise UnsafePickle(f"a pickle that calls {cls.__name__}")
+
+    def __setattr__(cls, name: str, value: Any) -> NoReturn:
+        raise UnsafePickle(f"a pickle that changes {cls.__name__}")
+
+
+def _refuse_state(self: Any, state: Any) -> NoReturn:
+    raise UnsafePickle(f"a pickle that gives a state to {type(self).__name__}")
+
+
+class _StandIns:
+    """What the five names of one pickle stand for, and its dictionaries."""
+
+    def __init__(self) -> None:
+        class ndarray(metaclass=_Closed):
+            __slots__ = ("state",)
+            state: Any
+
+            def __setstate__(self, state: Any) -> None:
+                self.state = state
+
+        class dtype(metaclass=_Closed):
+            __slots__ = ("code", "state")
+            code: Any
+            state: Any
+
+            def __setstate__(self, state: Any) -> None:
+                self.state = state
+
+        class ZarrReference(metaclass=_Closed):
+            __slots__ = ObjectReference.__slots__  # so that it can become one, which is far faster than to make one
+            __setitem__ = object.__setattr__  # takes the keys that are slots, and hashes nothing that is no text
+            __setstate__ = _refuse_state
+
+        class mapping(metaclass=_Closed):
+            __slots__ = ("items",)
+            items: dict[str, Any]
+            __setstate__ = _refuse_state
+
+            def __setitem__(self, key: Any, value: Any) -> None:
+                if type(key) is not str:
+                    raise UnsafePickle(f"a pickled dictionary with a key that is {type(key).__name__}")
+                self.items[key] = value
+
+        class named(metaclass=_Closed):
+            __slots__ = ("call",)
+            call: Any
+            __setstate__ = _refuse_state
+
+            def __call__(self, *args: Any) -> Any:
+                return self.call(*args)
+
+        self.array: Any = ndarray
+        self.dtype: Any = dtype
+        self.reference: Any = ZarrReference
+        self.mapping: Any = mapping
+        reconstruct, make_dtype = object.__new__(named), object.__new__(named)
+        reconstruct.call, make_dtype.call = self._empty_array, self._dtype
+        self.names: dict[tuple[str, str], Any] = {
+            ("numpy.core.multiarray", "_reconstruct"): reconstruct,
+            ("numpy._core.multiarray", "_reconstruct"): reconstruct,
+            ("numpy", "ndarray"): ndarray,
+            ("numpy", "dtype"): make_dtype,
+            ("hdmf_zarr.utils", "ZarrReference"): ZarrReference,
+        }
+
+    def _empty_array(self, *args: Any) -> Any:
+        if not args or args[0] is not self.array:
+            raise UnsafePickle("a pickled array of an unknown kind")
+        made = object.__new__(self.array)
+        made.state = None
+        return made
+
+    def _dtype(self, *args: Any) -> Any:
+        made = object.__new__(self.dtype)
+        made.code, made.state = (args[0] if args else None), None
+        return made
+
+    def new_mapping(self) -> Any:
+        """An empty dictionary."""
+        made = object.__new__(self.mapping)
+        made.items = {}
+        return made
+
+
+class _Reader(pickle.Unpickler):
+    """The standard reader, with the stand-ins in place of everything that it would import or run."""
+
+    def __init__(self, data: bytes, kinds: _StandIns) -> None:
+        super().__init__(BytesIO(data))
+        self._kinds = kinds
+
+    def find_class(self, module: str, name: str) -> Any:
+        """The stand-in of a name; UnsafePickle for a name that is none of the five."""
+        found = self._kinds.names.get((module, name))
+        if found is None:
+            raise UnsafePickle(f"a pickle that asks for {module[:80]}.{name[:80]}")
+        return found
+
+    def persistent_load(self, place: Any) -> Any:
+        """A new dictionary: :func:`_load` put this in place of the operation that makes one."""
+        return self._kinds.new_mapping()
+
+
+def _load(data: bytes, kinds: _StandIns, values: int, limits: Limits) -> Any:
+    if len(data) > limits.nbytes or values > limits.cells:
+        what = f"a pickle of {len(data)} bytes for {values} values"
+        raise UnsafePickle(what, remedy=f"at most {limits.nbytes} bytes and {limits.cells} values are read")
+    at = 0
+    parts = []
+    for place in scan(data, limits.operations * (values + 200)):
+        parts += [data[at:place], b"NQ"]  # a dictionary of the standard reader would hash any key
+        at = place + 1
+    try:
+        return _Reader(b"".join([*parts, data[at:]]) if parts else data, kinds).load()
+    except UnsafePickle:
+        raise
+    except Exception as error:
+        raise UnsafePickle(f"a pickle that is no array of references: {type(error).__name__}: {error}"[:300]) from None
+
+
+def _checked(state: Any, kinds: _StandIns) -> Pickled:
+    if type(state) is not tuple or len(state) != 5:
+        raise UnsafePickle("a pickled array without its five parts")
+    _, shape, dtype, fortran, values = state
+    if type(shape) is not tuple or not all(type(length) is int and length >= 0 for length in shape):
+        raise UnsafePickle("a pickled array whose shape is no list of lengths")
+    if type(values) is not list or len(values) != prod(shape):
+        raise UnsafePickle(f"a pickled array of shape {shape} that does not list so many values"[:200])
+    if fortran is not False:
+        raise UnsafePickle("a pickled array in the order of Fortran", remedy="C order is read")
+    fields = _fields(dtype, kinds)
+    columns = (values,) if fields is None else _columns(values, len(fields))
+    _settle(columns, kinds)
+    return Pickled(fields, shape, columns)
+
+
+def _fields(dtype: Any, kinds: _StandIns) -> tuple[str, ...] | None:
+    if type(dtype) is not kinds.dtype:
+        raise UnsafePickle("a pickled array without a dtype")
+    state = dtype.state
+    names = state[3] if type(state) is tuple and len(state) > 3 else None
+    if names is None and dtype.code == "O8":
+        return None
+    if type(names) is not tuple or not names or not all(type(name) is str for name in names):
+        raise UnsafePickle("a pickled array neither of objects nor of rows")
+    return names
+
+
+def _columns(rows: list[Any], count: int) -> tuple[list[Any], ...]:
+    if not set(map(type, rows)) <= {tuple} or not set(map(len, rows)) <= {count}:
+        raise UnsafePickle(f"a pickled array whose rows are no tuples of {count} fields")
+    return tuple(map(list, zip(*rows, strict=True))) if rows else tuple([] for _ in range(count))
+
+
+def _settle(columns: tuple[list[Any], ...], kinds: _StandIns) -> None:
+    """Check every value and make references of those that are to be some, in place."""
+    references: list[Any] = []
+    for column in columns:
+        types = set(map(type, column))
+        if wrong := types - _PLAIN - {kinds.reference, kinds.mapping}:
+            raise UnsafePickle(f"a pickled array that holds {sorted(kind.__name__ for kind in wrong)[0]}")
+        if kinds.mapping in types:
+            column[:] = [_reference(value.items) if type(value) is kinds.mapping else value for value in column]
+        if types == {kinds.reference}:
+            references += column
+        elif kinds.reference in types:
+            references += [value for value in column if type(value) is kinds.reference]
+    _become_references(references)
+
+
+def _reference(items: dict[str, Any]) -> ObjectReference:
+    try:
+        found = reference_of(items)
+    except FormatError as error:
+        raise UnsafePickle(f"a pickled array with {error.said}") from None
+    if not isinstance(found, ObjectReference):
+        raise UnsafePickle("a pickled array with a region, which is stored as JSON alone")
+    return found
+
+
+def _become_references(stand_ins: list[Any]) -> None:
+    """Make ObjectReferences of stand-ins, which have the same slots; for sound ones without a step of Python each."""
+    if not _all_sound(stand_ins):
+        for value in stand_ins:
+            reference = _reference({key: getattr(value, key, None) for key in _KEYS})
+            for key in _KEYS:
+                setattr(value, key, getattr(reference, key))
+    for name, said in (("home", None), ("__class__", ObjectReference)):
+        deque(map(object.__setattr__, stand_ins, repeat(name), repeat(said)), 0)
+
+
+def _all_sound(stand_ins: list[Any]) -> bool:
+    try:
+        parts = [list(map(attrgetter(key), stand_ins)) for key in _KEYS]
+    except AttributeError:
+        return False
+    paths, sources = parts[:2]
+    return (
+        all(set(map(type, part)) <= {str, _NONE} for part in parts)
+        and not {None, ""} & set(sources)
+        and None not in paths
+        and all(map(str.startswith, paths, repeat("/")))
+    )
