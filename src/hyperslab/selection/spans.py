@@ -6,8 +6,9 @@ those of the last axis hold none. Two unions with the same cells have equal tree
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
+from operator import itemgetter, lt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,7 +36,8 @@ Spans = tuple[Span, ...]
 
 def spans_of_boxes(boxes: Iterable[Box]) -> Spans:
     """The union of boxes ``(start per axis, stop per axis)`` of one rank >= 1; they may overlap and be empty."""
-    return _union([box for box in boxes if all(low < high for low, high in zip(*box, strict=True))], 0)
+    full = [box for box in boxes if all(map(lt, *box))]
+    return _union(np.array(full, np.int64)) if full else ()
 
 
 def spans_of_mask(mask: Array) -> Spans:
@@ -43,8 +45,8 @@ def spans_of_mask(mask: Array) -> Spans:
     if not mask.size:
         return ()
     if mask.ndim == 1:
-        edges = np.flatnonzero(np.diff(mask.view(np.int8), prepend=0, append=0)).tolist()
-        return tuple(Span(start, stop) for start, stop in zip(edges[::2], edges[1::2], strict=True))
+        edges = np.flatnonzero(np.diff(mask.view(np.int8), prepend=0, append=0))
+        return _row(edges[::2], edges[1::2])
     others = tuple(range(1, mask.ndim))
     changes = (np.flatnonzero((mask[1:] != mask[:-1]).any(axis=others)) + 1).tolist()
     parts = ((start, stop, spans_of_mask(mask[start])) for start, stop in pairwise([0, *changes, len(mask)]))
@@ -79,30 +81,31 @@ def as_product(spans: Spans) -> list[Runs] | None:
 
 def coordinates(spans: Spans) -> Array:
     """Every cell in row-major order, as int64 of shape (rank, cells): for few cells only."""
+    if spans and not spans[0].inner:
+        starts, stops = (np.fromiter(map(itemgetter(side), spans), np.int64, len(spans)) for side in (0, 1))
+        lengths = stops - starts
+        row: Array = np.repeat(stops - lengths.cumsum(), lengths) + np.arange(lengths.sum())
+        return row[None]
     parts = []
     for span in spans:
-        own = np.arange(span.start, span.stop, dtype=np.int64)
-        if not span.inner:
-            parts.append(own[None])
-            continue
         inner = coordinates(span.inner)
-        parts.append(np.concatenate([np.repeat(own, inner.shape[1])[None], np.tile(inner, len(own))]))
+        own = np.repeat(np.arange(span.start, span.stop), inner.shape[1])
+        parts.append(np.concatenate([own[None], np.tile(inner, span.length)]))
     return np.concatenate(parts, axis=1)
 
 
-def _union(boxes: Sequence[Box], axis: int) -> Spans:
-    if not boxes:
-        return ()
+def _row(starts: Array, stops: Array) -> Spans:
+    """Spans of the last axis."""
+    return tuple(map(Span, starts.tolist(), stops.tolist()))
+
+
+def _union(bounds: Array) -> Spans:
+    """The union of boxes that are not empty; ``bounds``: int64 of shape (boxes, 2, rank)."""
+    if bounds.shape[2] == 1:
+        return _joined(bounds[:, 0, 0], bounds[:, 1, 0])
     spans: list[Span] = []
-    if axis + 1 == len(boxes[0][0]):
-        for start, stop in sorted((box[0][axis], box[1][axis]) for box in boxes):
-            if spans and start <= spans[-1].stop:
-                spans[-1] = Span(spans[-1].start, max(spans[-1].stop, stop))
-            else:
-                spans.append(Span(start, stop))
-        return tuple(spans)
-    for start, stop, inside in _intervals(boxes, axis):
-        inner = _union(inside, axis + 1)
+    for start, stop, inside in _intervals(bounds):
+        inner = _union(inside[:, :, 1:])
         if spans and spans[-1].stop == start and spans[-1].inner == inner:
             spans[-1] = Span(spans[-1].start, stop, inner)
         else:
@@ -110,13 +113,22 @@ def _union(boxes: Sequence[Box], axis: int) -> Spans:
     return tuple(spans)
 
 
-def _intervals(boxes: Sequence[Box], axis: int) -> Iterator[tuple[int, int, list[Box]]]:
-    """The intervals between the bounds of boxes along an axis, with the boxes that span each of them."""
-    coming = sorted(boxes, key=lambda box: box[0][axis], reverse=True)
-    inside: list[Box] = []
-    for low, high in pairwise(sorted({box[side][axis] for box in boxes for side in (0, 1)})):
-        inside = [box for box in inside if box[1][axis] > low]
-        while coming and coming[-1][0][axis] == low:
-            inside.append(coming.pop())
-        if inside:
+def _joined(starts: Array, stops: Array) -> Spans:
+    """Runs along the last axis, those that touch or overlap as one."""
+    order = np.argsort(starts)
+    starts, ends = starts[order], np.maximum.accumulate(stops[order])
+    apart = starts[1:] > ends[:-1]
+    return _row(starts[np.append(True, apart)], ends[np.append(apart, True)])
+
+
+def _intervals(bounds: Array) -> Iterator[tuple[int, int, Array]]:
+    """The intervals between the bounds of boxes along their first axis, with the boxes that span each of them."""
+    bounds = bounds[np.argsort(bounds[:, 0, 0], kind="stable")]
+    edges = np.unique(bounds[:, :, 0])
+    begun = np.searchsorted(bounds[:, 0, 0], edges, side="right").tolist()
+    inside, done = bounds[:0], 0
+    for (low, high), known in zip(pairwise(edges.tolist()), begun, strict=False):
+        inside = np.concatenate([inside[inside[:, 1, 0] > low], bounds[done:known]])
+        done = known
+        if len(inside):
             yield low, high, inside
