@@ -12,11 +12,11 @@ import pytest
 from golden_hdmf import ARCHIVES, opened, truths
 
 import hyperslab as hs
-from hyperslab.errors import FormatError, Invalid
+from hyperslab.errors import FormatError, Invalid, Unsupported
 from hyperslab.formats import detect, format_for_new
 from hyperslab.formats.base import Feature
 from hyperslab.formats.hdmf import FORMAT
-from hyperslab.model.spec import GroupSpec
+from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.location import Location, Probe
 from hyperslab.stores.memory import MemoryStore
 
@@ -177,3 +177,13 @@ def test_a_truncated_store_opens_with_what_is_there(peers: Path) -> None:
     assert isinstance(reader.node(""), GroupSpec)
     assert sorted(reader.children("")) == ["dtypes", "g1", "refs"]
     assert reader.chunks("refs/objrefs").read((0,))[1].path == "/g1"
+
+
+def test_what_the_format_below_lacks_is_said_of_this_one() -> None:
+    wanted = {"v2": {"chunks": ((1, 3),)}, "v3": {"dtype": np.dtype([("a", "f4", (2, 3))])}}
+    for profile, wish in wanted.items():
+        writer = opened(MemoryStore(), "x", profile=profile)
+        given = {"shape": (4,), "dtype": np.dtype("f4"), "chunks": (2,), "dims": ("x",)} | wish
+        with pytest.raises(Unsupported, match=rf"hdmf \(profile {profile}\)") as caught:
+            writer.new_array(ArraySpec(**given))
+        assert "zarr" not in str(caught.value)

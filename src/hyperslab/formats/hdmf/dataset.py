@@ -34,7 +34,7 @@ def links_of(spec: GroupSpec | ArraySpec) -> Mapping[str, Link]:
 
 
 class HdmfReader:
-    """A dataset open for reading. ``documents`` reads what lies under keys, ``variant`` is the format in its profile."""
+    """A dataset open for reading. ``documents`` reads what lies under keys, ``variant`` is the format of its kind."""
 
     def __init__(self, documents: KeyedReader, where: Location, options: Options, variant: Format) -> None:
         self._documents = documents

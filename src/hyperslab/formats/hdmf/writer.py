@@ -5,12 +5,13 @@ The links of a group are changed by putting, dropping and moving links alone; it
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import AlreadyExists, HyperslabError, Invalid, NodeNotFound
+from hyperslab.errors import AlreadyExists, HyperslabError, Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.base import Format
 from hyperslab.formats.hdmf.completing import (
     completed,
@@ -37,6 +38,7 @@ from hyperslab.stores.base import WritableStore
 from hyperslab.stores.location import Location
 
 Spec = GroupSpec | ArraySpec
+_PLAIN = re.compile(r"format zarr([23])")
 _MARKS = {".zattrs": "zarr_link", "zarr.json": "_LINKS"}
 """Where an empty list of links stands in a root that nothing else tells to be one of HDMF, by its document."""
 _TELLING = frozenset({"neurodata_type", ".specloc", *_MARKS.values()})
@@ -208,7 +210,11 @@ class HdmfWriter(HdmfReader):
 
     def new_array(self, spec: ArraySpec) -> ArraySpec:
         """A user's wish in the spelling of the profile, or Unsupported."""
-        return self._written.new_array(spec)
+        try:
+            return self._written.new_array(spec)
+        except Unsupported as error:  # said by the format below, whose other version is our other profile
+            message = _PLAIN.sub(r"format hdmf (profile v\1)", error.message)
+            raise Unsupported(message, remedy=_PLAIN.sub(r"profile='v\1'", error.remedy or "") or None) from None
 
     # -- links ------------------------------------------------------------------------------------------------------
 
