@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.codecs.pickled import fill_of_pickle
-from hyperslab.errors import FormatError, Unsupported
+from hyperslab.errors import FormatError, Invalid, Unsupported
 from hyperslab.formats.cells_json import base64_to_bytes
 from hyperslab.formats.documents import read_json
 from hyperslab.formats.dtype_names import dtype_from_json, dtype_to_json
@@ -127,6 +127,14 @@ def _row(fields: list[Any], word: Any, codec: Codec) -> np.dtype[Any]:
 def is_object(dtype: DataType) -> bool:
     """Whether Zarr's own formats have no cells of this type but this one has: references, rows of any length."""
     return isinstance(dtype, ObjectRef | RegionRef) or (isinstance(dtype, np.dtype) and dtype.hasobject)
+
+
+def refuse_fill(value: Any, dtype: DataType) -> None:
+    """Invalid for a fill value of such cells: those never written are no reference, rows of zeros."""
+    empty = ArraySpec(shape=(), dtype=dtype, chunks=()).fill_cell()[()]
+    given, wanted = (cell.item() if isinstance(cell, np.void) else cell for cell in (value, empty))
+    if value is not None and (type(given) is not type(wanted) or given != wanted):
+        raise Invalid("references, and rows with fields of any length, have no fill value", remedy="leave it out")
 
 
 def stands_in(spec: ArraySpec) -> bool:

@@ -1,7 +1,8 @@
 """Profile v2: the documents of Zarr v2 with ``zarr_link``, ``zarr_dtype`` and ``.specloc`` among the attributes. Pure.
 
-A scalar has the shape ``[1]`` and ``zarr_dtype`` ``"scalar"``; here it has no dimension. One reference has the shape
-``[1]`` too, and the mark ``_hyperslab`` says that it has no dimension.
+A scalar has the shape ``[1]`` and ``zarr_dtype`` ``"scalar"``; here it has no dimension. One reference, or one row with
+references, has the shape ``[1]`` too: ``zarr_dtype`` is needed for its type, so that the mark ``_hyperslab`` says that
+it has no dimension.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 
 from hyperslab.codecs.base import Cells
 from hyperslab.codecs.chain import build_chain
-from hyperslab.errors import Invalid, Unsupported
+from hyperslab.errors import Unsupported
 from hyperslab.formats.codec_kinds import with_serial
 from hyperslab.formats.faults import Faults, brief
 from hyperslab.formats.hdmf.attributes import marked, read_values
@@ -28,6 +29,7 @@ from hyperslab.formats.hdmf.objects import (
     has_regions,
     is_object,
     objects_of,
+    refuse_fill,
     same_type,
     serial_of,
     stand_in,
@@ -103,9 +105,9 @@ class HdmfV2(Profile):
         if not is_object(dtype):
             fill = _zero(dtype) if wish.fill_value is None else wish.fill_value
             found = document.new_array(wish.evolve(attrs={}, fill_value=fill, layout=layout))
-            return self._again(found.evolve(attrs=wish.attrs))
-        if wish.fill_value is not None and not _is_empty(wish.fill_value, dtype):
-            raise Invalid("references and rows of them have no fill value", remedy="leave it out")
+            old = _with_zero(found.layout["zarr2"], found)
+            return self._again(found.evolve(attrs=wish.attrs, layout={"zarr2": old}))
+        refuse_fill(wish.fill_value, dtype)
         pickle = self._options.object_codec == "pickle" and not has_regions(dtype)
         codecs = with_serial(wish.codecs, CODECS["pickle" if pickle else "json2"])
         spec = wish.evolve(dtype=dtype, codecs=codecs, fill_value=None, indexes={}, layout={}, problem=None)
@@ -213,10 +215,10 @@ def _object_words(
     return doc | words
 
 
-def _with_zero(doc: dict[str, Any], spec: ArraySpec) -> dict[str, Any]:
+def _with_zero(doc: Mapping[str, Any], spec: ArraySpec) -> dict[str, Any]:
     """Text that was never written is 0 to HDMF."""
-    is_text = isinstance(spec.dtype, VlenString | VlenBytes)
-    return doc | {"fill_value": 0} if is_text and spec.fill_value in ("", b"") else doc
+    is_empty = isinstance(spec.dtype, VlenString | VlenBytes) and spec.fill_value in ("", b"")
+    return {**doc, "fill_value": 0} if is_empty else dict(doc)
 
 
 def _attributes(
@@ -228,7 +230,7 @@ def _attributes(
         del attributes[document.DIMENSIONS]
         if "dimensions" in said:
             attributes[document.DIMENSIONS] = said["dimensions"]
-        if is_object(spec.dtype) and numpy_dtype(spec.dtype).names is None:
+        if is_object(spec.dtype):
             attributes = marked(attributes, scalar=True)
     attributes |= said.get("unread", {})
     same = was is not None and same_type(was.dtype, spec.dtype) and bool(was.shape) == bool(spec.shape)
@@ -237,8 +239,7 @@ def _attributes(
 
 
 def _word(spec: ArraySpec) -> Any:
-    is_reference = is_object(spec.dtype) and numpy_dtype(spec.dtype).names is None
-    return SCALAR if not spec.shape and not is_reference else word_of(spec.dtype, "v2")
+    return SCALAR if not spec.shape and not is_object(spec.dtype) else word_of(spec.dtype, "v2")
 
 
 # -- new arrays ---------------------------------------------------------------------------------------------------
@@ -250,8 +251,3 @@ def _zero(dtype: DataType) -> Any:
         return "" if isinstance(dtype, VlenString) else b""
     plain = numpy_dtype(dtype)
     return np.zeros((), plain)[()] if plain.kind in "biufc" or plain.names is not None else None
-
-
-def _is_empty(value: Any, dtype: DataType) -> bool:
-    empty = ArraySpec(shape=(), dtype=dtype, chunks=()).fill_cell()[()]
-    return bool(value == empty)

@@ -18,7 +18,7 @@ from hyperslab.formats.codec_kinds import SERIAL
 from hyperslab.formats.faults import Faults, brief
 from hyperslab.formats.hdmf.attributes import marked, read_values
 from hyperslab.formats.hdmf.dtype_words import OBJECTS, REGIONS, is_known, word_of
-from hyperslab.formats.hdmf.objects import as_row, is_object, same_type
+from hyperslab.formats.hdmf.objects import as_row, is_object, refuse_fill, same_type
 from hyperslab.formats.hdmf.options import Options
 from hyperslab.formats.hdmf.rows import (
     BYTES,
@@ -101,8 +101,8 @@ class HdmfV3(Profile):
             return self._again(new_array(bare).evolve(attrs=wish.attrs), wish)
         plain = packed_row(dtype, widths) if isinstance(dtype, np.dtype) else VlenString()
         fill = _text_of(wish.fill_value, dtype) if isinstance(plain, VlenString) else None
-        if is_object(dtype) and wish.fill_value is not None and wish.fill_value != _empty(dtype):
-            raise Invalid("references and rows of them have no fill value", remedy="leave it out")
+        if is_object(dtype):
+            refuse_fill(wish.fill_value, dtype)
         found = new_array(bare.evolve(dtype=plain, fill_value=fill, codecs=_of_text(bare.codecs, plain)))
         whole = with_step(found.codecs, step)
         again = found.evolve(dtype=dtype, codecs=whole, fill_value=_cell_of(found.fill_value, dtype), attrs=wish.attrs)
@@ -262,10 +262,6 @@ def _attributes(
 
 
 # -- new arrays ---------------------------------------------------------------------------------------------------
-
-
-def _empty(dtype: DataType) -> Any:
-    return ArraySpec(shape=(), dtype=dtype, chunks=()).fill_cell()[()]
 
 
 def _text_of(fill: Any, dtype: DataType) -> str:
