@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 
 REFERENCES = (ObjectReference, RegionReference)
 Values = np.ndarray[Any, Any]
-_KINDS = {ObjectRef: ObjectReference, RegionRef: RegionReference}
+_KINDS: Mapping[type, type] = {ObjectRef: ObjectReference, RegionRef: RegionReference}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,19 @@ def bound(value: Any, session: Session) -> Any:
 def _cells(values: Values, fields: tuple[tuple[str | None, type], ...]) -> Iterator[Any]:
     for name, _ in fields:
         yield from (values if name is None else values[name]).flat
+
+
+def holds_references(value: Any) -> bool:
+    """Whether it is a reference, or a list whose first cells are some."""
+    while isinstance(value, list | tuple) and value:
+        value = next((cell for cell in value if cell is not None), None)
+    return isinstance(value, REFERENCES)
+
+
+def type_of(cells: Values) -> ObjectRef | RegionRef | None:
+    """The type of cells that are references of one kind, or None; None for all others."""
+    found = {type(cell) for cell in cells.flat if cell is not None}
+    return ObjectRef() if found == {ObjectReference} else RegionRef() if found == {RegionReference} else None
 
 
 def as_cells(value: Any) -> Values:

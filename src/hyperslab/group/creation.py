@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hyperslab.array import references
 from hyperslab.array.scattering import is_sparse
 from hyperslab.array.session import Session
 from hyperslab.chunks.auto import auto_chunks, auto_shards
@@ -74,7 +75,7 @@ class Wish:
 def array_spec(wish: Wish, session: Session) -> ArraySpec:
     """The spec of the wish; Invalid when its parts contradict each other, Unsupported when the format lacks it."""
     lists_cells = wish.lists_cells
-    data = wish.data if wish.data is None or wish.in_blocks or lists_cells else np.asarray(wish.data)
+    data = wish.data if wish.data is None or wish.in_blocks or lists_cells else _cells(wish.data)
     if wish.shape is None and data is None:
         raise Invalid("a new array needs a shape, or data", remedy="give shape= or data=")
     shape = data.shape if data is not None and wish.shape is None else _lengths(wish.shape)
@@ -123,6 +124,10 @@ def room_for_text(session: Session, dtype: DataType, data: Any) -> dict[str, Any
     return dict(writer.room_for_text(longest_text(data)))
 
 
+def _cells(data: Any) -> np.ndarray[Any, Any]:
+    return references.as_cells(data) if references.holds_references(data) else np.asarray(data)
+
+
 def _require_sparse(session: Session) -> None:
     if Feature.SPARSE not in session.format.features:
         remedy = "densify=True (--allow-loss when converting) stores all cells"
@@ -149,7 +154,9 @@ def _dtype(asked: Any, data: Any) -> Any:
         return np.dtype("f8")
     if data.dtype == object and not isinstance(data, np.ndarray):
         raise Invalid("cells that are objects of which nothing is known yet", remedy="give dtype=, such as str")
-    return str if data.dtype == object and all(isinstance(cell, str) for cell in data.flat) else data.dtype
+    if data.dtype != object:
+        return data.dtype
+    return str if all(isinstance(cell, str) for cell in data.flat) else references.type_of(data) or data.dtype
 
 
 def _lengths(shape: Any) -> tuple[int, ...]:

@@ -178,7 +178,8 @@ def describe(dtype: DataType) -> str:
 
 
 def as_data_type(value: Any) -> DataType:
-    """What users pass as ``dtype=``: our types, anything NumPy takes, ``str`` (variable-length text), ``bytes``.
+    """What users pass as ``dtype=``: our types, anything NumPy takes, ``str`` (variable-length text), ``bytes``,
+    ``"object reference"`` and ``"region reference"``.
 
     An aligned structured dtype is packed, for no format stores padding. WrongType for anything else.
     """
@@ -186,6 +187,8 @@ def as_data_type(value: Any) -> DataType:
         return value
     if value is str or (isinstance(value, str) and value in ("string", "str")):
         return VlenString()
+    if isinstance(value, str) and value in ("object reference", "region reference"):
+        return ObjectRef() if value.startswith("object") else RegionRef()
     if value is bytes or (isinstance(value, str) and value == "bytes"):
         return VlenBytes()
     try:
