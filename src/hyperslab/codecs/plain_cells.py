@@ -7,6 +7,7 @@ A plain value is what JSON has: text, numbers, truth values, null; an object for
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -88,7 +89,7 @@ class PlainCells:
             raise Invalid(f"{what} in cells of type {describe(kind)}")
         if isinstance(kind, VlenString | VlenBytes):
             return [wanted() if value is None else value for value in values]
-        spell = spelled if self._objects else _itself
+        spell = partial(spelled, scalar_as_one=True) if self._objects else _itself
         return [0 if value is None else spell(value) for value in values]
 
     def _column(self, values: list[Any], kind: DataType) -> Values:

@@ -56,8 +56,11 @@ def references_of(objects: Sequence[object]) -> list[ObjectReference | RegionRef
     return list(map(ObjectReference, paths, sources, *ids) if sound else map(reference_of, plain))
 
 
-def spelled(reference: ObjectReference | RegionReference) -> dict[str, Any]:
-    """What :func:`reference_of` reads, with all keys; ids that are not known are None."""
+def spelled(reference: ObjectReference | RegionReference, *, scalar_as_one: bool = False) -> dict[str, Any]:
+    """What :func:`reference_of` reads, with all keys; ids that are not known are None.
+
+    ``scalar_as_one``: arrays without dimensions have the shape ``[1]`` in regions, as in all documents of Zarr v2.
+    """
     said: dict[str, Any] = {
         "source": reference.source,
         "path": reference.path,
@@ -65,5 +68,5 @@ def spelled(reference: ObjectReference | RegionReference) -> dict[str, Any]:
         "source_object_id": reference.source_object_id,
     }
     if isinstance(reference, RegionReference):
-        said["region"] = spelled_region(reference.region)
+        said["region"] = spelled_region(reference.region, scalar_as_one=scalar_as_one)
     return said

@@ -128,7 +128,8 @@ def _write_reference(name: str, value: Reference, old: Any, words: Words, region
             remedy="open the dataset with region_attributes=True if only hyperslab is to read it, use profile='v3', "
             "or store the reference in an array",
         )
-    said = {key: kept for key, kept in inner.items() if key not in _KEYS} | spelled(value)
+    said = {key: kept for key, kept in inner.items() if key not in _KEYS}
+    said |= spelled(value, scalar_as_one=words.profile == "v2")
     if words.profile == "v2":
         return {"value": said, "zarr_dtype": REGION if isinstance(value, RegionReference) else OBJECT}
     return {_REFERENCE: {key: part for key, part in said.items() if key not in _IDS or part is not None}}
