@@ -17,20 +17,21 @@ class Utf8Bytes:
         only("utf8_bytes", config)
         if not isinstance(cells.dtype, VlenBytes):
             raise Invalid(f"codec 'utf8_bytes' stores byte strings, not {describe(cells.dtype)}")
-        fill = bytes(cells.fill_value or b"").decode()
-        self.cells = Cells(VlenString(), cells.shape, fill)
+        self.cells = Cells(VlenString(), cells.shape, _text(cells.fill_value))
 
     def encode(self, array: Values) -> Values:
         """Text; Invalid for a cell that is not UTF-8."""
-        texts = []
-        for cell in array.reshape(-1).tolist():
-            try:
-                texts.append(bytes(cell or b"").decode())
-            except (TypeError, UnicodeDecodeError) as error:
-                raise Invalid(f"the bytes {cell!r:.60} are no UTF-8: {error}", remedy="use profile='v2'") from error
+        texts = [_text(cell) for cell in array.reshape(-1).tolist()]
         return np.array(texts, np.dtypes.StringDType()).reshape(array.shape)
 
     def decode(self, array: Values) -> Values:
         """Bytes."""
         cells = [str(cell).encode() for cell in array.reshape(-1).tolist()]
         return np.fromiter(cells, object, len(cells)).reshape(array.shape)
+
+
+def _text(cell: bytes | None) -> str:
+    try:
+        return "" if cell is None else str(memoryview(cell), "utf-8")
+    except (TypeError, UnicodeDecodeError) as error:
+        raise Invalid(f"these bytes are no UTF-8: {cell!r:.60}: {error}", remedy="use profile='v2'") from None

@@ -14,6 +14,7 @@ from hyperslab.formats.hdmf.objects import same_type
 from hyperslab.formats.hdmf.v3 import HdmfV3
 from hyperslab.formats.spelling import Spelling
 from hyperslab.model.dtypes import ObjectRef, RegionRef, VlenArray, VlenBytes, VlenString, tagged
+from hyperslab.model.refs import ObjectReference
 from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
 
 ZSTD = {"name": "zstd", "configuration": {"level": 0, "checksum": False}}
@@ -357,3 +358,15 @@ def test_attributes_that_are_no_object(attributes):
         docs["zarr.json"]["attributes"] = attributes
         with pytest.raises(FormatError, match="attributes"):
             HdmfV3().parse(docs, "a")
+
+
+def test_shards_of_rows_have_rows_of_zeros_where_nothing_was_written():
+    wish = ArraySpec(shape=(8,), dtype=ROW, chunks=(2,), layout={"shards": (4,)})
+    spec = HdmfV3().parse(HdmfV3().render(HdmfV3().new_array(wish)), "a")
+    chain = build_chain(spec.codecs, Cells(spec.dtype, (4,), spec.fill_value))
+    cells = np.array([(1, "a", ObjectReference("/g")), (0, "", None), (0, "", None), (0, "", None)], ROW)
+    assert chain.decode(chain.encode(cells)).tolist() == cells.tolist()
+    index = np.full((2, 2), 2**64 - 1, "<u8").tobytes()
+    crc = build_chain((Codec("bytes"), Codec("crc32c")), Cells(np.dtype("u1"), (len(index),)))
+    nothing = crc.encode(np.frombuffer(index, "u1"))
+    assert chain.decode(nothing).tolist() == [(0, "", None)] * 4
