@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,11 @@ import pytest
 from golden_hdmf import ARCHIVES, opened, truths
 
 import hyperslab as hs
-from hyperslab.errors import FormatError, Invalid, Unsupported
+from hyperslab.errors import ExternalLinkRefused, FormatError, Invalid, Unsupported
 from hyperslab.formats import detect, format_for_new
 from hyperslab.formats.base import Feature
 from hyperslab.formats.hdmf import FORMAT
+from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.location import Location, Probe
 from hyperslab.stores.memory import MemoryStore
@@ -157,6 +159,18 @@ def test_options_are_kept(tmp_path: Path, peers: Path) -> None:
         assert led.path == place
     with pytest.raises(Invalid):
         opened(tmp_path / "far" / "x.zarr").place_of(far)
+
+
+def test_where_links_may_lead_is_known_in_other_processes(tmp_path: Path, peers: Path) -> None:
+    place = tmp_path / "far" / "x.zarr"
+    writer = opened(place, "x")
+    writer.put("l", Link("/acquisition/raw", str(peers / "hz0130_ext_target.zarr")))
+    writer.close()
+    root = hs.open(place, allow_external=[str(peers)])
+    for each in (root, pickle.loads(pickle.dumps(root))):
+        assert each["l"].attrs["neurodata_type"] == "TimeSeries"
+    with pytest.raises(ExternalLinkRefused):
+        pickle.loads(pickle.dumps(hs.open(place)))["l"]
 
 
 def test_what_is_no_zarr_is_refused(tmp_path: Path) -> None:

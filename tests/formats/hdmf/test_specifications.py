@@ -100,6 +100,19 @@ def write(writer: Any, path: str, text: str) -> None:
     writer.chunks(place).write((), np.array(text, np.dtypes.StringDType()))
 
 
+def test_the_root_names_where_they_are_now() -> None:
+    store = MemoryStore()
+    writer = opened(store, "x")
+    write(writer, "1.0/namespace", "[1]")
+    writer.move("specifications", "schemas/here")
+    assert json.loads(store.get(".zattrs"))[".specloc"] == "schemas/here"
+    assert opened(store).specifications()["core"]["1.0"]["namespace"] == [1]
+    writer.drop("schemas")
+    assert ".specloc" not in json.loads(store.get(".zattrs"))
+    for reader in (writer, opened(store)):
+        assert reader.specifications() == {}
+
+
 def test_the_newest_version_comes_last() -> None:
     store = MemoryStore()
     writer = opened(store, "x")

@@ -23,7 +23,7 @@ from hyperslab.formats.base import (
     Writer,
     WritesAhead,
 )
-from hyperslab.model.dtypes import ObjectRef
+from hyperslab.model.dtypes import ObjectRef, tagged
 from hyperslab.model.refs import Link, ObjectReference
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.memory import MemoryStore
@@ -237,3 +237,23 @@ def test_a_new_root_is_known(store: MemoryStore, profile: str) -> None:
     assert writer.node("").attrs == {}
     writer.put("", GroupSpec(attrs={"neurodata_type": "Root"}))
     assert key not in store.get(name)
+
+
+def test_ids_in_a_store_that_swaps() -> None:
+    """A bucket takes a chunk only in place of the version that was read; ids are completed there too."""
+    place = pytest.importorskip("obstore.store").MemoryStore()
+    made = opened(place, "x")
+    made.put("", GroupSpec(attrs={"object_id": ROOT}))
+    fields = [("n", "i4"), ("ref", tagged(np.dtype(object), ObjectRef()))]
+    made.put("r", array(made, ObjectRef(), shape=(2,)))
+    made.put("rows", array(made, np.dtype(fields), shape=(2,)))
+    cell = np.empty(2, object)
+    cell[0] = ObjectReference("/")
+    made.chunks("r").swap([((0,), cell)], None)
+    rows = np.zeros(2, fields)
+    rows["ref"] = [ObjectReference("/r"), None]
+    made.chunks("rows").write((0,), rows)
+    reader = opened(place)
+    assert ids(reader.chunks("r").read((0,))[0]) == (ROOT, ROOT)
+    assert ids(reader.chunks("rows").read((0,))["ref"][0]) == (None, ROOT)
+    assert rows["ref"][0].source_object_id is None

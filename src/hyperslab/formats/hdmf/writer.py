@@ -172,9 +172,14 @@ class HdmfWriter(HdmfReader):
     def _naming_specifications(self) -> dict[str, Spec]:
         """The root that names the place of the specifications, where it did not yet."""
         root = self._group("")
-        if place_said(root) is not None:
-            return {}
-        return {"": root.evolve(layout={**root.layout, LAYOUT: {**root.layout.get(LAYOUT, {}), SPECLOC: DEFAULT}})}
+        return {} if place_said(root) is not None else {"": with_place(root, DEFAULT)}
+
+    def _follow_specifications(self, source: str, target: str | None) -> None:
+        """The root names them where they are now that ``source`` was moved or dropped."""
+        root = self._group("")
+        place = place_said(root)
+        if source and place is not None and is_within(place, source):
+            self._written.put("", with_place(root, None if target is None else target + place[len(source) :]))
 
     def _group(self, path: str) -> GroupSpec:
         """A group as it is now, or is made."""
@@ -189,6 +194,7 @@ class HdmfWriter(HdmfReader):
         self._changed()
         if self._link(path) is None:
             self._written.drop(path)
+            self._follow_specifications(path, None)
             return
         group, name = split(path)
         with self._written.lock_node(group):
@@ -203,6 +209,7 @@ class HdmfWriter(HdmfReader):
         link = self._link(source)
         if link is None:
             self._written.move(source, target)
+            self._follow_specifications(source, target)
             return
         with self.batch():
             self._put_link(target, link)
@@ -277,6 +284,11 @@ class HdmfWriter(HdmfReader):
 def with_links(spec: GroupSpec, links: Mapping[str, Link]) -> GroupSpec:
     """The group with these links."""
     return spec.evolve(layout={**spec.layout, LAYOUT: {**spec.layout.get(LAYOUT, {}), LINKS: links}})
+
+
+def with_place(root: GroupSpec, place: str | None) -> GroupSpec:
+    """The root that names this group as the one of the specifications."""
+    return root.evolve(layout={**root.layout, LAYOUT: {**root.layout.get(LAYOUT, {}), SPECLOC: place}})
 
 
 def without_link(spec: GroupSpec, name: str) -> GroupSpec:

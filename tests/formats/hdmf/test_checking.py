@@ -1,0 +1,53 @@
+"""``check`` and ``repair`` of HDMF datasets: by the documents of their profile, and by what HDMF means by them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from golden_hdmf import opened, truths
+
+import hyperslab as hs
+
+STALE = "hz060_nwb_pickle"
+
+
+@pytest.mark.parametrize("store", [*sorted(truths()), "hz0140_ext_target"])
+def test_what_peers_wrote_is_sound(store: str, peers: Path) -> None:
+    """Dimensions of one name have several lengths in tables of HDMF. Only 0.6.0 left its copy behind the documents."""
+    found = list(hs.check(peers / f"{store}.zarr", deep=True))
+    if store == STALE:
+        assert all("consolidated metadata" in problem.message for problem in found)
+        assert found
+    else:
+        assert found == []
+
+
+@pytest.mark.parametrize("store", ["evil_second_filter", "evil_fill_value"])
+def test_hostile_stores_are_looked_at(store: str, hostile: Path) -> None:
+    report = list(hs.check(hostile / f"{store}.zarr"))
+    assert {problem.node for problem in report} <= {"dtypes/text", "refs/compound_ref"}
+    assert (store == "evil_second_filter") == bool(report)
+
+
+def test_a_stale_copy_is_mended(tmp_path: Path, peers: Path) -> None:
+    place = tmp_path / "x.zarr"
+    shutil.copytree(peers / f"{STALE}.zarr", place)
+    mends = list(hs.repair(place, dry_run=False))
+    assert mends
+    assert all(mend.done for mend in mends)
+    assert list(hs.check(place)) == []
+    assert "core" in opened(place).specifications()
+
+
+@pytest.mark.parametrize("store", ["hz0130_builders_json", "hz0140_builders_v3"])
+def test_a_lost_document_comes_back_from_the_copy(store: str, tmp_path: Path, peers: Path) -> None:
+    """In either profile, links and all."""
+    place = tmp_path / "x.zarr"
+    shutil.copytree(peers / f"{store}.zarr", place)
+    (place / "refs" / ("zarr.json" if "v3" in store else ".zgroup")).unlink()
+    assert list(hs.check(place))
+    list(hs.repair(place, dry_run=False))
+    assert list(hs.check(place)) == []
+    assert set(opened(place).children("refs")) == {"objrefs", "compound_ref", "link_to_i2", "link_to_g1"}
