@@ -250,6 +250,8 @@ class HyperslabIO(HDMFIO):
             writing.run(planner.plan(builder), together=not exhaust_dci)
             if cache_spec:
                 specs.cache(root._session, [self.manager.namespace_catalog, *catalogs])
+        for path, wrapper in writing.unfilled:
+            wrapper.dataset = self.root[path]
 
     def _pointers(self, export_source: str | None, root: Any) -> Pointers:
         return Pointers(self.source, export_source, root.attributes.get("object_id"))
@@ -286,7 +288,7 @@ class HyperslabIO(HDMFIO):
         if not self._is_new:
             raise UnsupportedOperation(f"{self._where.url} is no new file: export with mode 'w' or 'x'")
         found = container if container is not None else nwbfile
-        arguments = {"export_source": _source_of(src_io), **(write_args or {}), "cache_spec": cache_spec}
+        arguments = {**(write_args or {}), "export_source": _source_of(src_io), "cache_spec": cache_spec}
         arguments["catalogs"] = [] if src_io.manager is None else [src_io.manager.namespace_catalog]
         clear = not arguments.get("link_data", True)
         super().export(src_io=src_io, container=found, write_args=arguments, clear_cache=clear)

@@ -29,9 +29,10 @@ def construct(file: Incomplete, read: Callable[[], Any]) -> Any:
         try:
             return read()
         except ConstructError as error:
-            if not _leave_out(error.builder, file.incomplete):
+            builder, why = error.args
+            if not _leave_out(builder, file.incomplete):
                 raise
-            message = f"{path_of(error.builder)} is left out, it lacks what cannot be read: {error}"
+            message = f"{path_of(builder)} is left out, it lacks what cannot be read: {why}"
             warnings.warn(message, BrokenLinkWarning, stacklevel=3)
             file.manager.clear_cache()
 

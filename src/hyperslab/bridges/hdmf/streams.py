@@ -88,7 +88,7 @@ class Stream:
     def _grow(self, bounds: tuple[int, ...]) -> None:
         shape = tuple(max(pair) for pair in zip(self._spec.shape, bounds, strict=True))
         if shape != self._spec.shape:
-            if any(self._waiting) and shape[1:] != self._spec.shape[1:]:
+            if self._waiting and shape[1:] != self._spec.shape[1:]:
                 self._flush(self._stop, lambda nbytes: None)
             self._spec = self._spec.evolve(shape=shape)
             self._writer.put(self._path, self._spec)

@@ -171,7 +171,11 @@ def _texts(data: Any) -> np.ndarray[Any, Any]:
 def _text(cell: Any) -> str:
     if isinstance(cell, bytes):
         return cell.decode("utf-8")
-    return cell.isoformat() if isinstance(cell, date) else str(cell)
+    if isinstance(cell, date):
+        return cell.isoformat()
+    if not isinstance(cell, str):
+        raise Unsupported(f"a {type(cell).__name__} among cells of text", remedy="give text")
+    return cell
 
 
 def _bytes(cell: Any) -> bytes:

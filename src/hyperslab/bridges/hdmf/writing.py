@@ -47,6 +47,8 @@ class Writing:
         self._progress = Progress(0, 0, 0, 0)
         self._began = perf_counter()
         self._known: dict[Any, ArraySpec] = {}
+        self.unfilled: list[tuple[str, Any]] = []
+        """Paths and wrappers of datasets without data."""
 
     def run(self, items: Iterable[Item], *, together: bool) -> None:
         """Write all of it. ``together``: iterators in turns. Within a batch of the dataset."""
@@ -103,8 +105,8 @@ class Writing:
         data, builder, refer = item.data, item.builder, self._pointers.reference
         if data is None:
             shape, dtype = shape_of(item.wrapper)
-            array = self._made(item, shape, data_type(dtype) or infer(np.empty(0)))
-            item.wrapper.dataset = array  # type: ignore[union-attr]
+            self._made(item, shape, data_type(dtype) or infer(np.empty(0)))
+            self.unfilled.append((item.path, item.wrapper))
             return
         dtype = self._type_of(builder.dtype, data)
         if _is_large(data):
