@@ -83,10 +83,10 @@ class Cells:
                 scattered.read_dense(self.source, plan, canonical, self.fill, self.settings, self.cache)
         except HyperslabError as error:
             raise error.locate(node=self.node, url=self.url) from error.__cause__
-        if canonical is out:
-            return out
         if self.references and self.session is not None:
             references.bind(canonical, self.references, self.session)
+        if canonical is out:
+            return out
         result = selection.finish(canonical)
         if out is None:
             return result[()] if selection.scalar else result

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from hyperslab.array.cells import Cells
 from hyperslab.array.references import reference_to, region_to
 from hyperslab.array.session import Session
+from hyperslab.errors import HyperslabError
 from hyperslab.model.refs import ObjectReference, RegionReference
 from hyperslab.model.regions import Region
 from hyperslab.model.spec import ArraySpec
@@ -69,3 +70,14 @@ class PointsAt:
         from hyperslab.array.region_reading import read_region
 
         return read_region(self._cells, region)
+
+    def isel_of(self: Pointed, region: Region) -> Mapping[str | int, Any]:
+        """What ``isel`` takes for the same cells: a slice or a list of positions for each dimension, by its name or by
+        its number where it has none. Invalid for a region that is no product of axes, RegionOutOfBounds as above."""
+        from hyperslab.selection.region_bounds import isel_of, require_fits
+
+        try:
+            require_fits(region, self.spec.shape)
+            return isel_of(region, self.spec.dims)
+        except HyperslabError as error:
+            raise error.locate(node=self.path, url=self._session.url) from None

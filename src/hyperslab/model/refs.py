@@ -75,6 +75,12 @@ class RegionReference:
         hold them are decoded. RegionOutOfBounds when the array has become too small."""
         return self.resolve().read_region(self.region)
 
+    @property
+    def isel(self) -> Mapping[str | int, Any]:
+        """For slices and orthogonal regions what ``isel`` takes: a slice or a list of positions by dimension."""
+        selected: Mapping[str | int, Any] = self.resolve().isel_of(self.region)
+        return selected
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         cells = self.read()
         return cells if dtype is None else cells.astype(dtype)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import hyperslab as hs
-from hyperslab.errors import CorruptChunk, FormatError, RegionOutOfBounds, Unsupported
+from hyperslab.errors import CorruptChunk, FormatError, Invalid, RegionOutOfBounds, Unsupported
 from hyperslab.model.dtypes import RegionRef, VlenString, tagged
 from hyperslab.model.refs import RegionReference
 from hyperslab.model.regions import Blocks, Everything, Nothing, Points, Product, Region, Steps
@@ -269,3 +269,26 @@ def test_regions_are_never_pickled(put: Put) -> None:
     root.close()
     assert [codec["id"] for codec in documents(store)["refs/.zarray"]["filters"]] == ["json2"]
     assert found_in(hs.open(store), put).region == Nothing()
+
+
+def test_what_isel_takes() -> None:
+    _, root = new("v2")
+    array = root["g/d"]
+    reference = array.regionref[1:4, [0, 1, 5]]
+    assert reference.isel == {"y": slice(1, 4, 1), "x": [0, 1, 5]}
+    np.testing.assert_array_equal(array.isel(reference.isel), reference.read())
+    assert array.regionref[...].isel == {"y": slice(0, 5, 1), "x": slice(0, 8, 1)}
+    with pytest.raises(Invalid, match="node=/g/d"):
+        _ = array.regionref[MASK].isel
+    array.resize((2, 2))
+    with pytest.raises(RegionOutOfBounds, match="node=/g/d"):
+        _ = reference.isel
+
+
+def test_references_in_the_cells_of_a_region_know_their_dataset() -> None:
+    store, root = new("v2")
+    in_one(root, root["g/d"].regionref[1:4, ::2])
+    root.create_array("more", shape=(1,), dtype=RegionRef())[0] = root["refs"].regionref[...]
+    root.close()
+    (reference,) = hs.open(store)["more"][0].read()
+    np.testing.assert_array_equal(reference.read(), VALUES[1:4, ::2])
