@@ -1,0 +1,161 @@
+"""Links and references in conversions: between the profiles nothing is lost, elsewhere what is lost is said."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hyperslab as hs
+from hyperslab.errors import Unsupported
+from hyperslab.model.dtypes import ObjectRef, VlenString, tagged
+
+CELLS = np.arange(24.0).reshape(4, 6)
+OBJECT = np.dtype(object)
+ROW = np.dtype([("id", "i4"), ("label", tagged(OBJECT, VlenString())), ("ref", tagged(OBJECT, ObjectRef()))])
+LONG = "x" * 700
+
+
+def _make(path: Path, profile: str) -> Path:
+    """A dataset with links and references of all kinds, to its own parts and to a neighbour."""
+    with hs.create(path.parent / "other.zarr", format="hdmf") as other:
+        other.create_array("e", data=[1.0, 2.0])
+        outer = other["e"].ref
+        with hs.create(path, format="hdmf", profile=profile) as root:
+            root.attrs["object_id"] = "id-root"
+            root.create_array("g/d", data=CELLS, chunks=(2, 6), attrs={"object_id": "id-d"})
+            root.create_array("g/refs", data=[root["g/d"].ref, root["g"].ref, None, outer])
+            root.create_array("g/regions", data=[root["g/d"].regionref[1:3, ::2], None])
+            root.create_array("g/rows", shape=(2,), dtype=ROW)[...] = [(1, "one", root["g/d"].ref), (2, "é", outer)]
+            root["g"].attrs["d"] = root["g/d"].ref
+            root["g"].create_group("in").attrs["d"] = root["g/d"].ref
+            root.create_group("h").attrs["d"] = root["g/d"].ref
+            root.create_array("h/refs", data=[root["g/d"].ref, root["h"].ref])
+            root["g"].create_link("own", root["g/d"])
+            root["g"].create_link("outer", outer)
+            root["g"].create_link("above", root["h"])
+            root["g"].create_link("nowhere", "/g/nothing")
+    return path
+
+
+@pytest.fixture(params=["v2", "v3"])
+def made(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """The dataset in each profile."""
+    return _make(tmp_path / "in" / "a.zarr", request.param)
+
+
+def _said(root: Any) -> dict[str, str]:
+    """Every pointer of it, and where it leads to."""
+    found = {f"links/{name}": str(link) for name, link in root["g"].links()}
+    found |= {f"refs/{n}": str(cell) for n, cell in enumerate(root["g/refs"][:])}
+    found |= {f"regions/{n}": str(cell) for n, cell in enumerate(root["g/regions"][:])}
+    found |= {f"rows/{n}": str(cell) for n, cell in enumerate(root["g/rows"]["ref"])}
+    return found | {path: str(root[path].attrs["d"]) for path in ("g", "g/in", "h")}
+
+
+@pytest.mark.parametrize("profile", ["v2", "v3"])
+def test_between_the_profiles_nothing_is_lost(made: Path, profile: str) -> None:
+    target = made.parent / "b.zarr"
+    report = hs.convert(made, target, format="hdmf", profile=profile, verify=True)
+    assert report.losses == () and report.links == 4 and report.verified is not None
+    with hs.open_group(made) as a, hs.open_group(target) as b:
+        assert _said(a) == _said(b)
+        assert b["g/rows"][:]["label"].tolist() == ["one", "é"]
+        assert b["g/outer"].url == b["g/refs"][3].resolve().url
+        np.testing.assert_array_equal(b["g/regions"][0].read(), CELLS[1:3, ::2])
+    assert not hs.diff(made, target)
+
+
+@pytest.mark.parametrize("profile", ["v2", "v3"])
+def test_what_leads_out_leads_there_from_another_folder_too(made: Path, profile: str) -> None:
+    target = made.parent / "sub" / "deep" / "b.zarr"
+    target.parent.mkdir(parents=True)
+    hs.convert(made, target, format="hdmf", profile=profile, verify=True)
+    with hs.open_group(target, allow_external=[str(made.parent)]) as root:
+        assert str(dict(root["g"].links())["outer"]) == "../../../other.zarr/e"
+        assert [root["g/outer"][1], root["g/refs"][3].resolve()[1], root["g/rows"][1]["ref"].resolve()[1]] == [2.0] * 3
+        assert root["g/own"].url == root.url
+
+
+@pytest.mark.parametrize("profile", ["v2", "v3"])
+def test_of_a_part_what_is_copied_is_its_own_and_the_rest_stays_where_it_is(made: Path, profile: str) -> None:
+    target = made.parent / "part.zarr"
+    hs.convert(made, target, format="hdmf", profile=profile, path="g", verify=True)
+    with hs.open_group(target) as root:
+        links = {name: str(link) for name, link in root.links()}
+        assert links == {
+            "own": "/d",
+            "outer": "../other.zarr/e",
+            "above": "../a.zarr/h",
+            "nowhere": "../a.zarr/g/nothing",
+        }
+        refs = root["refs"][:]
+        assert [str(cell) for cell in refs] == ["/d", "/", "None", "../other.zarr/e"]
+        assert refs[0].resolve().url == root.url and refs[1].resolve() == root
+        assert str(root["rows"]["ref", 0]) == "/d" and str(root["regions"][0]).startswith("/d[")
+        assert str(root.attrs["d"]) == str(root["in"].attrs["d"]) == "/d"
+        assert root["above"].url.endswith("a.zarr") and root["above"].path == "h"
+    hs.convert(made, made.parent / "h.zarr", format="hdmf", profile=profile, path="h", verify=True)
+    with hs.open_group(made.parent / "h.zarr") as root:
+        assert [str(cell) for cell in root["refs"][:]] == ["../a.zarr/g/d", "/"]
+        np.testing.assert_array_equal(root["refs"][0].resolve(), CELLS)
+        assert root.attrs["d"].resolve().url.endswith("a.zarr")
+
+
+def test_regions_of_an_array_that_is_cut_are_those_of_the_source(made: Path) -> None:
+    target = made.parent / "cut.zarr"
+    with hs.open_group(made, "r+") as root:
+        root.create_array("t/d", data=CELLS, dims=("y", "x"))
+        root.create_array("t/regions", data=[root["t/d"].regionref[3]])
+        root.create_array("t/refs", data=[root["t/d"].ref])
+    hs.convert(made, target, format="hdmf", path="t", select={"y": slice(0, 2)}, verify=True)
+    with hs.open_group(target) as root:
+        assert root["d"].shape == (2, 6) and root["refs"][0].resolve().url == root.url
+        np.testing.assert_array_equal(root["regions"][0].read(), CELLS[3:4])
+
+
+def test_an_array_alone(made: Path) -> None:
+    hs.convert(made, made.parent / "one.zarr", format="hdmf", path="g/refs", verify=True)
+    with hs.open_group(made.parent / "one.zarr") as root:
+        assert [str(cell) for cell in root["refs"][:]] == ["../a.zarr/g/d", "/", "None", "../other.zarr/e"]
+
+
+@pytest.mark.parametrize("target", ["b.zarr", "b.nc", "b2.zarr"])
+def test_formats_without_links_say_what_is_lost(made: Path, target: str) -> None:
+    options: dict[str, Any] = {"format": {"b.zarr": "zarr3", "b.nc": "netcdf", "b2.zarr": "zarr2"}[target]}
+    with pytest.raises(Unsupported) as raised:
+        hs.convert(made, made.parent / target, **options)
+    for said in ("link to /g/d", "'d', a reference, becomes text", "become string", "the array is left out"):
+        assert said in str(raised.value)
+    hs.convert(made, made.parent / target, allow_loss=True, verify=True, **options)
+    with hs.open_group(made.parent / target) as root:
+        assert root["g/refs"][:].tolist() == ["/g/d", "/g", "", "../other.zarr/e"]
+        assert root["g/regions"][0] == "/g/d[1:3, 0:6:2]" and root["g"].attrs["d"] == "/g/d"
+        assert {"own", "outer", "rows"}.isdisjoint(root["g"])
+
+
+def test_fields_are_as_wide_as_they_need_to_be(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.zarr", format="hdmf") as root:
+        root.create_array("rows", shape=(3,), dtype=ROW, chunks=2)[2] = (1, LONG, root.ref)
+    hs.convert(tmp_path / "a.zarr", tmp_path / "b.zarr", format="hdmf", profile="v3", verify=True)
+    assert hs.open_group(tmp_path / "b.zarr")["rows"][2]["label"] == LONG
+
+
+def test_a_link_on_the_way_to_a_part_may_not_leave(made: Path) -> None:
+    with pytest.raises(Unsupported, match="open that dataset by its own place"):
+        hs.convert(made, made.parent / "b.zarr", path="g/outer")
+
+
+def test_stores_of_peers_between_profiles_and_back(tmp_path: Path) -> None:
+    """What 0.13 wrote, through the profile of 0.14 and back: the same cells, links and references."""
+    golden = Path(__file__).parents[1] / "golden" / "hdmf" / "hdmf_zarr_v2_0130.zip"
+    shutil.unpack_archive(golden, tmp_path / "in")
+    for name in ("hz0130_builders_json", "hz0130_builders_pickle", "hz0130_nwb_pickle"):
+        source = tmp_path / "in" / f"{name}.zarr"
+        hs.convert(source, tmp_path / "in" / f"{name}.v3.zarr", format="hdmf", profile="v3", verify=True)
+        hs.convert(tmp_path / "in" / f"{name}.v3.zarr", tmp_path / "in" / f"{name}.v2.zarr", format="hdmf", verify=True)
+        differing = hs.diff(source, tmp_path / "in" / f"{name}.v2.zarr")
+        assert not [problem for problem in differing if problem.kind not in ("attribute", "type")], list(differing)
