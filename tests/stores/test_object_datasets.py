@@ -99,7 +99,7 @@ def test_what_others_wrote(s3: S3) -> None:
         np.testing.assert_array_equal(root[name][3:12, 5], cells[3:12, 5])
 
 
-@pytest.mark.parametrize(("format", "requests"), [("zarr2", 2), ("nczarr", 2), ("zarr3", 1)])
+@pytest.mark.parametrize(("format", "requests"), [("zarr2", 2), ("nczarr", 2), ("hdmf", 2), ("zarr3", 1)])
 def test_opening_a_consolidated_tree(s3: S3, format: str, requests: int) -> None:
     """At most two requests, whatever its size, and the whole tree is known."""
     url = new_url(s3)
