@@ -61,7 +61,7 @@ def read_pickled(data: bytes, values: int, limits: Limits = DEFAULTS) -> Pickled
     array = _load(data, kinds, values, limits)
     if type(array) is not kinds.array:
         raise UnsafePickle(f"a pickle of {type(array).__name__}, not of an array")
-    return _checked(array.state, kinds)
+    return _checked(getattr(array, "state", None), kinds)
 
 
 def fill_of_pickle(data: bytes, limits: Limits = DEFAULTS) -> str | int | float | bool | None:
@@ -146,13 +146,11 @@ class _StandIns:
     def _empty_array(self, *args: Any) -> Any:
         if not args or args[0] is not self.array:
             raise UnsafePickle("a pickled array of an unknown kind")
-        made = object.__new__(self.array)
-        made.state = None
-        return made
+        return object.__new__(self.array)
 
     def _dtype(self, *args: Any) -> Any:
         made = object.__new__(self.dtype)
-        made.code, made.state = (args[0] if args else None), None
+        made.code = args[0] if args else None
         return made
 
     def new_mapping(self) -> Any:
@@ -202,7 +200,7 @@ def _checked(state: Any, kinds: _StandIns) -> Pickled:
     if type(state) is not tuple or len(state) != 5:
         raise UnsafePickle("a pickled array without its five parts")
     _, shape, dtype, fortran, values = state
-    if type(shape) is not tuple or not all(type(length) is int and length >= 0 for length in shape):
+    if type(shape) is not tuple or not all(type(n) is int and 0 <= n < 2**63 for n in shape) or len(shape) > 64:
         raise UnsafePickle("a pickled array whose shape is no list of lengths")
     if type(values) is not list or len(values) != prod(shape):
         raise UnsafePickle(f"a pickled array of shape {shape} that does not list so many values"[:200])
@@ -217,9 +215,9 @@ def _checked(state: Any, kinds: _StandIns) -> Pickled:
 def _fields(dtype: Any, kinds: _StandIns) -> tuple[str, ...] | None:
     if type(dtype) is not kinds.dtype:
         raise UnsafePickle("a pickled array without a dtype")
-    state = dtype.state
+    code, state = getattr(dtype, "code", None), getattr(dtype, "state", None)
     names = state[3] if type(state) is tuple and len(state) > 3 else None
-    if names is None and dtype.code == "O8":
+    if names is None and type(code) is str and code == "O8":
         return None
     if type(names) is not tuple or not names or not all(type(name) is str for name in names):
         raise UnsafePickle("a pickled array neither of objects nor of rows")

@@ -15,7 +15,7 @@ _NAMES = {"packbits": "numcodecs.packbits"}
 _IDS = {name: id for id, name in _NAMES.items()}
 _OF_OTHERS = frozenset(
     {"transpose", "packbits", "sharding_indexed", "cast_value", "scale_offset"}
-    | {"fixed_utf8", "utf8_bytes", "iso_time", "enum_members"}
+    | {"fixed_utf8", "utf8_bytes", "iso_time", "enum_members", "record_text", "reference_pickle", "reference_text"}
 )
 _SHUFFLES = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
 

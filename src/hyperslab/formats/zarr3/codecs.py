@@ -23,7 +23,9 @@ from hyperslab.model.spec import Chunks, Codec
 _NAMED = frozenset(
     ["bytes", "transpose", "gzip", "zstd", "blosc", "vlen-utf8", "vlen-bytes", "packbits", "cast_value", "scale_offset"]
 )
-_UNSAID = frozenset(["json2", "categorize", "vlen-array", "utf8_bytes"])
+_UNSAID = frozenset(
+    ["json2", "categorize", "vlen-array", "utf8_bytes", "record_text", "reference_pickle", "reference_text"]
+)
 _SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
 _INDEX = np.dtype("u8")
 _DEPTH = 8
