@@ -69,7 +69,7 @@ class Attributes(MutableMapping[str, Any]):
             self._session.refresh(self._path)
             spec = self._spec(writer)
             attrs = {name: value for name, value in spec.attrs.items() if name not in gone}
-            attrs |= {name: references.seen_from(self._session, value) for name, value in new.items()}
+            attrs |= references.attrs_from(self._session, new)
             writer.put(self._path, spec.evolve(attrs=attrs))
 
     def __repr__(self) -> str:

@@ -130,6 +130,11 @@ def seen_from(session: Session, reference: Any) -> Any:
     return replace(reference, home=None, source=source, source_object_id=known)
 
 
+def attrs_from(session: Session, attrs: Mapping[str, Any]) -> dict[str, Any]:
+    """Attributes with references as they are stored in this dataset."""
+    return {name: seen_from(session, value) for name, value in attrs.items()}
+
+
 def source_from(session: Session, other: Session, pointer: Pointer) -> str:
     """What the ``source`` of a pointer that stands in another dataset is in this one."""
     reader = other.reader

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.array import Array
-from hyperslab.cli.cdl_values import attribute_text, attribute_type, cell_texts, name_text, type_name
+from hyperslab.cli.cdl_values import attribute_text, attribute_type, cell_texts, name_text, quoted, type_name
 from hyperslab.group import Group
 from hyperslab.model.dtypes import Compound, Enum, Extension, Opaque, VlenArray
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -36,7 +36,7 @@ def dump(root: Group | Array, name: str, *, header: bool, only: frozenset[str] |
 def _group(group: Group, indent: str, header: bool, only: frozenset[str] | None) -> Iterator[str]:
     links = dict(group.links())
     arrays = [(name, array) for name, array in group.arrays() if name not in links]
-    yield from (f"{indent}// link: {name_text(name)} -> {link}" for name, link in links.items())
+    yield from (f"{indent}// link: {name_text(name)} -> {quoted(str(link))}" for name, link in links.items())
     yield from _types(group, indent)
     yield from _dimensions(group, indent)
     if arrays:

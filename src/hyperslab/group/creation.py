@@ -97,7 +97,7 @@ def array_spec(wish: Wish, session: Session) -> ArraySpec:
     layout: dict[str, Any] = {} if shards is None else {"shards": shards}
     attrs = (
         room_for_text(session, dtype, data)
-        | dict(wish.attrs or {})
+        | references.attrs_from(session, wish.attrs or {})
         | ({"units": wish.units} if wish.units is not None else {})
     )
     spec = ArraySpec(

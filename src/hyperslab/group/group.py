@@ -8,7 +8,7 @@ from typing import Any
 
 from hyperslab.array import Array
 from hyperslab.array.attributes import Attributes
-from hyperslab.array.references import reference_to
+from hyperslab.array.references import attrs_from, reference_to
 from hyperslab.array.session import Closes, Session
 from hyperslab.errors import AlreadyExists, BrokenLink, HyperslabError, Invalid, NodeNotFound
 from hyperslab.formats.base import Batches, Feature, FindsObjects, HoldsSpecifications, Moves
@@ -187,7 +187,7 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
         """A new empty group; missing ones between are made too. AlreadyExists when the name is taken, ReadOnly."""
         path = self._free(name)
         with self._session.located(path):
-            self._session.writer().put(path, GroupSpec(attrs=dict(attrs or {})))
+            self._session.writer().put(path, GroupSpec(attrs=attrs_from(self._session, attrs or {})))
         return Group(self._session, path)
 
     def create_dimension(self, name: str, size: int | None = None) -> Dimension:
