@@ -20,7 +20,7 @@ from hyperslab.model.regions import Blocks, Everything, Nothing, Points, Product
 from hyperslab.selection.region_bounds import region_shape
 from hyperslab.selection.regions import blocks_region, region_of_key
 from hyperslab.stores.memory import MemoryStore
-from hyperslab.testing.strategies import advanced_keys, chunk_grids, shapes
+from hyperslab.testing.strategies import advanced_keys, basic_keys, chunk_grids, shapes
 
 Array = np.ndarray[Any, Any]
 
@@ -242,3 +242,19 @@ def test_a_region_that_does_not_fit_in_memory_is_refused(tmp_path: Path) -> None
     for region in (Everything(), blocks_region([((0, 0), (3, SIDE)), ((9, 0), (99, SIDE - 1))], array.shape)):
         with pytest.raises(MemoryLimit, match="node=/a"):
             read_region(cells_of(array), region)
+
+
+@given(st.data())
+@settings(max_examples=60)
+def test_a_view_is_read_into_a_part_of_another_array(data: st.DataObject) -> None:
+    """In place where shape and dtype are those of the cells, else by a copy: the same result, and nothing beside it."""
+    shape = data.draw(shapes(min_dims=1, max_dims=3, min_side=1))
+    values = np.arange(np.prod(shape)).reshape(shape)
+    array = stored(values, data.draw(chunk_grids(shape, varying=False)))
+    view = array.lazy[data.draw(st.one_of(basic_keys(shape), st.sampled_from([np.arange(shape[0])[::-1], [0, 0]])))]
+    around = np.full((2, *(side + 1 for side in view.shape), 2), -1, data.draw(st.sampled_from(["i8", "f8", ">i8"])))
+    part = around[(1, *(slice(side) for side in view.shape), 0, ...)]
+    assert view.read(out=part) is part
+    expected = np.full_like(around, -1)
+    expected[(1, *(slice(side) for side in view.shape), 0)] = view.read()
+    np.testing.assert_array_equal(around, expected)
