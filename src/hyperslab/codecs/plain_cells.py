@@ -115,7 +115,9 @@ class PlainCells:
 
     def _references(self, values: list[Any], kind: DataType) -> Values:
         wanted = _CLASSES[type(kind)]
-        written = [value for value in values if not _never_written(value)]
+        written = values
+        if set(map(type, values)) != {dict if self._objects else wanted}:
+            written = [value for value in values if not _never_written(value)]
         if self._objects:
             try:
                 written = references_of(written)
