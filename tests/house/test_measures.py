@@ -34,6 +34,7 @@ SAYS_NOTHING = {
 }
 UPWARD_ON_USE = (
     ("hyperslab.array", "hyperslab.bridges"),
+    ("hyperslab.array.references", "hyperslab.group"),
     ("hyperslab.group", "hyperslab.bridges"),
     ("hyperslab.group", "hyperslab.api"),
 )
