@@ -16,6 +16,7 @@ from hyperslab import api
 from hyperslab.array import Array
 from hyperslab.bridges.hdmf import specs
 from hyperslab.bridges.hdmf.asking import doc_of, manager_for, object_codec_of
+from hyperslab.bridges.hdmf.casting import Casting
 from hyperslab.bridges.hdmf.constructing import construct
 from hyperslab.bridges.hdmf.planning import Planner
 from hyperslab.bridges.hdmf.pointers import Pointers, root_of
@@ -74,6 +75,7 @@ class HyperslabIO(HDMFIO):
         self._where = Location.of(path, storage_options)
         self._root: Group | None = None
         self._builders: Builders | None = None
+        self._whole: GroupBuilder | None = None
         self._write_doc = write_doc
         self._progress = progress
         self._written_builders = WriteStatusTracker()
@@ -155,7 +157,10 @@ class HyperslabIO(HDMFIO):
     def read_builder(self) -> GroupBuilder:
         """The builder of the whole file; the same one each time."""
         self._require_readable()
-        return self._known_builders().root()
+        if self._whole is None:
+            self._whole = self._known_builders().root()
+            Casting(self.manager.namespace_catalog).cast(self._whole)
+        return self._whole
 
     def _require_readable(self) -> None:
         if self._root is None or _MODES[self._mode] in ("w", "x"):

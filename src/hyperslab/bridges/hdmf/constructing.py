@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from hdmf.backends.warnings import BrokenLinkWarning
-from hdmf.build import ConstructError
+from hdmf.build import ConstructError, GroupBuilder
 
-from hyperslab.bridges.hdmf.pointers import path_of
+from hyperslab.bridges.hdmf.pointers import path_of, root_of, target_of
 
 
 class Incomplete(Protocol):
@@ -38,17 +38,30 @@ def construct(file: Incomplete, read: Callable[[], Any]) -> Any:
 
 
 def _leave_out(builder: Any, incomplete: list[Any]) -> bool:
-    """Take a builder out of its group if it, or something of it, lacks something; whether it was."""
-    parent = builder.parent
-    if parent is None or not any(_is_within(each, builder) for each in incomplete):
+    """Take a builder, and what leads to it, out of the tree, if it or something of it lacks something."""
+    if builder.parent is None or not any(_is_within(each, builder) for each in incomplete):
         return False
-    for kind in (parent.groups, parent.datasets, parent.links):
-        if kind.get(builder.name) is builder:
-            del kind[builder.name]
-            del parent.obj_type[builder.name]
-            incomplete.append(parent)
-            return True
-    return False
+    places = list(_places(root_of(builder), builder))
+    for holder, names, name in places:
+        del names[name]
+        if isinstance(holder, GroupBuilder):
+            del holder.obj_type[name]
+        incomplete.append(holder)
+    return bool(places)
+
+
+def _places(group: Any, wanted: Any) -> Iterator[tuple[Any, dict[str, Any], str]]:
+    """Where a tree has a builder: the holder, which of its mappings, and the name there."""
+    nodes = [group, *group.datasets.values()]
+    for holder in nodes:
+        mappings = [holder.attributes]
+        if holder is group:
+            mappings += [group.groups, group.datasets, group.links]
+        for names in mappings:
+            yield from [(holder, names, name) for name, each in names.items() if target_of(each) is wanted]
+    for below in group.groups.values():
+        if below is not wanted:
+            yield from _places(below, wanted)
 
 
 def _is_within(builder: Any, above: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from hdmf.build import ObjectMapper
-from hdmf.data_utils import AbstractDataChunkIterator, DataChunk
+from hdmf.data_utils import AbstractDataChunkIterator, DataChunk, DataIO
 from hdmf.query import HDMFDataset
 
 from hyperslab.array import Array
@@ -110,14 +110,38 @@ class HyperslabDataset(HDMFDataset):
 
     def append(self, arg: Any) -> None:
         """Add one row at the end, in the file, at once."""
-        row = np.empty((1,), object) if self.dtype == object else np.asarray(arg)[np.newaxis]
-        if self.dtype == object:
-            row[0] = arg
-        self._array.append(row)
-        self._kept = None
+        self.extend([arg])
+
+    def extend(self, arg: Any) -> None:
+        """Add rows at the end, in the file, at once."""
+        rows = list(arg)
+        if rows:
+            self._array.append(_column(rows) if self.dtype == object else np.asarray(rows))
+            self._kept = None
 
     def __repr__(self) -> str:
         return f"<HyperslabDataset {self.shape} {self.dtype} of {self._array!r}>"
+
+
+class GrowingDataset(DataIO):
+    """A column of a table in a writable file, wrapped: hdmf extends no data of backends but of wrappers."""
+
+    def __init__(self, data: HyperslabDataset) -> None:
+        super().__init__(data=data)
+
+    def append(self, arg: Any) -> None:
+        """Add one row at the end, in the file, at once."""
+        self.data.append(arg)
+
+    def extend(self, arg: Any) -> None:
+        """Add rows at the end, in the file, at once."""
+        self.data.extend(arg)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.data[key] = value
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        return np.asarray(self.data, dtype)
 
 
 class StreamedDataset(HyperslabDataset, AbstractDataChunkIterator):
@@ -158,6 +182,15 @@ def lazy(array: Array) -> HyperslabDataset:
     """The array as a dataset of hdmf."""
     large = array.ndim > 0 and is_fixed(array.data_type) and array.nbytes >= LARGE
     return (StreamedDataset if large else HyperslabDataset)(array)
+
+
+def _column(rows: list[Any]) -> np.ndarray[Any, Any]:
+    """Rows of objects, or of lists of them, as an array."""
+    nested = np.array(rows, object)
+    if nested.ndim == 1 or not isinstance(rows[0], list | np.ndarray):
+        nested = np.empty(len(rows), object)
+        nested[:] = rows
+    return nested
 
 
 def _plain(cells: Any) -> Any:

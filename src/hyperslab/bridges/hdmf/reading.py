@@ -19,7 +19,7 @@ from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuild
 from hyperslab.array import Array
 from hyperslab.array.attributes import Attributes
 from hyperslab.array.session import Session
-from hyperslab.bridges.hdmf.lazy import lazy
+from hyperslab.bridges.hdmf.lazy import GrowingDataset, lazy
 from hyperslab.bridges.hdmf.pointers import ROOT
 from hyperslab.bridges.hdmf.resolving import BuilderReferences, BuilderTable, Finds, fields_of
 from hyperslab.errors import HyperslabError
@@ -30,6 +30,7 @@ from hyperslab.model.paths import child
 from hyperslab.model.refs import Link, ObjectReference, RegionReference
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
+_COLUMNS = ("VectorData", "DynamicTableRegion")
 _DATE = 10
 _FEW = 1 << 16
 Mark = Callable[[Any], None]
@@ -166,7 +167,8 @@ class Builders:
                 return np.asarray(array[...]).tolist(), dtype
         except HyperslabError as error:
             warnings.warn(f"/{array.path} cannot be read: {error}", BrokenLinkWarning, stacklevel=2)
-        return lazy(array), dtype
+        grows = array._session.writable and array.spec.attrs.get("neurodata_type") in _COLUMNS
+        return (GrowingDataset(lazy(array)) if grows else lazy(array)), dtype
 
     def _references(self, array: Array) -> Any:
         if array.ndim:

@@ -77,14 +77,21 @@ class _References(HyperslabDataset):
             found.flat[place] = self._one(cell)
         return found
 
-    def append(self, arg: Any) -> None:
-        """Add the reference to a container at the end, in the file, at once."""
-        row = np.empty((1,), object)
-        row[0] = arg if isinstance(arg, ObjectReference) else self._file.reference_to(arg)
-        self._array.append(row)
-        self._kept = None
-        if self._inverse is not None:
-            self._inverse._kept = None
+    def extend(self, arg: Any) -> None:
+        """Add references to containers at the end, in the file, at once."""
+        self._grow([self._refer(each) for each in arg], np.dtype(object))
+
+    def _refer(self, cell: Any) -> Any:
+        return cell if cell is None or isinstance(cell, ObjectReference) else self._file.reference_to(cell)
+
+    def _grow(self, rows: list[Any], dtype: np.dtype[Any]) -> None:
+        new = np.empty(len(rows), dtype)
+        for place, row in enumerate(rows):
+            new[place] = row
+        self._array.append(new)
+        for each in (self, self._inverse):
+            if each is not None:
+                each._kept = None
 
 
 class _Table(_References):
@@ -123,18 +130,13 @@ class _Table(_References):
         """All rows."""
         return self[...]
 
-    def append(self, arg: Any) -> None:
-        """Add a row of cells and containers at the end, in the file, at once."""
-        row = np.empty((1,), self._array.dtype)
-        pairs = zip(self._kinds, arg, strict=True)
-        row[0] = tuple(self._refer(cell) if isinstance(kind, ObjectRef) else cell for kind, cell in pairs)
-        self._array.append(row)
-        self._kept = None
-        if self._inverse is not None:
-            self._inverse._kept = None
+    def extend(self, arg: Any) -> None:
+        """Add rows of cells and containers at the end, in the file, at once."""
+        self._grow([self._stored(row) for row in arg], self._array.dtype)
 
-    def _refer(self, cell: Any) -> Any:
-        return cell if cell is None or isinstance(cell, ObjectReference) else self._file.reference_to(cell)
+    def _stored(self, row: Any) -> tuple[Any, ...]:
+        pairs = zip(self._kinds, row, strict=True)
+        return tuple(self._refer(cell) if isinstance(kind, ObjectRef) else cell for kind, cell in pairs)
 
 
 class _Builders:

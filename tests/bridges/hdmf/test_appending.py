@@ -1,0 +1,101 @@
+"""A file that is there is added to: a module, rows of tables, cells in place; nothing else is written again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from nwb_files import small_file
+from pynwb import TimeSeries, validate
+
+import hyperslab as hs
+from hyperslab.hdmf import HyperslabIO
+
+
+@pytest.fixture
+def written(tmp_path: Path, profile: str) -> Path:
+    """A small file."""
+    path = tmp_path / "small.nwb.zarr"
+    with HyperslabIO(path, "w", profile=profile) as io:
+        io.write(small_file())
+    return path
+
+
+def stamps(path: Path) -> dict[str, int]:
+    return {str(each.relative_to(path)): each.stat().st_mtime_ns for each in path.rglob("*") if each.is_file()}
+
+
+def test_a_processing_module(written: Path) -> None:
+    before = stamps(written)
+    with HyperslabIO(written, "r+") as io:
+        nwb = io.read()
+        module = nwb.create_processing_module("behavior", "added")
+        module.add(
+            TimeSeries(name="again", data=nwb.acquisition["ts0"].data, timestamps=nwb.acquisition["ts0"], unit="m")
+        )
+        module.add(TimeSeries(name="new", data=np.arange(5), rate=2.0, unit="m"))
+        io.write(nwb)
+    after = stamps(written)
+    changed = {name for name, stamp in before.items() if after[name] != stamp}
+    assert changed <= {".zmetadata", ".zattrs", "zarr.json"}
+    with HyperslabIO(written) as io:
+        assert validate(io=io) == []
+        nwb = io.read()
+        assert nwb.processing["behavior"]["new"].data[:].tolist() == [0, 1, 2, 3, 4]
+        again = nwb.processing["behavior"]["again"]
+        assert again.data[:].tolist() == list(range(10))
+        assert again.timestamps is nwb.acquisition["ts0"].timestamps
+    with hs.open_group(written) as root:
+        assert root["processing/behavior/again/data"].path == "acquisition/ts0/data"
+
+
+def test_rows_of_a_table(written: Path) -> None:
+    with HyperslabIO(written, "r+") as io:
+        nwb = io.read()
+        first = nwb.acquisition["ts0"]
+        nwb.add_trial(start_time=0.3, stop_time=0.4, choice="rïght", timeseries=[first], tags=["c"])
+        io.write(nwb)
+    with HyperslabIO(written) as io:
+        nwb = io.read()
+        frame = nwb.trials.to_dataframe()
+        assert frame["start_time"].tolist() == [0.0, 0.1, 0.2, 0.3]
+        assert frame["choice"].tolist()[-2:] == ["lëft", "rïght"]
+        assert [list(each) for each in frame["tags"]] == [["a"], ["a", "b"], ["a", "b"], ["c"]]
+        assert frame["timeseries"].tolist()[3][0].timeseries is nwb.acquisition["ts0"]
+        assert validate(io=io) == []
+
+
+def test_cells_in_place(written: Path) -> None:
+    with HyperslabIO(written, "a") as io:
+        io.read().acquisition["ts0"].data[2:4] = 99
+    with HyperslabIO(written) as io:
+        assert io.read().acquisition["ts0"].data[:5].tolist() == [0, 1, 99, 99, 4]
+
+
+def test_attributes_of_what_was_changed(written: Path) -> None:
+    with HyperslabIO(written, "r+") as io:
+        nwb = io.read()
+        nwb.acquisition["ts0"].fields["description"] = "another"
+        nwb.acquisition["ts0"].set_modified()
+        io.write(nwb)
+    with HyperslabIO(written) as io:
+        assert io.read().acquisition["ts0"].description == "another"
+
+
+def test_written_twice_by_one_object(tmp_path: Path, profile: str) -> None:
+    nwb, path = small_file(), tmp_path / "a.nwb.zarr"
+    with HyperslabIO(path, "w", profile=profile) as io:
+        io.write(nwb)
+        nwb.add_acquisition(TimeSeries(name="more", data=[1.0], rate=1.0, unit="m"))
+        io.write(nwb)
+    with HyperslabIO(path) as io:
+        assert set(io.read().acquisition) == {"ts0", "linked", "more"}
+
+
+def test_consolidated_metadata_is_that_of_the_documents(written: Path) -> None:
+    with HyperslabIO(written, "r+") as io:
+        nwb = io.read()
+        nwb.add_acquisition(TimeSeries(name="more", data=[1.0], rate=1.0, unit="m"))
+        io.write(nwb)
+    assert not hs.check(written)
