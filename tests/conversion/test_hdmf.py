@@ -158,3 +158,17 @@ def test_stores_of_peers_between_profiles_and_back(tmp_path: Path) -> None:
         hs.convert(source, tmp_path / "in" / f"{name}.v3.zarr", format="hdmf", profile="v3", verify=True)
         hs.convert(tmp_path / "in" / f"{name}.v3.zarr", tmp_path / "in" / f"{name}.v2.zarr", format="hdmf", verify=True)
         assert not hs.diff(source, tmp_path / "in" / f"{name}.v2.zarr")
+
+
+def test_links_that_lead_nowhere_keep_their_words(tmp_path: Path) -> None:
+    """Absolute ones to the letter; relative ones lead to the same place from another folder."""
+    shutil.unpack_archive(Path(__file__).parents[1] / "golden" / "hdmf" / "hostile.zip", tmp_path / "in")
+    source = tmp_path / "in" / "evil_link_escape.zarr"
+    (tmp_path / "in" / "sub").mkdir()
+    for target in (tmp_path / "in" / "b.zarr", tmp_path / "in" / "sub" / "b.zarr"):
+        hs.convert(source, target, format="hdmf", verify=True)
+        with hs.open_group(source) as a, hs.open_group(target) as b:
+            old, new = ({name: str(link) for name, link in root["refs"].links()} for root in (a, b))
+            up, again = old.pop("up"), new.pop("up")
+            assert old == new and ("../.." in again)
+            assert (source / up).resolve() == (target / again).resolve()

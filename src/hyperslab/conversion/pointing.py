@@ -3,6 +3,7 @@ too leads to its copy, anything else to where it led before."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -21,6 +22,7 @@ from hyperslab.model.refs import Link, ObjectReference, Pointer, RegionReference
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.location import Location
 
+_ABSOLUTE = re.compile(r"[/\\]|[A-Za-z][A-Za-z0-9+.-]*:")
 P = TypeVar("P", bound=Pointer)
 Values = np.ndarray[Any, Any]
 
@@ -73,7 +75,11 @@ class Pointing:
 
     def moved(self, pointer: P) -> P:
         """A link or reference as it is to be in the copy; one that leads nowhere keeps its words."""
-        place, path = self._place_of(pointer), _inside(pointer)
+        reader, path = self.source.reader, _inside(pointer)
+        try:
+            place = reader.place_of(pointer) if isinstance(reader, LeadsOut) else None
+        except HyperslabError:  # what is missing, or must not be read
+            return self._elsewhere(pointer)
         if place is not None or path is None:
             return pointer if place is None else _changed(pointer, None, self.target.way_to(place))
         there = self._copied(path)
@@ -86,15 +92,11 @@ class Pointing:
         moved = _changed(pointer, path, self.target.way_to(origin.where))
         return replace(moved, source_object_id=None if known == self.root_id else known)
 
-    def _place_of(self, pointer: Pointer) -> Location | None:
-        """The other dataset that it leads to, also where that is missing or must not be read; None for the source."""
-        reader, origin = self.source.reader, self.source.origin
-        if not isinstance(reader, LeadsOut):
-            return None
-        try:
-            return reader.place_of(pointer)
-        except HyperslabError:
-            return None if origin is None or "://" in pointer.source else origin.where.at(pointer.source)
+    def _elsewhere(self, pointer: P) -> P:
+        """One whose dataset is not looked at: a relative path leads to the same place as before."""
+        origin, source = self.source.origin, pointer.source
+        place = None if origin is None or _ABSOLUTE.match(source) or "\0" in source else origin.where.at(source)
+        return pointer if place is None else _changed(pointer, None, self.target.way_to(place))
 
     def _copied(self, path: str) -> str | None:
         """Where a node of the source is in the copy; None where it is not copied."""
