@@ -55,6 +55,20 @@ PEERS = (  # the longest run first: two go at a time
         needs=("chromium", "chromium-browser", "google-chrome"),
     ),
     Peer(
+        "hdmf-zarr-013",
+        ("hdmf-zarr==0.13.0", "zarr==2.18.7", "hdmf==6.2.0", "pynwb==4.2.0", "numcodecs==0.15.2", "xarray==2025.4.0"),
+        highest=(3, 12),
+        tests=("tests/interop/test_hdmf_zarr.py",),
+        alone=True,
+    ),
+    Peer(
+        "hdmf-zarr-014",
+        ("hdmf-zarr==0.14.0", "zarr==3.4.2", "hdmf==6.2.0", "pynwb==4.2.0", "numcodecs==0.17.1", "xarray==2026.9.0"),
+        lowest=(3, 12),
+        tests=("tests/interop/test_hdmf_zarr.py",),
+        alone=True,
+    ),
+    Peer(
         "bloscpack",
         ("bloscpack==0.16.0", "blosc<1.12", "numpy<2.1"),
         lowest=(3, 9),
