@@ -41,7 +41,8 @@ def examine(place: Place, settings: Settings, *, deep: bool) -> Iterable[Finding
     if spelling is not None:
         store = place.where.store(read_only=True)
         try:
-            own = place.format.reader(store, spelling, settings) if isinstance(place.format, OpensKeys) else None
+            opens = place.format if isinstance(place.format, OpensKeys) else None
+            own = None if opens is None else opens.reader(store, spelling, settings, place.where)
             return Walk(store, spelling, settings, deep, own).run()
         finally:
             store.close()

@@ -70,7 +70,8 @@ class Walk:
         self._told = True
         for remedy in self.own.remedies(deep=self.deep, workers=self.settings.threads):
             problem = remedy.problem
-            yield found(problem.node, problem.kind, problem.message, key=remedy.at or problem.node, means=remedy)
+            place = remedy.at or problem.node
+            yield found(problem.node, problem.kind, problem.message, key=place, means=remedy, sound=remedy.sound)
 
     def _node(self, path: str, depth: int) -> Member | None:
         """Look at what lies at ``path`` and below; what its group needs to know of an array."""

@@ -70,13 +70,16 @@ def stage_of(finding: Finding) -> Stage:
 
 
 class Menders:
-    """The mends of one look through a dataset."""
+    """The mends of one look through a dataset. ``wishes``: what of that which is not mended unasked is asked for."""
 
-    def __init__(self, walk: Walk, writer: KeyedWriter, quarantine: Quarantine) -> None:
+    def __init__(
+        self, walk: Walk, writer: KeyedWriter, quarantine: Quarantine, wishes: frozenset[str] = frozenset()
+    ) -> None:
         self._walk = walk
         self._spelling = walk.spelling
         self._writer = writer
         self._quarantine = quarantine
+        self._wishes = wishes
         self._store = quarantine.store
         self._chunks = ChunkMender(walk, writer, quarantine)
         self._renewed: set[str] = set()
@@ -179,7 +182,7 @@ class Menders:
 
     def _remedy(self, finding: Finding) -> Plan:
         remedy: Remedy = finding.means
-        if remedy.action is None:
+        if remedy.action is None or (remedy.asked and remedy.asked not in self._wishes):
             return None
         return remedy.action, partial(self._locked, partial(self._carry_out, remedy))
 

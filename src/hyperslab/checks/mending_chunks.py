@@ -29,6 +29,7 @@ _CHUNKS = frozenset(
         "truncated-chunk",
         "oversized-chunk",
         "corrupt-chunk",
+        "unsafe-pickle",
         "shard-index",
         "shard-range",
         "shard-overlap",

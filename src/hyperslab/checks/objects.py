@@ -12,7 +12,7 @@ from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.memory import require
 from hyperslab.codecs.base import Cells
 from hyperslab.codecs.chain import Chain, build_chain
-from hyperslab.errors import CorruptChunk, HyperslabError
+from hyperslab.errors import CorruptChunk, HyperslabError, UnsafePickle
 from hyperslab.formats.keys import ChunkKeys
 from hyperslab.model.spec import ArraySpec
 
@@ -113,6 +113,8 @@ def flaw_of(error: HyperslabError) -> Flaw:
     """What an error at reading means."""
     if isinstance(error, CorruptChunk):
         return Flaw("corrupt-chunk", error.said)
+    if isinstance(error, UnsafePickle):
+        return Flaw("unsafe-pickle", error.said)
     return Flaw("unreadable-chunk", error.said)
 
 

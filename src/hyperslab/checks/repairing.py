@@ -8,8 +8,9 @@ from typing import Any
 
 from hyperslab.api import Target
 from hyperslab.checks.checking import examine
+from hyperslab.checks.findings import Finding
 from hyperslab.checks.keyed import Walk
-from hyperslab.checks.mending import Menders, Mending, Stage
+from hyperslab.checks.mending import Menders, Mending, Stage, stage_of
 from hyperslab.checks.mending_chunks import Act
 from hyperslab.checks.own_remedies import OwnRepair, mends_itself
 from hyperslab.checks.places import Place, find_place
@@ -17,6 +18,7 @@ from hyperslab.checks.quarantine import Quarantine, quarantine_folder
 from hyperslab.checks.report import Mend, Report
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import HyperslabError, ReadOnly
+from hyperslab.formats.base import Remedy
 from hyperslab.formats.keyed_format import OpensKeys
 from hyperslab.formats.keyed_writer import KeyedWriter
 from hyperslab.formats.spelling import Spelling
@@ -33,6 +35,8 @@ def repair(
     quarantine: str | os.PathLike[str] | None = None,
     workers: int | None = None,
     lock_timeout: float = DEFAULTS.lock_timeout,
+    links: bool = False,
+    drop_links: bool = False,
 ) -> Report:
     """What would be mended (``dry_run``) or has been: a report of :class:`Mend`, empty when the dataset is sound.
 
@@ -40,7 +44,9 @@ def repair(
     the inner chunks that are damaged. Missing documents come back from consolidated metadata; arrays that disagree
     about a dimension are made as long as the stored chunks ask for; consolidated metadata is written anew. What is
     taken out goes to the folder ``quarantine`` (beside a local dataset: its name with ``.quarantine``), else it is
-    removed. ``deep``: decode every chunk to find the damaged ones. What cannot be mended, also because a
+    removed. ``deep``: decode every chunk to find the damaged ones. ``links``: mend links, references and consolidated
+    metadata alone, and let links say all that they can of their targets; ``drop_links``: take out those that lead
+    nowhere, which otherwise are only told. What cannot be mended, also because a
     writer held a lock for longer than ``lock_timeout`` seconds, is not ``done``. ReadOnly when the place takes no
     writes; Conflict when a bucket's lease is another's for that long: a conversion, or another repair, is at work.
     """
@@ -55,18 +61,22 @@ def repair(
         mends = [Mend(problem.node, problem.kind, problem.message) for problem in problems]
         return Report(mends, url=place.where.url, deep=deep)
     folder = quarantine_folder(place.where, quarantine)
-    job = _Repair(place, spelling, settings, folder)
+    wishes = frozenset(name for name, wished in (("links", links), ("drop_links", drop_links)) if wished)
+    job = _Repair(place, spelling, settings, folder, wishes)
     return Report(job.plan(deep) if dry_run else job.run(deep), url=place.where.url, deep=deep)
 
 
 class _Repair:
     """One repair of a dataset of documents and chunks under keys."""
 
-    def __init__(self, place: Place, spelling: Spelling, settings: Settings, folder: str | None) -> None:
+    def __init__(
+        self, place: Place, spelling: Spelling, settings: Settings, folder: str | None, wishes: frozenset[str]
+    ) -> None:
         self._place = place
         self._spelling = spelling
         self._settings = settings
         self._folder = folder
+        self._wishes = wishes
 
     def plan(self, deep: bool) -> Iterator[Mend]:
         """What would be done, as far as can be told before the first stage."""
@@ -103,11 +113,20 @@ class _Repair:
 
     def _mendings(self, store: Any, deep: bool, only: Stage | None) -> Iterator[Mending]:
         format = self._place.format
-        making = format.writer if isinstance(format, OpensKeys) else KeyedWriter
-        writer = making(store, self._spelling, self._settings)
+        opens = format if isinstance(format, OpensKeys) else None
+        found = (store, self._spelling, self._settings)
+        writer = KeyedWriter(*found) if opens is None else opens.writer(*found, self._place.where)
         walk = Walk(store, self._spelling, self._settings, deep, writer)
-        findings = [finding for finding in walk.run() if not finding.sound]
-        return Menders(walk, writer, Quarantine(store, self._folder)).plan(findings, only)
+        findings = [finding for finding in walk.run() if self._is_wanted(finding)]
+        return Menders(walk, writer, Quarantine(store, self._folder), self._wishes).plan(findings, only)
+
+    def _is_wanted(self, finding: Finding) -> bool:
+        """Whether it is a problem, or is to be made better; of the part that the repair is limited to."""
+        remedy = finding.means if isinstance(finding.means, Remedy) else None
+        if finding.sound and (remedy is None or remedy.asked not in self._wishes):
+            return False
+        is_of_part = stage_of(finding) is Stage.COPIES if remedy is None else remedy.part == "links"
+        return is_of_part or "links" not in self._wishes
 
     def _act(self, mending: Mending, act: Act) -> Mend:
         try:

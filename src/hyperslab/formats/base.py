@@ -189,7 +189,8 @@ class Remedy:
     of the keys ``keep`` are kept or what lies at ``take`` is taken out.
 
     ``at``: the key that it is about. ``settles``: kinds of problems of that key, and of those below it, that a look at
-    the keys alone finds and that are this one again.
+    the keys alone finds and that are this one again. ``part``: what a repair can be limited to (``"links"``).
+    ``asked``: the wish of a repair without which it is not mended. ``sound``: no problem, but can be made better.
     """
 
     problem: Problem
@@ -199,6 +200,9 @@ class Remedy:
     take: str = ""
     at: str = ""
     settles: frozenset[str] = frozenset()
+    part: str = ""
+    asked: str = ""
+    sound: bool = False
 
 
 @runtime_checkable

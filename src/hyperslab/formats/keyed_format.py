@@ -21,11 +21,11 @@ from hyperslab.stores.location import Location
 class OpensKeys(Protocol):
     """A format of documents under keys with a reader and a writer of its own."""
 
-    def reader(self, store: Store, spelling: Spelling, settings: Settings) -> KeyedReader:
-        """What reads a dataset, of which nothing is looked at yet."""
+    def reader(self, store: Store, spelling: Spelling, settings: Settings, where: Location) -> KeyedReader:
+        """What reads the dataset at ``where``, of which nothing is looked at yet."""
         ...
 
-    def writer(self, store: WritableStore, spelling: Spelling, settings: Settings) -> KeyedWriter:
+    def writer(self, store: WritableStore, spelling: Spelling, settings: Settings, where: Location) -> KeyedWriter:
         """What changes one."""
         ...
 

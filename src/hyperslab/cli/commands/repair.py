@@ -19,6 +19,8 @@ from hyperslab.cli.storage import storage_option
 @click.option("--apply", is_flag=True, help="Mend; without it only what would be done is shown.")
 @click.option("--dry-run", is_flag=True, help="Show only, as without --apply.")
 @click.option("--shallow", is_flag=True, help="Leave out chunks that are damaged inside: decode none.")
+@click.option("--links", is_flag=True, help="Mend links and references alone, and complete what links say.")
+@click.option("--drop-links", is_flag=True, help="Take out links that lead nowhere; else they are only shown.")
 @click.option("--quarantine", metavar="FOLDER", help="Where what is taken out goes; else beside a local dataset.")
 @click.option("--format", help="The format, where it is not to be found out.")
 @storage_option()
@@ -28,6 +30,8 @@ def command(
     apply: bool,
     dry_run: bool,
     shallow: bool,
+    links: bool,
+    drop_links: bool,
     quarantine: str | None,
     format: str | None,
     storage_option: dict[str, Any] | None,
@@ -42,6 +46,8 @@ def command(
         url,
         dry_run=dry_run,
         deep=not shallow,
+        links=links,
+        drop_links=drop_links,
         quarantine=quarantine,
         format=format,
         storage_options=storage_option,

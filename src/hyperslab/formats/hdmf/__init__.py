@@ -32,12 +32,12 @@ from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.formats.base import Feature, Format, FormatInfo, Mode
 from hyperslab.formats.hdmf.dataset import HdmfReader
 from hyperslab.formats.hdmf.options import Options
+from hyperslab.formats.hdmf.remedies import HdmfExamined, HdmfMended
+from hyperslab.formats.hdmf.survey import Profiled
 from hyperslab.formats.hdmf.v2 import HdmfV2
 from hyperslab.formats.hdmf.v3 import HdmfV3
 from hyperslab.formats.hdmf.writer import HdmfDocuments, HdmfWriter
-from hyperslab.formats.keyed_dataset import KeyedReader
 from hyperslab.formats.keyed_format import open_keyed
-from hyperslab.formats.spelling import Spelling
 from hyperslab.stores.base import Store, WritableStore
 from hyperslab.stores.location import Location, Probe
 
@@ -52,7 +52,7 @@ _MARKS = re.compile(
     rb'"(?:neurodata_type|\.specloc|zarr_link|zarr_dtype|_LINKS|_DTYPE|_REFERENCE|_REFERENCE_FIELDS'
     rb'|specifications/[^"/]+/[^"/]+/namespace(?:/\.zarray)?)"\s*:'
 )
-_MOST_CHILDREN = 8
+_MOST_CHILDREN = 4
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class HdmfFormat:
         return FormatInfo("hdmf", "the HDMF and NWB model on Zarr", said, True)
 
     @property
-    def spelling(self) -> Spelling:
+    def spelling(self) -> Profiled:
         """What its documents are called and how they read."""
         return _spelling(Options(profile=self.profile))
 
@@ -90,13 +90,13 @@ class HdmfFormat:
         """The format of the profile that a place has."""
         return HdmfFormat("v2" if probe.get(_DOCUMENT_3) is None else "v3")
 
-    def reader(self, store: Store, spelling: Spelling, settings: Settings) -> KeyedReader:
-        """What reads a dataset, of which nothing is looked at yet."""
-        return KeyedReader(store, spelling, settings)
+    def reader(self, store: Store, spelling: Profiled, settings: Settings, where: Location) -> HdmfExamined:
+        """What reads the dataset at ``where``, of which nothing is looked at yet."""
+        return HdmfExamined(store, spelling, settings, where)
 
-    def writer(self, store: WritableStore, spelling: Spelling, settings: Settings) -> HdmfDocuments:
+    def writer(self, store: WritableStore, spelling: Profiled, settings: Settings, where: Location) -> HdmfMended:
         """What changes one."""
-        return HdmfDocuments(store, spelling, settings)
+        return HdmfMended(store, spelling, settings, where)
 
     def sniff(self, probe: Probe) -> bool:
         """Whether a document of the root has words of HDMF; a consolidated dataset is known by one or two requests.
@@ -150,7 +150,7 @@ class HdmfFormat:
         return HdmfReader(documents, where, said, variant)
 
 
-def _spelling(options: Options) -> HdmfV2 | HdmfV3:
+def _spelling(options: Options) -> Profiled:
     return HdmfV3(options) if options.profile == "v3" else HdmfV2(options)
 
 

@@ -53,7 +53,7 @@ def read_values(
         code = codes.get(name)
         if isinstance(code, str) and code.startswith(_TEXT):
             found[name] = _from_text(value, code.removeprefix(_TEXT))
-        elif isinstance(value, dict) and (inner := _inner(value, words)) is not None:
+        elif isinstance(value, dict) and (inner := inner_of(value, words)) is not None:
             found[name] = _read_reference(name, value, inner, faults)
             if found[name] is not value:
                 spellings[name] = value
@@ -62,7 +62,7 @@ def read_values(
     return found, spellings
 
 
-def _inner(value: Mapping[str, Any], words: Words) -> Any:
+def inner_of(value: Mapping[str, Any], words: Words) -> Any:
     """The object that spells a reference, where the value is one in this profile."""
     if words.profile == "v3":
         return value[_REFERENCE] if set(value) == {_REFERENCE} else None
@@ -118,7 +118,7 @@ def write_values(
 
 
 def _write_reference(name: str, value: Reference, old: Any, words: Words, regions: bool) -> dict[str, Any]:
-    inner = _inner(old, words) if isinstance(old, dict) else None
+    inner = inner_of(old, words) if isinstance(old, dict) else None
     inner = inner if isinstance(inner, dict) else {}
     if inner and _same(reference_of(inner), value):
         return dict(old)

@@ -42,7 +42,7 @@ def place_of(where: Location, pointer: Pointer, *, root_id: str | None, allow: A
     then nothing there was looked at.
     """
     source, known = pointer.source, pointer.source_object_id
-    if _plain(source) in ("", ".") or (root_id is not None and known == root_id):
+    if plain(source) in ("", ".") or (root_id is not None and known == root_id):
         return None
     if not _is_name(source):
         raise BrokenLink(f"{redact(source)!r} names no dataset", url=where.url, remedy="link to it anew")
@@ -68,13 +68,14 @@ def _is_name(source: str) -> bool:
         return False
 
 
-def _plain(source: str) -> str:
+def plain(source: str) -> str:
     """With slashes alone between names, also where a writer under Windows had others; nothing twice."""
     text = source.replace("\\", "/")
     return text if _URL.match(text) or not text else posixpath.normpath(text)
 
 
-def _is_absolute(source: str) -> bool:
+def is_absolute(source: str) -> bool:
+    """Whether a source names a place wherever the dataset is."""
     return bool(source.startswith("/") or _URL.match(source) or _DRIVE.match(source))
 
 
@@ -88,8 +89,8 @@ class _Search:
 
     def candidates(self, source: str) -> Iterator[Location]:
         """The places that ``source`` may mean and that may be looked at."""
-        text = _plain(source)
-        if _is_absolute(text):
+        text = plain(source)
+        if is_absolute(text):
             yield from self._allowed(self._absolute(text))
             return
         yield from self._allowed(self.where.at(text))
@@ -169,7 +170,7 @@ class _Search:
 
     def neighbour(self, source: str, object_id: str | None) -> Location | None:
         """The dataset in the same folder that calls itself ``object_id``; without one, that is called as the source."""
-        name = posixpath.basename(_plain(source).rstrip("/"))
+        name = posixpath.basename(plain(source).rstrip("/"))
         if object_id is not None:
             return next((place for place in self._neighbours() if root_id_of(place) == object_id), None)
         if name in ("", ".", ".."):

@@ -101,11 +101,13 @@ class NczarrFormat:
         """The format with the features that a dataset made with these options has."""
         return NczarrFormat("draft" if options.get("dialect") == "draft" else "current")
 
-    def reader(self, store: Store, spelling: NczarrSpelling, settings: Settings) -> NczarrReader:
+    def reader(self, store: Store, spelling: NczarrSpelling, settings: Settings, where: Location) -> NczarrReader:
         """What reads a dataset, of which nothing is looked at yet."""
         return NczarrReader(store, spelling, settings)
 
-    def writer(self, store: WritableStore, spelling: NczarrSpelling, settings: Settings) -> NczarrWriter:
+    def writer(
+        self, store: WritableStore, spelling: NczarrSpelling, settings: Settings, where: Location
+    ) -> NczarrWriter:
         """What changes one, of whatever generation."""
         return NczarrWriter(store, spelling, settings)
 

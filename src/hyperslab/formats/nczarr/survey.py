@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from hyperslab.errors import HyperslabError, Problem
-from hyperslab.formats.keyed_commit import Change, key
+from hyperslab.formats.keyed_commit import key
+from hyperslab.formats.keyed_damage import Damage
 from hyperslab.formats.nczarr.context import Context
 from hyperslab.formats.nczarr.generation import Generation
 from hyperslab.formats.nczarr.spelling import NczarrSpelling
@@ -32,27 +32,7 @@ class Dataset(Protocol):
     def refresh(self, path: str) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Damage:
-    """``about``: which of several of its kind on a node. ``change``: what mends it, where something does.
-
-    ``at``: the key that it is about, ``take``: one that goes. ``settles``: kinds of a look at the keys below ``at``
-    that are this damage again.
-    """
-
-    problem: Problem
-    about: str = ""
-    action: str | None = None
-    change: Callable[[], Change] | None = None
-    at: str = ""
-    take: str = ""
-    settles: frozenset[str] = frozenset()
-
-    def is_again(self, other: Damage) -> bool:
-        """Whether another look found the same."""
-        mine, theirs = self.problem, other.problem
-        return (mine.node, mine.kind, self.about) == (theirs.node, theirs.kind, other.about)
-
+__all__ = ["Damage", "Dataset", "Examiner", "Survey"]
 
 Examiner = Callable[["Survey"], Iterable[Damage]]
 
