@@ -64,7 +64,7 @@ def processes(environment: None) -> Iterator[Any]:
         yield partial(dask.multiprocessing.get, pool=pool)
 
 
-@pytest.mark.parametrize("decode", [True, False], ids=["decoded", "stored"])
+@pytest.mark.parametrize("decode", [True, pytest.param(False, marks=pytest.mark.soak)], ids=["decoded", "stored"])
 @pytest.mark.parametrize("file", FILES, ids=lambda path: path.stem)
 def test_identical(tmp_path: Path, s3: S3, cluster: Any, processes: Any, file: Path, decode: bool) -> None:
     places = [str(tmp_path / "a.zarr"), str(tmp_path / "a.zip"), f"s3://{s3.bucket()}/a.zarr"]

@@ -1,4 +1,4 @@
-"""A hundred thousand selections through the whole engine: the same values, shape and dtype as NumPy, or its exception.
+"""Many selections through the whole engine (in the soak a hundred thousand): what NumPy gives, or its exception.
 
 Each example is one array (fixed, varying or sharded grid) in a memory store, with a hundred keys: read, written, and
 composed as views. The shares of what was met are printed and asserted at the end.
@@ -19,7 +19,6 @@ from hyperslab.selection.positional import select
 from hyperslab.stores import MemoryStore
 from hyperslab.testing.selections import random_grid, random_key, random_orthogonal_key, random_shape
 
-EXAMPLES = 1050
 KEYS = 100
 met: Counter[str] = Counter()
 
@@ -133,7 +132,6 @@ def orthogonally(cells, key):
     return cells
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), database=None)
 @given(seed=st.integers(0, 2**63), kind=st.sampled_from(["fixed", "fixed", "varying", "sharded"]))
 def run_examples(seed, kind):
     rng = np.random.default_rng(seed)
@@ -143,13 +141,18 @@ def run_examples(seed, kind):
         work(rng, array, cells)
 
 
-def test_a_hundred_thousand_selections_equal_numpy(capsys: pytest.CaptureFixture[str]):
-    run_examples()
+@pytest.mark.parametrize("least", [20_000, pytest.param(100_000, marks=pytest.mark.soak)])
+def test_selections_equal_numpy(capsys: pytest.CaptureFixture[str], least: int):
+    met.clear()
+    examples = least * 21 // (20 * KEYS)  # a few more than asked for
+    settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck), database=None)(
+        run_examples
+    )()
     total = met["selections"]
     shares = {name: f"{count / total:.1%}" for name, count in met.items()}
     with capsys.disabled():
         print(f"\n{total} selections: {shares}")
-    assert total >= 100_000
+    assert total >= least
     assert met["two chunks or more"] >= 0.6 * total
     assert met["advanced"] >= 0.3 * total
-    assert min(met[kind] for kind in ("fixed", "varying", "sharded", "written", "composed", "refused")) > 500
+    assert min(met[kind] for kind in ("fixed", "varying", "sharded", "written", "composed", "refused")) > least // 200
