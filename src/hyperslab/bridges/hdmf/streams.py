@@ -30,7 +30,7 @@ class Stream:
     ) -> None:
         self._session = session
         self._writer: Writer = session.writer()
-        self._path = path
+        self.path = path
         self._spec = spec
         self._data = data
         self._refer = refer
@@ -46,7 +46,7 @@ class Stream:
             piece = next(self._data)
         except StopIteration:
             self._flush(self._stop, done)
-            self._writer.put(self._path, self._spec)
+            self._writer.put(self.path, self._spec)
             return False
         key = _box(piece.selection, piece.data, self._spec.shape)
         self._grow(tuple(each.stop for each in key))
@@ -82,7 +82,7 @@ class Stream:
         self._start = stop
 
     def _write(self, key: tuple[slice, ...], values: np.ndarray[Any, Any], done: Step) -> None:
-        Array(self._session, self._path, self._spec)[key] = values
+        Array(self._session, self.path, self._spec)[key] = values
         done(values.nbytes)
 
     def _grow(self, bounds: tuple[int, ...]) -> None:
@@ -91,7 +91,7 @@ class Stream:
             if self._waiting and shape[1:] != self._spec.shape[1:]:
                 self._flush(self._stop, lambda nbytes: None)
             self._spec = self._spec.evolve(shape=shape)
-            self._writer.put(self._path, self._spec)
+            self._writer.put(self.path, self._spec)
 
 
 _ENOUGH = 4 << 20

@@ -20,6 +20,7 @@ from hyperslab.bridges.hdmf.pointers import Pointers
 from hyperslab.bridges.hdmf.streams import Stream, exhaust, first_shape, slabs
 from hyperslab.bridges.hdmf.types import cells, data_type, infer
 from hyperslab.chunks.auto import auto_chunks
+from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.progress import Progress, Report
 from hyperslab.errors import HyperslabError
 from hyperslab.group import Group
@@ -30,7 +31,9 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 
 Docs = Callable[[Any], str | None]
 """What the schema says of a builder, where that is to be written with it."""
-_FAST = 1 << 20
+_TINY, _SMALL, _HELD, _BATCH = 1 << 16, 1 << 20, 32 << 20, 4
+"""Bytes from which, and up to which, a dataset waits for others to be written by threads; of all that wait; how many a
+thread takes at a time."""
 
 
 class Writing:
@@ -47,6 +50,8 @@ class Writing:
         self._progress = Progress(0, 0, 0, 0)
         self._began = perf_counter()
         self._known: dict[Any, ArraySpec] = {}
+        self._small: list[tuple[str, np.ndarray[Any, Any]]] = []
+        self._held = 0
         self.unfilled: list[tuple[str, Any]] = []
         """Paths and wrappers of datasets without data."""
 
@@ -67,7 +72,13 @@ class Writing:
         for item in datasets:
             if not _is_stream(item.data):
                 self._dataset(item)
-        exhaust(streams, self._done, together=together)
+        self._write_small()
+        try:
+            exhaust(streams, self._done, together=together)
+        except BaseException:
+            for stream in streams:
+                self._undo(stream.path)
+            raise
 
     # -- nodes ------------------------------------------------------------------------------------------------------
 
@@ -96,10 +107,14 @@ class Writing:
             with self._session.located(item.path):
                 self._fill(item)
         except BaseException:
-            with suppress(HyperslabError):
-                self._writer.drop(item.path)
+            self._undo(item.path)
             raise
         self._mark(item.builder)
+
+    def _undo(self, path: str) -> None:
+        """Take a dataset out again that is not whole."""
+        with suppress(HyperslabError):
+            self._writer.drop(path)
 
     def _fill(self, item: NewDataset) -> None:
         data, builder, refer = item.data, item.builder, self._pointers.reference
@@ -128,14 +143,34 @@ class Writing:
         return data_type(said) or infer(data)
 
     def _write(self, array: Array, values: np.ndarray[Any, Any]) -> None:
-        """All cells; those of one chunk without a plan."""
+        """All cells; those of one chunk without a plan, and by threads where encoding is the most of it."""
         if values.size == 0:
             return
-        if array.spec.chunks == values.shape and values.nbytes <= _FAST:
-            source = self._writer.chunks(array.path)
-            source.write((0,) * values.ndim, np.ascontiguousarray(values).reshape(values.shape))
-        else:
+        if array.spec.chunks != values.shape or values.nbytes > _SMALL:
             array[...] = values
+        elif values.nbytes < _TINY:
+            self._write_batch([(array.path, values)])
+        else:
+            self._small.append((array.path, values))
+            self._held += values.nbytes
+            if self._held > _HELD:
+                self._write_small()
+
+    def _write_small(self) -> None:
+        """What was held back of small datasets."""
+        small, self._small, self._held = self._small, [], 0
+        batches = (small[start : start + _BATCH] for start in range(0, len(small), _BATCH))
+        each_batch(self._write_batch, batches, self._session.settings.threads)
+
+    def _write_batch(self, batch: Iterable[tuple[str, np.ndarray[Any, Any]]]) -> None:
+        for path, values in batch:
+            try:
+                with self._session.located(path):
+                    source = self._writer.chunks(path)
+                    source.write((0,) * values.ndim, np.ascontiguousarray(values).reshape(values.shape))
+            except BaseException:
+                self._undo(path)
+                raise
 
     def _stream(self, item: NewDataset) -> Stream:
         data = item.data
