@@ -53,6 +53,7 @@ CAUSES = {
     "fulldisk": "media",
     "netcdf": "netcdf_cases",
     "nczarr": "nczarr_cases",
+    "hdmf": "hdmf_cases",
 }
 
 A = np.arange(1, 65, dtype="<i4").reshape(8, 8)
@@ -71,6 +72,7 @@ class Layout:
     codec: Any
     sharded: bool = False
     dialect: str | None = None
+    profile: str | None = None
 
     @property
     def inner(self) -> tuple[int, int]:
@@ -79,11 +81,11 @@ class Layout:
     @property
     def chunk(self) -> str:
         """The key of the first chunk or shard of ``a``."""
-        return "c/0/0" if self.format == "zarr3" else "0.0"
+        return "c/0/0" if self.document == "zarr.json" else "0.0"
 
     @property
     def document(self) -> str:
-        return "zarr.json" if self.format == "zarr3" else ".zarray"
+        return "zarr.json" if self.format == "zarr3" or self.profile == "v3" else ".zarray"
 
 
 LAYOUTS = {
@@ -100,6 +102,8 @@ LAYOUTS = {
     "nczarr": Layout("nczarr", "zlib:1", dialect="current"),
     "nczarr-raw": Layout("nczarr", "none", dialect="current"),
     "draft": Layout("nczarr", "zlib:1", dialect="draft"),
+    "hdmf": Layout("hdmf", "zlib:1", profile="v2"),
+    "hdmf3": Layout("hdmf", "gzip", profile="v3"),
 }
 MAIN = ("zarr2", "zarr3", "shards")
 
@@ -165,14 +169,19 @@ def template(folder: Path, name: str) -> Path:
     layout = LAYOUTS[name]
     place = folder / f"{name}.zarr"
     shards: Any = {"shards": (8, 8)} if layout.sharded else {}
-    dialect: Any = {"dialect": layout.dialect} if layout.dialect else {}
-    with hs.create(str(place), layout.format, durable=False, **dialect) as root:
+    options: Any = {"dialect": layout.dialect} if layout.dialect else {}
+    options |= {"profile": layout.profile} if layout.profile else {}
+    with hs.create(str(place), layout.format, durable=False, **options) as root:
         root.attrs["title"] = "sound"
         root.create_array("a", data=A, chunks=layout.inner, codec=layout.codec, dims=("y", "x"), **shards)
         shards = {"shards": (6, 6)} if layout.sharded else {}
         root.create_array("other", data=OTHER, chunks=(3, 3), codec=layout.codec, **shards)
         root.create_array("good", data=GOOD, chunks=(4,), codec=layout.codec)
         root.create_array("g/b", data=np.arange(5))
+    if layout.profile:  # consolidated metadata would hide what is done to documents
+        (place / ".zmetadata").unlink(missing_ok=True)
+    if layout.profile == "v3":
+        edit(place / "zarr.json", lambda doc: doc.pop("consolidated_metadata"))
     return place
 
 

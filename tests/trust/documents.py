@@ -16,9 +16,9 @@ import hyperslab as hs
 
 FORMAT = ("FormatError",)
 CANNOT = ("FormatError", "Unsupported", "Invalid")
-DOCUMENT = {"zarr3": "a/zarr.json", "shards": "a/zarr.json"}
-ATTRIBUTES = {"zarr3": "a/zarr.json", "shards": "a/zarr.json"}
-for _layout in ("zarr2", "nczarr", "draft"):
+DOCUMENT = dict.fromkeys(("zarr3", "shards", "hdmf3"), "a/zarr.json")
+ATTRIBUTES = dict(DOCUMENT)
+for _layout in ("zarr2", "nczarr", "draft", "hdmf"):
     DOCUMENT[_layout], ATTRIBUTES[_layout] = "a/.zarray", "a/.zattrs"
 
 Change = Callable[[dict[str, Any]], Any]

@@ -32,6 +32,7 @@ CAUSES = [
     "fulldisk",
     "netcdf",
     "nczarr",
+    "hdmf",
 ]
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="limits of memory and /proc")

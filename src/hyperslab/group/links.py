@@ -18,6 +18,8 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.location import Location
 
 HOPS = 64
+DEEPEST = 1000
+"""How many groups deep a link may lead: each of them is asked for when there is nothing at the end."""
 
 Found = tuple[Session, str, GroupSpec | ArraySpec]
 """The dataset, the path in it and what is there."""
@@ -176,6 +178,8 @@ def _within(pointer: Pointer) -> str:
             parts.pop()
         elif part not in ("", "."):
             parts.append(part)
+    if len(parts) > DEEPEST:
+        raise BrokenLink(f"it leads {len(parts)} groups deep", remedy="remove it")
     try:
         return join("", "/".join(parts))
     except Invalid:

@@ -157,6 +157,8 @@ class Survey:
                     raise LinkLoop(f"more than {HOPS} links lead to one another")
                 return self.dataset_of(link).find(join(within(link), "/".join(parts[number + 1 :])), hops)
             here = key(here, name)
+            if not self.docs(here) and not self.has(here):
+                return None  # a long path that leads to nothing is not walked to its end
         return (self, here) if self.has(here) else None
 
 
