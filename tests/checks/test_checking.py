@@ -288,6 +288,21 @@ def test_a_report_travels() -> None:
     assert str(report) == "/a: kind: wrong" and report.kinds == {"kind": 1}
 
 
+def test_a_copy_may_say_what_says_nothing(tmp_path: Path) -> None:
+    """As zarr-python does where it consolidates what others wrote."""
+    with hs.create(tmp_path / "x.zarr", consolidated=True) as root:
+        root.create_array("g/a", data=np.array(["b", "c"], object), dtype=str)
+    document = tmp_path / "x.zarr" / "zarr.json"
+    kept = document.read_text()
+    for transformers, configuration, is_sound in (([], {}, True), (["one"], {}, False), ([], {"more": 1}, False)):
+        said = json.loads(kept)
+        copy = said["consolidated_metadata"]["metadata"]["g/a"]
+        copy["storage_transformers"] = transformers
+        copy["codecs"][0]["configuration"] = configuration
+        document.write_text(json.dumps(said))
+        assert kinds(hs.check(tmp_path / "x.zarr")) == (set() if is_sound else {("g/a", "stale-copy")})
+
+
 @pytest.mark.parametrize("version", [2, 3])
 def test_what_zarr_python_and_xarray_write_is_sound(version: Any, tmp_path: Path) -> None:
     zarr = pytest.importorskip("zarr")

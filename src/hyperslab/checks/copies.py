@@ -11,6 +11,10 @@ from hyperslab.checks.findings import Finding, found
 from hyperslab.formats.keyed_commit import is_within, key, relative
 from hyperslab.formats.spelling import Copy, Docs, Spelling
 
+_CODECS = "codecs"
+_SAYS_NOTHING: dict[str, Any] = {"storage_transformers": []}
+"""Keys with the value that is as good as none: zarr-python puts them into copies of documents that lack them."""
+
 
 class Copies:
     """The documents of all nodes and the copies among them, as they are met from the root on."""
@@ -94,9 +98,27 @@ class Copies:
 
 
 def _same_document(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
-    alone = [(a if name in a else b)[name] for name in a.keys() ^ b.keys()]
-    if not all(isinstance(value, dict) and value.get("must_understand") is False for value in alone):
+    alone = {name: (a if name in a else b)[name] for name in a.keys() ^ b.keys()}
+    if not all(_is_idle(name, value) for name, value in alone.items()):
         return False
-    return all(
-        json.dumps(a[name], sort_keys=True) == json.dumps(b[name], sort_keys=True) for name in a.keys() & b.keys()
-    )
+    return all(_spelled(name, a[name]) == _spelled(name, b[name]) for name in a.keys() & b.keys())
+
+
+def _spelled(name: str, value: Any) -> str:
+    """A value as text; codecs without configurations that say nothing."""
+    return json.dumps(_without_empty(value) if name == _CODECS else value, sort_keys=True)
+
+
+def _without_empty(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_empty(part) for part in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: _without_empty(part) for key, part in value.items() if (key, part) != ("configuration", {})}
+
+
+def _is_idle(name: str, value: Any) -> bool:
+    """Whether a key may as well be missing."""
+    if name in _SAYS_NOTHING:
+        return bool(value == _SAYS_NOTHING[name])
+    return isinstance(value, dict) and value.get("must_understand") is False
