@@ -8,23 +8,26 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import golden_hdmf
 import hdmf_plain
+import numpy as np
 import pytest
 from hdmf.build import BuildManager, TypeMap
+from hdmf.data_utils import DataChunkIterator
 from hdmf.spec import NamespaceCatalog
 from hdmf_seen import cell, differences, seen, seen_by_zarr
-from hdmf_trees import builders, summary, tree
+from hdmf_trees import builders, more_of, summary, tree
 from nwb_files import rich_file, small_file
-from pynwb import TimeSeries, get_manager
+from pynwb import NWBHDF5IO, TimeSeries, get_manager
 from readers import ENVIRONMENTS, run
 
 import hyperslab as hs
-from hyperslab.hdmf import HyperslabIO
+from hyperslab.hdmf import HyperslabDataIO, HyperslabIO
 
 pytestmark = [
     pytest.mark.interop,
@@ -183,7 +186,7 @@ class Ours:
 
 
 @pytest.fixture(scope="module")
-def ours(peer: Peer, tmp_path_factory: pytest.TempPathFactory) -> Ours:
+def ours(peer: Peer, theirs: Theirs, tmp_path_factory: pytest.TempPathFactory) -> Ours:
     folder = tmp_path_factory.mktemp("ours")
     golden = golden_hdmf.unpacked(tmp_path_factory.mktemp("golden"), *golden_hdmf.ARCHIVES)
     wanted: dict[str, Any] = {}
@@ -201,6 +204,11 @@ def ours(peer: Peer, tmp_path_factory: pytest.TempPathFactory) -> Ours:
     if peer.profile == "v3":
         wanted["old"] = as_json(write_plain(folder / "old.zarr", {"profile": "v2"}))
         tasks["old"] = ("read_tree", folder / "old.zarr", "json2")
+    for name, (edit, do, of) in CHANGED.items():
+        copied = shutil.copytree(theirs.folder / f"{of}-{peer.safest}.zarr", folder / f"{name}.zarr")
+        wanted[name], tasks[name] = as_json(edit(copied)), (do, copied, peer.safest)
+    write_nwb(folder / "theirs.zarr", peer.options(peer.safest))
+    tasks["theirs"] = ("change_nwb", folder / "theirs.zarr", peer.safest)
     for name in CONVERTED[peer.profile]:
         path = folder / f"{name}.zarr"
         hs.convert(golden / f"{name}.zarr", path, format="hdmf", **peer.options(peer.safest))
@@ -238,10 +246,67 @@ def write_external(path: Path, options: dict[str, str]) -> Any:
         with HyperslabIO(path, "r+", manager=manager) as io:
             again = io.read()
             again.add_acquisition(TimeSeries(name="outside", data=first.data, timestamps=first.timestamps, unit="m"))
-            module = again.create_processing_module("later", "was added")
-            module.add(TimeSeries(name="more", data=[1.0, 2.0], rate=1.0, unit="m"))
+            again.create_processing_module("later", "was added").add(more_of(again))
             io.write(again)
             return summary(again)
+
+
+def write_exported(path: Path, options: dict[str, str]) -> Any:
+    """A file of HDF5 with every type, exported."""
+    with NWBHDF5IO(path.with_suffix(".nwb"), "w") as io:
+        io.write(rich_file())
+    with NWBHDF5IO(path.with_suffix(".nwb"), "r") as source, HyperslabIO(path, "w", **options) as io:
+        io.export(source, write_args={"link_data": False})
+        return summary(source.read())
+
+
+def write_stored(path: Path, options: dict[str, str]) -> Any:
+    """A file whose data come from iterators, in chunks, shards and codecs that were chosen."""
+    nwb, cells = small_file(), np.arange(3000, dtype="i4").reshape(100, 30)
+    shards = {"shards": (60, 30)} if options["profile"] == "v3" else {}
+    kept = {
+        "iterated": DataChunkIterator(iter(cells), buffer_size=7),
+        "chunked": HyperslabDataIO(cells, chunks=(20, 10), codec="zstd:3", **shards),
+        "both": HyperslabDataIO(DataChunkIterator(iter(cells), buffer_size=9), chunks=(30, 7), codec="none"),
+        "packed": HyperslabDataIO(cells, chunks=(100, 4), codec="gzip"),
+    }
+    for name, data in kept.items():
+        nwb.add_acquisition(TimeSeries(name=name, data=data, rate=1.0, unit="m"))
+    with HyperslabIO(path, "w", **options) as io:
+        io.write(nwb)
+    with HyperslabIO(path) as io:
+        nwb = io.read()
+        assert all(np.array_equal(nwb.acquisition[name].data[:], cells) for name in kept)
+        return summary(nwb)
+
+
+def change(path: Path) -> Any:
+    """Add to a file of NWB that is there."""
+    with HyperslabIO(path, "r+") as io:
+        nwb = io.read()
+        nwb.create_processing_module("ours", "was added").add(more_of(nwb))
+        nwb.add_trial(start_time=1.0, stop_time=2.0, choice="är", timeseries=[nwb.acquisition["ts0"]], tags=["new"])
+        io.write(nwb)
+    with HyperslabIO(path) as io:
+        return summary(io.read())
+
+
+def change_plain(path: Path) -> Any:
+    """Change a tree of builders that is there, in every way that the plain face has."""
+    with hs.open_group(path, "r+") as root:
+        refs = root["refs"]
+        refs["objrefs"].append([root["g1/deep"].ref])
+        refs["many"][7] = root["dtypes"].ref
+        refs["compound_ref"].append(refs["compound_ref"][:1])
+        refs.create_link("new", root["dtypes/text"])
+        del refs["link_to_g1"]
+        root["g1/i2"].append(np.full((2, 4), -1, "i2"), 0)
+        root["g1"].attrs["s"] = "changed"
+        root["dtypes/text"][1] = "longer than it was"
+        root.move("dtypes/np_U", "moved")
+        root.create_array("g1/made", data=np.arange(5.0), attrs={"of": root["dtypes"].ref})
+    with hs.open_group(path) as root:
+        return seen(root)
 
 
 REGIONS = {"regions": (hdmf_plain.write_regions, "json2"), "region": (hdmf_plain.write_region_attribute, "json2")}
@@ -250,12 +315,29 @@ WRITE = {
     "builders": (write_builders, "read_tree"),
     "nwb": (write_nwb, "read_nwb"),
     "external": (write_external, "read_nwb"),
+    "exported": (write_exported, "read_nwb"),
+    "stored": (write_stored, "read_nwb"),
 }
+CHANGED = {"changed": (change, "read_nwb", "nwb"), "changed tree": (change_plain, "read_tree", "builders")}
 
 
 @pytest.mark.parametrize("what", WRITE)
 def test_they_read_what_we_write(ours: Ours, what: str) -> None:
     ours.check(what)
+
+
+@pytest.mark.parametrize("what", CHANGED)
+def test_they_read_what_we_changed(ours: Ours, what: str) -> None:
+    """Of a store of theirs."""
+    assert ours.peer.differences(told(ours.answers, what), ours.wanted[what]) == []
+
+
+def test_we_read_what_they_changed(ours: Ours) -> None:
+    """Of a store of ours."""
+    with HyperslabIO(ours.folder / "theirs.zarr") as io:
+        found = as_json(summary(io.read()))
+    assert ours.peer.differences(found, told(ours.answers, "theirs")) == []
+    assert hs.check(ours.folder / "theirs.zarr") == []
 
 
 def test_they_read_what_was_converted(ours: Ours) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from hdmf.build import Builder, DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
 from hdmf.common import DynamicTable
 from hdmf.container import AbstractContainer
+from pynwb import TimeSeries
 
 NUMBERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64", "bool")
 ROW = [{"name": "id", "dtype": "int32"}, {"name": "label", "dtype": "text"}, {"name": "ref", "dtype": "object"}]
@@ -167,6 +168,12 @@ def place_of(builder: Any) -> str:
     if builder.location is not None:
         return posixpath.normpath(posixpath.join("/", builder.location, builder.name))
     return posixpath.join(place_of(builder.parent), builder.name)
+
+
+def more_of(nwb: Any) -> TimeSeries:
+    """A series that shares its times with one of the file."""
+    first = nwb.acquisition["ts0"]
+    return TimeSeries(name="more", data=np.arange(10.0) / 3, timestamps=first, unit="m")
 
 
 def summary(nwb: Any) -> dict[str, Any]:

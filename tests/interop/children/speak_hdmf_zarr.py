@@ -16,8 +16,8 @@ import xarray as xr
 import zarr
 from hdmf.build import BuildManager, TypeMap
 from hdmf.spec import NamespaceCatalog
-from hdmf_trees import SPECIFICATIONS, builders, summary, tree
-from pynwb import TimeSeries, get_manager
+from hdmf_trees import SPECIFICATIONS, builders, more_of, summary, tree
+from pynwb import TimeSeries, get_manager, validate
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "bridges" / "hdmf"))
 from nwb_files import rich_file, small_file
@@ -73,9 +73,21 @@ def read_tree(task: Task) -> Any:
 
 
 def read_nwb(task: Task) -> Any:
-    """The containers that are read."""
+    """The containers that are read; of a file that is valid, where all of it can be read."""
     with hdmf_zarr.NWBZarrIO(task["path"], mode="r") as io:
-        return summary(io.read())
+        found = summary(io.read())
+        if not IS_V2 or task["codec"] == "pickle":
+            assert (problems := validate(io=io)) == [], problems
+        return found
+
+
+def change_nwb(task: Task) -> Any:
+    """Add to a file that is there; tells what it holds then."""
+    with hdmf_zarr.NWBZarrIO(task["path"], mode="r+") as io:
+        nwb = io.read()
+        nwb.create_processing_module("theirs", "was added").add(more_of(nwb))
+        io.write(nwb)
+    return read_nwb(task)
 
 
 def read_arrays(task: Task) -> Any:
@@ -118,7 +130,7 @@ def cell(value: Any) -> Any:
 
 TASKS: dict[str, Callable[[Task], Any]] = {
     each.__name__: each
-    for each in (write_builders, write_nwb, write_external, read_tree, read_nwb, read_arrays, read_xarray)
+    for each in (write_builders, write_nwb, write_external, read_tree, read_nwb, change_nwb, read_arrays, read_xarray)
 }
 
 
