@@ -385,3 +385,21 @@ def test_errors_of_writing_name_the_place(tmp_path, suffix):
             mistakes.append(lambda: root.create_group("g"))
         for mistake in mistakes:
             assert said(mistake) == root.url
+
+
+def test_lists_of_rows_are_rows_as_numpy_assigns_them(root):
+    kind = np.dtype([("a", "i4"), ("b", "f8")])
+    expected = np.array([(1, 2.0), (3, 4.0), (5, 6.0)], kind)
+    rows = root.create_array("rows", data=[(1, 2.0), (3, 4.0)], dtype=kind)
+    rows.append([(5, 6.0)])
+    np.testing.assert_array_equal(rows[:], expected)
+    for key, value in (
+        (slice(0, 2), [(7, 8), (9, 10)]),
+        (1, (0, 0.5)),
+        (["b", "a"], [(1, 2), (3, 4), (5, 6)]),
+    ):
+        rows[key] = value
+        expected[key] = value
+        np.testing.assert_array_equal(rows[:], expected)
+    with pytest.raises(Invalid, match="give tuples of a, b"):
+        rows[0] = (1, 2, 3)

@@ -15,7 +15,7 @@ import hyperslab as hs
 from hyperslab.array import Array
 from hyperslab.errors import BrokenLink, Invalid, SelectionError
 from hyperslab.group import Group
-from hyperslab.model.dtypes import ObjectRef, VlenString, tagged
+from hyperslab.model.dtypes import ObjectRef, RegionRef, VlenString, tagged
 from hyperslab.model.refs import Link, ObjectReference, RegionReference
 
 CELLS = np.arange(40.0).reshape(5, 8)
@@ -168,3 +168,50 @@ def test_plain_cells_are_read_as_before(root: Group) -> None:
     array = root["g/d"]
     assert isinstance(array, Array)
     assert array._cells.references == ()
+
+
+def test_lists_of_regions_are_appended_and_assigned_as_they_are(root: Group) -> None:
+    """NumPy would read the cells that they refer to."""
+    region = root["g/d"].regionref[1:3]
+    refs = root.create_array("refs", data=[None, region])
+    refs.append([region])
+    refs.append([None, region])
+    assert refs[:].tolist() == [None, region, region, None, region]
+    refs[0:2] = [region, None]
+    refs.oindex[[3, 4]] = [region, None]
+    assert hs.open_group(root.url)["refs"][:].tolist() == [region, None, region, region, None]
+    square = root.create_array("square", data=[[None, None], [None, region]], chunks=(1, 2))
+    square.append([[region, region]])
+    square.append([[region]] * 3, 1)
+    assert square[:].tolist() == [[None, None, region], [None, region, region], [region] * 3]
+
+
+def test_lists_of_rows_with_regions(root: Group) -> None:
+    region, ref = root["g/d"].regionref[1:3], root["g/d"].ref
+    kind = np.dtype([*((name, ROW[name]) for name in ROW.names or ()), ("cells", tagged(OBJECT, RegionRef()))])
+    first = [(1, "one", ref, region), (2, "two", None, None)]
+    rows = root.create_array("rows", data=first, dtype=kind, chunks=2)
+    assert rows.shape == (2,) and rows[:].tolist() == first
+    rows.append([(3, "three", ref, region)])
+    assert rows[2].tolist() == (3, "three", ref, region)
+    rows["cells"] = [None, region, None]
+    rows[["id", "cells"], 0] = (7, region)
+    rows[["cells", "id"], 1:] = [(None, 8), (region, 9)]
+    assert rows[:].tolist() == [(7, "one", ref, region), (8, "two", None, None), (9, "three", ref, region)]
+    with pytest.raises(Invalid, match="give tuples of cells, id"):
+        rows[["cells", "id"], 1:] = [(None, 8, 3), (region, 9, 3)]
+    with pytest.raises(Invalid, match="no RegionReference"):
+        rows.append([(3, "three", ref, ref)])
+    assert rows.shape == (3,)
+
+
+def test_what_is_appended_leads_on_from_another_dataset_and_is_a_reference(root: Group, tmp_path: Path) -> None:
+    with hs.create(tmp_path / "in" / "b.zarr", format="hdmf") as other:
+        other.create_array("e", data=[1.0, 2.0])
+        refs = root.create_array("refs", data=[root["h"].ref])
+        refs.append([other["e"].ref])
+        assert str(refs[1]) == "../b.zarr/e" and refs[1].resolve().url == other.url
+        for bad in ([3], ["/g"], [root["g/d"].regionref[0]]):
+            with pytest.raises(Invalid, match="ObjectReference"):
+                refs.append(bad)
+        assert refs.shape == (2,)

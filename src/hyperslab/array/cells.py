@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hyperslab.array import references
+from hyperslab.array.given import as_fields, as_rows
 from hyperslab.array.plan import ReadPlan
 from hyperslab.array.session import Session
 from hyperslab.chunks import execute, scattered
@@ -138,22 +139,15 @@ class Cells:
         if isinstance(self.spec.dtype, VlenBytes | VlenArray):
             return _objects(value, isinstance(self.spec.dtype, VlenBytes))
         if self.references:
-            return self._stored(references.as_cells(value) if self.dtype.names is None else self._rows(value))
+            cells = references.as_cells(value) if self.dtype.names is None else as_rows(value, self.dtype)
+            return self._stored(cells)
+        if self.dtype.names is not None and isinstance(value, list | tuple):
+            return as_rows(value, self.dtype)
         try:
             return np.asarray(value).astype(self.dtype, casting="unsafe", copy=False)
         except (TypeError, ValueError) as error:
             message = f"{type(value).__name__} does not fit cells of {self.dtype}: {error}"
             raise Invalid(message, remedy=f"give what NumPy casts to {self.dtype}") from error
-
-    def _rows(self, value: Any) -> Values:
-        """Rows with references: an array of rows, one row as a tuple, or a list of those."""
-        if isinstance(value, np.ndarray | np.void):
-            return np.asarray(value).astype(self.dtype, casting="unsafe", copy=False)
-        try:
-            return np.array(value, self.dtype)
-        except (TypeError, ValueError) as error:
-            remedy = f"give tuples of {', '.join(self.dtype.names or ())}"
-            raise Invalid(f"{type(value).__name__} is no row: {error}", remedy=remedy) from error
 
     def _stored(self, cells: Values) -> Values:
         """With references as they are seen from this dataset."""
@@ -161,13 +155,14 @@ class Cells:
 
     def _as_fields(self, value: Any, fields: Any) -> Values:
         """What is given for a field alone, or for several."""
-        wanted = {fields} if isinstance(fields, str) else set(fields)
+        wanted = [fields] if isinstance(fields, str) else list(fields)
         held = [(name, kind) for name, kind in self.references if name in wanted]
+        if not isinstance(fields, str):
+            rows = as_fields(value, wanted, self.dtype)
+            return references.leaving(rows, tuple(held), self.session) if held and self.session is not None else rows
         if not held or self.session is None:
             return np.asarray(value)
-        if isinstance(fields, str):
-            return references.leaving(references.as_cells(value), ((None, held[0][1]),), self.session)
-        return references.leaving(np.asarray(value), tuple(held), self.session)
+        return references.leaving(references.as_cells(value), ((None, held[0][1]),), self.session)
 
     def cost(self, selection: Selection) -> ReadPlan:
         """What reading the selection would touch."""

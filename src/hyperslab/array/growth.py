@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.array.cells import Cells
+from hyperslab.array.given import as_given
 from hyperslab.array.scattering import is_sparse
 from hyperslab.array.session import Session
 from hyperslab.chunks import execute, swapping
@@ -30,7 +31,7 @@ def append(session: Session, path: str, data: Any, axis: int) -> None:
     with session.locked(path):
         session.refresh(path)
         spec = session.array(path)
-        values = _settled(data)
+        values = _settled(data, spec)
         shape = spec.shape
         if not -len(shape) <= axis < len(shape):
             remedy = f"an axis is from {-len(shape)} to {len(shape) - 1}" if shape else "a scalar does not grow"
@@ -52,6 +53,7 @@ def append(session: Session, path: str, data: Any, axis: int) -> None:
         grown = grow(spec, (*shape[:axis], max(stop, shape[axis]), *shape[axis + 1 :]))
         source = _future_chunks(session, path, grown)
         cells = Cells(grown, source, session.settings, None, path, session.url)
+        cells.session = session
         for part, block in _slabs(values):
             if block is not values:
                 _require_held(block, spec, path)
@@ -62,10 +64,10 @@ def append(session: Session, path: str, data: Any, axis: int) -> None:
             reader.appended(path, axis, stop)
 
 
-def _settled(data: Any) -> Any:
+def _settled(data: Any, spec: ArraySpec) -> Any:
     """The data as an array, dense; a dask array stays one, of known shape."""
     if not hasattr(data, "__dask_graph__"):
-        return np.asarray(data.todense() if is_sparse(data) else data)
+        return as_given(data.todense() if is_sparse(data) else data, spec.dtype)
     from hyperslab.bridges.dask import is_dask_array, known
 
     return known(data) if is_dask_array(data) else np.asarray(data)

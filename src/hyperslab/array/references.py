@@ -64,10 +64,14 @@ def _cells(values: Values, fields: tuple[tuple[str | None, type], ...]) -> Itera
 
 
 def holds_references(value: Any) -> bool:
-    """Whether it is a reference, or a list whose first cells are some."""
-    while isinstance(value, list | tuple) and value:
-        value = next((cell for cell in value if cell is not None), None)
-    return isinstance(value, REFERENCES)
+    """Whether it is a reference, or lists whose first cells, but for those that are None, are some."""
+    return isinstance(_first(value), REFERENCES)
+
+
+def _first(value: Any) -> Any:
+    if not isinstance(value, list | tuple):
+        return value
+    return next((found for each in value if (found := _first(each)) is not None), None)
 
 
 def type_of(cells: Values) -> ObjectRef | RegionRef | None:

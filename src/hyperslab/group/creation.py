@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.array import references
+from hyperslab.array.given import as_given
 from hyperslab.array.scattering import is_sparse
 from hyperslab.array.session import Session
 from hyperslab.chunks.auto import auto_chunks, auto_shards
@@ -75,7 +76,7 @@ class Wish:
 def array_spec(wish: Wish, session: Session) -> ArraySpec:
     """The spec of the wish; Invalid when its parts contradict each other, Unsupported when the format lacks it."""
     lists_cells = wish.lists_cells
-    data = wish.data if wish.data is None or wish.in_blocks or lists_cells else _cells(wish.data)
+    data = wish.data if wish.data is None or wish.in_blocks or lists_cells else _cells(wish)
     if wish.shape is None and data is None:
         raise Invalid("a new array needs a shape, or data", remedy="give shape= or data=")
     shape = data.shape if data is not None and wish.shape is None else _lengths(wish.shape)
@@ -124,8 +125,8 @@ def room_for_text(session: Session, dtype: DataType, data: Any) -> dict[str, Any
     return dict(writer.room_for_text(longest_text(data)))
 
 
-def _cells(data: Any) -> np.ndarray[Any, Any]:
-    return references.as_cells(data) if references.holds_references(data) else np.asarray(data)
+def _cells(wish: Wish) -> np.ndarray[Any, Any]:
+    return as_given(wish.data, None if wish.dtype is None else as_data_type(wish.dtype))
 
 
 def _require_sparse(session: Session) -> None:
