@@ -172,3 +172,55 @@ def test_links_that_lead_nowhere_keep_their_words(tmp_path: Path) -> None:
             up, again = old.pop("up"), new.pop("up")
             assert old == new and ("../.." in again)
             assert (source / up).resolve() == (target / again).resolve()
+
+
+def test_references_in_rows_that_get_longer_on_the_way_have_room(tmp_path: Path) -> None:
+    """As text they are a path here, and there a path with the place of this dataset."""
+    place = f"g/{'/'.join(['deep' * 10] * 12)}"
+    with hs.create(tmp_path / "a.zarr", format="hdmf") as root:
+        root.create_array(place, data=CELLS)
+        rows = root.create_array("h/rows", shape=(2,), dtype=ROW)
+        rows[0] = (1, "one", root[place].ref)
+    target = tmp_path / ("b" * 200) / "b.zarr"
+    target.parent.mkdir()
+    hs.convert(tmp_path / "a.zarr", target, format="hdmf", profile="v3", path="h", verify=True)
+    with hs.open_group(target, allow_external=True) as root:
+        assert str(root["rows"][0]["ref"]) == f"../../a.zarr/{place}"
+        np.testing.assert_array_equal(root["rows"][0]["ref"].resolve(), CELLS)
+
+
+def _make_regions(path: Path, profile: str) -> Path:
+    """A dataset with attributes that are references to regions, on nodes of every kind."""
+    with hs.create(path, format="hdmf", profile=profile, region_attributes=True) as root:
+        root.create_array("g/d", data=CELLS, chunks=(2, 6))
+        region = root["g/d"].regionref[1:3, ::2]
+        root.create_array("g/refs", data=[root["g/d"].ref])
+        root.create_array("g/one", data=1.5)
+        for node in ("", "g", "g/d", "g/refs", "g/one"):
+            root[node or "/"].attrs["cells"] = region
+            root[node or "/"].attrs["unit"] = "V"
+    return path
+
+
+@pytest.mark.parametrize("path", ["", "g"])
+@pytest.mark.parametrize("profile", ["v2", "v3"])
+def test_region_attributes_that_profile_v2_is_not_to_have_are_said_and_left_out(
+    tmp_path: Path, profile: str, path: str
+) -> None:
+    source = _make_regions(tmp_path / "a.zarr", profile)
+    with pytest.raises(Unsupported, match="'cells', a RegionReference, is left out") as raised:
+        hs.convert(source, tmp_path / "b.zarr", format="hdmf", path=path)
+    count = 4 if path else 5
+    assert str(raised.value).count("'cells'") == count and not (tmp_path / "b.zarr").exists()
+    report = hs.convert(source, tmp_path / "b.zarr", format="hdmf", path=path, allow_loss=True, verify=True)
+    assert len(report.losses) == count
+    options: dict[str, Any] = {"path": path, "verify": True}
+    assert not hs.convert(source, tmp_path / "c.zarr", "hdmf", region_attributes=True, **options).losses
+    assert not hs.convert(source, tmp_path / "d.zarr", "hdmf", profile="v3", **options).losses
+    for name, kept in (("b.zarr", False), ("c.zarr", True), ("d.zarr", True)):
+        with hs.open_group(tmp_path / name) as root:
+            top = root if path else root["g"]
+            for node in (top, top["d"], top["refs"], top["one"]):
+                assert node.attrs["unit"] == "V" and ("cells" in node.attrs) is kept
+                if kept:
+                    np.testing.assert_array_equal(node.attrs["cells"].read(), CELLS[1:3, ::2])

@@ -14,6 +14,7 @@ from hyperslab.array.session import Session
 from hyperslab.conversion.losses import Loss, refuse
 from hyperslab.conversion.measuring import with_room_for_text
 from hyperslab.conversion.opening import opened
+from hyperslab.conversion.pointing import Pointing
 from hyperslab.conversion.settling import settle
 from hyperslab.conversion.translate import Cutting
 from hyperslab.conversion.walking import Item, Planned, find_losses, plan_nodes
@@ -44,8 +45,10 @@ def rehearse(
     *,
     allow_loss: bool,
     options: Mapping[str, Any] = MappingProxyType({}),
+    pointing: Pointing | None = None,
 ) -> Rehearsal:
-    """Ask the format of every node; nothing is touched at ``where``. Unsupported with all losses, unless allowed."""
+    """Ask the format of every node; nothing is touched at ``where``. ``pointing``: what becomes of references.
+    Unsupported with all losses, unless allowed."""
     same = source.format == format
     losses = find_losses(items, format.features, as_it_is=same and not cutting.asks)
     if format.name == "blaze" and options:  # which say how its arrays are stored: what they were stored by gives way
@@ -54,7 +57,7 @@ def rehearse(
     if format.name == "zarr2" and not same:
         planned = [_unmasked(each) for each in planned]
     with _trial(format, where, options) as (plans, keyed):
-        planned = with_room_for_text(source, planned, plans)
+        planned = with_room_for_text(source, planned, plans, pointing)
         planned, more = settle(planned, plans.new_array if isinstance(plans, Plans) else None)
     losses += more
     if losses and not allow_loss:

@@ -134,7 +134,8 @@ def _run(order: _Order, progress: bool | Report | None, scheduler: Any) -> Conve
         if pointing is not None:
             items = [replace(item, node=pointing.node(item.node)) for item in items]
         target, cutting, lossy = order.target, order.cutting, order.allow_loss
-        plan = rehearse(source, items, cutting, chosen, target, allow_loss=lossy, options=order.layout)
+        asked: dict[str, Any] = {"allow_loss": lossy, "options": order.layout, "pointing": pointing}
+        plan = rehearse(source, items, cutting, chosen, target, **asked)
         for loss in plan.losses:
             _log.warning("lost in %s: %s", chosen.name, loss)
         head: Head | None = None

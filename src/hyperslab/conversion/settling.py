@@ -14,6 +14,7 @@ from hyperslab.errors import HyperslabError, Unsupported
 from hyperslab.formats.base import Feature
 from hyperslab.model.cells import same_type
 from hyperslab.model.dtypes import describe
+from hyperslab.model.refs import RegionReference
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 Adapt = Callable[[ArraySpec], ArraySpec]
@@ -44,14 +45,17 @@ def _settle_one(plan: Planned, adapt: Adapt) -> tuple[Node | None, list[Loss]]:
         return _array(plan.item.path, plan.node, adapt)
     if isinstance(plan.node, GroupSpec):
         return _group(plan.item.path, plan.node, adapt)
-    if isinstance(plan.node, ArraySpec) and any(map(_holds_objects, plan.node.attrs.values())):
+    if isinstance(plan.node, ArraySpec) and any(map(_is_asked_about, plan.node.attrs.values())):
         attrs, losses = _attributes(plan.item.path, plan.node.attrs, lambda one: adapt(_NOTHING.evolve(attrs=one)))
         return plan.node.evolve(attrs=attrs), losses
     return plan.node, []
 
 
-def _holds_objects(value: Any) -> bool:
-    """Whether an attribute is of a type that a format may give but not take, such as netCDF's arrays of any length."""
+def _is_asked_about(value: Any) -> bool:
+    """Whether an attribute is of a type that a format may give but not take, such as netCDF's arrays of any length and
+    HDMF's references to regions."""
+    if isinstance(value, RegionReference):
+        return True
     return isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "OV" and value.dtype.hasobject
 
 
@@ -93,7 +97,8 @@ def _attributes(
         for candidate, meaning in _candidates(value):
             try:
                 given = ask({name: candidate}).attrs
-            except Unsupported:
+            except Unsupported as error:
+                outcome = _left_out(value, error)
                 continue
             as_text = bool(_as_text({name: candidate}, given))
             taken[name], outcome = (given[name], _TEXT) if as_text else (candidate, meaning)
@@ -101,6 +106,12 @@ def _attributes(
         if outcome:
             losses.append(_attribute_loss(path, name, value, outcome))
     return taken, losses
+
+
+def _left_out(value: Any, error: Unsupported) -> str:
+    """What becomes of an attribute that the target refuses; of a reference also how it would be taken."""
+    how = error.remedy if isinstance(value, RegionReference) else None
+    return "is left out" if how is None else f"is left out ({how})"
 
 
 def _attribute_loss(path: str, name: str, value: Any, outcome: str) -> Loss:

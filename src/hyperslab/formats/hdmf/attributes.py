@@ -125,8 +125,7 @@ def _write_reference(name: str, value: Reference, old: Any, words: Words, region
     if isinstance(value, RegionReference) and words.profile == "v2" and not regions:
         raise Unsupported(
             f"attribute {name!r} is a region reference, which hdmf-zarr of Zarr v2 cannot open a dataset with",
-            remedy="open the dataset with region_attributes=True if only hyperslab is to read it, use profile='v3', "
-            "or store the reference in an array",
+            remedy="region_attributes=True if only hyperslab is to read it, profile='v3', or store it in an array",
         )
     said = {key: kept for key, kept in inner.items() if key not in _KEYS}
     said |= spelled(value, scalar_as_one=words.profile == "v2")
