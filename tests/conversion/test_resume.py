@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 
 import hyperslab as hs
+from conversion.hdmf_trees import HDMF
+from conversion.hdmf_trees import make as make_hdmf
 from hyperslab.conversion import Progress, convert
 from hyperslab.errors import AlreadyExists, Conflict, Invalid
 from hyperslab.stores.directory import DirectoryStore
@@ -381,3 +383,20 @@ def test_ctrl_c_leaves_what_is_done(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "resumed:" in done.stderr
     assert _names(tmp_path) == ["source.zarr", "target.zarr"]
+
+
+@pytest.mark.parametrize("profile", ["v2", "v3"])
+@pytest.mark.parametrize("share", [0.5, 1.0])
+def test_links_and_references_of_what_was_stopped_are_those_of_one_that_was_not(
+    profile: str, share: float, tmp_path: Path
+) -> None:
+    source = make_hdmf(tmp_path / "source.zarr")
+    options: dict[str, Any] = {"format": "hdmf", "profile": profile, "path": "g", **HDMF}
+    convert(source, tmp_path / "undisturbed.zarr", **options)
+    _stopped(source, tmp_path / "target.zarr", share, **options)
+    report = convert(source, tmp_path / "target.zarr", resume=True, verify=True, **options)
+    assert report.resumed_nbytes > 0
+    assert _files(tmp_path / "target.zarr") == _files(tmp_path / "undisturbed.zarr")
+    with hs.open_group(tmp_path / "target.zarr") as root:
+        assert str(root["refs"][159]) == "../other.zarr/e" and root["rows"][156]["ref"].resolve().url == root.url
+        assert dict(root.links())["outer"].object_id == "id-e"

@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 
 import hyperslab as hs
+from conversion.hdmf_trees import HDMF
+from conversion.hdmf_trees import make as make_hdmf
 from hyperslab.conversion import Progress, convert, spreading
 from hyperslab.conversion.selecting import Select, pick
 from hyperslab.conversion.spreading import Errand, refuse_unreachable
@@ -226,3 +228,20 @@ def test_a_task_holds_no_handles_and_no_secrets(source: Path, s3: S3) -> None:
         task = pickle.dumps(Errand("n", Location.of(source), there, True, "zarr3", "b", "b", picked, 1 << 20))
     assert SECRET.encode() not in task
     assert len(task) < 2000
+
+
+@pytest.mark.parametrize("path", ["", "g"])
+@pytest.mark.parametrize("profile", ["v2", "v3"])
+def test_hdmf_with_links_and_references(profile: str, path: str, client: Any, tmp_path: Path) -> None:
+    source = make_hdmf(tmp_path / "source.zarr", "v3" if profile == "v2" else "v2")
+    options: dict[str, Any] = {"format": "hdmf", "profile": profile, "path": path, **HDMF}
+    convert(source, tmp_path / "alone.zarr", **options)
+    with pytest.raises(Stop):
+        convert(source, tmp_path / "target.zarr", scheduler=client, resume=True, progress=_stop, **options)
+    report = convert(source, tmp_path / "target.zarr", scheduler=client, resume=True, verify=True, **options)
+    assert report.resumed_nbytes > 0 and report.losses == ()
+    assert _files(tmp_path / "target.zarr") == _files(tmp_path / "alone.zarr")
+    with hs.open_group(tmp_path / "target.zarr") as root:
+        group = root if path else root["g"]
+        assert group["outer"].url == group["refs"][3].resolve().url != root.url
+        assert group["rows"][1]["cells"].resolve().url == root.url
