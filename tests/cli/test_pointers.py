@@ -142,3 +142,68 @@ def test_pages_of_arrays_of_references(led: Path) -> None:
         for name in ("refs", "rows", "regions", "one"):
             assert "reference" in root["g"][name]._repr_html_()
         assert "/g" in root["g/d"]._repr_html_() and "→ /g/d" in root["g"]._repr_html_()
+
+
+@pytest.fixture
+def apart(tmp_path: Path) -> Path:
+    """Links to a dataset in another folder, one by a path that is absolute."""
+    with (
+        hs.create(tmp_path / "far" / "x.zarr", format="hdmf") as other,
+        hs.create(tmp_path / "in" / "a.zarr", format="hdmf") as root,
+    ):
+        other.attrs["object_id"] = "id-far"
+        other.create_array("e", data=np.arange(24.0), dims=("x",))
+        root.create_link("out", "/e", "../../far/x.zarr")
+        root.create_link("whole", "/e", str(tmp_path / "far" / "x.zarr"))
+    return tmp_path / "in" / "a.zarr"
+
+
+@pytest.mark.parametrize("place", ["far", "any"])
+def test_links_lead_to_places_that_are_allowed(apart: Path, place: str) -> None:
+    allow = ("--allow-external", "any" if place == "any" else apart.parents[1] / place)
+    picture = apart.parent / "out.svg"
+    for command in (("get", apart, "out"), ("plan", apart, "whole"), ("plot", apart, "out", "-o", picture)):
+        refused = run(*command)
+        assert refused.exit_code and "--allow-external" in refused.stderr
+        text(*command, *allow)
+        text(*command[:3], *(("-o", apart.parent / "again.svg") if command[0] == "plot" else ()), *allow, *allow)
+        (apart.parent / "again.svg").unlink(missing_ok=True)
+    assert text("get", apart, "out", *allow).split()[-2:] == ["23", "23.0"] and picture.exists()
+
+
+def test_check_and_repair_look_at_places_that_are_allowed(apart: Path) -> None:
+    allow = ("--allow-external", apart.parents[1])
+    assert run("check", apart).stdout.count("link-refused") == 2
+    assert [problem.kind for problem in hs.check(apart, allow_external=[str(apart.parents[1])])] == ["link-absolute"]
+    said = run("check", apart, *allow)
+    assert said.exit_code == 1 and said.stdout.count("\n") == 1 and "'../../far/x.zarr' is meant" in said.stdout
+    text("repair", apart, "--links", "--apply", *allow)
+    text("check", apart, *allow)
+    with hs.open_group(apart) as root:
+        assert {(link.source, link.source_object_id) for _, link in root.links()} == {("../../far/x.zarr", "id-far")}
+
+
+def test_convert_finds_what_is_allowed(apart: Path) -> None:
+    for name, source, more in (
+        ("b.zarr", str(apart.parents[1] / "far" / "x.zarr"), ()),
+        ("c.zarr", "../../far/x.zarr", ("--allow-external", "any")),
+    ):
+        text("convert", apart, apart.parent / name, "--format", "hdmf", *more)
+        assert dict(hs.open_group(apart.parent / name).links())["whole"].source == source
+
+
+def test_formats_without_links_have_no_places_to_allow(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("a", data=[1.0])
+    place = tmp_path / "a.zarr"
+    for command in (("get", place, "a"), ("check", place), ("repair", place), ("convert", place, tmp_path / "b.nc")):
+        refused = run(*command, "--allow-external", "any")
+        assert refused.exit_code == 2 and "has no option 'allow_external'" in refused.stderr
+
+
+def test_dump_of_a_linked_array(led: Path) -> None:
+    assert "d = 0, 1, 2, 3 ;" in text("dump", led, "--array", "g/also")
+    with hs.create(led.parent / "other.zarr", format="hdmf") as other:
+        other.create_array("x", data=[1.0])
+    refused = run("dump", led, "--array", "g/out")
+    assert refused.exit_code == 2 and "/g/out leads to another dataset" in refused.stderr

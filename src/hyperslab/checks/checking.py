@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hyperslab.api import Target
@@ -23,14 +23,16 @@ def check(
     format: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
     workers: int | None = None,
+    allow_external: Sequence[str] | bool = (),
 ) -> Report:
     """Every problem of the dataset at ``url``, with the node it is in and its kind; an empty report when it is sound.
 
     All folders, documents, names and lengths of chunks, indexes of shards and consolidated metadata are looked at;
-    ``deep`` decodes every chunk besides, by ``workers`` threads, each in the memory of about one chunk. Nothing is
-    changed. NotFound when nothing is there, FormatError when it is no dataset at all.
+    ``deep`` decodes every chunk besides, by ``workers`` threads, each in the memory of about one chunk. Links are
+    looked at where ``open`` follows them: ``allow_external`` as there. Nothing is changed. NotFound when nothing is
+    there, FormatError when it is no dataset at all.
     """
-    place = find_place(url, format, storage_options)
+    place = find_place(url, format, storage_options, allow_external)
     settings = Settings(workers=workers, cache_bytes=0)
     return report_of(place, examine(place, settings, deep=deep), deep)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hyperslab.api import Target, unknown
-from hyperslab.errors import NotFound
+from hyperslab.errors import Invalid, NotFound
 from hyperslab.formats import FORMATS, detect, get_format
-from hyperslab.formats.base import Format, VariesByPlace
+from hyperslab.formats.base import AllowsExternal, Format, VariesByPlace
 from hyperslab.formats.keyed_dataset import holds_nodes
 from hyperslab.formats.spelling import KeyedFormat, Spelling
 from hyperslab.stores.location import Location, Probe
@@ -28,8 +28,14 @@ class Place:
         return self.format.spelling if isinstance(self.format, KeyedFormat) else None
 
 
-def find_place(url: Target, format: str | None = None, storage_options: Mapping[str, Any] | None = None) -> Place:
-    """The dataset at ``url``. NotFound when nothing is there, FormatError when it is no dataset."""
+def find_place(
+    url: Target,
+    format: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    allow_external: Sequence[str] | bool = (),
+) -> Place:
+    """The dataset at ``url``, of which links may lead to the places that are allowed. NotFound when nothing is there,
+    FormatError when it is no dataset, Invalid when nothing leads out of its format."""
     where = Location.of(url, storage_options)
     if not where.exists():
         raise NotFound("there is nothing", url=where.url, remedy="check the spelling")
@@ -37,7 +43,14 @@ def find_place(url: Target, format: str | None = None, storage_options: Mapping[
     chosen = get_format(format) if format is not None else detect(probe) or _by_nodes_below(probe)
     if chosen is None:
         raise unknown(probe)
-    return Place(where, chosen.at(probe) if isinstance(chosen, VariesByPlace) else chosen)
+    found = chosen.at(probe) if isinstance(chosen, VariesByPlace) else chosen
+    return Place(where, _allowing(found, allow_external, where.url) if allow_external else found)
+
+
+def _allowing(format: Format, places: Sequence[str] | bool, url: str) -> Format:
+    if not isinstance(format, AllowsExternal):
+        raise Invalid(f"format {format.name} has no option 'allow_external'", url=url, remedy="leave it out")
+    return format.allowing(places)
 
 
 def _by_nodes_below(probe: Probe) -> Format | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hyperslab.api import Target
@@ -37,6 +37,7 @@ def repair(
     lock_timeout: float = DEFAULTS.lock_timeout,
     links: bool = False,
     drop_links: bool = False,
+    allow_external: Sequence[str] | bool = (),
 ) -> Report:
     """What would be mended (``dry_run``) or has been: a report of :class:`Mend`, empty when the dataset is sound.
 
@@ -46,11 +47,12 @@ def repair(
     taken out goes to the folder ``quarantine`` (beside a local dataset: its name with ``.quarantine``), else it is
     removed. ``deep``: decode every chunk to find the damaged ones. ``links``: mend links, references and consolidated
     metadata alone, and let links say all that they can of their targets; ``drop_links``: take out those that lead
-    nowhere, which otherwise are only told. What cannot be mended, also because a
-    writer held a lock for longer than ``lock_timeout`` seconds, is not ``done``. ReadOnly when the place takes no
-    writes; Conflict when a bucket's lease is another's for that long: a conversion, or another repair, is at work.
+    nowhere, which otherwise are only told; ``allow_external``: where they may lead, as for ``open``. What cannot be
+    mended, also because a writer held a lock for longer than ``lock_timeout`` seconds, is not ``done``. ReadOnly when
+    the place takes no writes; Conflict when a bucket's lease is another's for that long: a conversion, or another
+    repair, is at work.
     """
-    place = find_place(url, format, storage_options)
+    place = find_place(url, format, storage_options, allow_external)
     settings = Settings(workers=workers, cache_bytes=0, lock_timeout=lock_timeout)
     spelling = place.spelling
     if spelling is None and mends_itself(place, settings):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import click
@@ -22,9 +22,13 @@ selection_option = click.option(
 )
 
 
-def open_dataset(url: str, storage: Mapping[str, Any] | None, format: str | None = None) -> Group | Array:
-    """The dataset at ``url``, read-only, with all that it holds; ``storage``: its storage options."""
-    node = api.open(url, format=format, storage_options=storage)
+def open_dataset(
+    url: str, storage: Mapping[str, Any] | None, format: str | None = None, allow: Sequence[str] | bool = ()
+) -> Group | Array:
+    """The dataset at ``url``, read-only, with all that it holds; ``storage``: its storage options; ``allow``: places
+    that links may lead to."""
+    options: dict[str, Any] = {"allow_external": allow} if allow else {}
+    node = api.open(url, format=format, storage_options=storage, **options)
     return Group(node._session, "") if isinstance(node, Array) and node.path else node
 
 

@@ -10,6 +10,9 @@ import click
 
 from hyperslab.errors import Invalid
 
+ANY = "any"
+"""What stands for every place."""
+
 
 def parse_options(texts: Iterable[str], what: str = "a storage option") -> dict[str, Any] | None:
     """Several texts as one mapping, None when there is none; a name that is repeated has a list of texts."""
@@ -35,6 +38,17 @@ def _json(name: str, text: str, what: str) -> Any:
     except ValueError:  # what it says may quote a secret
         remedy = f"write {name}=TEXT for text"
         raise Invalid(f"{what} that is no JSON: {name}", remedy=remedy) from None
+
+
+def allow_option(whose: str = "the dataset") -> Callable[[Any], Any]:
+    """The places besides that links may lead to: a tuple of them, or True for all."""
+    return click.option(
+        "--allow-external",
+        multiple=True,
+        metavar="PLACE",
+        callback=lambda context, parameter, texts: True if ANY in texts else texts,
+        help=f"A folder or URL that links of {whose} may lead to, or {ANY}; repeatable.",
+    )
 
 
 def storage_option(flag: str = "--storage-option", whose: str = "the place") -> Callable[[Any], Any]:

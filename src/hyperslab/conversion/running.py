@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
@@ -57,6 +57,7 @@ def convert(
     memory: int | str = MEMORY,
     scheduler: Any = None,
     storage_options: Options | tuple[Options, Options] = None,
+    allow_external: Sequence[str] | bool = (),
     **layout: Any,
 ) -> ConversionReport:
     """Copy the dataset ``src`` to ``dst`` in another format, or cut and encoded anew.
@@ -71,8 +72,9 @@ def convert(
     ``resume``: keep a journal and, when interrupted, the half-built target, and go on where the last call stopped.
     ``memory``: bytes for cells in flight (per process), or text such as ``"1GB"``. ``scheduler``: a dask.distributed
     Client (or address) whose workers copy. ``progress``: True for a bar on a terminal, or a function of ``Progress``.
-    ``storage_options``: for sides in the network, or a pair of them: the source's and the target's. ``layout``: what
-    the target's format takes as options of its own.
+    ``storage_options``: for sides in the network, or a pair of them: the source's and the target's.
+    ``allow_external``: of the source, as for ``open``: links to there are found, and led there from the target.
+    ``layout``: what the target's format takes as options of its own.
 
     Raises Unsupported with all losses before anything is touched, unless ``allow_loss`` (then they are logged before);
     AlreadyExists unless ``overwrite``, which replaces the target once the new one is complete. An interrupted
@@ -81,6 +83,7 @@ def convert(
     """
     started = time.perf_counter()
     wishes = {"chunks": chunks, "shards": shards, "codec": codec}
+    reading = {"allow_external": allow_external} if allow_external else {}
     source, target = two_sides(src, dst, storage_options)
     order = _Order(
         source=source,
@@ -91,7 +94,8 @@ def convert(
         format=format or format_for_new(_name(dst)),
         path=path,
         layout=layout,
-        options={**wishes, "allow_loss": allow_loss, **({"path": path} if path else {}), **layout},
+        reading=reading,
+        options={**wishes, "allow_loss": allow_loss, **({"path": path} if path else {}), **reading, **layout},
         resume=resume,
         overwrite=overwrite,
         allow_loss=allow_loss,
@@ -113,6 +117,7 @@ class _Order:
     format: str
     path: str
     layout: Mapping[str, Any]
+    reading: Mapping[str, Any]
     options: Mapping[str, Any]
     resume: bool
     overwrite: bool
@@ -127,7 +132,7 @@ def _run(order: _Order, progress: bool | Report | None, scheduler: Any) -> Conve
     if order.cutting.shards is not None and Feature.SHARDS not in chosen.features:
         raise Unsupported(f"format {chosen.name} has no shards", remedy="leave shards= (--shards) out, or use zarr3")
     with ExitStack() as held:
-        source = held.enter_context(opened(order.source))
+        source = held.enter_context(opened(order.source, **order.reading))
         parts = parts_of(source, order.path, chosen.features)
         items = walk(source, parts, order.select, order.cutting)
         pointing = pointing_of(source, items, order.path, order.target)

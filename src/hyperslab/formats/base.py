@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -177,6 +177,15 @@ class HoldsMany(Protocol):
 
 
 @runtime_checkable
+class Omits(Protocol):
+    """A reader that does not show all that its place holds."""
+
+    def omitted(self, path: str) -> Iterable[Problem]:
+        """What a node has, among its attributes or right below it, and is not shown; ``kind`` is the feature."""
+        ...
+
+
+@runtime_checkable
 class Examines(Protocol):
     def problems(self, *, deep: bool, workers: int) -> Iterable[Problem]:
         """Every problem of the dataset, found by looking through all of it; ``deep`` decodes every chunk besides."""
@@ -218,6 +227,15 @@ class LeadsOut(Protocol):
 
     def place_of(self, pointer: Pointer) -> Location | None:
         """Where the dataset is that a pointer leads to, None for this one; BrokenLink or ExternalLinkRefused."""
+        ...
+
+
+@runtime_checkable
+class AllowsExternal(Protocol):
+    """A format whose links may be allowed to lead to more places than they do by themselves."""
+
+    def allowing(self, places: Sequence[str] | bool) -> Format:
+        """The format as it follows links to these folders and URLs too, True for all; Invalid for anything else."""
         ...
 
 

@@ -11,7 +11,7 @@ import click
 from hyperslab.cli.opening import as_words, open_dataset, refuse_positions_beyond, selection_option
 from hyperslab.cli.output import json_option, print_json, say
 from hyperslab.cli.selection import Selection, parse_selections
-from hyperslab.cli.storage import parse_options, storage_option
+from hyperslab.cli.storage import allow_option, parse_options, storage_option
 from hyperslab.conversion import ConversionReport, Select, convert
 from hyperslab.conversion.sizes import parse_size
 from hyperslab.errors import Invalid, LabelError
@@ -42,6 +42,7 @@ from hyperslab.errors import Invalid, LabelError
 )
 @storage_option("--src-option", "SRC")
 @storage_option("--dst-option", "DST")
+@allow_option("SRC")
 @json_option
 def command(
     src: str,

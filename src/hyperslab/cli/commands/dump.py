@@ -12,6 +12,8 @@ from hyperslab.cli.cdl import dump
 from hyperslab.cli.opening import find_array, open_dataset, url_argument
 from hyperslab.cli.output import json_option, print_json
 from hyperslab.cli.storage import storage_option
+from hyperslab.errors import Invalid
+from hyperslab.group import Group
 
 
 @click.command("dump", epilog="Example: hyperslab dump air.zarr -h; hyperslab dump air.zarr --array t2m")
@@ -27,7 +29,7 @@ def command(
     root = open_dataset(url, storage_option)
     name = PurePosixPath(url.rstrip("/")).name
     name = name.rsplit(".", 1)[0] or name
-    only = frozenset(find_array(root, path).path for path in arrays) if arrays else None
+    only = frozenset(_own_path(root, path) for path in arrays) if arrays else None
     if isinstance(root, Array):
         only = None
     lines = dump(root, name, header=header, only=only)
@@ -36,3 +38,13 @@ def command(
         return
     for line in lines:
         click.echo(line)
+
+
+def _own_path(root: Group | Array, path: str) -> str:
+    """Where an array of this dataset is; a link to one of another dataset is shown as a link alone."""
+    array = find_array(root, path)
+    if array.url != root.url:
+        raise Invalid(
+            f"/{path.strip('/')} leads to another dataset", url=array.url, node=array.path, remedy="dump that"
+        )
+    return array.path

@@ -14,7 +14,7 @@ from hyperslab.cli import labelled
 from hyperslab.cli.opening import find_array, open_dataset, path_argument, selection_key, selection_option, url_argument
 from hyperslab.cli.output import json_option, json_text, print_json, say
 from hyperslab.cli.selection import parse_selections
-from hyperslab.cli.storage import storage_option
+from hyperslab.cli.storage import allow_option, storage_option
 from hyperslab.errors import AlreadyExists, Invalid
 from hyperslab.stores.building import building
 
@@ -30,6 +30,7 @@ _FILES = (".npy", ".csv", ".json", ".nc", ".zarr")
 @click.option("--decoded", is_flag=True, help="Apply CF scale, offset, missing values and time.")
 @click.option("-o", "--output", help="A new file: .npy, .csv, .json, .nc or .zarr.")
 @storage_option()
+@allow_option()
 @json_option
 def command(
     url: str,
@@ -39,6 +40,7 @@ def command(
     decoded: bool,
     output: str | None,
     storage_option: dict[str, Any] | None,
+    allow_external: tuple[str, ...] | bool,
     as_json: bool,
 ) -> None:
     """A part of the array PATH, chosen by labels and positions: DIM=VALUE or DIM=START..STOP[..STEP].
@@ -50,7 +52,7 @@ def command(
         raise Invalid(
             f"{output!r} has no ending that says what to write", remedy=f"end it with one of {', '.join(_FILES)}"
         )
-    root = open_dataset(url, storage_option)
+    root = open_dataset(url, storage_option, allow=allow_external)
     array = find_array(root, path)
     chosen = parse_selections(selections)
     key = selection_key(array, chosen, nearest)

@@ -18,7 +18,7 @@ from hyperslab.cli.curved import curved_axes, without_torn
 from hyperslab.cli.opening import find_array, open_dataset, path_argument, selection_key, selection_option, url_argument
 from hyperslab.cli.output import json_option, print_json, say
 from hyperslab.cli.selection import parse_selections
-from hyperslab.cli.storage import storage_option
+from hyperslab.cli.storage import allow_option, storage_option
 from hyperslab.errors import AlreadyExists, FormatError, Invalid
 from hyperslab.group import Group
 from hyperslab.stores.building import building
@@ -39,6 +39,7 @@ Values = np.ndarray[Any, Any]
 @click.option("--nearest", is_flag=True, help="Take the neighbour of a label that no cell has.")
 @click.option("--overwrite", is_flag=True, help="Replace the picture.")
 @storage_option()
+@allow_option()
 @json_option
 def command(
     url: str,
@@ -50,6 +51,7 @@ def command(
     nearest: bool,
     overwrite: bool,
     storage_option: dict[str, Any] | None,
+    allow_external: tuple[str, ...] | bool,
     as_json: bool,
 ) -> None:
     """A picture of a part of the array PATH: a line where one dimension is left, an image where two are.
@@ -62,7 +64,7 @@ def command(
             f"{output!r} has no ending that says what to draw", remedy=f"end it with {', '.join(drawing.SUFFIXES)}"
         )
     drawing.known_map(cmap)
-    root = open_dataset(url, storage_option)
+    root = open_dataset(url, storage_option, allow=allow_external)
     array = find_array(root, path)
     _refuse_undrawable(array, array.dtype, decoded)
     chosen = _Chosen.of(array, selection_key(array, parse_selections(selections), nearest))

@@ -11,7 +11,7 @@ from hyperslab.checks import Mend, repair
 from hyperslab.checks.report import as_line
 from hyperslab.cli.opening import url_argument
 from hyperslab.cli.output import json_option, print_json, say
-from hyperslab.cli.storage import storage_option
+from hyperslab.cli.storage import allow_option, storage_option
 
 
 @click.command("repair", epilog="Example: hyperslab repair air.zarr --apply")
@@ -24,6 +24,7 @@ from hyperslab.cli.storage import storage_option
 @click.option("--quarantine", metavar="FOLDER", help="Where what is taken out goes; else beside a local dataset.")
 @click.option("--format", help="The format, where it is not to be found out.")
 @storage_option()
+@allow_option()
 @json_option
 def command(
     url: str,
@@ -35,6 +36,7 @@ def command(
     quarantine: str | None,
     format: str | None,
     storage_option: dict[str, Any] | None,
+    allow_external: tuple[str, ...] | bool,
     as_json: bool,
 ) -> int:
     """Show how each problem of the dataset at URL would be mended; with --apply, mend it. Sound cells stay as they are.
@@ -51,6 +53,7 @@ def command(
         quarantine=quarantine,
         format=format,
         storage_options=storage_option,
+        allow_external=allow_external,
     )
     left = [mend for mend in report if not (isinstance(mend, Mend) and mend.done)]
     if as_json:

@@ -23,7 +23,7 @@ and ``_REFERENCE_FIELDS`` say the same. Both are read and written; pickles are r
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
@@ -57,9 +57,11 @@ _MOST_CHILDREN = 4
 
 @dataclass(frozen=True)
 class HdmfFormat:
-    """HDMF on Zarr, read and written. ``profile``: of a new dataset, and of one that it is the variant of."""
+    """HDMF on Zarr, read and written. ``profile``: of a new dataset, and of one that it is the variant of;
+    ``allow_external``: what links are followed to where nothing else is said."""
 
     profile: Profile = "v2"
+    allow_external: Sequence[str] | bool = ()
 
     @property
     def name(self) -> str:
@@ -90,13 +92,17 @@ class HdmfFormat:
         """The format of the profile that a place has."""
         return HdmfFormat("v2" if probe.get(_DOCUMENT_3) is None else "v3")
 
+    def allowing(self, places: Sequence[str] | bool) -> Format:
+        """The format as it follows links to these folders and URLs too, True for all."""
+        return replace(self, allow_external=Options(allow_external=places).allow_external)
+
     def reader(self, store: Store, spelling: Profiled, settings: Settings, where: Location) -> HdmfExamined:
         """What reads the dataset at ``where``, of which nothing is looked at yet."""
-        return HdmfExamined(store, spelling, settings, where)
+        return HdmfExamined(store, spelling, settings, where, self.allow_external)
 
     def writer(self, store: WritableStore, spelling: Profiled, settings: Settings, where: Location) -> HdmfMended:
         """What changes one."""
-        return HdmfMended(store, spelling, settings, where)
+        return HdmfMended(store, spelling, settings, where, self.allow_external)
 
     def sniff(self, probe: Probe) -> bool:
         """Whether a document of the root has words of HDMF; a consolidated dataset is known by one or two requests.
@@ -130,7 +136,7 @@ class HdmfFormat:
             raise Invalid(f"format hdmf has no option {unknown[0]!r}", remedy=f"there are {', '.join(_OPTIONS)}")
         if consolidated is not True:
             raise Invalid(f"consolidated={consolidated!r}", remedy="a dataset of format hdmf always is; leave it out")
-        said = Options(**({"profile": self.profile} | options))
+        said = Options(**({"profile": self.profile, "allow_external": self.allow_external} | options))
         read = dict(remembered or {})
         if mode in ("r", "r+", "a"):
             said = replace(said, profile=_profile_at(where, read, mode) or said.profile)

@@ -16,6 +16,7 @@ from hyperslab.formats.base import Remedy
 from hyperslab.formats.hdmf.cell_damage import of_cells
 from hyperslab.formats.hdmf.damage import of_ids, of_node, of_root, of_schema
 from hyperslab.formats.hdmf.link_damage import of_links, of_references
+from hyperslab.formats.hdmf.sources import Allowed
 from hyperslab.formats.hdmf.survey import Others, Profiled, Survey
 from hyperslab.formats.hdmf.writer import HdmfDocuments
 from hyperslab.formats.keyed_commit import Change
@@ -28,11 +29,14 @@ Examiner = Callable[[Survey], Iterable[Damage]]
 
 
 class HdmfExamined(KeyedReader):
-    """The documents of the dataset at ``where``, of which every problem is told."""
+    """The documents of the dataset at ``where``, of which every problem is told; links are followed to where they may
+    lead, and to places that are allowed."""
 
-    def __init__(self, store: Store, profile: Profiled, settings: Settings, where: Location) -> None:
+    def __init__(
+        self, store: Store, profile: Profiled, settings: Settings, where: Location, allow: Allowed = ()
+    ) -> None:
         super().__init__(store, profile, settings)
-        self._look = partial(_looking, store, profile, settings, where)
+        self._look = partial(_looking, store, profile, settings, where, allow)
 
     def problems(self, *, deep: bool, workers: int) -> Iterator[Problem]:
         """What is wrong with the documents, but for what each key tells alone; ``deep``: with references in cells."""
@@ -46,9 +50,11 @@ class HdmfExamined(KeyedReader):
 class HdmfMended(HdmfDocuments):
     """The same, open for what mends them."""
 
-    def __init__(self, store: WritableStore, profile: Profiled, settings: Settings, where: Location) -> None:
+    def __init__(
+        self, store: WritableStore, profile: Profiled, settings: Settings, where: Location, allow: Allowed = ()
+    ) -> None:
         super().__init__(store, profile, settings)
-        self._look = partial(_looking, store, profile, settings, where)
+        self._look = partial(_looking, store, profile, settings, where, allow)
 
     def problems(self, *, deep: bool, workers: int) -> Iterator[Problem]:
         """As those of :class:`HdmfExamined`."""
@@ -65,9 +71,9 @@ class HdmfMended(HdmfDocuments):
 
 
 @contextmanager
-def _looking(store: Store, profile: Profiled, settings: Settings, where: Location) -> Iterator[Survey]:
+def _looking(store: Store, profile: Profiled, settings: Settings, where: Location, allow: Allowed) -> Iterator[Survey]:
     """A look at what is stored now."""
-    others = Others(settings)
+    others = Others(settings, allow)
     try:
         yield Survey(store, profile, settings, where, others)
     finally:

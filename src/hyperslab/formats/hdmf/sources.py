@@ -29,7 +29,7 @@ _DOCUMENTS = ("zarr.json", ".zgroup")
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _DRIVE = re.compile(r"[A-Za-z]:(?=/|$)")
 _MOST_NEIGHBOURS = 1000
-_ALLOW = "name its folder or URL: open(..., allow_external=[...]), or True for all"
+_ALLOW = "name its folder or URL by allow_external=[...] (--allow-external), or True (any) for all"
 _UNPACK = "a store object and an archive have no places beside them: unpack it, or open it by its path or URL"
 _BRING = "bring it back to its place, or beside this one"
 

@@ -13,7 +13,7 @@ from hyperslab.errors import BrokenLink, ExternalLinkRefused, HyperslabError, In
 from hyperslab.formats.hdmf.dataset import links_of
 from hyperslab.formats.hdmf.object_ids import id_of
 from hyperslab.formats.hdmf.options import Options
-from hyperslab.formats.hdmf.sources import place_of
+from hyperslab.formats.hdmf.sources import Allowed, place_of
 from hyperslab.formats.hdmf.specifications import DEFAULT, place_said
 from hyperslab.formats.hdmf.v2 import HdmfV2
 from hyperslab.formats.hdmf.v3 import HdmfV3
@@ -139,7 +139,7 @@ class Survey:
 
     def dataset_of(self, pointer: Pointer) -> Survey:
         """The dataset that a pointer of this one leads to; BrokenLink or ExternalLinkRefused."""
-        place = place_of(self.where, pointer, root_id=self.id_of(""))
+        place = place_of(self.where, pointer, root_id=self.id_of(""), allow=self._others.allow)
         return self if place is None else self._others.at(place)
 
     def find(self, path: str, hops: list[Pointer]) -> tuple[Survey, str] | None:
@@ -177,9 +177,12 @@ class _Stored(KeyedReader):
 
 @dataclass
 class Others:
-    """The datasets beside one, each opened once for reading; those that are open are closed together."""
+    """The datasets beside one, each opened once for reading; those that are open are closed together.
+
+    ``allow``: places that links may lead to besides."""
 
     settings: Settings
+    allow: Allowed = ()
     _known: dict[str, Survey] = field(default_factory=dict)
 
     def at(self, place: Location) -> Survey:
