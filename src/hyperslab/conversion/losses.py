@@ -274,6 +274,9 @@ def left_out(path: str, node: Node, features: Features) -> bool:
 def refuse(losses: tuple[Loss, ...], format: str) -> Unsupported:
     """The error that lists every loss: nothing was copied."""
     shown = "\n".join(f"  {loss}" for loss in losses)
-    return Unsupported(
-        f"{format} cannot hold everything:\n{shown}\n", remedy="allow_loss=True (--allow-loss) converts what it can"
-    )
+    remedy = "allow_loss=True (--allow-loss) converts what it can"
+    if any(loss.feature == Feature.REFERENCES for loss in losses):
+        remedy += (
+            "; whole files of NWB or HDMF, from and to HDF5, are converted by export of hyperslab.hdmf.HyperslabIO"
+        )
+    return Unsupported(f"{format} cannot hold everything:\n{shown}\n", remedy=remedy)

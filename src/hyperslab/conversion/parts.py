@@ -19,11 +19,13 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """A node of the source at ``origin``, and the ``path`` that the target gives it."""
+    """A node of the source at ``origin``, and the ``path`` that the target gives it. ``whole``: with all that is in
+    it, though it be a group."""
 
     path: str
     origin: str
     node: Node
+    whole: bool = True
 
 
 def parts_of(session: Session, path: str, features: Features) -> list[Part]:
@@ -89,7 +91,7 @@ def _beside(session: Session, path: str, spec: ArraySpec, others: Mapping[str, A
     attrs = group.attrs if isinstance(group, GroupSpec) else {}
     declared = {dim.name: dim for above in [*_above(folder)][::-1] for dim in _dims(session, above)}
     kept = tuple(dim for name, dim in declared.items() if name in spec.dims)
-    parts = [Part("", folder, GroupSpec(attrs=attrs, dims=kept)), Part(name or DEFAULT, path, spec)]
+    parts = [Part("", folder, GroupSpec(attrs=attrs, dims=kept), whole=False), Part(name or DEFAULT, path, spec)]
     return parts + [Part(split(other)[1], other, found) for other, found in others.items() if other != path]
 
 

@@ -17,7 +17,7 @@ from hyperslab.conversion.opening import opened
 from hyperslab.conversion.pointing import Pointing
 from hyperslab.conversion.settling import settle
 from hyperslab.conversion.translate import Cutting
-from hyperslab.conversion.walking import Item, Planned, find_losses, plan_nodes
+from hyperslab.conversion.walking import Item, Planned, find_losses, overlooked, plan_nodes
 from hyperslab.errors import HyperslabError, Unsupported
 from hyperslab.formats.base import Batches, Format, InDatabase, Plans
 from hyperslab.formats.spelling import KeyedFormat
@@ -59,7 +59,7 @@ def rehearse(
     with _trial(format, where, options) as (plans, keyed):
         planned = with_room_for_text(source, planned, plans, pointing)
         planned, more = settle(planned, plans.new_array if isinstance(plans, Plans) else None)
-    losses += more
+    losses += more + overlooked(source.reader, items)
     if losses and not allow_loss:
         raise refuse(losses, format.name)
     return Rehearsal(planned, losses, keyed)

@@ -11,18 +11,21 @@ from hyperslab.conversion.parts import Part
 from hyperslab.conversion.selecting import Picked, Select, check_dimensions, pick
 from hyperslab.conversion.translate import Cutting, new_array, new_group
 from hyperslab.errors import HyperslabError
+from hyperslab.formats.base import Omits, Reader
 from hyperslab.model.paths import split
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Item:
-    """A node of the source at ``origin``, and its ``path`` in the target; ``picked`` tells an array's chosen cells."""
+    """A node of the source at ``origin``, and its ``path`` in the target; ``picked`` tells an array's chosen cells,
+    ``whole`` whether all that is in it is converted."""
 
     path: str
     origin: str
     node: Node
     picked: Picked | None = None
+    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +44,7 @@ def walk(session: Session, parts: Sequence[Part], select: Select, cutting: Cutti
     items = []
     for part in parts:
         picked = pick(session, part.origin, part.node, select) if isinstance(part.node, ArraySpec) else None
-        items.append(Item(part.path, part.origin, part.node, picked))
+        items.append(Item(part.path, part.origin, part.node, picked, part.whole))
     return items
 
 
@@ -51,6 +54,14 @@ def find_losses(items: list[Item], features: Features, *, as_it_is: bool = False
     if not as_it_is:
         losses += [loss for item in items for loss in hidden_losses(item.path, item.node)]
     return tuple(losses)
+
+
+def overlooked(reader: Reader, items: list[Item]) -> tuple[Loss, ...]:
+    """What the source's place holds and its format does not show."""
+    if not isinstance(reader, Omits):
+        return ()
+    found = (problem for item in items if item.whole for problem in reader.omitted(item.origin))
+    return tuple(Loss(problem.node, problem.kind, problem.message) for problem in found)
 
 
 def plan_nodes(items: list[Item], cutting: Cutting, features: Features, *, same_format: bool) -> Iterator[Planned]:

@@ -6,10 +6,11 @@ import os
 from typing import Any
 
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import Invalid, NodeNotFound, Unsupported
+from hyperslab.errors import Invalid, NodeNotFound, Problem, Unsupported
 from hyperslab.formats import hdf5
 from hyperslab.formats.netcdf import library, parsing
 from hyperslab.formats.netcdf.document import is_hidden
+from hyperslab.formats.netcdf.omissions import omitted
 from hyperslab.formats.netcdf.opened import OpenedFile
 from hyperslab.formats.netcdf.source import LibraryChunks
 from hyperslab.model.dtypes import is_fixed
@@ -94,6 +95,12 @@ class NetcdfReader:
         with library.reading(self._url, path):
             stored = opened.hdf5_dataset(path)
             return None if stored is None else hdf5.open_stored(stored, opened.descriptor, spec, self._url)
+
+    def omitted(self, path: str) -> list[Problem]:
+        """What HDF5 holds at a node and netCDF has no type for: references above all."""
+        opened = self._opened()
+        with library.reading(self._url, path):
+            return list(omitted(opened, path, self.node(path)))
 
     def stamp(self, path: str) -> tuple[int, int, int]:
         """What identifies the version of the file that is open here."""

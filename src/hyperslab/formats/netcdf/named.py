@@ -115,3 +115,17 @@ def _members(handle: Any) -> tuple[tuple[str, int], ...]:
     count, base = handle.get_nmembers(), handle.get_super().dtype
     values = np.frombuffer(handle.encode()[-base.itemsize * count :], base).tolist() if count else []
     return tuple((handle.get_member_name(index).decode(), value) for index, value in enumerate(values))
+
+
+def holds_references(kind: Any) -> bool:
+    """Whether cells of an HDF5 type have references, in fields or arrays as well."""
+    from h5py import h5t
+
+    match kind:
+        case h5t.TypeReferenceID():
+            return True
+        case h5t.TypeArrayID() | h5t.TypeVlenID():
+            return holds_references(kind.get_super())
+        case h5t.TypeCompoundID():
+            return any(holds_references(kind.get_member_type(index)) for index in range(kind.get_nmembers()))
+    return False

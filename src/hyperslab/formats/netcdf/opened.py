@@ -13,7 +13,7 @@ from hyperslab.errors import Conflict, FormatError, HyperslabError, NotFound
 from hyperslab.formats.netcdf import classic, library
 from hyperslab.formats.netcdf.confined import check_links
 from hyperslab.formats.netcdf.lock import LOCK
-from hyperslab.formats.netcdf.named import NamedTypes
+from hyperslab.formats.netcdf.named import NamedTypes, holds_references
 from hyperslab.stores.files import read_error
 
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
@@ -102,10 +102,15 @@ class OpenedFile:
         return found
 
     def variable(self, path: str) -> Any:
-        """The library's variable at ``path``, or None."""
+        """The library's variable at ``path``, or None; also where the library overlooks references among the fields of
+        its rows: reading those would overwrite memory."""
         parent, _, name = path.rpartition("/")
         group = self.group(parent)
-        return None if group is None else group.variables.get(name)
+        found = None if group is None else group.variables.get(name)
+        if found is None or not hasattr(found.datatype, "dtype_view"):
+            return found
+        stored = self.hdf5_dataset(path)
+        return None if stored is not None and holds_references(stored.id.get_type()) else found
 
     def hdf5_group(self, path: str) -> Any:
         """h5py's group at ``path``, or None."""

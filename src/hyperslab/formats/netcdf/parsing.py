@@ -27,11 +27,12 @@ from hyperslab.model.dtypes import (
     packed,
     tagged,
 )
+from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
 
 Kinds = Callable[[Any], Extension | None]
 """Tells the named type that an HDF5 type is."""
-_HIDDEN = frozenset(
+HIDDEN = frozenset(
     {"_NCProperties", "_Netcdf4Coordinates", "_Netcdf4Dimid", "_nc3_strict", "_NCCOPY"}
     | {"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", "DIMENSION_LABELS"}
 )
@@ -40,7 +41,7 @@ _HIDDEN = frozenset(
 def children(opened: OpenedFile, path: str) -> list[str]:
     """Names of the variables, then of the groups, in the order of the file."""
     group = opened.group(path)
-    variables = list(group.variables)
+    variables = [name for name in group.variables if opened.variable(child(path, name)) is not None]
     if opened.incomplete:
         variables = _with_hidden(opened, path, variables)
     return [*variables, *group.groups]
@@ -201,9 +202,9 @@ def _scale_name(stored: Any, axis: int) -> str | None:
 def attributes(node: Any, stored: Any, kinds: Kinds | None) -> dict[str, Any]:
     """The attributes of a group or variable (None: h5py's alone), in order; char is ``str``, string ``np.str_``."""
     if node is None:
-        names = [name for name in stored.attrs if name not in _HIDDEN]
+        names = [name for name in stored.attrs if name not in HIDDEN]
         return {name: _from_hdf5(stored, name, kinds) for name in names}
-    hidden = _HIDDEN if stored is not None else frozenset()
+    hidden = HIDDEN if stored is not None else frozenset()
     return {name: _attribute(node, stored, name, kinds) for name in node.ncattrs() if name not in hidden}
 
 
