@@ -257,3 +257,40 @@ def test_ids_in_a_store_that_swaps() -> None:
     assert ids(reader.chunks("r").read((0,))[0]) == (ROOT, ROOT)
     assert ids(reader.chunks("rows").read((0,))["ref"][0]) == (None, ROOT)
     assert rows["ref"][0].source_object_id is None
+
+
+def test_ids_that_come_later_change_nothing_that_another_writer_put_there(writer: Any, store: MemoryStore) -> None:
+    other = opened(store, "r+")
+    writer.put("links/l", Link("/later"))
+    other.put("links/more", Link("/g"))
+    other.put("links", other.node("links").evolve(attrs={"by": "another"}))
+    writer.put("later", GroupSpec(attrs={"object_id": "late"}))
+    with writer.batch():
+        writer.put("one", GroupSpec())
+    links = opened(store)
+    assert ids(links.node("links/l")) == ("late", ROOT) and ids(links.node("links/more")) == (ONE, ROOT)
+    assert links.node("links").attrs == {"by": "another"}
+
+
+def test_a_root_that_names_its_specifications_keeps_what_another_writer_said(writer: Any, store: MemoryStore) -> None:
+    other = opened(store, "r+")
+    for number, change in enumerate(
+        [
+            lambda: writer.put("specifications/core", GroupSpec()),
+            lambda: writer.move("specifications", "schemas"),
+            lambda: writer.drop("schemas"),
+        ]
+    ):
+        other.refresh("")
+        other.put("", other.node("").evolve(attrs={"object_id": ROOT, "number": number}))
+        change()
+        assert opened(store).node("").attrs["number"] == number
+
+
+def test_a_node_in_place_of_a_link_takes_none_of_the_links_of_another_writer(writer: Any, store: MemoryStore) -> None:
+    other = opened(store, "r+")
+    writer.put("links/l", Link("/g"))
+    other.put("links/more", Link("/g"))
+    writer.put("links/l", GroupSpec())
+    assert list(opened(store).children("links")) == ["l", "more"]
+    assert isinstance(opened(store).node("links/l"), GroupSpec)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
@@ -144,12 +144,16 @@ class HdmfWriter(HdmfReader):
         if isinstance(spec, Link):
             self._put_link(path, spec)
             return
-        changes = {path: self._array(path, spec) if isinstance(spec, ArraySpec) else self._with_layout(path, spec)}
-        if self._link(path) is not None:
-            changes |= {group: without_link(self._group(group), name)}
-        if is_within(path, DEFAULT) and path:
-            changes |= self._naming_specifications()
-        self._written.put_all(changes)
+        with ExitStack() as locks:
+            changes: dict[str, Spec] = {}
+            if self._link(path) is not None:
+                locks.enter_context(self._written.lock_node(group))
+                changes |= {group: without_link(self._group(group), name)}
+            if is_within(path, DEFAULT) and path and place_said(self._group("")) is None:
+                locks.enter_context(self._written.lock_node(""))
+                changes |= self._naming_specifications(changes.get(""))
+            changes |= {path: self._array(path, spec) if isinstance(spec, ArraySpec) else self._with_layout(path, spec)}
+            self._written.put_all(changes)
         self._note(path)
 
     def _changed(self) -> None:
@@ -169,17 +173,19 @@ class HdmfWriter(HdmfReader):
         said = {name: value for name, value in spec.layout.get(LAYOUT, {}).items() if name not in (LINKS, SPECLOC)}
         return spec.evolve(layout={**spec.layout, LAYOUT: {**said, **kept}})
 
-    def _naming_specifications(self) -> dict[str, Spec]:
-        """The root that names the place of the specifications, where it did not yet."""
-        root = self._group("")
+    def _naming_specifications(self, changed: Spec | None) -> dict[str, Spec]:
+        """The root, which may be one that is about to change, with the place of the specifications, where it did not
+        name it yet."""
+        root = changed if isinstance(changed, GroupSpec) else self._group("")
         return {} if place_said(root) is not None else {"": with_place(root, DEFAULT)}
 
     def _follow_specifications(self, source: str, target: str | None) -> None:
         """The root names them where they are now that ``source`` was moved or dropped."""
-        root = self._group("")
-        place = place_said(root)
-        if source and place is not None and is_within(place, source):
-            self._written.put("", with_place(root, None if target is None else target + place[len(source) :]))
+        with self._written.lock_node(""):
+            root = self._group("")
+            place = place_said(root)
+            if source and place is not None and is_within(place, source):
+                self._written.put("", with_place(root, None if target is None else target + place[len(source) :]))
 
     def _group(self, path: str) -> GroupSpec:
         """A group as it is now, or is made."""
@@ -265,10 +271,15 @@ class HdmfWriter(HdmfReader):
         """Put what pointed at nodes that were not there yet once more."""
         again, self._incomplete = self._incomplete, set()
         for path in again:
-            spec = self._written.known(path)
-            found = None if spec is None else self._written.with_ids(spec)
-            if spec is not None and found is not None and ids_in(found) != ids_in(spec):
-                self._written.put(path, found)
+            if self._has_new_ids(path):
+                with self._written.lock_node(path):  # others may have changed it since
+                    spec = self._written.known(path)
+                    if spec is not None:
+                        self._written.put(path, spec)
+
+    def _has_new_ids(self, path: str) -> bool:
+        spec = self._written.known(path)
+        return spec is not None and ids_in(self._written.with_ids(spec)) != ids_in(spec)
 
     @contextmanager
     def lock_node(self, path: str) -> Iterator[None]:
