@@ -27,7 +27,8 @@ class Peer:
     """What to install beside hyperslab, and the Python (major, minor) that it needs: the lowest, and the highest.
 
     Where ``tests`` are named, they alone are run, ``needs`` is a command that they call, and the peer reads no matrix.
-    One that is ``alone`` has hyperslab not beside it: its tests run in this Python, and call the peer's.
+    One that is ``alone`` has hyperslab not beside it: its tests run in this Python, and call the peer's. ``extra``: what
+    of hyperslab stands beside it, for most of the time goes into installing.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Peer:
     tests: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     alone: bool = False
+    extra: str = "interop"
 
 
 PEERS = (  # the longest run first: two go at a time
@@ -44,6 +46,7 @@ PEERS = (  # the longest run first: two go at a time
         "xarray-mongodb",
         ("xarray-mongodb[complete]==0.3.0",),
         tests=("tests/interop/test_xarray_mongodb.py", "tests/interop/test_mongo_both_ways.py"),
+        extra="test",
     ),
     Peer("zarr-newest", ("zarr>=3.4",), lowest=(3, 12)),
     Peer("zarr-2", ("zarr==2.18.7", "numcodecs==0.15.2", "numpy==2.2.6"), highest=(3, 12)),
@@ -52,6 +55,7 @@ PEERS = (  # the longest run first: two go at a time
         "notebook",
         ("nbconvert>=7.16",),
         tests=("tests/interop/test_notebook_pages.py",),
+        extra="test",
         needs=("chromium", "chromium-browser", "google-chrome"),
     ),
     Peer(
@@ -123,7 +127,7 @@ def prepare(peer: Peer, interpreter: Interpreter) -> Path:
     """The peer's environment, made or brought up to date; returns its Python."""
     home = ROOT / ".venvs" / peer.name
     python, stamp = home / "bin" / "python", home / ".made"
-    beside = () if peer.alone else ("--editable", f"{ROOT}[test]")
+    beside = () if peer.alone else ("--editable", f"{ROOT}[{peer.extra}]")
     wanted = "\n".join((*peer.requirements, *beside, (ROOT / "pyproject.toml").read_text()))
     if stamp.exists() and stamp.read_text() == wanted:
         return python
