@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -150,9 +150,9 @@ def append(group: Group, dataset: xr.Dataset, dim: str, how: Storing) -> list[La
         _check_labels(existing, dataset, dim)
         variables, _ = encoded(_as_stored(detached(rows, group.url), existing, how), native=_is_native(group))
         pairs: list[tuple[Any, xr.Variable]] = [(group[name], variable) for name, variable in variables.items()]
-        for array, variable in pairs:
-            check_dims(array.name, variable, array, dim)
-            check_meaning(array.name, rows.variables[array.name], variable, array)
+        for name, (array, variable) in zip(variables, pairs, strict=True):
+            check_dims(name, variable, array, dim)
+            check_meaning(name, rows.variables[name], variable, array)
         _append_all(group, pairs, dim)
         fresh = [name for name in rest if name not in existing.variables]
         return write_over(group, dataset[fresh], how) if fresh else []
@@ -282,12 +282,32 @@ def _check_lengths(group: Group, existing: xr.Dataset, rows: xr.Dataset, dim: st
     if missing:
         raise Invalid(f"variables that are not there: {missing}", remedy="write them with mode='a' first")
     left = [name for name in existing.variables if dim in existing[name].dims and name not in rows.variables]
+    if links := dict(group.links()):
+        appended = _told_apart(group, rows, links)
+        left = [name for name in left if _place(group, name) not in appended]
     if left:
         raise Invalid(f"variables with {dim!r} that are not appended to: {left}", remedy="append to all of them")
     lengths = {str(name): existing[name].sizes[dim] for name in rows.variables}
     if len(set(lengths.values())) != 1:
         message = f"the arrays have different lengths along {dim!r}: {lengths}"
         raise Invalid(message, url=group.url, node=group.path, remedy="resize() them to one length first")
+
+
+def _told_apart(group: Group, rows: xr.Dataset, links: Container[str]) -> set[tuple[str, str]]:
+    """Where the arrays are; Invalid for two names, one of them a link, of one array."""
+    places: dict[tuple[str, str], Any] = {}
+    for name in rows.variables:
+        other = places.setdefault(_place(group, name), name)
+        if other != name:
+            link = name if str(name) in links else other
+            message = f"{other!r} and {name!r} are one array, which rows cannot be appended to twice"
+            raise Invalid(message, url=group.url, node=group.path, remedy=f"leave the link out: drop_vars({link!r})")
+    return set(places)
+
+
+def _place(group: Group, name: Any) -> tuple[str, str]:
+    array = group[str(name)]
+    return array.url, array.path
 
 
 def _check_labels(existing: xr.Dataset, dataset: xr.Dataset, dim: str) -> None:
