@@ -23,7 +23,7 @@ from hyperslab.model.paths import normalize
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Store
 from hyperslab.stores.building import building, can_build
-from hyperslab.stores.location import Location, Probe, local_path
+from hyperslab.stores.location import Location, Probe, local_path, unpublished
 
 Target = str | os.PathLike[str] | Store | Sequence[str | os.PathLike[str] | Store]
 """A path, a URL, a store, or a list of those: the shards of one array."""
@@ -176,7 +176,12 @@ def open_array(url: Target, mode: Mode = "r", **options: Any) -> Array:
 
 def create(url: Target, format: str | None = None, *, overwrite: bool = False, **options: Any) -> Group:
     """A new empty dataset; its format follows from the end of its name unless given. AlreadyExists when taken."""
-    root = open(url, "w" if overwrite else "x", format=format, **options)
+    return _create(url, format, "w" if overwrite else "x", **options)
+
+
+def _create(url: Any, format: str | None, mode: Mode = "x", **options: Any) -> Group:
+    """The same; ``url`` may be a location."""
+    root = open(url, mode, format=format, **options)
     if not isinstance(root, Group):
         raise Invalid("this format holds one array and no groups", url=root.url, remedy="choose another, such as zarr3")
     return root
@@ -202,7 +207,7 @@ def created(url: Target, format: str | None = None, *, overwrite: bool = False, 
     durable = options.pop("durable", True)  # all of it once, when it takes its place
     with (
         building(path, overwrite=overwrite or os.path.lexists(path), durable=durable) as temporary,
-        create(temporary, format or format_for_new(where.url), durable=False, **options) as root,
+        _create(unpublished(temporary), format or format_for_new(where.url), durable=False, **options) as root,
     ):
         yield root
 

@@ -266,3 +266,28 @@ def test_lock_file_goes_with_the_last_key(tmp_path: Path) -> None:
     store.put("a/b/x", b"2")
     store.delete("a/b/x")
     assert os.listdir(tmp_path) == []
+
+
+def test_an_unpublished_place_has_no_names_in_between(tmp_path: Path) -> None:
+    """New values stand under their own names at once; those that replace others, and failures, are as everywhere."""
+    store = DirectoryStore(tmp_path / "a", unpublished=True)
+    many = {f"g{number % 7}/{number}": str(number).encode() for number in range(200)}
+    seen: list[str] = []
+
+    def pairs() -> Iterator[tuple[str, bytes | memoryview]]:
+        yield "cells", memoryview(b"first")
+        seen.extend(store.list())
+        yield from many.items()
+
+    store.put_many(pairs())
+    assert seen == ["cells"]
+    store.put_many([("cells", b"second"), ("new", b"1"), ("new", b"2")])
+    assert {key: store.get(key) for key in store.list()} == many | {"cells": b"second", "new": b"2"}
+    before = sorted(store.list())
+    values = [*((f"more/{number}", b"x") for number in range(40)), ("cells", b"third"), ("new/x", b"")]
+    with pytest.raises(StorageError, match="share a name") as caught:
+        store.put_many(values)
+    assert caught.value.key == "new/x"
+    assert sorted(store.list()) == before
+    assert store.get("cells") == b"second"
+    assert not [name for name in os.listdir(store.url) if name.endswith(".tmp")]

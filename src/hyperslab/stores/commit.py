@@ -26,40 +26,76 @@ _ATTEMPTS = 8
 _MOST_OPEN = 128
 _THREADS = 16
 """Which wait for the medium while the next values are written."""
+_MAKERS, _BATCH = 2, 16
+"""Threads that make new files, which some file systems take ten times as long for as writing them, and how many files
+they make at a time."""
 
 
 class Commit:
     """Values that become visible together, in the order in which they were added, when the ``with`` block ends well.
 
     When it does not, nothing of them is left. ``key`` is the one that is being worked on, for error messages.
+    ``straight``: a new value gets its name at once, where nobody reads before all of the dataset is there.
     """
 
-    def __init__(self, folders: Folders, *, durable: bool) -> None:
+    def __init__(self, folders: Folders, *, durable: bool, straight: bool = False) -> None:
         self.key = ""
+        self._straight = straight
         self._folders = folders
         self._durable = durable
         self._written: list[tuple[str, str, str]] = []
         self._last: tuple[str, int] | None = None
         self._flushing: list[tuple[str, Future[None]]] = []
+        self._keys: set[str] = set()
+        self._failed: str | None = None
+        self._batch: list[tuple[str, bytes]] = []
+        self._making: list[Future[None]] = []
 
     def add(self, key: str, value: Buffer) -> None:
-        """Write one value under a temporary name."""
+        """Write one value under a temporary name, or let it be written with others: bytes, which do not change."""
         if counting.traces:
             counting.count(1, written=memoryview(value).nbytes)
-        self.key = key
+        if not self._straight or self._durable or not isinstance(value, bytes) or key in self._keys:
+            self._finish_batches()
+            self.key = key
+            self._write(key, value)
+            return
+        self._keys.add(key)
+        self._batch.append((key, value))
+        if len(self._batch) == _BATCH:
+            self._making.append(threads(_MAKERS, "make").submit(self._write_batch, self._batch))
+            self._batch = []
+
+    def _write_batch(self, batch: list[tuple[str, bytes]]) -> None:
+        for key, value in batch:
+            try:
+                self._write(key, value)
+            except BaseException:
+                self._failed = key
+                raise
+
+    def _finish_batches(self) -> None:
+        """The last batch in this thread, while the others are under way."""
+        batch, self._batch = self._batch, []
+        self._write_batch(batch)
+        while self._making:
+            self._making[0].result()
+            del self._making[0]
+
+    def _write(self, key: str, value: Buffer) -> None:
         folder, _, name = key.rpartition("/")
-        temporary, descriptor = self._create(folder, temporary_name(name), value)
+        made = self._create_straight(folder, name, value) if self._straight else None
+        temporary, descriptor = made or self._create(folder, temporary_name(name), value)
         self._written.append((key, temporary, folder))
+        if made is None:
+            _stamp(temporary, descriptor)
+        if not self._durable:
+            os.close(descriptor)
+            return
         if self._last is not None:
             self._flushing.append((self._last[0], threads(_THREADS, "flush").submit(sync_and_close, self._last[1])))
         self._last = key, descriptor
-        # the clock of a file system may tick only every few ms: two versions must never share size, time and inode
-        now = time.time_ns()
-        os.utime(temporary, ns=(now, now))
-        if not self._durable:
-            self._last = None
-            os.close(descriptor)
-        elif len(self._flushing) >= _MOST_OPEN:
+        if len(self._flushing) >= _MOST_OPEN:
             self._wait()
 
     def _create(self, folder: str, name: str, value: Buffer) -> tuple[str, int]:
@@ -72,8 +108,16 @@ class Commit:
         temporary = self._folders.make(folder) + name
         return temporary, create(temporary, value)
 
+    def _create_straight(self, folder: str, name: str, value: Buffer) -> tuple[str, int] | None:
+        """The value under its own name; None where there is one already."""
+        try:
+            return self._create(folder, name, value)
+        except FileExistsError:
+            return None
+
     def _flush(self) -> None:
         """The last value in this thread, while the others are under way."""
+        self._finish_batches()
         if self._last is not None:
             (self.key, descriptor), self._last = self._last, None
             sync_and_close(descriptor)
@@ -87,7 +131,9 @@ class Commit:
     def _show(self) -> None:
         while self._written:
             self.key, temporary, folder = self._written[0]
-            os.replace(temporary, self._folders.path(folder) + self.key.rpartition("/")[2])
+            place = self._folders.path(folder) + self.key.rpartition("/")[2]
+            if temporary != place:
+                os.replace(temporary, place)
             del self._written[0]
 
     def __enter__(self) -> Self:
@@ -104,12 +150,24 @@ class Commit:
                     self._show()
         finally:
             self._abandon()
+            self.key = self._failed or self.key
 
     def _abandon(self) -> None:
         if self._last is not None:
             with suppress(OSError):
                 os.close(self._last[1])
-        for _, running in self._flushing:
+        for running in [*(running for _, running in self._flushing), *self._making]:
             running.exception()
         for _, temporary, _ in self._written:
             discard(temporary)
+
+
+def _stamp(path: str, descriptor: int) -> None:
+    """Give a file the present time; it is closed when that fails. The clock of a file system may tick only every few
+    ms, and two versions must never share size, time and inode."""
+    now = time.time_ns()
+    try:
+        os.utime(path, ns=(now, now))
+    except BaseException:
+        os.close(descriptor)
+        raise

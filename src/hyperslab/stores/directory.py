@@ -29,8 +29,13 @@ _PATIENCE = 60.0
 class DirectoryStore(FolderReader):
     """Keys as files below ``root``. Opened ``read_only`` it must exist and is never touched; else it is made when first
     written to. Values are replaced atomically; symbolic links are followed only within the root; one store may be
-    used by many threads, and many processes may use one root.
+    used by many threads, and many processes may use one root. ``unpublished``: nobody reads there before all is
+    written, so that a new value gets its name at once.
     """
+
+    def __init__(self, root: str | os.PathLike[str], *, read_only: bool = False, unpublished: bool = False) -> None:
+        super().__init__(root, read_only=read_only)
+        self._unpublished = unpublished
 
     def put(self, key: str, value: Buffer, *, durable: bool = False) -> None:
         """Store one value: every reader sees the old or the new one, also when this fails or the process dies."""
@@ -41,7 +46,7 @@ class DirectoryStore(FolderReader):
 
         When writing one of them fails none becomes visible.
         """
-        commit = Commit(self._folders, durable=durable)
+        commit = Commit(self._folders, durable=durable, straight=self._unpublished)
         with self._writing(commit), commit:
             for key, value in pairs:
                 commit.add(check_key(key), value)

@@ -90,14 +90,15 @@ class Folders:
         path = self.find(folder)
         if path is not None:
             return path
-        with suppress(FileNotFoundError, NotADirectoryError):
-            os.lstat(self.path(folder))  # a path that is too long fails here, before half of it is made
         missing = [folder]
         while missing[-1]:
             parent = missing[-1].rpartition("/")[0]
             if self.find(parent) is not None:
                 break
             missing.append(parent)
+        if len(missing) > 1:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                os.lstat(self.path(folder))  # a path that is too long fails here, before half of it is made
         for name in reversed(missing):
             path = self._make_one(name)
         return self.path(folder) if path is None else path

@@ -17,6 +17,7 @@ from urllib.parse import quote, unquote
 from hyperslab.errors import FormatError, Invalid, NotFound, Unsupported
 from hyperslab.stores.base import Get, GetRanges, List, Store, WritableStore
 from hyperslab.stores.credentials import named, resolve
+from hyperslab.stores.directory import DirectoryStore
 from hyperslab.stores.files import read_error
 from hyperslab.stores.places import PLACES, REMOTE
 from hyperslab.stores.redaction import HIDDEN, plain_options, redact
@@ -46,7 +47,8 @@ class Location:
     """A place: ``url`` without secrets, ``scheme``, ``path`` in the local file system (else None), storage ``options``.
 
     ``target`` is what the scheme's kind of place opens: the rest of the URL with its secrets, or a store. Secrets are
-    in no repr and are dropped when pickled; a location of a store object is not pickled.
+    in no repr and are dropped when pickled; a location of a store object is not pickled. ``unpublished``: nobody reads
+    there before the dataset is complete and has another name.
     """
 
     url: str
@@ -54,6 +56,7 @@ class Location:
     path: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict, repr=False, hash=False)
     target: Any = field(default=None, repr=False, hash=False)
+    unpublished: bool = False
 
     @classmethod
     def of(cls, target: Any, storage_options: Mapping[str, Any] | None = None) -> Self:
@@ -185,6 +188,8 @@ class Location:
 
     def store(self, *, read_only: bool, create: bool = False) -> Store:
         """Its store. ``NotFound`` when nothing is there, unless ``create`` (which makes it when first written to)."""
+        if self.unpublished and self.scheme == "file" and create and not read_only:
+            return DirectoryStore(self.target, unpublished=True)
         try:
             return PLACES[self.scheme].open(
                 self.target, resolve(self.options), read_only=read_only, create=create and not read_only
@@ -234,6 +239,11 @@ def local_path(target: object) -> str | None:
     if match is None:
         return target
     return _path_of_url(match[2], target) if match[1].lower() == "file" else None
+
+
+def unpublished(path: str) -> Location:
+    """A path that nobody knows before the dataset there is complete and gets its name."""
+    return replace(Location.of(path), unpublished=True)
 
 
 def _path_of_url(rest: str, text: str) -> str:
