@@ -40,7 +40,10 @@ def test_half_a_character_is_escaped():
     assert json.loads(write_json(["\ud800"])) == ["\ud800"]
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, [1.0, -math.inf], {"a": {"b": math.nan}}, [None, math.nan]])
+@pytest.mark.parametrize(
+    "value",
+    [math.nan, math.inf, [1.0, -math.inf], {"a": {"b": math.nan}}, [None, math.nan], {"a": None, "b": [float("nan")]}],
+)
 def test_no_document_holds_what_json_has_no_number_for(value):
     with pytest.raises(ValueError, match="not JSON compliant"):
         write_json(value)

@@ -128,7 +128,7 @@ def write_json(value: Any) -> bytes:
     """
     try:
         encoded = _encode(value)
-        if b"null" not in encoded:
+        if b"null" not in encoded or _decode(encoded) == value:  # numbers that JSON lacks are null by now
             return msgspec.json.format(encoded, indent=2)
     except (UnicodeEncodeError, OverflowError):
         pass

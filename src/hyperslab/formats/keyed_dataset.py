@@ -219,7 +219,8 @@ class KeyedReader:
                     "the array is gone; only consolidated metadata speaks of it", url=self._store.url, node=path
                 )
             self._copied.discard(path)
-            spec = self._specs[path] = self._parse(path, docs)
+            if docs != self._from_copy(path):
+                spec = self._specs[path] = self._parse(path, docs)
         if not isinstance(spec, ArraySpec):
             raise NodeNotFound("this is a group, not an array", url=self._store.url, node=path)
         return self.chunks_as(path, spec)

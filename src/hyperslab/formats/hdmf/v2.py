@@ -40,6 +40,7 @@ from hyperslab.formats.hdmf.options import Options
 from hyperslab.formats.hdmf.spelling import SPECIFICATION_CODECS, Profile, attributes_of, with_attributes
 from hyperslab.formats.hdmf.words import OWN, V2, split
 from hyperslab.formats.marks import MARK
+from hyperslab.formats.recent import Recent
 from hyperslab.formats.spelling import Docs
 from hyperslab.formats.zarr2 import document
 from hyperslab.formats.zarr2.dataset import Zarr2
@@ -195,7 +196,10 @@ def _was(old: Mapping[str, Any], said: Mapping[str, Any]) -> ArraySpec | None:
     if not old:
         return None
     stored = {V2.dtype: said[V2.dtype]} if V2.dtype in said else {}
-    return _read_array(old, marked(stored, scalar=said.get("scalar")), False, Faults(""))
+    return _as_it_was(old, marked(stored, scalar=said.get("scalar")))
+
+
+_as_it_was = Recent(lambda old, stored: _read_array(old, stored, False, Faults("")))
 
 
 def _flat(old: Mapping[str, Any], was: ArraySpec | None) -> Mapping[str, Any]:

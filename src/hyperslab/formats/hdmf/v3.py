@@ -36,6 +36,7 @@ from hyperslab.formats.hdmf.rows import (
 from hyperslab.formats.hdmf.spelling import SPECIFICATION_CODECS, Profile, attributes_of, with_attributes
 from hyperslab.formats.hdmf.words import OWN, REFERENCE_FIELDS, REGION_FIELDS, V3, split
 from hyperslab.formats.marks import MARK
+from hyperslab.formats.recent import Recent
 from hyperslab.formats.spelling import Docs
 from hyperslab.formats.type_names import describe_type
 from hyperslab.formats.zarr3 import document
@@ -236,7 +237,10 @@ def _was(old: Mapping[str, Any], said: Mapping[str, Any]) -> ArraySpec | None:
     if not old:
         return None
     stored = {name: said[name] for name in (V3.dtype, REFERENCE_FIELDS, REGION_FIELDS) if said.get(name) is not None}
-    return _read_array(old, stored, False, Faults(""))
+    return _as_it_was(old, stored)
+
+
+_as_it_was = Recent(lambda old, stored: _read_array(old, stored, False, Faults("")))
 
 
 def _attributes(

@@ -19,6 +19,7 @@ from hyperslab.formats.codec_kinds import serial_codec, with_serial
 from hyperslab.formats.faults import Faults, brief
 from hyperslab.formats.fill_values import as_fill, same_fill
 from hyperslab.formats.marks import Marks, marked_type, needs_mark, plain_type, read_attributes, write_attributes
+from hyperslab.formats.recent import Recent
 from hyperslab.formats.zarr2.codecs import read_codecs, write_codecs
 from hyperslab.formats.zarr2.dtypes import read_dtype, read_fill, write_dtype, write_fill
 from hyperslab.model.dtypes import DataType, Opaque, describe
@@ -129,8 +130,11 @@ def render(spec: GroupSpec | ArraySpec) -> dict[str, dict[str, Any]]:
     return {ATTRIBUTES: write_attributes(attrs, marks, hidden=hidden), ARRAY: render_array(spec, old)}
 
 
-def _was(old: Mapping[str, Any]) -> ArraySpec | None:
+def _as_it_was(old: Mapping[str, Any]) -> ArraySpec | None:
     return read_array(old, {}, Faults("")) if old else None
+
+
+_was = Recent(_as_it_was)
 
 
 def render_array(spec: ArraySpec, old: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from hyperslab.formats.faults import Faults, brief
 from hyperslab.formats.fill_values import same_fill
 from hyperslab.formats.keys import KeyOf
 from hyperslab.formats.marks import Marks, marked_type, needs_mark, plain_type, read_attributes, write_attributes
+from hyperslab.formats.recent import Recent
 from hyperslab.formats.zarr3 import missing_value
 from hyperslab.formats.zarr3.codecs import read_codecs, write_codecs
 from hyperslab.formats.zarr3.dtypes import read_dtype, write_dtype
@@ -184,10 +185,13 @@ def render(spec: GroupSpec | ArraySpec) -> dict[str, dict[str, Any]]:
             hidden = [missing_value.NAME]
         else:
             spelled = {missing_value.NAME: said}
-    was = _read_array(old, {}, Faults("")) if old else None
+    was = _as_it_was(old) if old else None
     marks = Marks(dtype=_mark(spec.dtype)) if was is None or was.dtype != spec.dtype else Marks()
     attributes = write_attributes(spec.attrs, marks, spelled, hidden)
     return {NAME: _render_array(spec, old, was) | {"attributes": attributes}}
+
+
+_as_it_was = Recent(lambda old: _read_array(old, {}, Faults("")))
 
 
 def _mark(dtype: DataType) -> Any:
