@@ -16,6 +16,7 @@ from hyperslab.formats.base import Remedy
 from hyperslab.formats.hdmf.cell_damage import of_cells
 from hyperslab.formats.hdmf.damage import of_ids, of_node, of_root, of_schema
 from hyperslab.formats.hdmf.link_damage import of_links, of_references
+from hyperslab.formats.hdmf.lost_attributes import of_attributes
 from hyperslab.formats.hdmf.sources import Allowed
 from hyperslab.formats.hdmf.survey import Others, Profiled, Survey
 from hyperslab.formats.hdmf.writer import HdmfDocuments
@@ -87,6 +88,8 @@ def _remedies(dataset: Any, look: Any, deep: bool) -> Iterator[Remedy]:
 
 def _examiners(survey: Survey, deep: bool) -> Iterator[Examiner]:
     """What looks at parts of a dataset, in the order in which they are mended."""
+    for path in survey.specs:
+        yield partial(of_attributes, path=path)
     for path in survey.specs:
         yield partial(of_node, path=path)
         yield partial(of_links, path=path)

@@ -19,7 +19,7 @@ from hyperslab.formats.hdmf.v2 import HdmfV2
 from hyperslab.formats.hdmf.v3 import HdmfV3
 from hyperslab.formats.keyed_commit import is_within, key
 from hyperslab.formats.keyed_dataset import KeyedReader, holds_nodes
-from hyperslab.formats.spelling import Docs
+from hyperslab.formats.spelling import Copy, Docs
 from hyperslab.model.paths import join
 from hyperslab.model.refs import Link, Pointer
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -83,6 +83,13 @@ class Survey:
                 self.store, path, names
             )
         return False
+
+    @cached_property
+    def copy(self) -> Copy:
+        """What consolidated metadata says; nothing where there is none that can be read."""
+        with suppress(HyperslabError):
+            return self.documents.copied_documents()
+        return {}
 
     def links(self, path: str) -> Mapping[str, Link]:
         """The links of a group by name."""
@@ -169,6 +176,11 @@ class _Stored(KeyedReader):
         """Those of a node, without what they say of others."""
         docs = self._stored_docs(path)
         return None if docs is None else {name: self._own(name, doc) for name, doc in docs.items()}
+
+    def copied_documents(self) -> Copy:
+        """Those of all nodes in consolidated metadata, without what they say of others."""
+        doc = self._stored("", self._spelling.copy_name)
+        return (None if doc is None else self._spelling.read_copy(doc)) or {}
 
     def _own(self, name: str, doc: dict[str, Any]) -> dict[str, Any]:
         own = self._spelling.without_copy(doc) if name == self._spelling.copy_name else doc
