@@ -99,3 +99,40 @@ def test_consolidated_metadata_is_that_of_the_documents(written: Path) -> None:
         nwb.add_acquisition(TimeSeries(name="more", data=[1.0], rate=1.0, unit="m"))
         io.write(nwb)
     assert not hs.check(written)
+
+
+def test_two_that_add_to_one_file_keep_what_the_other_added(written: Path) -> None:
+    with HyperslabIO(written, "r+") as io, hs.open_group(written, "r+") as other:
+        nwb = io.read()
+        other.attrs["by"] = "another"
+        other["acquisition"].create_link("more", "/acquisition/ts0")
+        builder = io.manager.build(nwb)
+        builder.attributes["mine"] = 1
+        builder["acquisition"].attributes["mine"] = 2
+        io.write_builder(builder)
+    with hs.open_group(written) as root:
+        assert (root.attrs["by"], root.attrs["mine"], root["acquisition"].attrs["mine"]) == ("another", 1, 2)
+        assert root["acquisition/more"].path == "acquisition/ts0"
+
+
+def test_ragged_rows_beyond_what_the_index_has_room_for(written: Path) -> None:
+    """Of an index that it read, hdmf takes 255 rows, and leaves a part of the next one behind."""
+    with HyperslabIO(written, "r+") as io:
+        nwb = io.read()
+        nwb.add_unit(spike_times=np.arange(200.0))
+        nwb.add_unit(spike_times=np.arange(300.0))
+        nwb.add_unit(spike_times=np.arange(70_000.0))
+        io.write(nwb)
+    with HyperslabIO(written, "r+") as io:
+        nwb = io.read()
+        nwb.add_unit(spike_times=[0.25])
+        io.write(nwb)
+    with HyperslabIO(written) as io:
+        nwb = io.read()
+        assert [len(nwb.units["spike_times"][row]) for row in range(7)] == [2, 0, 1, 200, 300, 70_000, 1]
+        assert nwb.units["spike_times"][6].tolist() == [0.25]
+        assert validate(io=io) == []
+    assert list(hs.check(written, deep=True)) == []
+    with hs.open_group(written) as root:
+        assert root["units/spike_times_index"].dtype == np.uint32
+        assert root["units/spike_times_index"].attrs["target"].path == "/units/spike_times"

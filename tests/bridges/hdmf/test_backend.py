@@ -71,7 +71,7 @@ def test_a_closed_file_is_opened_again(written: Path) -> None:
     io = HyperslabIO(written)
     io.close()
     io.close()
-    with pytest.raises(UnsupportedOperation):
+    with pytest.raises(UnsupportedOperation, match="is closed: open it again"):
         io.read_builder()
     io.open()
     assert io.read_builder().attributes["neurodata_type"] == "NWBFile"

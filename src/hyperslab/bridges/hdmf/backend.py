@@ -18,6 +18,7 @@ from hyperslab.bridges.hdmf import specs
 from hyperslab.bridges.hdmf.asking import doc_of, manager_for, object_codec_of
 from hyperslab.bridges.hdmf.casting import Casting
 from hyperslab.bridges.hdmf.constructing import construct
+from hyperslab.bridges.hdmf.indexes import let_grow
 from hyperslab.bridges.hdmf.planning import Planner
 from hyperslab.bridges.hdmf.pointers import Pointers, root_of
 from hyperslab.bridges.hdmf.reading import Builders
@@ -152,7 +153,8 @@ class HyperslabIO(HDMFIO):
     def read(self, **kwargs: Any) -> Any:
         """The container of the whole file. What cannot be made since a link leads nowhere is left out of it."""
         self._require_readable()
-        return construct(self, lambda: HDMFIO.read(self, **kwargs))
+        found = construct(self, lambda: HDMFIO.read(self, **kwargs))
+        return let_grow(found) if self.root._session.writable else found
 
     def read_builder(self) -> GroupBuilder:
         """The builder of the whole file; the same one each time."""
@@ -164,8 +166,11 @@ class HyperslabIO(HDMFIO):
 
     def _require_readable(self) -> None:
         if self._root is None or _MODES[self._mode] in ("w", "x"):
-            remedy = "open it with mode 'r', 'r+' or 'a'"
-            raise UnsupportedOperation(f"{self._where.url} cannot be read in mode {self._mode!r}: {remedy}")
+            if _MODES[self._mode] in ("w", "x") or self._is_new:
+                why = f"cannot be read in mode {self._mode!r}: open it with mode 'r', 'r+' or 'a'"
+            else:
+                why = "is closed: open it again"
+            raise UnsupportedOperation(f"{self._where.url} {why}")
 
     def _known_builders(self) -> Builders:
         if self._builders is None:

@@ -12,6 +12,7 @@ from hdmf.data_utils import AbstractDataChunkIterator, DataChunk, DataIO
 from hdmf.query import HDMFDataset
 
 from hyperslab.array import Array
+from hyperslab.bridges.hdmf.indexes import with_room
 from hyperslab.model.dtypes import VlenBytes, is_fixed
 
 LARGE = 64 << 20
@@ -116,7 +117,9 @@ class HyperslabDataset(HDMFDataset):
         """Add rows at the end, in the file, at once."""
         rows = list(arg)
         if rows:
-            self._array.append(_column(rows) if self.dtype == object else np.asarray(rows))
+            cells = _column(rows) if self.dtype == object else np.asarray(rows)
+            self._array = with_room(self._array, cells)
+            self._array.append(cells)
             self._kept = None
 
     def __repr__(self) -> str:

@@ -1,0 +1,49 @@
+"""Ragged columns of tables in a writable file: their indexes count rows as far as they get, in wider cells if need be.
+
+hdmf itself gives an index that it read 255 rows, and fails at the next one, when a part of the row was added already.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hdmf.common import VectorIndex
+
+from hyperslab.array import Array
+from hyperslab.group import Group
+
+_HIDDEN = "{}~widened"
+
+
+def let_grow(container: Any) -> Any:
+    """The container of a file, all of whose indexes take any number of rows: their data widen themselves."""
+    for each in container.all_children():
+        if isinstance(each, VectorIndex):
+            each._VectorIndex__uint = np.uint64  # hdmf has no public way
+            each._VectorIndex__maxval = np.iinfo(np.uint64).max
+    return container
+
+
+def with_room(array: Array, cells: np.ndarray[Any, Any]) -> Array:
+    """The array, put anew with the narrowest cells that hold those to be added, where it has no room for them."""
+    if array.dtype.kind != "u" or cells.dtype.kind not in "iu" or not cells.size or cells.min() < 0:
+        return array
+    dtype = np.min_scalar_type(cells.max())
+    return array if dtype.itemsize <= array.dtype.itemsize else _put_anew(array, dtype)
+
+
+def _put_anew(array: Array, dtype: np.dtype[Any]) -> Array:
+    above, _, name = array.path.rpartition("/")
+    parent = Group(array._session, above)
+    hidden = _HIDDEN.format(name)
+    with parent.batch():
+        parent.create_array(
+            hidden, data=array[...].astype(dtype), dims=array.dims, chunks=array.chunks, attrs=dict(array.attrs)
+        )
+        del parent[name]
+        parent.move(hidden, name)
+    found = parent[name]
+    if not isinstance(found, Array):
+        raise TypeError(f"/{array.path} is no array")
+    return found
