@@ -117,6 +117,22 @@ def test_regions_of_an_array_that_is_cut_are_those_of_the_source(made: Path) -> 
         np.testing.assert_array_equal(root["regions"][0].read(), CELLS[3:4])
 
 
+def test_what_leads_to_another_copy_of_a_part_does_not_lead_home(made: Path) -> None:
+    """Both copies of a part have its identity."""
+    with hs.open_group(made, "r+") as root:
+        root["g"].attrs["object_id"] = "id-g"
+    first, second = made.parent / "first.zarr", made.parent / "second.zarr"
+    hs.convert(made, first, format="hdmf", path="g")
+    with hs.open_group(first, "r+") as other, hs.open_group(made, "r+") as root:
+        other["d"][0, 0] = 99
+        root["g"].create_link("first", other["d"])
+        assert dict(root["g"].links())["first"].source_object_id == "id-g"
+    hs.convert(made, second, format="hdmf", path="g")
+    with hs.open_group(second) as root:
+        assert root["first"][0, 0] == 99
+        assert dict(root.links())["first"].source_object_id is None
+
+
 def test_an_array_alone(made: Path) -> None:
     hs.convert(made, made.parent / "one.zarr", format="hdmf", path="g/refs", verify=True)
     with hs.open_group(made.parent / "one.zarr") as root:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -265,3 +266,29 @@ def test_a_link_document_of_peers(tmp_path: Path) -> None:
     entry = {"name": "y", "path": "/x", "source": "."}
     (tmp_path / "a.zarr" / ".zattrs").write_text(json.dumps({"zarr_link": [entry]}))
     assert list(hs.open_group(tmp_path / "a.zarr")["y"]) == [1, 2]
+
+
+def test_what_leads_to_a_copy_of_the_dataset_does_not_lead_home(there: Path, tmp_path: Path) -> None:
+    """A copy has the identity of the dataset: who wrote that as its ``source_object_id`` would mean the dataset."""
+    shutil.copytree(there, there.parent / "copy.zarr")
+    with hs.open_group(there.parent / "copy.zarr", "r+") as copy:
+        copy["g/i2"][0, 0] = 99
+    said = ("/g/i2", "../copy.zarr", "id-i2", "id-own")
+    with hs.open_group(there.parent / "copy.zarr") as copy, hs.open_group(there, "r+") as root:
+        for name, target in [("l1", copy["g/i2"]), ("l2", copy["g/i2"].ref), ("l3", Link(*said))]:
+            root.create_link(name, target)
+        references = [copy["g/i2"].ref, ObjectReference(*said)]
+        root.attrs.update(dict(zip("ab", references, strict=True)))
+        root.create_array("refs", data=references)
+    with hs.open_group(there) as root:
+        links = dict(root.links())
+        for pointer in (*(links[name] for name in ("l1", "l2", "l3")), *root.attrs.values(), *root["refs"]):
+            if isinstance(pointer, str):
+                continue
+            assert (pointer.source, pointer.source_object_id) == ("../copy.zarr", None)
+            assert root[pointer][0, 0] == 99
+        assert "source" not in {problem.kind.rpartition("-")[2] for problem in hs.check(there, deep=True)}
+    shutil.rmtree(there.parent / "copy.zarr")
+    with hs.open_group(there, "r+") as root:
+        root.create_link("home", Link(*said))
+        assert root["home"].url == root.url

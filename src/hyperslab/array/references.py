@@ -125,13 +125,26 @@ def seen_from(session: Session, reference: Any) -> Any:
     """A reference, or link, as it is stored in this dataset: one that was read from another dataset leads there."""
     home = getattr(reference, "home", None)
     if not isinstance(home, Home):
-        return reference
+        return _apart(session, reference) if isinstance(reference, Pointer) else reference
     if home.session.reader is session.reader:
         return replace(reference, home=None)
     source = source_from(session, home.session, reference)
     known = reference.source_object_id  # a copy of a dataset calls itself as that does, and is meant by its place
     known = None if source == "." or known == root_id(session) else known
     return replace(reference, home=None, source=source, source_object_id=known)
+
+
+def _apart(session: Session, pointer: Pointer) -> Pointer:
+    """A pointer to a copy of this dataset, which calls itself as this one does, without that name: it would lead here.
+    One whose ``source`` is no other dataset is left as it is."""
+    reader, known = session.reader, pointer.source_object_id
+    if pointer.source in ("", ".") or known is None or known != root_id(session) or not isinstance(reader, LeadsOut):
+        return pointer
+    nameless = replace(pointer, source_object_id=None)
+    try:
+        return pointer if reader.place_of(nameless) is None else nameless
+    except HyperslabError:
+        return pointer
 
 
 def attrs_from(session: Session, attrs: Mapping[str, Any]) -> dict[str, Any]:

@@ -81,22 +81,26 @@ class Pointing:
         except HyperslabError:  # what is missing, or must not be read
             return self._elsewhere(pointer)
         if place is not None or path is None:
-            return pointer if place is None else _changed(pointer, None, self.target.way_to(place))
+            return pointer if place is None else self._out(pointer, self.target.way_to(place))
         there = self._copied(path)
         if there is not None and not (isinstance(pointer, RegionReference) and path in self.cut):
             return _changed(pointer, there, ".")
         origin = self.source.origin
         if origin is None or origin.where.scheme in ("store", "several"):
             return pointer
-        known = root_id(self.source)
         moved = _changed(pointer, path, self.target.way_to(origin.where))
-        return replace(moved, source_object_id=None if known == self.root_id else known)
+        return self._out(replace(moved, source_object_id=root_id(self.source)), moved.source)
 
     def _elsewhere(self, pointer: P) -> P:
         """One whose dataset is not looked at: a relative path leads to the same place as before."""
         origin, source = self.source.origin, pointer.source
         place = None if origin is None or _ABSOLUTE.match(source) or "\0" in source else origin.where.at(source)
-        return pointer if place is None else _changed(pointer, None, self.target.way_to(place))
+        return pointer if place is None else self._out(pointer, self.target.way_to(place))
+
+    def _out(self, pointer: P, source: str) -> P:
+        """One that leads out of the copy: not by the identity that the copy has too, for that leads home."""
+        known = pointer.source_object_id
+        return replace(pointer, source=source, source_object_id=None if known == self.root_id else known)
 
     def _copied(self, path: str) -> str | None:
         """Where a node of the source is in the copy; None where it is not copied."""
@@ -111,10 +115,8 @@ class Pointing:
         return path if self.whole else None
 
 
-def _changed(pointer: P, path: str | None, source: str) -> P:
+def _changed(pointer: P, path: str, source: str) -> P:
     """The pointer with another path and source; what it knows of its target stays."""
-    if path is None:
-        return replace(pointer, source=source)
     if isinstance(pointer, Link):
         return replace(pointer, target=f"/{path}", source=source)
     return replace(pointer, path=f"/{path}", source=source, home=None)

@@ -63,10 +63,8 @@ def link_to(session: Session, target: Any, source: str | None) -> Link:
     if not isinstance(pointer, Link | ObjectReference) or source is not None:
         said = f"a {type(target).__name__}" + ("" if source is None else f" in {source!r}")
         raise Invalid(f"{said} is no target of a link", url=session.url, remedy="give a path, or a node")
-    if isinstance(pointer, Link):
-        return pointer
     seen = seen_from(session, pointer)
-    return Link(seen.path, seen.source, seen.object_id, seen.source_object_id)
+    return seen if isinstance(seen, Link) else Link(seen.path, seen.source, seen.object_id, seen.source_object_id)
 
 
 def refuse_links_above(session: Session, path: str) -> None:

@@ -199,3 +199,23 @@ def test_circles_are_no_trouble(tmp_path: Path, profile: str) -> None:
     with HyperslabIO(path) as io, pytest.warns(BrokenLinkWarning, match="scratch/self"):
         builder = io.read_builder()
         assert builder["acquisition"].links["loop"].builder is builder["acquisition"]
+
+
+def test_a_link_to_a_copy_of_the_file_leads_to_the_copy(target: Path, tmp_path: Path, profile: str) -> None:
+    """A copy calls itself as the file does: by that identity the link would lead back into the file itself."""
+    copy = tmp_path / "copy.nwb.zarr"
+    shutil.copytree(target, copy)
+    with hs.open_group(copy, "r+") as root:
+        root["acquisition/ts0/data"][0] = 99
+    manager = get_manager()
+    with HyperslabIO(copy, manager=manager) as source, HyperslabIO(target, "r+", manager=manager) as io:
+        nwb = io.read()
+        nwb.add_stimulus_template(source.read().acquisition["ts0"])
+        io.write(nwb)
+    with HyperslabIO(target) as io:
+        assert io.read().stimulus_template["ts0"].data[0] == 99
+    with hs.open_group(target) as root:
+        link = dict(root["stimulus/templates"].links())["ts0"]
+        assert (link.source, link.source_object_id) == ("../copy.nwb.zarr", None)
+        assert link.object_id == root["acquisition/ts0"].attrs["object_id"]
+    assert list(hs.check(target)) == []

@@ -77,11 +77,13 @@ class Pointers:
         return os.path.relpath(source, self.here).replace(os.sep, "/")
 
     def _place(self, target: Any) -> tuple[str, str, tuple[str | None, str | None]]:
-        root = root_of(target)
+        root, source = root_of(target), self.relative(target.source)
         root_id = root.attributes.get("object_id") if root.name == ROOT else None
-        if root_id is None and self.stays(target.source):
-            root_id = self.root_id
-        return path_of(target), self.relative(target.source), (target.attributes.get("object_id"), root_id)
+        if source == ".":
+            root_id = root_id or self.root_id
+        elif root_id == self.root_id:  # a copy of this dataset: by that identity the pointer would lead here
+            root_id = None
+        return path_of(target), source, (target.attributes.get("object_id"), root_id)
 
 
 @cache

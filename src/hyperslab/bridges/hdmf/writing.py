@@ -98,9 +98,16 @@ class Writing:
 
     def _change(self, path: str, attrs: Mapping[str, Any]) -> None:
         """Attributes of a group that is there; what others gave it besides stays."""
+        if not self._lacks(path, attrs):
+            return
+        with self._session.locked(path):  # others may have changed it since
+            spec = self._writer.node(path)
+            if isinstance(spec, GroupSpec) and self._lacks(path, attrs):
+                self._writer.put(path, spec.evolve(attrs={**spec.attrs, **attrs}))
+
+    def _lacks(self, path: str, attrs: Mapping[str, Any]) -> bool:
         spec = self._writer.node(path)
-        if isinstance(spec, GroupSpec) and not equal_attrs({**spec.attrs, **attrs}, spec.attrs):
-            self._writer.put(path, spec.evolve(attrs={**spec.attrs, **attrs}))
+        return isinstance(spec, GroupSpec) and not equal_attrs({**spec.attrs, **attrs}, spec.attrs)
 
     def _dataset(self, item: NewDataset) -> None:
         try:
