@@ -215,3 +215,18 @@ def test_what_is_appended_leads_on_from_another_dataset_and_is_a_reference(root:
             with pytest.raises(Invalid, match="ObjectReference"):
                 refs.append(bad)
         assert refs.shape == (2,)
+
+
+def test_a_copy_of_a_group_keeps_ids_and_leads_where_the_original_leads(root: Group) -> None:
+    root.create_array("g/refs", data=[root["g/d"].ref, root["g"].ref, None])
+    root.create_array("g/rows", data=[(1, "one", root["g/d"].ref)], dtype=ROW)
+    root["g"].attrs["d"] = root["g/d"].ref
+    root["g"].create_link("own", root["g/d"])
+    root.copy("g", "copy")
+    copied = root["copy"]
+    assert copied["refs"][:].tolist() == root["g/refs"][:].tolist() and copied["rows"][0]["ref"].resolve().path == "g/d"
+    assert copied["own"].path == copied.attrs["d"].resolve().path == "g/d"
+    assert copied["d"].attrs["object_id"] == "id-d"
+    assert [(problem.kind, problem.node) for problem in hs.check(root.url)] == [("object-id-twice", "g/d")]
+    copied["d"].attrs["object_id"] = "id-copy"
+    assert not hs.check(root.url, deep=True) and root.object_ids["id-copy"] == "copy/d"
