@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from statistics import mean
 
-from benchmarks import buckets, ecosystem, mongo, nczarr, packed, reading, sharded, small, trees, writing
+from benchmarks import buckets, ecosystem, hdmf, mongo, nczarr, packed, reading, sharded, small, trees, writing
 from benchmarks.harness import OURS, Outcome, measure
 from benchmarks.report import amount, page
 
@@ -24,6 +24,7 @@ FAMILIES = {
     "packed": packed,
     "mongo": mongo,
     "nczarr": nczarr,
+    "hdmf": hdmf,
 }
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 

@@ -1,4 +1,4 @@
-"""HDMF on Zarr: references as old peers pickled them, read without running the pickle, beside the same as JSON."""
+"""HDMF on Zarr: NWB files, and references as old peers pickled them, read without running the pickle."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import pickle
 import sys
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 from uuid import UUID
 
 import numpy as np
 
+from benchmarks import nwb
 from benchmarks.harness import OURS, Contender, Row, Target
 from hyperslab.codecs.base import Cells
 from hyperslab.codecs.chain import build_chain
@@ -23,8 +25,9 @@ TITLE = "HDMF"
 _REFERENCES = 100_000
 
 
-def rows() -> Iterator[Row]:
-    """Pickled references: each to a node of its own, and many to few nodes."""
+def rows(folder: Path, side: int) -> Iterator[Row]:
+    """Files of NWB; pickled references: each to a node of its own, and many to few nodes."""
+    yield from nwb.rows(folder, side)
     yield pickled_references("each to a node of its own", _REFERENCES)
     yield pickled_references("to 100 nodes", 100)
 

@@ -32,6 +32,11 @@ SETTINGS = {
     "blosc2 .b2nd": ("blosc2", "blosc2.open, as many threads as cores"),
     "xarray_mongodb": ("xarray-mongodb", "defaults; documents as the row says"),
     "raw pymongo": ("pymongo", "insert_many and find of the same bytes, by one thread; journaled as hyperslab's are"),
+    "HDF5IO": ("pynwb", "pynwb's NWBHDF5IO at its defaults: datasets in one piece, uncompressed"),
+    "hdmf-zarr": (
+        "hdmf-zarr==0.13.0",
+        "NWBZarrIO at its defaults, Blosc-lz4; in an environment of its own (make interop)",
+    ),
     "h5py": ("h5py", "rdcc_nbytes 64 MiB, hdf5plugin's filters, libver latest"),
 }
 assert zarrs.ZarrsCodecPipeline  # imported for its registration

@@ -69,11 +69,17 @@ def page(families: Mapping[str, Sequence[Outcome]], ratio: float, load: float) -
         ratio=ratio,
         load=load,
     )
-    settings = "".join(f"| {name} | {version(package)} | {text} |\n" for name, (package, text) in SETTINGS.items())
+    settings = "".join(f"| {name} | {_version(package)} | {text} |\n" for name, (package, text) in SETTINGS.items())
     verdicts = [verdict for outcomes in families.values() for outcome in outcomes for verdict in outcome.verdicts]
     met = sum(ratio >= target.factor for target, _, ratio in verdicts)
     tables = "".join(f"\n## {title}\n\n{_table(outcomes)}" for title, outcomes in families.items())
     return f"{intro}{settings}\n**{met} of {len(verdicts)} targets met.**\n{tables}{_BOUNDS}"
+
+
+def _version(package: str) -> str:
+    """That of a package of this environment, or the one that is asked for in another: ``name==version``."""
+    name, _, fixed = package.partition("==")
+    return fixed or version(name)
 
 
 def _table(outcomes: Sequence[Outcome]) -> str:
