@@ -62,19 +62,18 @@ def convert(
 ) -> ConversionReport:
     """Copy the dataset ``src`` to ``dst`` in another format, or cut and encoded anew.
 
-    ``format``: of the target; without it the end of its name tells. ``path``: the group that becomes the target's
-    root, or the array that is copied with its coordinates; a target that holds one array needs it where the source has
-    several. ``chunks``, ``shards``: lengths by dimension name
-    (-1: the whole dimension) or ``"auto"``; without ``chunks`` the source's are kept where they suit. ``codec``: as in
-    ``create_array``. ``select``: by dimension name, whole numbers are positions and anything else labels (slices of
-    labels include their stop); it applies to every array that has the dimension, and one label drops the dimension.
-    ``verify``: read both sides again and compare every cell by its bits, types, dimensions and attributes.
-    ``resume``: keep a journal and, when interrupted, the half-built target, and go on where the last call stopped.
-    ``memory``: bytes for cells in flight (per process), or text such as ``"1GB"``. ``scheduler``: a dask.distributed
-    Client (or address) whose workers copy. ``progress``: True for a bar on a terminal, or a function of ``Progress``.
-    ``storage_options``: for sides in the network, or a pair of them: the source's and the target's.
-    ``allow_external``: of the source, as for ``open``: links to there are found, and led there from the target.
-    ``layout``: what the target's format takes as options of its own.
+    ``format``: of the target; without it the end of its name tells. ``path``: the group that becomes the target's root,
+    or the array that is copied with its coordinates; a target that holds one array needs it where the source has
+    several. ``chunks``, ``shards``: lengths by dimension name (-1: the whole dimension) or ``"auto"``; without
+    ``chunks`` the source's are kept where they suit. ``codec``: as in ``create_array``. ``select``: by dimension name,
+    whole numbers are positions and anything else labels (slices of labels include their stop); it applies to every
+    array that has the dimension, and one label drops the dimension. ``verify``: read both sides again and compare every
+    cell by its bits, types, dimensions and attributes. ``resume``: keep a journal and, when interrupted, the half-built
+    target, and go on where the last call stopped. ``memory``: bytes for cells in flight (per process), or text such as
+    ``"1GB"``. ``scheduler``: a dask.distributed Client (or address) whose workers copy. ``progress``: True for a bar on
+    a terminal, or a function of ``Progress``. ``storage_options``: for sides in the network, or a pair of them: the
+    source's and the target's. ``allow_external``: of the source, as for ``open``: links to there are found, and led
+    there from the target. ``layout``: what the target's format takes as options of its own.
 
     Raises Unsupported with all losses before anything is touched, unless ``allow_loss`` (then they are logged before);
     AlreadyExists unless ``overwrite``, which replaces the target once the new one is complete. An interrupted
@@ -83,7 +82,6 @@ def convert(
     """
     started = time.perf_counter()
     wishes = {"chunks": chunks, "shards": shards, "codec": codec}
-    reading = {"allow_external": allow_external} if allow_external else {}
     source, target = two_sides(src, dst, storage_options)
     order = _Order(
         source=source,
@@ -94,15 +92,13 @@ def convert(
         format=format or format_for_new(_name(dst)),
         path=path,
         layout=layout,
-        reading=reading,
-        options={**wishes, "allow_loss": allow_loss, **({"path": path} if path else {}), **reading, **layout},
+        options={**wishes, "allow_loss": allow_loss, **_said(path=path, allow_external=allow_external), **layout},
         resume=resume,
         overwrite=overwrite,
         allow_loss=allow_loss,
         verify=verify,
     )
-    report = _run(order, progress, scheduler)
-    return replace(report, target=_name(dst), seconds=time.perf_counter() - started)
+    return replace(_run(order, progress, scheduler), target=_name(dst), seconds=time.perf_counter() - started)
 
 
 @dataclass(frozen=True)
@@ -117,12 +113,16 @@ class _Order:
     format: str
     path: str
     layout: Mapping[str, Any]
-    reading: Mapping[str, Any]
     options: Mapping[str, Any]
     resume: bool
     overwrite: bool
     allow_loss: bool
     verify: bool
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """How the source is opened."""
+        return {name: self.options[name] for name in ("allow_external",) if name in self.options}
 
 
 def _run(order: _Order, progress: bool | Report | None, scheduler: Any) -> ConversionReport:
@@ -178,6 +178,10 @@ def _write(job: Job, site: Site, plan: Rehearsal, order: _Order, report: Report,
             if site.journal is not None:
                 site.journal.write()
     return tally.now
+
+
+def _said(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value}
 
 
 def _name(dst: api.Target) -> str:
