@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import h5py
 import hdmf.common
 import numcodecs
 import numpy as np
@@ -65,6 +66,14 @@ def test_a_failed_write_leaves_the_old_file(written: Path) -> None:
     with HyperslabIO(written) as io:
         assert "odd" not in io.read().acquisition
     assert [path.name for path in written.parent.iterdir()] == [written.name]
+
+
+def test_a_file_of_hdf5_says_who_reads_it(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.nwb", "w") as file:
+        file.attrs["namespace"] = "core"
+    for mode in ("r", "r+", "a"):
+        with pytest.raises(Invalid, match=r"this is an HDF5 file, and no Zarr .*NWBHDF5IO"):
+            HyperslabIO(tmp_path / "a.nwb", mode)
 
 
 def test_a_closed_file_is_opened_again(written: Path) -> None:

@@ -149,6 +149,32 @@ def test_shards_of_one_dataset(tmp_path: Path) -> None:
         assert root["acquisition/new/data"].chunks == (10,)
 
 
+def test_one_shard_of_one_dataset(tmp_path: Path) -> None:
+    nwb = small_file()
+    wrapped = HyperslabDataIO(np.arange(100), chunks=(10,), shards=(100,))
+    nwb.add_acquisition(TimeSeries(name="new", data=wrapped, rate=1.0, unit="m"))
+    with HyperslabIO(tmp_path / "a.nwb.zarr", "w", profile="v3") as io:
+        io.write(nwb)
+    assert np.array_equal(stored(tmp_path / "a.nwb.zarr"), np.arange(100))
+
+
+@pytest.mark.parametrize("name", ["recorded.zarr", "recorded.hdmf.zarr"])
+def test_arrays_of_other_datasets(tmp_path: Path, name: str) -> None:
+    """Those of HDMF are linked unless a copy is asked for; to those of other formats no link leads."""
+    with hs.create(tmp_path / name) as root:
+        root.create_array("raw", data=np.arange(60).reshape(20, 3))
+    with hs.open(tmp_path / name) as root:
+        write(tmp_path / "a.nwb.zarr", HyperslabDataIO(root["raw"]))
+        write(tmp_path / "b.nwb.zarr", HyperslabDataIO(root["raw"], link_data=False, codec="zstd:3", chunks=(5, 3)))
+    assert np.array_equal(stored(tmp_path / "a.nwb.zarr"), np.arange(60).reshape(20, 3))
+    assert np.array_equal(stored(tmp_path / "b.nwb.zarr"), np.arange(60).reshape(20, 3))
+    with hs.open_group(tmp_path / "a.nwb.zarr") as root:
+        assert dict(root["acquisition/new"].links()).keys() == ({"data"} if "hdmf" in name else set())
+    with hs.open_group(tmp_path / "b.nwb.zarr") as root:
+        assert root["acquisition/new/data"].chunks == (5, 3)
+        assert not dict(root["acquisition/new"].links())
+
+
 def test_wrapped_iterator_with_chunks(tmp_path: Path) -> None:
     data = DataChunkIterator(data=(np.full(4, row) for row in range(30)), buffer_size=4)
     write(tmp_path / "a.nwb.zarr", HyperslabDataIO(data, chunks=(8, 2)))

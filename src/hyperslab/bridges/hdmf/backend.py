@@ -32,6 +32,7 @@ from hyperslab.stores.location import Location, Probe
 
 _MODES = {"r": "r", "r-": "r", "r+": "r+", "a": "a", "w": "w", "w-": "x", "x": "x"}
 _FORMAT = "hdmf"
+_HDF5 = "netcdf"
 
 
 class HyperslabIO(HDMFIO):
@@ -140,6 +141,9 @@ class HyperslabIO(HDMFIO):
     def _open_root(self) -> None:
         if self._root is None and not self._is_new:
             mode: Any = "r" if _MODES[self._mode] == "r" else "r+"
+            if self._where.is_file() and (found := detect(Probe(self._where))) is not None and found.name == _HDF5:
+                remedy = "pynwb.NWBHDF5IO (of hdmf HDF5IO) reads it, and export of HyperslabIO converts what that read"
+                raise Invalid("this is an HDF5 file, and no Zarr", url=self._where.url, remedy=remedy)
             self._root = api.open_group(self._path, mode, format=_FORMAT, **self._opening)
 
     def close(self) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from hdmf.data_utils import DataIO
 
 from hyperslab.array import Array
+from hyperslab.bridges.hdmf.lazy import lazy
 from hyperslab.errors import Invalid
 
 
@@ -14,8 +15,9 @@ class HyperslabDataIO(DataIO):
     """Data with the way they are stored by :class:`~hyperslab.hdmf.HyperslabIO`.
 
     ``chunks``, ``shards`` (profile v3), ``codec`` (``"zstd:5"``, ``"none"``, a list …) and ``fill_value`` are what they
-    are in ``Group.create_array``. ``link_data``: of data that are an array of an open file, whether a link to it is
-    written rather than a copy (None: as ``write`` is told). Without data, ``shape`` and ``dtype`` make an array of
+    are in ``Group.create_array``. ``data`` may be an :class:`~hyperslab.array.Array` of any format. ``link_data``: of
+    data that are an array of an open HDMF dataset, whether a link to it is written rather than a copy (None: as
+    ``write`` is told). Without data, ``shape`` and ``dtype`` make an array of
     nothing but fill values, to be filled by :attr:`dataset` once the file is written.
     """
 
@@ -31,6 +33,8 @@ class HyperslabDataIO(DataIO):
         dtype: Any = None,
         shape: tuple[int, ...] | None = None,
     ) -> None:
+        if isinstance(data, Array):
+            data = lazy(data)
         super().__init__(
             data=data, **({} if dtype is None else {"dtype": dtype}), **({} if shape is None else {"shape": shape})
         )

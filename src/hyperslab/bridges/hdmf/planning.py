@@ -101,8 +101,11 @@ class Planner:
         return NewDataset(path, builder, data, settings, wrapper)
 
     def _link_to(self, path: str, data: HyperslabDataset) -> Link | None:
-        """The link to an array of an open file; None where it stands at its own place, and is copied."""
+        """The link to an array of an open file; None where it stands at its own place, or is of another format: those
+        are copied."""
         array = data.dataset
+        if array._session.format.name != "hdmf":
+            return None
         origin = array._session.origin
         source = array.url if origin is None or origin.where.path is None else origin.where.path
         stays = self.pointers.stays(source)

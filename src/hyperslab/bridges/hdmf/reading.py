@@ -116,7 +116,7 @@ class Builders:
                 continue
             if isinstance(value, RegionReference):
                 value = Attributes(session, path)[name]  # which knows where it was read
-            builder.set_attribute(name, value)
+            _set_attribute(builder, name, value)
         self._mark(builder)
         return builder
 
@@ -174,6 +174,13 @@ class Builders:
         if array.ndim:
             return BuilderReferences(array, self._file)
         return ReferenceBuilder(self._file.builder_of(array, array[()]))
+
+
+def _set_attribute(builder: Any, name: str, value: Any) -> None:
+    """``builder.set_attribute`` of a new builder, without its checks of types, which take most of the time."""
+    builder.attributes[name] = value
+    if isinstance(builder, GroupBuilder):
+        builder.obj_type[name] = "attributes"
 
 
 def _scalar(value: Any) -> Any:

@@ -153,7 +153,7 @@ class Writing:
         """All cells; those of one chunk without a plan, and by threads where encoding is the most of it."""
         if values.size == 0:
             return
-        if array.spec.chunks != values.shape or values.nbytes > _SMALL:
+        if (array.spec.inner_chunks or array.spec.chunks) != values.shape or values.nbytes > _SMALL:
             array[...] = values
         elif values.nbytes < _TINY:
             self._write_batch([(array.path, values)])
