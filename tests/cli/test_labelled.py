@@ -1,4 +1,4 @@
-"""A part that is written as a dataset of its own speaks of no variables that it leaves out."""
+"""A part that is written as a dataset of its own speaks of no variables that it leaves out; nameless dimensions."""
 
 from __future__ import annotations
 
@@ -29,3 +29,22 @@ def test_attributes_that_name_other_variables(tmp_path: Path, ending: str) -> No
             "units": "K",
         }
         assert {name: value for name, value in root["lat"].attrs.items() if name != "_FillValue"} == {"units": "m"}
+
+
+def test_dimensions_without_names_are_called_by_their_place(tmp_path: Path) -> None:
+    cells = np.arange(60, dtype="i2").reshape(20, 3)
+    with hs.create(tmp_path / "raw.zarr") as root:
+        root.create_array("raw", data=cells, attrs={"scale_factor": 0.5})
+
+    def run(*arguments: str) -> str:
+        result = CliRunner().invoke(main, [arguments[0], str(tmp_path / "raw.zarr"), "raw", *arguments[1:]])
+        return result.stdout if result.exit_code == 0 else result.stderr
+
+    assert run("get", "-s", "dim_0=4..6", "-s", "dim_1=-1").split() == ["dim_0", "raw", "0", "14", "1", "17"]
+    out = tmp_path / "part.npy"
+    run("get", "-s", "dim_0=4..6", "--decoded", "-o", str(out))
+    assert np.array_equal(np.load(out), cells[4:6] * 0.5)
+    assert "in the result of shape (2, 3)" in run("plan", "-s", "dim_0=4..6")
+    assert "dim_0 has 20 positions, 20 is none of them" in run("get", "-s", "dim_0=20")
+    assert "dim_0 has no labels [node=/raw]; give positions, such as dim_0=0..10" in run("get", "-s", "dim_0=4.0")
+    assert "no dimension 'dim_2' [node=/raw]; did you mean 'dim_" in run("get", "-s", "dim_2=1")

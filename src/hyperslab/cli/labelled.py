@@ -63,7 +63,8 @@ def take(root: Group | Array, array: Array, key: tuple[Any, ...], *, decoded: bo
         view = array.decoded()
         names = view.dims
         chosen = {dim: item for dim, item in zip(array.dims, key, strict=True) if dim and not _is_whole(item)}
-        values = np.asarray(view.isel(chosen))
+        unnamed = any(not (dim or _is_whole(item)) for dim, item in zip(array.dims, key, strict=True))
+        values = np.asarray(view[key[: view.ndim]] if unnamed else view.isel(chosen))
     else:
         names = array.dims
         values = _as_array(array.oindex[key])

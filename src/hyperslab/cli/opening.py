@@ -81,17 +81,21 @@ def _listing(group: Group) -> str:
 
 
 def selection_key(array: Array, selection: Selection, nearest: bool = False) -> tuple[Any, ...]:
-    """The positional key that the selection means for this array, one entry per dimension."""
+    """The positional key that the selection means for this array, one entry per dimension.
+
+    A dimension without a name is called by its place as everywhere here, ``dim_0``, and has positions alone.
+    """
+    names = [dim or f"dim_{axis}" for axis, dim in enumerate(array.dims)]
     for dim in selection.dims:
-        if dim not in array.dims:
-            raise Invalid(f"no dimension {dim!r}", node=array.path, remedy=meant(dim, array.dims))
+        if dim not in names:
+            raise Invalid(f"no dimension {dim!r}", node=array.path, remedy=meant(dim, names))
+        if dim in selection.sel and dim not in array.dims:
+            raise Invalid(f"{dim} has no labels", node=array.path, remedy=f"give positions, such as {dim}=0..10")
     for dim, item in selection.isel.items():
-        _refuse_beyond(dim, item, array.shape[array.dims.index(dim)])
+        _refuse_beyond(dim, item, array.shape[names.index(dim)])
     key = _label_key(array, selection.sel, nearest) if selection.sel else []
     key += [slice(None)] * (array.ndim - len(key))
-    return tuple(
-        selection.isel.get(dim, item) if dim is not None else item for dim, item in zip(array.dims, key, strict=True)
-    )
+    return tuple(selection.isel.get(dim, item) for dim, item in zip(names, key, strict=True))
 
 
 def refuse_positions_beyond(root: Group | Array, selection: Selection) -> None:
