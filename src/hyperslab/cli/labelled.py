@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -32,17 +32,19 @@ class Coordinate:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Selected ``values`` of ``array``, the remaining ``dims``, and the coordinates of all dimensions that have one."""
+    """Selected ``values`` of ``array``, the remaining ``dims`` and the ``positions`` along them, and the coordinates of
+    all dimensions that have one."""
 
     array: Array
     values: Values
     dims: tuple[str, ...]
+    positions: tuple[Sequence[int], ...]
     coordinates: dict[str, Coordinate]
 
     def labels(self, axis: int) -> list[Any]:
-        """What stands beside the cells of an axis: labels, else positions in the part."""
+        """What stands beside the cells of an axis: labels, else positions."""
         found = self.coordinates.get(self.dims[axis])
-        return list(range(self.values.shape[axis])) if found is None else list(found.labels)
+        return list(self.positions[axis] if found is None else found.labels)
 
     def as_json(self) -> dict[str, Any]:
         """The part as JSON values."""
@@ -70,14 +72,17 @@ def take(root: Group | Array, array: Array, key: tuple[Any, ...], *, decoded: bo
         values = _as_array(array.oindex[key])
     coordinates = {}
     kept = []
+    positions: list[Sequence[int]] = []
     for axis, (dim, item) in enumerate(zip(names, key, strict=False)):
         if not isinstance(item, int | np.integer):
             kept.append(dim or f"dim_{axis}")
+            every = range(array.shape[axis])
+            positions.append(every[item] if isinstance(item, slice) else np.arange(len(every))[item].tolist())
         coordinate = _coordinate(root, array, dim) if dim else None
         if dim and coordinate is not None:
             cells = np.asarray(coordinate.oindex[(item,)])
             coordinates[dim] = Coordinate(coordinate, cells, _labels(coordinate, item, cells))
-    return Part(array, values, tuple(kept), coordinates)
+    return Part(array, values, tuple(kept), tuple(positions), coordinates)
 
 
 def _as_array(cells: Any) -> Values:
