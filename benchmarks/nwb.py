@@ -82,6 +82,7 @@ class Backend:
         """Open it anew, for a read to be timed."""
         self.ask("close")
         self.open()
+        self.ask("collect")
 
 
 def rows(folder: Path, side: int) -> Iterator[Row]:
