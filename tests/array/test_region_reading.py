@@ -17,6 +17,7 @@ from hyperslab.array.cells import Cells
 from hyperslab.array.region_reading import read_region
 from hyperslab.errors import MemoryLimit, RegionOutOfBounds, SelectionError
 from hyperslab.model.regions import Blocks, Everything, Nothing, Points, Product, Region, Shape, Steps
+from hyperslab.selection import spans
 from hyperslab.selection.region_bounds import region_shape
 from hyperslab.selection.regions import blocks_region, region_of_key
 from hyperslab.stores.memory import MemoryStore
@@ -242,6 +243,16 @@ def test_a_region_that_does_not_fit_in_memory_is_refused(tmp_path: Path) -> None
     for region in (Everything(), blocks_region([((0, 0), (3, SIDE)), ((9, 0), (99, SIDE - 1))], array.shape)):
         with pytest.raises(MemoryLimit, match="node=/a"):
             read_region(cells_of(array), region)
+
+
+def test_blocks_that_cut_each_other_into_parts_without_end_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A document of a few lines can say boxes whose union has more parts than any memory."""
+    monkeypatch.setattr(spans, "_MOST", 1 << 12)
+    rank, sides = 6, np.random.default_rng(1).integers(0, 50, (60, 2, rank))
+    boxes = [(tuple(low.tolist()), tuple((low + 20 + more).tolist())) for low, more in sides]
+    array = hs.create(MemoryStore(), format="zarr3").create_array("a", shape=(120,) * rank, dtype="i1")
+    with pytest.raises(MemoryLimit, match=r"too many parts.*node=/a"):
+        read_region(cells_of(array), Blocks(tuple(boxes), array.shape))
 
 
 @given(st.data())

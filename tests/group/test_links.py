@@ -15,8 +15,7 @@ import hyperslab as hs
 from hyperslab.array import Array
 from hyperslab.errors import AlreadyExists, BrokenLink, ExternalLinkRefused, Invalid, NodeNotFound, Unsupported
 from hyperslab.group import Group
-from hyperslab.group.links import HOPS
-from hyperslab.model.refs import Link, ObjectReference
+from hyperslab.model.refs import HOPS, Link, ObjectReference
 
 CELLS = np.arange(12, dtype="i2").reshape(3, 4)
 

@@ -58,10 +58,10 @@ def remedies_of(
     ``dataset``, which is open for writing then, for as long as it is needed."""
     for examiner in examiners:
         for damage in examiner(survey):
-            yield _remedy(dataset, survey, partial(_mend, dataset, look, examiner, damage), damage)
+            yield _remedy(survey, partial(_mend, dataset, look, examiner, damage), damage)
 
 
-def _remedy(dataset: Any, survey: HasDocuments, act: Callable[[], None], damage: Damage) -> Remedy:
+def _remedy(survey: HasDocuments, act: Callable[[], None], damage: Damage) -> Remedy:
     more: dict[str, Any] = {name: getattr(damage, name) for name in ("at", "settles", "part", "asked", "sound")}
     if damage.take:
         return Remedy(damage.problem, damage.action, take=damage.take, **more)

@@ -10,16 +10,12 @@ from typing import Any
 
 from hyperslab.array.references import seen_from
 from hyperslab.array.session import Session
-from hyperslab.errors import BrokenLink, ExternalLinkRefused, HyperslabError, Invalid, NodeNotFound, Unsupported
+from hyperslab.errors import BrokenLink, HyperslabError, Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.base import Feature, FindsObjects, LeadsOut
 from hyperslab.model.paths import join, split
-from hyperslab.model.refs import Link, ObjectReference, Pointer
+from hyperslab.model.refs import HOPS, Link, ObjectReference, Pointer, path_within
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.location import Location
-
-HOPS = 64
-DEEPEST = 1000
-"""How many groups deep a link may lead: each of them is asked for when there is nothing at the end."""
 
 Found = tuple[Session, str, GroupSpec | ArraySpec]
 """The dataset, the path in it and what is there."""
@@ -133,7 +129,7 @@ class _Hops:
             raise BrokenLink(message, url=session.url, node=node, remedy="remove one of them")
         try:
             there = _dataset_of(session, pointer)
-            return self._target(there, pointer, _within(pointer))
+            return self._target(there, pointer, path_within(pointer))
         except HyperslabError as error:
             raise error.locate(url=session.url, node=node) from error.__cause__
 
@@ -162,26 +158,6 @@ def _object_id(found: Found) -> Any:
 
 def _places_of(session: Session) -> Any:
     return session.reader.object_ids() if isinstance(session.reader, FindsObjects) else {}
-
-
-def _within(pointer: Pointer) -> str:
-    """The path of the target in its dataset; ``..`` is taken for what it says as long as it stays inside."""
-    path = pointer.target if isinstance(pointer, Link) else pointer.path
-    parts: list[str] = []
-    for part in path.split("/"):
-        if part == ".." and not parts:
-            message = f"{path!r} leads out of its dataset"
-            raise ExternalLinkRefused(message, remedy="name the other dataset as its source")
-        if part == "..":
-            parts.pop()
-        elif part not in ("", "."):
-            parts.append(part)
-    if len(parts) > DEEPEST:
-        raise BrokenLink(f"it leads {len(parts)} groups deep", remedy="remove it")
-    try:
-        return join("", "/".join(parts))
-    except Invalid:
-        raise BrokenLink(f"{path!r} is no path of a node") from None
 
 
 def _dataset_of(session: Session, pointer: Pointer) -> Session:

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from hyperslab.errors import Invalid
+from hyperslab.errors import BrokenLink, ExternalLinkRefused, Invalid
+from hyperslab.model.paths import join
 from hyperslab.model.regions import Region
 
 
@@ -90,6 +91,33 @@ class RegionReference:
 
 
 Pointer = Link | ObjectReference | RegionReference
+HOPS = 64
+"""How many links may lead to one another."""
+DEEPEST = 1000
+"""How many groups deep one may lead: each of them is asked for when there is nothing at the end."""
+
+
+def path_within(pointer: Pointer) -> str:
+    """The path of a pointer's target in its dataset; ``..`` is taken for what it says as long as it stays inside.
+
+    ExternalLinkRefused where it leads out, BrokenLink where it is no path of a node, or one that is far too long.
+    """
+    path = pointer.target if isinstance(pointer, Link) else pointer.path
+    parts: list[str] = []
+    for part in path.split("/"):
+        if part == ".." and not parts:
+            message = f"{path!r} leads out of its dataset"
+            raise ExternalLinkRefused(message, remedy="name the other dataset as its source")
+        if part == "..":
+            parts.pop()
+        elif part not in ("", "."):
+            parts.append(part)
+    if len(parts) > DEEPEST:
+        raise BrokenLink(f"it leads {len(parts)} groups deep", remedy="remove it")
+    try:
+        return join("", "/".join(parts))
+    except Invalid:
+        raise BrokenLink(f"{path!r} is no path of a node") from None
 
 
 def _said(path: str, source: str) -> str:

@@ -13,9 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hyperslab.errors import MemoryLimit
+
 Array = np.ndarray[Any, Any]
 Box = tuple[tuple[int, ...], tuple[int, ...]]
 Runs = list[tuple[int, int]]
+_MOST = 1 << 18
 
 
 class Span(NamedTuple):
@@ -35,9 +38,12 @@ Spans = tuple[Span, ...]
 
 
 def spans_of_boxes(boxes: Iterable[Box]) -> Spans:
-    """The union of boxes ``(start per axis, stop per axis)`` of one rank >= 1; they may overlap and be empty."""
+    """The union of boxes ``(start per axis, stop per axis)`` of one rank >= 1; they may overlap and be empty.
+
+    MemoryLimit for boxes that cut each other into far more parts than they are: in many dimensions there is no end.
+    """
     full = [box for box in boxes if all(map(lt, *box))]
-    return _union(np.array(full, np.int64)) if full else ()
+    return _union(np.array(full, np.int64), iter(range(max(_MOST, 16 * len(full))))) if full else ()
 
 
 def spans_of_mask(mask: Array) -> Spans:
@@ -99,13 +105,16 @@ def _row(starts: Array, stops: Array) -> Spans:
     return tuple(map(Span, starts.tolist(), stops.tolist()))
 
 
-def _union(bounds: Array) -> Spans:
-    """The union of boxes that are not empty; ``bounds``: int64 of shape (boxes, 2, rank)."""
+def _union(bounds: Array, left: Iterator[int]) -> Spans:
+    """The union of boxes that are not empty; ``bounds``: int64 of shape (boxes, 2, rank). ``left``: one number for
+    each interval that they may be cut into."""
     if bounds.shape[2] == 1:
         return _joined(bounds[:, 0, 0], bounds[:, 1, 0])
     spans: list[Span] = []
     for start, stop, inside in _intervals(bounds):
-        inner = _union(inside[:, :, 1:])
+        if next(left, None) is None:
+            raise MemoryLimit("boxes that cut each other into too many parts", remedy="make a region of fewer of them")
+        inner = _union(inside[:, :, 1:], left)
         if spans and spans[-1].stop == start and spans[-1].inner == inner:
             spans[-1] = Span(spans[-1].start, stop, inner)
         else:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import pytest
 from golden_hdmf import groups, opened, truths
 
+import hyperslab as hs
+from hyperslab.errors import BrokenLink
+from hyperslab.model.refs import Link
 from hyperslab.model.spec import GroupSpec
 from hyperslab.stores.memory import MemoryStore
 
@@ -33,3 +38,24 @@ def test_they_follow_every_change() -> None:
     assert writer.object_ids() == {"1": "c"}
     writer.put("e", GroupSpec(attrs={"object_id": 5}))
     assert writer.object_ids() == {"1": "c"}
+
+
+@pytest.mark.parametrize("profile", ["v2", "v3"])
+def test_groups_that_lie_very_deep_in_one_another(profile: str) -> None:
+    """Consolidated metadata can say as many as it likes, and a link whose target is gone looks at all of them."""
+    store, name = MemoryStore(), {"v2": ".zmetadata", "v3": "zarr.json"}[profile]
+    writer = opened(store, "x", profile=profile)
+    writer.put("link", Link("/gone", object_id="of what is gone"))
+    doc = json.loads(store.get(name) or b"")
+    copy = doc["metadata"] if profile == "v2" else doc["consolidated_metadata"]["metadata"]
+    for depth in range(1, 3000):
+        path = "/".join("g" * depth)
+        if profile == "v2":
+            copy |= {f"{path}/.zgroup": {"zarr_format": 2}, f"{path}/.zattrs": {"object_id": str(depth)}}
+        else:
+            copy[path] = {"zarr_format": 3, "node_type": "group", "attributes": {"object_id": str(depth)}}
+    store.put(name, json.dumps(doc).encode())
+    root = hs.open_group(store)
+    assert len(root.object_ids) == 2999
+    with pytest.raises(BrokenLink, match="of what is gone"):
+        root["link"]

@@ -21,19 +21,21 @@ def id_of(spec: GroupSpec | ArraySpec) -> str | None:
 def object_ids(documents: KeyedReader, passed: str | None) -> Mapping[str, str]:
     """Of all nodes that can be read but for those below ``passed`` (the specifications); of two the first counts."""
     found: dict[str, str] = {}
-    for path, spec in _nodes(documents, "", passed):
+    for path, spec in _nodes(documents, passed):
         if (said := id_of(spec)) is not None:
             found.setdefault(said, path)
     return found
 
 
-def _nodes(documents: KeyedReader, path: str, passed: str | None) -> Iterator[tuple[str, GroupSpec | ArraySpec]]:
-    try:
-        spec = documents.node(path)
-        names = list(documents.children(path)) if isinstance(spec, GroupSpec) else []
-    except HyperslabError:
-        return
-    yield path, spec
-    for name in names:
-        if (below := child(path, name)) != passed:
-            yield from _nodes(documents, below, passed)
+def _nodes(documents: KeyedReader, passed: str | None) -> Iterator[tuple[str, GroupSpec | ArraySpec]]:
+    """Each group before what is in it, however deep they lie in one another."""
+    waiting = [""]
+    while waiting:
+        path = waiting.pop()
+        try:
+            spec = documents.node(path)
+            names = list(documents.children(path)) if isinstance(spec, GroupSpec) else []
+        except HyperslabError:
+            continue
+        yield path, spec
+        waiting += [below for name in reversed(names) if (below := child(path, name)) != passed]

@@ -6,9 +6,8 @@ Documents are changed where they are wrong, with consolidated metadata; a mend l
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from typing import Any
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import Problem
@@ -29,7 +28,22 @@ from hyperslab.stores.location import Location
 Examiner = Callable[[Survey], Iterable[Damage]]
 
 
-class HdmfExamined(KeyedReader):
+class _Examined:
+    """What is told of a dataset; ``_look`` makes a survey of it as it is stored now."""
+
+    _look: Callable[[], AbstractContextManager[Survey]]
+
+    def problems(self, *, deep: bool, workers: int) -> Iterator[Problem]:
+        """What is wrong with the documents, but for what each key tells alone; ``deep``: with references in cells."""
+        return (remedy.problem for remedy in self.remedies(deep=deep, workers=workers) if not remedy.sound)
+
+    def remedies(self, *, deep: bool, workers: int) -> Iterator[Remedy]:
+        """The same, with what mends it."""
+        with self._look() as survey:
+            yield from remedies_of(self, survey, self._look, _examiners(survey, deep))
+
+
+class HdmfExamined(_Examined, KeyedReader):
     """The documents of the dataset at ``where``, of which every problem is told; links are followed to where they may
     lead, and to places that are allowed."""
 
@@ -39,16 +53,8 @@ class HdmfExamined(KeyedReader):
         super().__init__(store, profile, settings)
         self._look = partial(_looking, store, profile, settings, where, allow)
 
-    def problems(self, *, deep: bool, workers: int) -> Iterator[Problem]:
-        """What is wrong with the documents, but for what each key tells alone; ``deep``: with references in cells."""
-        return (remedy.problem for remedy in self.remedies(deep=deep, workers=workers) if not remedy.sound)
 
-    def remedies(self, *, deep: bool, workers: int) -> Iterator[Remedy]:
-        """The same, with what mends it."""
-        return _remedies(self, self._look, deep)
-
-
-class HdmfMended(HdmfDocuments):
+class HdmfMended(_Examined, HdmfDocuments):
     """The same, open for what mends them."""
 
     def __init__(
@@ -56,14 +62,6 @@ class HdmfMended(HdmfDocuments):
     ) -> None:
         super().__init__(store, profile, settings)
         self._look = partial(_looking, store, profile, settings, where, allow)
-
-    def problems(self, *, deep: bool, workers: int) -> Iterator[Problem]:
-        """As those of :class:`HdmfExamined`."""
-        return (remedy.problem for remedy in self.remedies(deep=deep, workers=workers) if not remedy.sound)
-
-    def remedies(self, *, deep: bool, workers: int) -> Iterator[Remedy]:
-        """The same, with what mends it."""
-        return _remedies(self, self._look, deep)
 
     def mend(self, change: Change) -> None:
         """Store documents as they are given, and consolidated metadata."""
@@ -79,11 +77,6 @@ def _looking(store: Store, profile: Profiled, settings: Settings, where: Locatio
         yield Survey(store, profile, settings, where, others)
     finally:
         others.close()
-
-
-def _remedies(dataset: Any, look: Any, deep: bool) -> Iterator[Remedy]:
-    with look() as survey:
-        yield from remedies_of(dataset, survey, look, _examiners(survey, deep))
 
 
 def _examiners(survey: Survey, deep: bool) -> Iterator[Examiner]:

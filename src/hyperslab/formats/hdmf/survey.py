@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from hyperslab.chunks.settings import Settings
-from hyperslab.errors import BrokenLink, ExternalLinkRefused, HyperslabError, Invalid
+from hyperslab.errors import BrokenLink, HyperslabError
 from hyperslab.formats.hdmf.dataset import links_of
 from hyperslab.formats.hdmf.object_ids import id_of
 from hyperslab.formats.hdmf.options import Options
@@ -21,13 +21,12 @@ from hyperslab.formats.keyed_commit import is_within, key
 from hyperslab.formats.keyed_dataset import KeyedReader, holds_nodes
 from hyperslab.formats.spelling import Copy, Docs
 from hyperslab.model.paths import join
-from hyperslab.model.refs import Link, Pointer
+from hyperslab.model.refs import HOPS, Link, Pointer, path_within
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import Store
 from hyperslab.stores.location import Location
 
 DEEPEST = 100
-HOPS = 64
 Spec = GroupSpec | ArraySpec
 Profiled = HdmfV2 | HdmfV3
 
@@ -162,7 +161,7 @@ class Survey:
                 hops.append(link)
                 if len(hops) > HOPS:
                     raise LinkLoop(f"more than {HOPS} links lead to one another")
-                return self.dataset_of(link).find(join(within(link), "/".join(parts[number + 1 :])), hops)
+                return self.dataset_of(link).find(join(path_within(link), "/".join(parts[number + 1 :])), hops)
             here = key(here, name)
             if not self.docs(here) and not self.has(here):
                 return None  # a long path that leads to nothing is not walked to its end
@@ -211,21 +210,3 @@ class Others:
         for survey in self._known.values():
             survey.store.close()
         self._known.clear()
-
-
-def within(pointer: Pointer) -> str:
-    """The path of a pointer's target in its dataset; ExternalLinkRefused where ``..`` leads out of it, BrokenLink where
-    it is no path of a node."""
-    path = pointer.target if isinstance(pointer, Link) else pointer.path
-    parts: list[str] = []
-    for part in path.split("/"):
-        if part == ".." and not parts:
-            raise ExternalLinkRefused(f"{path!r} leads out of its dataset")
-        if part == "..":
-            parts.pop()
-        elif part not in ("", "."):
-            parts.append(part)
-    try:
-        return join("", "/".join(parts))
-    except Invalid:
-        raise BrokenLink(f"{path!r} is no path of a node") from None

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from hyperslab.errors import BrokenLink, ExternalLinkRefused, HyperslabError
 from hyperslab.formats.hdmf.sources import is_absolute, plain
-from hyperslab.formats.hdmf.survey import LinkLoop, Survey, within
-from hyperslab.model.refs import Pointer, RegionReference
+from hyperslab.formats.hdmf.survey import LinkLoop, Survey
+from hyperslab.model.refs import Pointer, RegionReference, path_within
 from hyperslab.model.spec import ArraySpec
 from hyperslab.selection.region_bounds import require_fits
 
@@ -48,7 +48,7 @@ def judge(survey: Survey, pointer: Pointer) -> Target:
         return Target((Verdict("no-dataset", error.message, of_pointer=True),))
     spelled = tuple(_source(survey, named, pointer))
     try:
-        path = within(pointer)
+        path = path_within(pointer)
         found = named.find(path, [])
     except LinkLoop as error:
         return Target((*spelled, Verdict("loop", error.message, of_pointer=True)), named)
