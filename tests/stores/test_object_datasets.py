@@ -233,3 +233,10 @@ def test_many_appenders(s3: S3, consolidated: bool) -> None:
     assert sorted(rows[:, 0].tolist()) == [10 * who + i for who in (1, 2, 3) for i in range(4)]
     assert len(array.attrs) == 12
     assert "a" in hs.open(url, storage_options=s3.options)
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3", "nczarr", "hdmf"])
+@pytest.mark.parametrize("mode", ["r", "r+"])
+def test_nothing_in_a_bucket_is_nothing_whatever_the_format(s3: S3, format: str, mode: Any) -> None:
+    with pytest.raises(NotFound, match="there is nothing"):
+        hs.open(new_url(s3), mode, format=format, storage_options=s3.options)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol, runtime_checkable
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
-from hyperslab.errors import AlreadyExists, FormatError, Invalid, NodeNotFound
+from hyperslab.errors import AlreadyExists, FormatError, Invalid, NodeNotFound, NotFound
 from hyperslab.formats.base import Mode
 from hyperslab.formats.keyed_dataset import KeyedReader
 from hyperslab.formats.keyed_writer import KeyedWriter
@@ -50,7 +50,7 @@ def open_keyed(
         remedy = "it is true or false (consolidated:=true on the command line)"
         raise Invalid(f"consolidated={consolidated!r}", remedy=remedy)
     if mode == "r":
-        return _opened(reading(where.store(read_only=True), spelling, settings, remembered), spelling)
+        return _opened(reading(where.store(read_only=True), spelling, settings, remembered), spelling, where)
     if mode not in ("r+", "a", "w", "x"):
         raise Invalid(f"mode {mode!r}", remedy="a mode is one of r, r+, a, w, x")
     if mode == "w" and where.scheme == "file" and where.exists() and can_build(where.target):
@@ -61,7 +61,7 @@ def open_keyed(
     store = where.store(read_only=False, create=mode != "r+")
     writer = writing(store, spelling, settings, remembered if mode == "r+" else None, consolidated=consolidated)
     if mode == "r+" or (mode == "a" and _is_taken(store)):
-        return _opened(writer, spelling)
+        return _opened(writer, spelling, where)
     with writer.lock_node(""):  # whoever else makes a dataset here, a conversion for one, is done or has not begun
         if mode == "w":
             store.delete_prefix("")
@@ -75,10 +75,14 @@ def _is_taken(store: Store) -> bool:
     return any(map(len, store.list_dir("")))
 
 
-def _opened(reader: KeyedReader, spelling: Spelling) -> KeyedReader:
+def _opened(reader: KeyedReader, spelling: Spelling, where: Location) -> KeyedReader:
     try:
         reader.node("")
     except NodeNotFound:
+        # whether there is a folder was asked before; a bucket is asked now
+        if where.scheme not in ("file", "http", "https") and not _is_taken(reader.store):
+            remedy = "check the spelling, or make it with mode='x'"
+            raise NotFound("there is nothing", url=where.url, remedy=remedy) from None
         message = f"this holds no {spelling.format} dataset: no {' or '.join(spelling.nodes)}"
         raise FormatError(message, url=reader.store.url) from None
     return reader
