@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hyperslab.cli.cdl_values import attribute_text, cell_texts, name_text, quoted, type_name
-from hyperslab.model.dtypes import Char, Enum, VlenString
+from hyperslab.model.dtypes import Char, Enum, ObjectRef, VlenBytes, VlenString, tagged
 from hyperslab.model.spec import ArraySpec
 
 
@@ -54,6 +54,9 @@ def test_types() -> None:
     assert names == ["byte", "ubyte", "short", "ushort", "int", "uint", "int64", "uint64", "float", "double"]
     assert type_name(VlenString()) == "string"
     assert type_name(Char()) == "char"
+    assert type_name(VlenBytes()) == "string"
+    rows = np.dtype([("start", "i4"), ("of what", tagged(np.dtype(object), ObjectRef()))])
+    assert type_name(rows) == "compound {int start; string of\\ what;}"
 
 
 def _spec(dtype: Any, **attrs: Any) -> ArraySpec:

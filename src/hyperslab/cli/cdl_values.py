@@ -18,6 +18,7 @@ from hyperslab.model.dtypes import (
     Opaque,
     RegionRef,
     VlenArray,
+    VlenBytes,
     VlenString,
     tag_of,
 )
@@ -52,6 +53,10 @@ def type_name(dtype: DataType) -> str:
             return name_text(name) or "opaque"
         case np.dtype() if (kind := tag_of(dtype)) is not None:
             return type_name(kind)
+        case np.dtype(names=names) if names is not None:
+            return f"compound {{{' '.join(f'{type_name(dtype[name])} {name_text(name)};' for name in names)}}}"
+        case VlenBytes():  # shown as text
+            return "string"
         case np.dtype():
             return _TYPES.get(dtype.str[1:], "char" if dtype.str[1:] == "S1" else str(dtype))
         case _:
