@@ -54,7 +54,7 @@ class GroupStore(AbstractDataStore):
 
     def get_variables(self) -> Mapping[str, xr.Variable]:
         """Every array as a variable of stored (encoded) values."""
-        names = _Anonymous()
+        names = _Anonymous(self.arrays)
         return {name: _variable(array, names.of(array)) for name, array in self.arrays.items()}
 
     def get_attrs(self) -> Mapping[str, Any]:
@@ -63,7 +63,7 @@ class GroupStore(AbstractDataStore):
 
     def get_dimensions(self) -> Mapping[str, int]:
         """Sizes by name."""
-        names = _Anonymous()
+        names = _Anonymous(self.arrays)
         return {
             dim: size for array in self.arrays.values() for dim, size in zip(names.of(array), array.shape, strict=True)
         }
@@ -83,16 +83,24 @@ class GroupStore(AbstractDataStore):
 
 
 class _Anonymous:
-    """Names for dimensions that have none: ``phony_dim_0`` and so on, one for each length, as h5netcdf gives them."""
+    """Names for dimensions that have none: ``phony_dim_0`` and so on, one for each length, as h5netcdf gives them.
 
-    def __init__(self) -> None:
+    In HDMF a name says what kind of axis this is, and axes of several lengths share it: one length keeps it.
+    """
+
+    def __init__(self, arrays: Mapping[str, Array]) -> None:
         self._names: dict[tuple[int, int], str] = {}
+        self._kept: dict[str, int] = {}
+        for _, array in sorted(arrays.items(), key=lambda pair: pair[1].dims != (pair[0],)):
+            for dim, size in zip(array.dims, array.shape, strict=True):
+                if dim is not None and array._session.format.name == "hdmf":
+                    self._kept.setdefault(dim, size)
 
     def of(self, array: Array) -> tuple[str, ...]:
         seen: dict[int, int] = {}
         names = []
         for dim, size in zip(array.dims, array.shape, strict=True):
-            if dim is not None:
+            if dim is not None and self._kept.get(dim, size) == size:
                 names.append(dim)
                 continue
             seen[size] = seen.get(size, 0) + 1
