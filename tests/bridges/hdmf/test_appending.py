@@ -136,3 +136,17 @@ def test_ragged_rows_beyond_what_the_index_has_room_for(written: Path) -> None:
     with hs.open_group(written) as root:
         assert root["units/spike_times_index"].dtype == np.uint32
         assert root["units/spike_times_index"].attrs["target"].path == "/units/spike_times"
+
+
+def test_schemas_that_were_moved_are_no_part_of_the_file_and_are_added_to_where_they_are(written: Path) -> None:
+    with hs.open_group(written, "r+") as root:
+        root.move("specifications", "acquisition/schemas")
+        del root["acquisition/schemas/hdmf-common"]
+    with HyperslabIO(written, "r+") as io:
+        assert "schemas" not in io.read_builder()["acquisition"].groups
+        nwb = io.read()
+        nwb.add_acquisition(TimeSeries(name="new", data=[1], rate=1.0, unit="m"))
+        io.write(nwb)
+    with hs.open_group(written) as root:
+        assert {"core", "hdmf-common"} <= set(root.specifications) == set(root["acquisition/schemas"])
+        assert "specifications" not in root

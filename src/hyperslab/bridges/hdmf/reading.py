@@ -19,6 +19,7 @@ from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuild
 from hyperslab.array import Array
 from hyperslab.array.attributes import Attributes
 from hyperslab.array.session import Session
+from hyperslab.bridges.hdmf import specs
 from hyperslab.bridges.hdmf.lazy import GrowingDataset, lazy
 from hyperslab.bridges.hdmf.pointers import ROOT
 from hyperslab.bridges.hdmf.resolving import BuilderReferences, BuilderTable, Finds, fields_of
@@ -72,7 +73,7 @@ class Builders:
             self._known[key] = builder
             return builder
         builder = self._known[key] = self._group(session, path, spec)
-        left_out = spec.layout.get("hdmf", {}).get("specloc") or ("" if path else "specifications")
+        left_out = specs.place(session)
         for name in session.reader.children(path):
             place = child(path, name)
             if place != left_out:

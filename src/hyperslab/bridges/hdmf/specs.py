@@ -14,10 +14,12 @@ from hdmf.spec.write import SpecWriter
 from hyperslab.array.session import Session
 from hyperslab.errors import HyperslabError
 from hyperslab.formats.base import HoldsSpecifications, Plans, Writer
+from hyperslab.formats.hdmf.specifications import place_said
+from hyperslab.formats.hdmf.words import SPECIFICATIONS
 from hyperslab.model.dtypes import VlenString
+from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
-PLACE = "specifications"
 _NAMESPACE = "namespace"
 _UNVERSIONED = "unversioned"
 
@@ -46,13 +48,19 @@ def load(catalog: Any, session: Session, namespaces: Iterable[str] | None = None
     for name in kept if namespaces is None else namespaces:
         versions = list(kept[name])
         version = next((each for each in reversed(versions) if each not in (_UNVERSIONED, "None")), versions[-1])
-        readers[name] = _Reader(f"{session.url}:/{PLACE}/{name}/{version}", kept[name][version])
+        readers[name] = _Reader(f"{session.url}:/{place(session)}/{name}/{version}", kept[name][version])
     return dict(catalog.load_namespaces(_NAMESPACE, reader=readers)) if readers else {}
 
 
 def specifications(session: Session) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
     """What the file keeps: namespace, version, source."""
     return session.reader.specifications() if isinstance(session.reader, HoldsSpecifications) else {}
+
+
+def place(session: Session) -> str:
+    """The group in which the file keeps them, or would."""
+    root = session.reader.node("")
+    return SPECIFICATIONS if isinstance(root, Link) else place_said(root) or SPECIFICATIONS
 
 
 class _Texts(SpecWriter):
@@ -79,7 +87,7 @@ def cache(session: Session, catalogs: Iterable[Any]) -> None:
         for name in catalog.namespaces:
             version = catalog.get_namespace(name).version or _UNVERSIONED
             if name not in named and (name, version) not in kept:
-                _keep(writer, f"{PLACE}/{name}/{version}", _texts(catalog, name))
+                _keep(writer, f"{place(session)}/{name}/{version}", _texts(catalog, name))
             named.add(name)
 
 
@@ -89,12 +97,12 @@ def _texts(catalog: Any, name: str) -> dict[str, str]:
     return texts.texts
 
 
-def _keep(writer: Writer, place: str, texts: Mapping[str, str]) -> None:
+def _keep(writer: Writer, folder: str, texts: Mapping[str, str]) -> None:
     wish = ArraySpec(shape=(), dtype=VlenString(), chunks=(), fill_value="")
     spec = writer.new_array(wish) if isinstance(writer, Plans) else wish
-    writer.put(place, GroupSpec())
+    writer.put(folder, GroupSpec())
     for source, text in texts.items():
-        path = f"{place}/{source}"
+        path = f"{folder}/{source}"
         writer.put(path, spec)
         writer.chunks(path).write((), np.array(text, np.dtypes.StringDType()))
 
