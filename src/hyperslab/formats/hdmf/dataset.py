@@ -15,8 +15,9 @@ from hyperslab.formats.base import Format
 from hyperslab.formats.hdmf.object_ids import id_of, object_ids
 from hyperslab.formats.hdmf.options import Options
 from hyperslab.formats.hdmf.sources import place_of
-from hyperslab.formats.hdmf.specifications import DEFAULT, Specifications, place_said
+from hyperslab.formats.hdmf.specifications import Specifications, place_said
 from hyperslab.formats.hdmf.v2 import check_fill
+from hyperslab.formats.hdmf.words import LINKS, OWN, SPECIFICATIONS
 from hyperslab.formats.keyed_dataset import KeyedReader
 from hyperslab.model.paths import split
 from hyperslab.model.refs import Link, Pointer
@@ -24,12 +25,10 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import Stamp, Store
 from hyperslab.stores.location import Location
 
-LAYOUT, LINKS, SPECLOC = "hdmf", "links", "specloc"
-
 
 def links_of(spec: GroupSpec | ArraySpec) -> Mapping[str, Link]:
     """The links of a group by name."""
-    links: Mapping[str, Link] = spec.layout.get(LAYOUT, {}).get(LINKS, {})
+    links: Mapping[str, Link] = spec.layout.get(OWN, {}).get(LINKS, {})
     return links
 
 
@@ -156,11 +155,11 @@ class HdmfReader:
         place = place_said(root)
         if root is None:
             return None
-        if place is None and DEFAULT not in self._documents.children(""):
+        if place is None and SPECIFICATIONS not in self._documents.children(""):
             if "neurodata_type" not in root.attrs:  # then it has a schema
                 return None
             place = self._place_stored()
-        place = place or DEFAULT
+        place = place or SPECIFICATIONS
         return place if isinstance(self._node_or_none(place), GroupSpec) else None
 
     def _place_stored(self) -> str | None:

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from hyperslab.codecs import json2, pickle_writing
 from hyperslab.codecs.pickled import fill_of_pickle
 from hyperslab.errors import FormatError, Invalid, Unsupported
-from hyperslab.formats.cells_json import base64_to_bytes
-from hyperslab.formats.documents import read_json
+from hyperslab.formats.cells_json import base64_to_bytes, bytes_to_base64
 from hyperslab.formats.dtype_names import dtype_from_json, dtype_to_json
 from hyperslab.formats.faults import Faults
 from hyperslab.formats.hdmf.dtype_words import OBJECT, REGION, kind_of_field
@@ -48,8 +48,8 @@ JSON2 = {
 PICKLE = "reference_pickle"
 CODECS = {"json2": Codec("json2", JSON2), "pickle": Codec(PICKLE, {"protocol": 5})}
 _IDS = {"json2": "json2", "numcodecs.json2": "json2", "pickle": PICKLE}
-_ZERO = {"json2": "WzAsIjxpOCIsW11d", PICKLE: "gAVLAC4="}
-"""The fill value of rows: the number 0 as each codec encodes it, in base64."""
+_ZERO = {"json2": bytes_to_base64(json2.ZERO), PICKLE: bytes_to_base64(pickle_writing.ZERO)}
+"""The fill value of rows: the number 0 as each codec encodes it."""
 _OBJECT = ("|O", "O", "object")
 _TEXT = "vlen-utf8"
 
@@ -224,10 +224,8 @@ def check_fill(spec: ArraySpec) -> None:
         return
     try:
         raw = base64_to_bytes(doc["fill_value"])
-        found = fill_of_pickle(raw) if serial_of(spec).name == PICKLE else read_json(raw)
+        found = fill_of_pickle(raw) if serial_of(spec).name == PICKLE else json2.fill_of_json(raw)
     except TypeError as error:
         raise FormatError(f"the fill value of rows: {error}") from None
-    if serial_of(spec).name != PICKLE:
-        found = found[0] if isinstance(found, list) and len(found) == 3 else found
     if found not in (0, None, ""):
         raise FormatError(f"the fill value of rows is {found!r:.60}, not 0")

@@ -8,20 +8,20 @@ from typing import Any
 
 from hyperslab.errors import FormatError, HyperslabError, Invalid, NodeNotFound, UnsafePickle
 from hyperslab.formats.documents import read_json
+from hyperslab.formats.hdmf.objects import PICKLE
+from hyperslab.formats.hdmf.words import OWN, PLACE
 from hyperslab.formats.keyed_commit import is_within
 from hyperslab.formats.keyed_dataset import KeyedReader
 from hyperslab.model.paths import child, normalize
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
-DEFAULT = "specifications"
-_PICKLE = "reference_pickle"
 _LEVELS = 3
 _PARTS = re.compile(r"\d{1,18}|[A-Za-z]+")
 
 
 def place_said(root: GroupSpec | ArraySpec | None) -> str | None:
     """The path that the root names for them; None where it names none, or one that is no path."""
-    said = None if root is None else root.layout.get("hdmf", {}).get("specloc")
+    said = None if root is None else root.layout.get(OWN, {}).get(PLACE)
     try:
         return (normalize(said) or None) if isinstance(said, str) else None
     except Invalid:
@@ -88,7 +88,7 @@ def _text(documents: KeyedReader, path: str) -> bytes:
     spec = documents.node(path)
     if not isinstance(spec, ArraySpec) or len(spec.shape) > 1 or spec.shape == (0,):
         raise FormatError("a specification is one text")
-    if any(codec.name == _PICKLE for codec in spec.codecs):
+    if any(codec.name == PICKLE for codec in spec.codecs):
         raise UnsafePickle("a specification is stored as a pickle", remedy="write it anew as JSON")
     block = source.read((0,) * len(spec.shape))
     cells = [] if block is None else block.reshape(-1).tolist()

@@ -11,7 +11,7 @@ from hyperslab.formats.faults import Faults, brief
 from hyperslab.formats.hdmf.attributes import read_values, with_apart, write_values
 from hyperslab.formats.hdmf.link_words import read_links, write_links
 from hyperslab.formats.hdmf.options import Options
-from hyperslab.formats.hdmf.words import OWN, SPECIFICATIONS, SPECLOC, Words, refuse_reserved, split
+from hyperslab.formats.hdmf.words import LINKS, OWN, PLACE, SPECIFICATIONS, SPECLOC, Words, refuse_reserved, split
 from hyperslab.formats.keys import KeyOf
 from hyperslab.formats.spelling import Copy, Docs, Spelling
 from hyperslab.formats.zarr2.dataset import Zarr2
@@ -97,7 +97,7 @@ class Profile(ABC):
         self.specloc = self.specloc if node else specloc or SPECIFICATIONS
         unread |= {name: value for name, value in own.items() if name != SPECLOC or specloc is None}
         attrs, spellings = read_values(spec.attrs, rest, self.words, faults)
-        said: dict[str, Any] = {"links": links, "specloc": specloc}
+        said: dict[str, Any] = {LINKS: links, PLACE: specloc}
         said |= {name: part for name, part in (("unread", unread), ("references", spellings)) if part}
         return spec.evolve(attrs=attrs, layout={**spec.layout, OWN: said})
 
@@ -105,11 +105,11 @@ class Profile(ABC):
         """The documents of a group by Zarr's own format, without reserved attributes; and those."""
         said = spec.layout.get(OWN, {})
         own: dict[str, Any] = dict(said.get("unread", {}))
-        links = write_links(said.get("links", {}), own.pop(self.words.links, ()), self.words.profile)
+        links = write_links(said.get(LINKS, {}), own.pop(self.words.links, ()), self.words.profile)
         if links:
             own[self.words.links] = links
-        if said.get("specloc"):
-            own[SPECLOC] = said["specloc"]
+        if said.get(PLACE):
+            own[SPECLOC] = said[PLACE]
         return self.write_node(spec, spec), own
 
     def write_node(self, spec: GroupSpec | ArraySpec, stand_in: GroupSpec | ArraySpec) -> Docs:

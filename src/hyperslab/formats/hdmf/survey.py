@@ -14,9 +14,10 @@ from hyperslab.formats.hdmf.dataset import links_of
 from hyperslab.formats.hdmf.object_ids import id_of
 from hyperslab.formats.hdmf.options import Options
 from hyperslab.formats.hdmf.sources import Allowed, place_of
-from hyperslab.formats.hdmf.specifications import DEFAULT, place_said
+from hyperslab.formats.hdmf.specifications import place_said
 from hyperslab.formats.hdmf.v2 import HdmfV2
 from hyperslab.formats.hdmf.v3 import HdmfV3
+from hyperslab.formats.hdmf.words import SPECIFICATIONS
 from hyperslab.formats.keyed_commit import is_within, key
 from hyperslab.formats.keyed_dataset import KeyedReader, holds_nodes
 from hyperslab.formats.spelling import Copy, Docs
@@ -135,7 +136,7 @@ class Survey:
     @property
     def specifications(self) -> str:
         """The path of their group, where there is one."""
-        return place_said(self.spec("")) or DEFAULT
+        return place_said(self.spec("")) or SPECIFICATIONS
 
     def is_specification(self, path: str) -> bool:
         """Whether a path is their group or below it."""

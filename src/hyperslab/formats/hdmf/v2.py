@@ -21,6 +21,7 @@ from hyperslab.formats.hdmf.attributes import marked, read_values
 from hyperslab.formats.hdmf.dtype_words import SCALAR, is_known, word_of
 from hyperslab.formats.hdmf.objects import (
     CODECS,
+    PICKLE,
     as_objects,
     as_row,
     as_text,
@@ -164,7 +165,7 @@ def _check_codecs(spec: ArraySpec, serial: Any, is_specification: bool, faults: 
     if found := [codec.name for codec in spec.codecs if codec.name in _OURS]:
         faults.cannot("unknown-codec", f"codec {found[0]!r} is not known")
     filters = spec.layout["zarr2"].get("filters")
-    if is_specification and (serial == "reference_pickle" or not _is_text_codec(filters)):
+    if is_specification and (serial == PICKLE or not _is_text_codec(filters)):
         faults.cannot("specification", "a specification is stored with codec json2, vlen-utf8 or vlen-bytes alone")
 
 

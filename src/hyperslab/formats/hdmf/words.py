@@ -14,8 +14,9 @@ SPECIFICATIONS = "specifications"
 """That group's usual path."""
 REFERENCE_FIELDS, REGION_FIELDS = "_REFERENCE_FIELDS", "_REGION_FIELDS"
 RESERVED = ("zarr_link", "zarr_dtype", SPECLOC, "_LINKS", "_DTYPE", REFERENCE_FIELDS, REGION_FIELDS)
-OWN = "hdmf"
-"""The part of a spec's ``layout`` that is this format's."""
+OWN, LINKS, PLACE = "hdmf", "links", "specloc"
+"""The part of a spec's ``layout`` that is this format's; in that of a group its links by name, and in that of the root
+the path of the group of the specifications."""
 
 
 @dataclass(frozen=True, slots=True)

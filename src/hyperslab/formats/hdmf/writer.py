@@ -20,12 +20,13 @@ from hyperslab.formats.hdmf.completing import (
     is_complete,
     reference_fields,
 )
-from hyperslab.formats.hdmf.dataset import LAYOUT, LINKS, SPECLOC, HdmfReader, links_of
+from hyperslab.formats.hdmf.dataset import HdmfReader, links_of
 from hyperslab.formats.hdmf.object_ids import id_of
 from hyperslab.formats.hdmf.options import Options
-from hyperslab.formats.hdmf.specifications import DEFAULT, is_specification, place_said
+from hyperslab.formats.hdmf.specifications import is_specification, place_said
 from hyperslab.formats.hdmf.v2 import HdmfV2
 from hyperslab.formats.hdmf.v3 import HdmfV3
+from hyperslab.formats.hdmf.words import LINKS, OWN, PLACE, SPECIFICATIONS
 from hyperslab.formats.keyed_commit import Change, is_within
 from hyperslab.formats.keyed_writer import KeyedWriter
 from hyperslab.formats.keys import ChunkKeys
@@ -116,7 +117,7 @@ class HdmfDocuments(KeyedWriter):
             return
         doc = self._stored("", name)
         copy = None if doc is None else self._spelling.read_copy(doc)
-        if copy is None or DEFAULT in copy or self._stored_docs(DEFAULT) is None:
+        if copy is None or SPECIFICATIONS in copy or self._stored_docs(SPECIFICATIONS) is None:
             return
         self._target.delete(name)
 
@@ -149,7 +150,7 @@ class HdmfWriter(HdmfReader):
             if self._link(path) is not None:
                 locks.enter_context(self._written.lock_node(group))
                 changes |= {group: without_link(self._group(group), name)}
-            if is_within(path, DEFAULT) and path and place_said(self._group("")) is None:
+            if is_within(path, SPECIFICATIONS) and path and place_said(self._group("")) is None:
                 locks.enter_context(self._written.lock_node(""))
                 changes |= self._naming_specifications(changes.get(""))
             changes |= {path: self._array(path, spec) if isinstance(spec, ArraySpec) else self._with_layout(path, spec)}
@@ -161,23 +162,23 @@ class HdmfWriter(HdmfReader):
 
     def _array(self, path: str, spec: ArraySpec) -> ArraySpec:
         """The array, as schemas are kept where it is the text of one."""
-        place = place_said(self._written.known("")) or DEFAULT
+        place = place_said(self._written.known("")) or SPECIFICATIONS
         is_text = isinstance(spec.dtype, VlenString) and not spec.shape
         return self._spelling.specification() if is_text and is_specification(path, place) else spec
 
     def _with_layout(self, path: str, spec: GroupSpec) -> GroupSpec:
         """The group with the links and the place of the specifications that it has, whatever its layout says."""
         now = self._written.known(path)
-        own = {} if now is None else now.layout.get(LAYOUT, {})
-        kept = {name: own[name] for name in (LINKS, SPECLOC) if name in own}
-        said = {name: value for name, value in spec.layout.get(LAYOUT, {}).items() if name not in (LINKS, SPECLOC)}
-        return spec.evolve(layout={**spec.layout, LAYOUT: {**said, **kept}})
+        own = {} if now is None else now.layout.get(OWN, {})
+        kept = {name: own[name] for name in (LINKS, PLACE) if name in own}
+        said = {name: value for name, value in spec.layout.get(OWN, {}).items() if name not in (LINKS, PLACE)}
+        return spec.evolve(layout={**spec.layout, OWN: {**said, **kept}})
 
     def _naming_specifications(self, changed: Spec | None) -> dict[str, Spec]:
         """The root, which may be one that is about to change, with the place of the specifications, where it did not
         name it yet."""
         root = changed if isinstance(changed, GroupSpec) else self._group("")
-        return {} if place_said(root) is not None else {"": with_place(root, DEFAULT)}
+        return {} if place_said(root) is not None else {"": with_place(root, SPECIFICATIONS)}
 
     def _follow_specifications(self, source: str, target: str | None) -> None:
         """The root names them where they are now that ``source`` was moved or dropped."""
@@ -294,12 +295,12 @@ class HdmfWriter(HdmfReader):
 
 def with_links(spec: GroupSpec, links: Mapping[str, Link]) -> GroupSpec:
     """The group with these links."""
-    return spec.evolve(layout={**spec.layout, LAYOUT: {**spec.layout.get(LAYOUT, {}), LINKS: links}})
+    return spec.evolve(layout={**spec.layout, OWN: {**spec.layout.get(OWN, {}), LINKS: links}})
 
 
 def with_place(root: GroupSpec, place: str | None) -> GroupSpec:
     """The root that names this group as the one of the specifications."""
-    return root.evolve(layout={**root.layout, LAYOUT: {**root.layout.get(LAYOUT, {}), SPECLOC: place}})
+    return root.evolve(layout={**root.layout, OWN: {**root.layout.get(OWN, {}), PLACE: place}})
 
 
 def without_link(spec: GroupSpec, name: str) -> GroupSpec:
