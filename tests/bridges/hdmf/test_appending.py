@@ -6,10 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hdmf.build import DatasetBuilder, GroupBuilder
 from nwb_files import small_file
 from pynwb import TimeSeries, validate
 
 import hyperslab as hs
+from hyperslab.errors import Invalid
 from hyperslab.hdmf import HyperslabIO
 
 
@@ -150,3 +152,15 @@ def test_schemas_that_were_moved_are_no_part_of_the_file_and_are_added_to_where_
     with hs.open_group(written) as root:
         assert {"core", "hdmf-common"} <= set(root.specifications) == set(root["acquisition/schemas"])
         assert "specifications" not in root
+
+
+def test_a_dataset_that_was_written_has_its_cells_whatever_becomes_of_the_next(written: Path) -> None:
+    """Those of middling size wait for one another: one that fails leaves none of them empty."""
+    cells = np.arange(40_000, dtype="i4")
+    root = GroupBuilder("root", datasets={"good": DatasetBuilder("good", cells, dtype="int32")})
+    root.set_dataset(DatasetBuilder("bad", [[1, 2], [3]], dtype="int32"))
+    with HyperslabIO(written, "r+") as io, pytest.raises(Invalid, match="bad"):
+        io.write_builder(root)
+    with hs.open_group(written) as file:
+        assert np.array_equal(file["good"], cells)
+        assert "bad" not in file

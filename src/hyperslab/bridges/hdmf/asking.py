@@ -10,6 +10,7 @@ from hdmf.build import BuildManager, TypeMap
 from hyperslab.array.session import Session
 from hyperslab.bridges.hdmf import specs
 from hyperslab.errors import Invalid
+from hyperslab.model.spec import GroupSpec
 
 _CODECS = {"json2": "json2", "pickle": "pickle"}
 _CORE = "core"
@@ -29,7 +30,8 @@ def manager_for(given: BuildManager | TypeMap | None, session: Session | None, *
 
 
 def _is_nwb(session: Session) -> bool:
-    return "nwb_version" in session.reader.node("").attrs or specs.keeps(session, _CORE)  # type: ignore[union-attr]
+    root = session.reader.node("")
+    return (isinstance(root, GroupSpec) and "nwb_version" in root.attrs) or specs.keeps(session, _CORE)
 
 
 def _type_map(nwb: bool) -> TypeMap:

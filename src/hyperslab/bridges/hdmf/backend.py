@@ -20,7 +20,7 @@ from hyperslab.bridges.hdmf.casting import Casting
 from hyperslab.bridges.hdmf.constructing import construct
 from hyperslab.bridges.hdmf.indexes import let_grow
 from hyperslab.bridges.hdmf.planning import Planner
-from hyperslab.bridges.hdmf.pointers import Pointers, root_of
+from hyperslab.bridges.hdmf.pointers import Pointers, root_of, target_of
 from hyperslab.bridges.hdmf.reading import Builders
 from hyperslab.bridges.hdmf.writing import Writing
 from hyperslab.chunks.progress import Report, reporting
@@ -201,7 +201,7 @@ class HyperslabIO(HDMFIO):
             above = above.parent
         self.manager.build(above)
         builder = self.manager.build(container)
-        return self._pointers(None, root_of(builder)).reference(builder)  # type: ignore[return-value]
+        return self._pointers(None, root_of(builder)).to(target_of(builder))
 
     def get_written(self, builder: Any) -> bool:
         """Whether a builder was written, or read, by this object."""

@@ -59,7 +59,11 @@ class Pointers:
         """The reference to a builder; one of ours is given as it is."""
         if isinstance(value, ObjectReference | RegionReference):
             return value
-        path, source, ids = self._place(target_of(value))
+        return self.to(target_of(value))
+
+    def to(self, target: Any) -> ObjectReference:
+        """The reference to a builder."""
+        path, source, ids = self._place(target)
         return ObjectReference(path, source, *ids)
 
     def stays(self, source: str | None) -> bool:

@@ -69,10 +69,12 @@ class Writing:
                     self._writer.put(item.path, item.link)
                 self._mark(item.builder)
         streams = [self._stream(item) for item in datasets if _is_stream(item.data)]
-        for item in datasets:
-            if not _is_stream(item.data):
-                self._dataset(item)
-        self._write_small()
+        try:
+            for item in datasets:
+                if not _is_stream(item.data):
+                    self._dataset(item)
+        finally:
+            self._write_small()  # what has its document has its cells, whatever became of the others
         try:
             exhaust(streams, self._done, together=together)
         except BaseException:
@@ -167,17 +169,18 @@ class Writing:
         """What was held back of small datasets."""
         small, self._small, self._held = self._small, [], 0
         batches = (small[start : start + _BATCH] for start in range(0, len(small), _BATCH))
-        each_batch(self._write_batch, batches, self._session.settings.threads)
+        try:
+            each_batch(self._write_batch, batches, self._session.settings.threads)
+        except BaseException:
+            for path, _ in small:  # of which none may be there without its cells
+                self._undo(path)
+            raise
 
     def _write_batch(self, batch: Iterable[tuple[str, np.ndarray[Any, Any]]]) -> None:
         for path, values in batch:
-            try:
-                with self._session.located(path):
-                    source = self._writer.chunks(path)
-                    source.write((0,) * values.ndim, np.ascontiguousarray(values).reshape(values.shape))
-            except BaseException:
-                self._undo(path)
-                raise
+            with self._session.located(path):
+                source = self._writer.chunks(path)
+                source.write((0,) * values.ndim, np.ascontiguousarray(values).reshape(values.shape))
 
     def _stream(self, item: NewDataset) -> Stream:
         data = item.data
