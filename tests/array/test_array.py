@@ -403,3 +403,23 @@ def test_lists_of_rows_are_rows_as_numpy_assigns_them(root):
         np.testing.assert_array_equal(rows[:], expected)
     with pytest.raises(Invalid, match="give tuples of a, b"):
         rows[0] = (1, 2, 3)
+
+
+@pytest.mark.parametrize("value", [300, -1, [1, 2, 300], (2**70, 0, 0), float("nan"), [0.5, float("inf"), 1]])
+def test_numbers_that_do_not_fit_are_refused_as_numpy_does(root, value):
+    array = root.create_array("a", data=np.zeros(3, "u1"))
+    with pytest.raises((OverflowError, ValueError)):
+        np.zeros(3, "u1")[:] = value
+    with pytest.raises(Invalid, match="does not fit cells of uint8"):
+        array[...] = value
+    assert (array[...] == 0).all()
+
+
+@pytest.mark.parametrize("value", [np.array([1, 2, 300]), np.int64(300), 7.9, [True, 2.9, 3], [np.int32(300), 1, 2]])
+def test_numbers_that_numpy_casts_are_cast(root, value):
+    array = root.create_array("a", data=np.zeros(3, "u1"))
+    expected = np.zeros(3, "u1")
+    with np.errstate(all="ignore"):
+        expected[:] = value
+    array[...] = value
+    np.testing.assert_array_equal(array[...], expected)

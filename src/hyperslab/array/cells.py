@@ -144,8 +144,10 @@ class Cells:
         if self.dtype.names is not None and isinstance(value, list | tuple):
             return as_rows(value, self.dtype)
         try:
+            if self.dtype.kind in "iu" and isinstance(value, int | float | list | tuple):
+                return np.asarray(value, self.dtype)  # which refuses numbers of Python's that do not fit
             return np.asarray(value).astype(self.dtype, casting="unsafe", copy=False)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             message = f"{type(value).__name__} does not fit cells of {self.dtype}: {error}"
             raise Invalid(message, remedy=f"give what NumPy casts to {self.dtype}") from error
 
