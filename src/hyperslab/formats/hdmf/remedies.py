@@ -60,7 +60,7 @@ class HdmfMended(_Examined, HdmfDocuments):
     def __init__(
         self, store: WritableStore, profile: Profiled, settings: Settings, where: Location, allow: Allowed = ()
     ) -> None:
-        super().__init__(store, profile, settings)
+        super().__init__(store, profile, settings, consolidated=True)
         self._look = partial(_looking, store, profile, settings, where, allow)
 
     def mend(self, change: Change) -> None:

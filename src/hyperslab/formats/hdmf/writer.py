@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 
-from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import AlreadyExists, HyperslabError, Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.base import Format
@@ -30,12 +29,11 @@ from hyperslab.formats.hdmf.words import LINKS, OWN, PLACE, SPECIFICATIONS
 from hyperslab.formats.keyed_commit import Change, is_within
 from hyperslab.formats.keyed_writer import KeyedWriter
 from hyperslab.formats.keys import ChunkKeys
-from hyperslab.formats.spelling import Docs, Spelling
+from hyperslab.formats.spelling import Docs
 from hyperslab.model.dtypes import VlenString
 from hyperslab.model.paths import normalize, split
 from hyperslab.model.refs import Link, ObjectReference, Pointer, RegionReference
 from hyperslab.model.spec import ArraySpec, GroupSpec
-from hyperslab.stores.base import WritableStore
 from hyperslab.stores.location import Location
 
 Spec = GroupSpec | ArraySpec
@@ -46,19 +44,9 @@ _TELLING = frozenset({"neurodata_type", ".specloc", *_MARKS.values()})
 
 
 class HdmfDocuments(KeyedWriter):
-    """The documents and chunks of a dataset open for writing, always consolidated."""
+    """The documents and chunks of a dataset open for writing; ``consolidated`` is always true."""
 
-    def __init__(
-        self,
-        store: WritableStore,
-        spelling: Spelling,
-        settings: Settings,
-        remembered: Mapping[str, bytes | None] | None = None,
-        *,
-        consolidated: bool = True,
-    ) -> None:
-        super().__init__(store, spelling, settings, remembered, consolidated=True)
-        self._is_fresh = False
+    _is_fresh = False
 
     def known(self, path: str) -> Spec | None:
         """The node at a path, None where there is none; nothing is looked for but its documents."""
