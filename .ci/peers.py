@@ -27,8 +27,8 @@ class Peer:
     """What to install beside hyperslab, and the Python (major, minor) that it needs: the lowest, and the highest.
 
     Where ``tests`` are named, they alone are run, ``needs`` is a command that they call, and the peer reads no matrix.
-    One that is ``alone`` has hyperslab not beside it: its tests run in this Python, and call the peer's. ``extra``: what
-    of hyperslab stands beside it, for most of the time goes into installing.
+    One that is ``alone`` has hyperslab not beside it: its tests run in this Python, and call the peer's. ``extra``:
+    what of hyperslab stands beside it; as little as will do, for most of the time goes into installing.
     """
 
     name: str
