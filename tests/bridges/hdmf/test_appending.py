@@ -117,6 +117,14 @@ def test_two_that_add_to_one_file_keep_what_the_other_added(written: Path) -> No
         assert root["acquisition/more"].path == "acquisition/ts0"
 
 
+def test_what_is_added_is_among_the_objects_of_the_file(written: Path) -> None:
+    with HyperslabIO(written, "r+") as io:
+        nwb = io.read()
+        module = nwb.create_processing_module("later", "was added")
+        io.write(nwb)
+        assert nwb.objects[module.object_id] is module
+
+
 def test_ragged_rows_beyond_what_the_index_has_room_for(written: Path) -> None:
     """Of an index that it read, hdmf takes 255 rows, and leaves a part of the next one behind."""
     with HyperslabIO(written, "r+") as io:

@@ -18,7 +18,9 @@ _HIDDEN = "{}~widened"
 
 def let_grow(container: Any) -> Any:
     """The container of a file, all of whose indexes take any number of rows: their data widen themselves."""
-    for each in container.all_children():
+    below = [container]  # hdmf's all_children would remember what there is now as all that there ever is
+    for each in below:
+        below += each.children
         if isinstance(each, VectorIndex):
             each._VectorIndex__uint = np.uint64  # hdmf has no public way
             each._VectorIndex__maxval = np.iinfo(np.uint64).max
