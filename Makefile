@@ -7,7 +7,7 @@ SHELL := /bin/bash
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
   $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
-SPREAD := -n auto --maxprocesses 4 --dist loadfile --max-worker-restart 2
+SPREAD := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder --max-worker-restart 2
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 help: ## what there is

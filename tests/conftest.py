@@ -25,6 +25,33 @@ settings.register_profile("soak", deadline=None, max_examples=5_000, suppress_he
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
+_LONGEST = (
+    "trust/test_hostile.py",
+    "bridges/test_xarray_places.py",
+    "docs/test_pages.py",
+    "trust/test_caches.py",
+    "checks/test_hostile.py",
+    "bridges/test_xarray.py",
+    "checks/test_repairing.py",
+    "stores/test_object_faults.py",
+    "formats/hdmf/test_hostile.py",
+    "formats/bloscpack/test_transactions.py",
+    "bridges/mongo/test_killed_writers.py",
+    "bridges/hdmf/test_round_trip.py",
+    "conversion/test_nczarr.py",
+    "conversion/test_resume.py",
+    "bridges/test_dask_cluster.py",
+    "trust/test_kill_points.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files first: of the processes that share the files, none is left alone with one at the end."""
+    tests = Path(__file__).parent
+    ranks = {tests / name: rank for rank, name in enumerate(_LONGEST)}
+    items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
+
+
 @pytest.fixture(autouse=True)
 def as_talkative_as_before() -> Iterator[None]:
     """The command line sets how much is logged, for the whole process."""

@@ -143,7 +143,7 @@ def swapped() -> Iterator[Case]:
         if not layout.startswith("shards"):
 
             def from_good(root: Path, layout: str = layout) -> None:
-                key = "good/c/0" if LAYOUTS[layout].format == "zarr3" else "good/0"
+                key = "good/c/0" if LAYOUTS[layout].document == "zarr.json" else "good/0"
                 (root / at(layout)).write_bytes((root / key).read_bytes())
 
             yield Case(f"{layout}: a chunk of another type and size", from_good, CORRUPT, layout)

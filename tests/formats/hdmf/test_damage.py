@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from damaged_hdmf import G1, V2, V3, attributes, consolidate, copied, edit, entry, link, reference
 from golden_hdmf import truths
-from planting import G1, V2, V3, attributes, consolidate, copied, edit, entry, link, reference
 
 import hyperslab as hs
 from hyperslab.formats.hdmf.damage import contradicts

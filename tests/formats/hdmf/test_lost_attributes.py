@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from planting import V2, V3, consolidate, copied
+from damaged_hdmf import V2, V3, consolidate, copied
 
 import hyperslab as hs
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from planting import G1, ROOT, V2, V3, attributes, copied, entry, link, links_of, reference
+from damaged_hdmf import G1, ROOT, V2, V3, attributes, copied, entry, link, links_of, reference
 from test_damage import found
 
 import hyperslab as hs
