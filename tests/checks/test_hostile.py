@@ -26,24 +26,26 @@ LAYOUTS = {
 BAD_CHUNK = {"CorruptChunk", "MemoryLimit"}
 
 
-def cases(cause: str) -> list[object]:
+def cases(cause: str, share: int) -> list[object]:
     found = getattr(importlib.import_module(corpus.CAUSES[cause]), cause)()
     layouts = LAYOUTS.get(cause, corpus.MAIN)
     some = [case for case in found if case.layout in layouts and case.around is None and case.medium is None]
     if cause == "nczarr":  # very many, of which some are large
         some = [case for case in some if "10^5" not in case.name and "1000" not in case.name][::3]
-    return some
+    chosen: list[object] = corpus.some(some, share)
+    return chosen
 
 
 def unmended(report: Report) -> set[tuple[str, str]]:
     return {(mend.node, mend.kind) for mend in report if isinstance(mend, Mend) and not mend.done}
 
 
+@pytest.mark.parametrize("share", [3, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("cause", CAUSES)
-def test_found_mended_or_left(cause: str, tmp_path: Path) -> None:
+def test_found_mended_or_left(cause: str, share: int, tmp_path: Path) -> None:
     (tmp_path / "templates").mkdir()
     seen = 0
-    for number, case in enumerate(cases(cause)):
+    for number, case in enumerate(cases(cause, share)):
         folder = tmp_path / str(number)
         place = folder / "inside" / case.target
         shutil.copytree(corpus.template(tmp_path / "templates", case.layout), place)

@@ -69,10 +69,11 @@ def outcome_faults(outcome: dict[str, Any], expected: list[str | None]) -> list[
 
 
 @linux
+@pytest.mark.parametrize("share", [3, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("cause", CAUSES)
-def test_hostile(tmp_path: Path, cause: str) -> None:
+def test_hostile(tmp_path: Path, cause: str, share: int) -> None:
     done = subprocess.run(
-        [sys.executable, "-W", "error", str(HERE / "corpus.py"), cause, str(tmp_path / "cases")],
+        [sys.executable, "-W", "error", str(HERE / "corpus.py"), cause, str(tmp_path / "cases"), str(share)],
         capture_output=True,
         text=True,
         timeout=400,
