@@ -1,8 +1,8 @@
 """Hostile datasets: what a case is, the sound datasets that they are made from, and the process that opens them.
 
-``python corpus.py CAUSE FOLDER SHARE`` makes the cases of one cause below FOLDER, opens each under a limit of memory, and
-prints a line of JSON per case: what was raised, whether the message says where, whether the sibling is still read, what
-changed on disk, how much memory it took.
+``python corpus.py CAUSE FOLDER SHARE`` makes the cases of one cause below FOLDER, opens each under a limit of memory,
+and prints a line of JSON per case: what was raised, whether the message says where, whether the sibling is still read,
+what changed on disk, how much memory it took.
 """
 
 from __future__ import annotations
