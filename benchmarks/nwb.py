@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -13,9 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.children import Child
 from benchmarks.harness import OURS, Contender, Row, Target
 
-_SCRIPT = Path(__file__).with_name("nwb_child.py")
+_MODULE = "benchmarks.nwb_child"
 _ENVIRONMENT = Path(__file__).parents[1] / ".venvs" / "hdmf-zarr-013"
 _HDF5, _ZARR = "HDF5IO", "hdmf-zarr"
 _ENDINGS = {OURS: "nwb.zarr", _HDF5: "nwb", _ZARR: "zarr"}
@@ -26,41 +24,16 @@ _OPENING = (Target(_ZARR, 1 / 0.7),)
 
 
 class Backend:
-    """A process that writes and reads by one backend; it is started when it is first asked."""
+    """A process that writes and reads by one backend."""
 
     def __init__(self, name: str, folder: Path, stack: ExitStack) -> None:
         self.name = name
         self.path = folder / f"file.{_ENDINGS[name]}"
-        self._stack = stack
-        self._process: subprocess.Popen[str] | None = None
-
-    def ask(self, what: str, *arguments: Any) -> Any:
-        """What it answers; RuntimeError with what went wrong there."""
-        process = self._process or self._start()
-        if process.stdin is None or process.stdout is None:
-            raise RuntimeError("a process without pipes")
-        process.stdin.write(f"{json.dumps([what, *arguments])}\n")
-        process.stdin.flush()
-        line = process.stdout.readline()
-        found = json.loads(line) if line else {"error": "the process ended"}
-        if "error" in found:
-            raise RuntimeError(found["error"])
-        return found["answer"]
-
-    def _start(self) -> subprocess.Popen[str]:
-        python = Path(sys.executable) if self.name != _ZARR else _ENVIRONMENT / "bin" / "python"
-        if not python.exists():
-            raise FileNotFoundError("it needs an environment of its own, which `make interop` makes")
-        variables = os.environ | {"PYNWB_NO_CACHE_DIR": "1"}
-        if self.name == _ZARR:  # which reads the pickles that it has written itself just now
+        variables = {"PYNWB_NO_CACHE_DIR": "1"}
+        if name == _ZARR:  # which reads the pickles that it has written itself just now
             variables["NUMCODECS_ALLOW_UNSAFE_PICKLE_DECODE"] = "1"
-        command = [str(python), "-P", str(_SCRIPT), self.name]  # a file beside it is called hdmf, too
-        pipe = subprocess.PIPE
-        process = subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True, env=variables
-        )
-        self._process = self._stack.enter_context(process)
-        return process
+        python = Path(sys.executable) if name != _ZARR else _ENVIRONMENT / "bin" / "python"
+        self.ask = Child(python, _MODULE, [name], stack, variables).ask
 
     def clear(self) -> None:
         """Remove the file."""

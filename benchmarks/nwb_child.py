@@ -6,14 +6,14 @@ Runs in the Python of the backend, which need not have hyperslab. Each answer is
 from __future__ import annotations
 
 import gc
-import json
 import sys
-import warnings
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 from pynwb import NWBHDF5IO, NWBFile, TimeSeries
+
+from benchmarks.answering import answer
 
 SERIES, SAMPLES, TRIALS, CHANNELS = 200, 50, 20, 64
 
@@ -117,20 +117,5 @@ class Child:
         self.collect()
 
 
-def main() -> None:
-    """Do what each line says."""
-    warnings.simplefilter("ignore")
-    child = Child(sys.argv[1])
-    for line in sys.stdin:
-        name, *arguments = json.loads(line)
-        gc.disable()  # as for what is timed in the process of the benchmarks
-        try:
-            answer = {"answer": getattr(child, name)(*arguments)}
-        except Exception as error:
-            answer = {"error": f"{type(error).__name__}: {error}"}
-        gc.enable()
-        print(json.dumps(answer), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    answer(Child(sys.argv[1]))

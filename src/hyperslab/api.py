@@ -16,7 +16,7 @@ from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import AlreadyExists, FormatError, HyperslabError, Invalid, NodeNotFound, NotFound, Unsupported
 from hyperslab.formats import SCHEMES, detect, format_for_new, get_format, names
 from hyperslab.formats.appearance import appearance
-from hyperslab.formats.base import Format, FormatInfo, HoldsOne, InDatabase, IsVariant, Mode, Relocated
+from hyperslab.formats.base import Format, FormatInfo, HoldsOne, InDatabase, IsVariant, KnowsItsPlace, Mode, Relocated
 from hyperslab.group import Group
 from hyperslab.group.links import follow
 from hyperslab.model.paths import normalize
@@ -205,11 +205,14 @@ def created(url: Target, format: str | None = None, *, overwrite: bool = False, 
             raise _taken(where)
         _detect(where)  # what is no dataset is never replaced
     durable = options.pop("durable", True)  # all of it once, when it takes its place
+    chosen = format or format_for_new(where.url)
     with (
         building(path, overwrite=overwrite or os.path.lexists(path), durable=durable) as temporary,
-        _create(unpublished(temporary), format or format_for_new(where.url), durable=False, **options) as root,
+        _create(unpublished(temporary), chosen, durable=False, **options) as root,
     ):
         yield root
+    if isinstance(made := get_format(chosen), KnowsItsPlace):
+        made.placed(where)
 
 
 def list_formats() -> dict[str, FormatInfo]:

@@ -15,11 +15,13 @@
     │   ├── LabelError (KeyError, IndexError)
     │   ├── WrongType (TypeError)
     │   ├── SchemaError
+    │   ├── ClientError (RuntimeError)
     │   └── ExternalLinkRefused
     ├── FormatError                             repair the dataset
     │   └── UnsafePickle
     ├── CorruptChunk                            restore the chunk
     ├── MissingChunks                           write or restore the chunks
+    ├── TilesFailed                             look at what is wrong with each tile
     ├── Unsupported (NotImplementedError)       install an extra, or use another format
     ├── StorageError (OSError)                  look at the disk or the network
     ├── Conflict                                try again
@@ -31,7 +33,7 @@ raises with what it knows; a higher one completes the place with :meth:`Hypersla
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -164,6 +166,10 @@ class SchemaError(Invalid):
     """Data or attributes do not fit the schema."""
 
 
+class ClientError(Invalid, RuntimeError):
+    """A database client cannot be opened with these arguments, or it is closed."""
+
+
 class ExternalLinkRefused(Invalid):
     """A link leads out of the dataset to a place that was not allowed."""
 
@@ -205,6 +211,21 @@ class MissingChunks(HyperslabError):
     """Chunks that must exist do not."""
 
     advice = "check the dataset to see what is missing, and write or restore it"
+
+
+class TilesFailed(HyperslabError):
+    """Tiles of an array could not be read or written; ``exceptions`` has the error of each, by its position."""
+
+    def __init__(
+        self, message: str, *, exceptions: Mapping[tuple[int, ...], Exception] | None = None, **place: str | None
+    ) -> None:
+        super().__init__(message, **place)
+        self.exceptions = dict(exceptions or {})
+
+    @property
+    def said(self) -> str:
+        """What failed, tile by tile."""
+        return "; ".join([self.message, *(f"tile {place}: {error}" for place, error in self.exceptions.items())])
 
 
 class Unsupported(HyperslabError, NotImplementedError):

@@ -219,7 +219,8 @@ def test_gc(db: Database[Any], url: str) -> None:
         (["list", "{url}" + "a" * 70], 2, "choose another name"),
         (["list", "mongodb://u:" + SECRET[:3] + "/{secret}@127.0.0.1:9/db"], 2, "escaped"),
         (["list", "{url}", "--storage-option", "usrname=u"], 2, "username"),
-        (["list", "air.zarr"], 8, "mongodb://"),
+        (["info", "air.zarr"], 8, "mongodb://"),
+        (["list", "air.zarr"], 3, "nothing"),
         (["list", "mongodb://u:{secret}@127.0.0.1:9/db?serverSelectionTimeoutMS=100"], 7, "server"),
     ],
 )

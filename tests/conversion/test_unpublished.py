@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from hyperslab.conversion.unpublished import HIDDEN, Unpublished, unsealed
@@ -62,3 +64,22 @@ def test_what_is_not_there_is_an_error() -> None:
     store = Unpublished(_Forgetful(), {"zarr.json": b"{}"})
     with pytest.raises(StorageError, match="not what is read"):
         store.publish()
+
+
+def test_what_is_held_back_is_told_as_what_is_stored() -> None:
+    store = MemoryStore()
+    store.put("stored", b"0123456789")
+    target: Any = Unpublished(store)
+    target.put("held", b"0123456789")
+    for key in ("stored", "held"):
+        assert target.size(key) == 10
+        assert target.get_ranges(key, [(2, 4), (-3, 0), (8, 99)]) == [b"23", b"789", b"89"]
+        assert target.stamp(key) == target.stamp(key) is not None
+    before = target.stamp("held")
+    target.put("held", b"other")
+    assert target.stamp("held") != before
+    assert (target.size("missing"), target.stamp("missing"), target.get_ranges("missing", [(0, 1)])) == (
+        None,
+        None,
+        None,
+    )

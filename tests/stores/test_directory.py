@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import threading
@@ -14,8 +15,8 @@ from typing import Any
 import pytest
 
 from hyperslab.errors import Conflict, Invalid, NotFound, ReadOnly, StorageError
-from hyperslab.stores import DirectoryStore, locks
-from hyperslab.stores.files import read_rest, readv, remove_tree
+from hyperslab.stores import DirectoryStore, files, locks
+from hyperslab.stores.files import link_new, move_over, read_rest, readv, remove_tree
 from hyperslab.stores.ranges import span
 from hyperslab.stores.scratch import Scratch
 
@@ -187,6 +188,39 @@ def test_folder_that_went_away(tmp_path: Path) -> None:
         pass
 
 
+def test_folder_that_goes_as_soon_as_it_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another one removes its last key there between two calls of this one."""
+    store = DirectoryStore(tmp_path)
+    store.put("z", b"")
+    (tmp_path / "a").mkdir()
+    make = os.mkdir
+
+    def mkdir(path: str, *mode: int) -> None:
+        try:
+            make(path, *mode)
+        except FileExistsError:
+            os.rmdir(path)
+            raise
+
+    monkeypatch.setattr(os, "mkdir", mkdir)
+    store.put("a/x", b"1")
+    assert store.get("a/x") == b"1"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes")
+def test_touching_what_is_no_value(tmp_path: Path) -> None:
+    """A pipe or link in place of a value is replaced; nothing waits for its other end, or is written behind it."""
+    (tmp_path / "outside").write_bytes(b"kept")
+    store = DirectoryStore(tmp_path / "store")
+    store.put("a", b"")
+    os.mkfifo(tmp_path / "store" / "pipe")
+    os.symlink(tmp_path / "outside", tmp_path / "store" / "link")
+    for name in ("pipe", "link"):
+        store.touch(name)
+        assert store.get(name) == b""
+    assert (tmp_path / "outside").read_bytes() == b"kept"
+
+
 def test_waiting_for_a_lock_whose_folder_goes(tmp_path: Path) -> None:
     """A lock on a folder that was removed meanwhile guards nothing: the waiter gets one on the new folder."""
     store = DirectoryStore(tmp_path)
@@ -291,3 +325,99 @@ def test_an_unpublished_place_has_no_names_in_between(tmp_path: Path) -> None:
     assert sorted(store.list()) == before
     assert store.get("cells") == b"second"
     assert not [name for name in os.listdir(store.url) if name.endswith(".tmp")]
+
+
+def test_a_new_value_where_no_link_can_be_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that has all the names that the file system allows gets the new one nonetheless, if that is free; without
+    the call of Linux that renames to a free name alone."""
+    monkeypatch.setattr(files, "_libc", lambda: None)
+    value, taken = tmp_path / "value", tmp_path / "taken"
+    value.write_bytes(b"1")
+    taken.write_bytes(b"0")
+    for number in range(1 << 17):
+        try:
+            os.link(value, tmp_path / str(number))
+        except OSError:
+            break
+    else:
+        pytest.skip("this file system allows any number of links")
+    with pytest.raises(FileExistsError):
+        link_new(str(value), str(taken))
+    link_new(str(value), str(tmp_path / "free"))
+    assert (tmp_path / "free").read_bytes() == b"1"
+    assert taken.read_bytes() == b"0"
+    assert not value.exists()
+
+
+def test_new_values_that_are_refused_leave_nothing(tmp_path: Path) -> None:
+    """Neither temporary files nor those that had their names already; durable or not, few or many."""
+    store = DirectoryStore(tmp_path)
+    store.put("b/taken", b"0")
+    for count, durable in ((3, False), (3, True), (100, True)):
+        pairs = [*((f"a/{number}", b"1") for number in range(count)), ("b/taken", b"1")]
+        with pytest.raises(Conflict) as caught:
+            store.put_new(pairs, durable=durable)
+        assert caught.value.key == "b/taken"
+        assert os.listdir(tmp_path) == ["b"]
+        assert os.listdir(tmp_path / "b") == ["taken"]
+
+
+def test_entries_behind_links(tmp_path: Path) -> None:
+    """Links within the root are followed, those that lead out of it are not listed."""
+    store = DirectoryStore(tmp_path / "x")
+    store.put("real/doc", b"123")
+    store.put("a/b/doc", b"12")
+    (tmp_path / "x/a/linked").symlink_to(tmp_path / "x/real")
+    (tmp_path / "x/a/gone").symlink_to(tmp_path / "nothing")
+    (tmp_path / "doc").write_bytes(b"1234")
+    (tmp_path / "x/a/out").symlink_to(tmp_path)
+    assert sorted((name, size) for name, _, size in store.entries("a", "doc")) == [("b", 2), ("linked", 3)]
+
+
+def test_entries_of_a_folder_that_another_removed(tmp_path: Path) -> None:
+    store = DirectoryStore(tmp_path / "x")
+    store.put("a/b/doc", b"12")
+    assert [name for name, _, _ in store.entries("a", "doc")] == ["b"]
+    DirectoryStore(tmp_path / "x").delete_prefix("a")
+    assert list(store.entries("a", "doc")) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="two files change names by one call of Linux")
+def test_no_unflushed_value_is_renamed_over_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which ext4 writes out first; a flushed one is, and a new one, for neither costs anything."""
+    store = DirectoryStore(tmp_path / "store")
+    calls: list[str] = []
+    real = os.replace
+    monkeypatch.setattr(os, "replace", lambda *names: (calls.append(os.path.basename(names[1])), real(*names)))
+    store.put("new", b"1")
+    store.put("new", b"2")
+    store.put("new", b"3", durable=True)
+    store.put("aside", b"4")
+    store.move([("aside", "new")])
+    assert calls == ["new", "new", "aside"]
+    assert store.get("new") == b"4"
+    assert sorted(os.listdir(tmp_path / "store")) == ["new"]
+
+
+def test_a_value_takes_no_name_of_a_folder(tmp_path: Path) -> None:
+    store = DirectoryStore(tmp_path / "store")
+    store.put("folder/value", b"1")
+    store.put("aside", b"2")
+    for change in (lambda: store.put("folder", b"2"), lambda: store.move([("aside", "folder")])):
+        with pytest.raises(StorageError, match="folder"):
+            change()
+        assert sorted(store.list("")) == ["aside", "folder/value"]
+        assert sorted(os.listdir(tmp_path / "store")) == ["aside", "folder"]
+
+
+def test_a_value_moves_where_a_file_takes_no_second_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*names: str) -> None:
+        raise PermissionError(errno.EPERM, "no links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.write_bytes(b"1")
+    new.write_bytes(b"2")
+    move_over(str(new), str(old), str(tmp_path / "spare"), flushed=False)
+    assert old.read_bytes() == b"2"
+    assert os.listdir(tmp_path) == ["old"]

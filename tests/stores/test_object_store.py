@@ -193,6 +193,16 @@ def test_read_only(s3: S3) -> None:
 # -- versions ---------------------------------------------------------------------------------------------------------
 
 
+def test_new_values_whose_answers_were_lost(store: ObjectStore) -> None:
+    """What has the wanted value already counts as stored, and stays when another key is taken."""
+    store.put("a", b"1")
+    store.put_new([("a", b"1"), ("b", b"2")])
+    assert store.get("b") == b"2"
+    with pytest.raises(Conflict):
+        store.put_new([("a", b"1"), ("c", b"3"), ("b", b"other")])
+    assert list(store.list()) == ["a", "b"]
+
+
 def test_versions(store: ObjectStore) -> None:
     """Value, size and stamp of one version by one request; a part of it; nothing when it is known; of it alone."""
     assert store.get_version("a") is None

@@ -54,6 +54,8 @@ CAUSES = {
     "netcdf": "netcdf_cases",
     "nczarr": "nczarr_cases",
     "hdmf": "hdmf_cases",
+    "collections": "collection_cases",
+    "deker": "collection_cases",
 }
 
 A = np.arange(1, 65, dtype="<i4").reshape(8, 8)

@@ -33,6 +33,8 @@ CAUSES = [
     "netcdf",
     "nczarr",
     "hdmf",
+    "collections",
+    "deker",
 ]
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="limits of memory and /proc")

@@ -8,9 +8,9 @@ its batch's chunks, so that no other writer's cells are lost.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from functools import partial
-from itertools import groupby, islice
+from itertools import groupby, islice, product
 from math import prod
 from operator import floordiv
 from typing import Any
@@ -26,6 +26,7 @@ from hyperslab.chunks.settings import DEFAULTS, MEBIBYTE, Settings
 from hyperslab.chunks.source import Block, ChunkSource, ReadsInto
 from hyperslab.chunks.strips import full, lies_contiguous, strips
 from hyperslab.chunks.swapping import new_block, swapper
+from hyperslab.chunks.whole import Whole
 from hyperslab.stores import counting
 
 _SERIAL = MEBIBYTE // 2  # decoded bytes below which starting threads costs more than it saves
@@ -46,14 +47,26 @@ def read(
     fill: Block,
     settings: Settings = DEFAULTS,
     cache: BlockCache | None = None,
+    whole: Whole | None = None,
 ) -> None:
-    """Put the plan's cells into ``out`` (of the plan's shape); chunks that were never written give ``fill`` (0-d)."""
+    """Put the plan's cells into ``out`` (of the plan's shape); chunks that were never written give ``fill`` (0-d).
+
+    ``whole``: where ``source`` is another one as of one moment.
+    """
     pieces = len(plan)
     if not pieces:
         return
+    if hasattr(source, "steady"):
+        touched = outer_chunks(plan)
+        with closing(source.steady(touched)) as moments:
+            for moment in moments:
+                whole = Whole(source, len(touched), plan.grid.members)
+                read(moment, plan, out, fill, settings, cache, whole)
+                whole.check("read")
+        return
     nbytes = chunk_bytes(plan, out.dtype)
     require(nbytes, settings.memory_limit)
-    reader = _BatchReader(source, plan, out, fill, cache)
+    reader = _BatchReader(source, plan, out, fill, cache, source if whole is None else whole.source)
     workers = min(settings.threads, pieces) if pieces * nbytes > (_SERIAL if nbytes >= _LARGE else _SERIAL_SMALL) else 1
     if (concurrency := getattr(source, "concurrency", None)) is not None:  # so many requests at once suit its store
         workers = min(settings.workers or concurrency, 1 << (pieces - 1).bit_length())  # few sizes, few pools
@@ -63,14 +76,23 @@ def read(
         reader.read_batch(list(plan))
         return
     size = max(1, min(_MOST, _BATCH // nbytes, -(-pieces // (4 * workers))))
-    each_batch(reader.read_batch, batches(plan, plan.grid, size, _MOST), workers)
+    work = reader.read_batch if whole is None else whole.noting(reader.read_batch)
+    each_batch(work, batches(plan, plan.grid, size, _MOST), workers)
 
 
 class _BatchReader:
     """Reads batches of pieces into one result; several threads may call it."""
 
-    def __init__(self, source: ChunkSource, plan: Plan, out: Block, fill: Block, cache: BlockCache | None) -> None:
-        self.source = source
+    def __init__(
+        self,
+        source: ChunkSource,
+        plan: Plan,
+        out: Block,
+        fill: Block,
+        cache: BlockCache | None,
+        owner: ChunkSource,
+    ) -> None:
+        self.owner = owner
         self.fetch = getattr(source, "fetch", None)  # getattr: isinstance of a Protocol costs dozens of calls
         into: Any = source if hasattr(source, "read_into") else _Copying(source)
         self.into: ReadsInto = into
@@ -170,7 +192,7 @@ class _BatchReader:
         """Whether the cache may serve one of the pieces, so that it is worth asking for stamps."""
         cache: Any = self.cache
         wanted = [piece.coords for piece in pieces if not (piece.whole and self.plan.basic)]
-        return any(cache.peek((self.source, coords)) is not None for coords in wanted)
+        return any(cache.peek((self.owner, coords)) is not None for coords in wanted)
 
     def _from_cache(
         self, stamp_of: Callable[[Coords], Any], pieces: Sequence[Piece]
@@ -188,7 +210,7 @@ class _BatchReader:
         if stamp is None or (piece.whole and self.plan.basic):
             return False
         cache: Any = self.cache
-        block = cache.get((self.source, piece.coords), stamp)
+        block = cache.get((self.owner, piece.coords), stamp)
         if block is None:
             return False
         order = self.plan.order
@@ -202,27 +224,27 @@ class _BatchReader:
             return self._newer(coords, shape)
         stamp = stamp_of(coords)
         cache: Any = self.cache
-        block: Block | None = cache.get((self.source, coords), stamp) if stamp is not None else None
+        block: Block | None = cache.get((self.owner, coords), stamp) if stamp is not None else None
         if block is None:
             block = np.empty(shape, self.out.dtype)
             if not into.read_into(coords, block):
                 block[...] = self.fill
             elif stamp is not None and not block.dtype.hasobject:
-                cache.put((self.source, coords), stamp, block)
+                cache.put((self.owner, coords), stamp, block)
         return block
 
     def _newer(self, coords: Coords, shape: tuple[int, ...]) -> Block:
         """The chunk from the cache or from the store, which tells by one request whether it has another."""
         cache: Any = self.cache
         newer: Any = self.newer
-        peeked: tuple[Any, Any] = cache.peek((self.source, coords)) or (None, None)
+        peeked: tuple[Any, Any] = cache.peek((self.owner, coords)) or (None, None)
         known, old = peeked
         found, stamp = newer(coords, known)
         if stamp is None:
             return np.full(shape, self.fill, self.out.dtype)
         block: Block = old if found is None else found
         if found is not None and not block.dtype.hasobject:
-            cache.put((self.source, coords), stamp, block)
+            cache.put((self.owner, coords), stamp, block)
         return block
 
 
@@ -266,11 +288,26 @@ def write(
         counting.count(chunks=pieces)
     waits = settings.durable and not hasattr(source, "transaction")  # else the medium is waited for once, at the end
     size = max(1, min(_MOST, (_DURABLE if waits else _BATCH) // nbytes))
-    make = swapper if hasattr(source, "swap") else _writer
-    work = make(source, plan, values, fill, settings, fields)
     workers = min(settings.threads, -(-pieces // size)) if nbytes * pieces > _SERIAL else 1
+    if hasattr(source, "together"):
+        touched = outer_chunks(plan)
+        whole = Whole(source, len(touched), plan.grid.members)
+        with source.together(touched, settings.lock_timeout) as target:
+            work = whole.noting(_work(target, plan, values, fill, settings, fields))
+            each_batch(work, batches(plan, plan.grid, size, pieces), workers)
+            whole.check("written, so that nothing of this write shows")
+        return
     with transaction_of(source, settings):
+        work = _work(source, plan, values, fill, settings, fields)
         each_batch(work, batches(plan, plan.grid, size, pieces), workers)
+
+
+def _work(
+    source: ChunkSource, plan: Plan, values: Block, fill: Block, settings: Settings, fields: Any
+) -> Callable[[Sequence[Piece]], None]:
+    """What writes batches of pieces."""
+    make = swapper if hasattr(source, "swap") else _writer
+    return make(source, plan, values, fill, settings, fields)
 
 
 def transaction_of(source: ChunkSource, settings: Settings) -> AbstractContextManager[None]:
@@ -330,10 +367,18 @@ def grouped(coords: Iterable[Coords], grid: Grid, most: int = _MOST) -> Iterator
         yield list(group)
 
 
+def outer_chunks(plan: Plan) -> list[Coords]:
+    """The outer chunks that a plan touches."""
+    members = plan.grid.members
+    if plan.order is not None:
+        return list(dict.fromkeys(tuple(map(floordiv, piece.coords, members)) for piece in plan))
+    cuts = zip(plan.groups, members, strict=True)
+    return list(product(*[{entry[0] // count: None for entry in group} for group, count in cuts]))
+
+
 def members_per_outer(grid: Grid) -> tuple[int, ...]:
     """Chunks along each axis of one outer chunk, for fixed grids: coordinates divide by them to the outer one's."""
-    cuts = zip(grid.axes, grid.outer.axes if grid.outer else (), strict=True)
-    return tuple([outer.size_of(0) // inner.size_of(0) for inner, outer in cuts])
+    return grid.members
 
 
 def chunk_bytes(plan: Plan, dtype: np.dtype[Any]) -> int:

@@ -115,6 +115,12 @@ class Grid:
             return tuple(axis.size_of(0) for axis in self.axes)
         return None
 
+    @cached_property
+    def members(self) -> tuple[int, ...]:
+        """Chunks along each axis of one outer chunk, for fixed grids: coordinates divide by them to the outer one's."""
+        cuts = zip(self.axes, self.outer.axes if self.outer else (), strict=True)
+        return tuple([outer.size_of(0) // inner.size_of(0) for inner, outer in cuts])
+
     def chunk_shape(self, coords: Coords) -> tuple[int, ...]:
         """The whole shape of a chunk as stored (it may reach past the array's edge)."""
         return self.fixed or tuple(axis.size_of(i) for axis, i in zip(self.axes, coords, strict=True))

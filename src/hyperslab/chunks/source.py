@@ -5,7 +5,7 @@ A ``Block`` is an ndarray of the chunk's whole stored shape. Cells past the arra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, runtime_checkable
 
@@ -112,6 +112,24 @@ class Transacts(Protocol):
     def transaction(self, timeout: float | None) -> AbstractContextManager[None]:
         """Hold the array against other writers for all the chunks of one write: they show together, when it ends well,
         or not at all. ``Conflict`` after ``timeout`` seconds (None: never)."""
+        ...
+
+
+@runtime_checkable
+class WritesTogether(Protocol):
+    """Whose outer chunks are stored one by one, and whose writes over several of them show as one."""
+
+    def together(self, outer: Sequence[Coords], timeout: float | None) -> AbstractContextManager[ChunkSource]:
+        """Hold these outer chunks for one write. What is put into the source that is given shows when the block ends
+        well, all of it together, or not at all. ``Conflict`` after ``timeout`` seconds (None: never)."""
+        ...
+
+
+@runtime_checkable
+class ReadsSteadily(Protocol):
+    def steady(self, outer: Sequence[Coords]) -> Generator[ChunkSource, None, None]:
+        """Sources as of one moment, to read these outer chunks from, each from the start: when another is given, a
+        write over several of them has shown meanwhile. It is closed when the last was read."""
         ...
 
 

@@ -22,7 +22,7 @@ COMMANDS = {
     "repair": "mend what a check finds, without losing a sound cell",
     "plan": "which chunks, bytes and requests a selection costs",
     "plot": "a picture of a part: a line or an image",
-    "db": "the objects in a database: list, info, get, put, delete, check, gc",
+    "db": "collections of arrays, and objects in a database: list, query, get, check and more",
     "formats": "the formats that are spoken, and what they hold",
     "doctor": "versions, and what is available here",
     "tour": "real data through every format, sliced by label on the way",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import asdict
 from typing import Any
 
 import click
 
-from hyperslab.cli.output import size_text
+from hyperslab.checks.report import as_line
+from hyperslab.cli.output import print_json, size_text
 from hyperslab.cli.storage import parse_options
 from hyperslab.errors import Invalid, Problem, Unsupported
 from hyperslab.stores.location import Location
@@ -77,6 +79,19 @@ def table(infos: Iterable[Any], *, head: bool) -> list[tuple[str, ...]]:
         listed = ", ".join(names[:_SHOWN]) + more
         rows.append((str(info.id), name, info.kind, dims, listed, size_text(info.nbytes), made))
     return rows
+
+
+def tell_problems(url: str, problems: Iterable[Problem], *, deep: bool, as_json: bool) -> int:
+    """Problems one a line, as they are found, or all in one document; 1 when there are some."""
+    if as_json:
+        found = [asdict(problem) for problem in problems]
+        print_json("db-check", url=url, deep=deep, sound=not found, problems=found)
+        return int(bool(found))
+    code = 0
+    for problem in problems:
+        click.echo(as_line(problem))
+        code = 1
+    return code
 
 
 class Objects:
@@ -201,7 +216,8 @@ def open_objects(url: str, storage: Mapping[str, Any] | None) -> Objects:
     """The objects of the database at a URL. Unsupported for another place."""
     where = Location.of(url, storage)
     if where.scheme not in ("mongodb", "mongodb+srv"):
-        raise Unsupported("a place that is no database", url=where.url, remedy="give mongodb://host/database")
+        remedy = "give mongodb://host/database; of collections db list, schema, arrays and check tell"
+        raise Unsupported("a place that is no database server", url=where.url, remedy=remedy)
     from hyperslab.formats.mongo.server import Place, library
 
     library()

@@ -26,9 +26,10 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from typing import Any, NoReturn
 
 import click
@@ -42,6 +43,7 @@ CODES: tuple[tuple[type[BaseException], int], ...] = (
     (errors.FormatError, 5),
     (errors.CorruptChunk, 5),
     (errors.MissingChunks, 5),
+    (errors.TilesFailed, 5),
     (errors.ReadOnly, 6),
     (errors.Unsupported, 8),
     (errors.MemoryLimit, 9),
@@ -128,16 +130,10 @@ class Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(self.summaries.items()))
 
-    def main(  # type: ignore[override]
-        self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
-    ) -> NoReturn:
+    def main(self, *args: Any, **extra: Any) -> NoReturn:
         """Run, and leave with the exit code."""
-        extra.pop("standalone_mode", None)
         manner = Manner()
-        run: Callable[[], Any] = lambda: super(Commands, self).main(  # noqa: E731
-            args, prog_name, standalone_mode=False, obj=manner, **extra
-        )
-        sys.exit(_run(run, manner))
+        sys.exit(_run(partial(super().main, *args, **{**extra, "standalone_mode": False, "obj": manner}), manner))
 
 
 def _run(run: Callable[[], Any], manner: Manner) -> int:

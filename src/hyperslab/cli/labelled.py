@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -14,6 +15,7 @@ import numpy as np
 from hyperslab import api
 from hyperslab.array import Array, references
 from hyperslab.cli.output import columns, plain
+from hyperslab.cli.own_labels import own_coordinate
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.group import Group
 from hyperslab.model.paths import child, split
@@ -95,9 +97,10 @@ def _is_whole(item: Any) -> bool:
 
 
 def _coordinate(root: Group | Array, array: Array, dim: str) -> Array | None:
-    """The nearest 1-D array named like the dimension."""
-    if isinstance(root, Array):
-        return None
+    """The labels that the array has by itself, else the nearest 1-D array named like the dimension."""
+    own = own_coordinate(array, dim)
+    if own is not None or isinstance(root, Array):
+        return own
     folder = split(array.path)[0]
     while True:
         name = child(folder, dim)
@@ -197,8 +200,12 @@ def save_dataset(part: Part, url: str) -> None:
         for dim, found in part.coordinates.items():
             dims = (dim,) if found.cells.ndim else ()
             attrs = _without_others(found.array.attrs, written)
-            root.create_array(dim, data=found.cells, dims=dims, attrs=attrs)
-        root.create_array(name, data=part.values, dims=part.dims, attrs=_without_others(part.array.attrs, written))
+            cells = found.cells.astype(np.dtypes.StringDType()) if found.cells.dtype.kind == "U" else found.cells
+            root.create_array(dim, data=cells, dims=dims, attrs=attrs)
+        attrs = _without_others(part.array.attrs, written)
+        if root.format == "netcdf":  # which has no mappings
+            attrs = {key: json.dumps(value) if isinstance(value, dict) else value for key, value in attrs.items()}
+        root.create_array(name, data=part.values, dims=part.dims, attrs=attrs)
 
 
 _LISTS = frozenset({"coordinates", "ancillary_variables"})

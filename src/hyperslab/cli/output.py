@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 import click
@@ -12,6 +13,7 @@ import numpy as np
 from hyperslab.codecs.reference_json import spelled
 from hyperslab.model.refs import ObjectReference, RegionReference
 
+_AT_ONCE = 1000
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 json_option: Callable[[Any], Any] = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
@@ -24,7 +26,8 @@ def print_json(schema: str, **document: Any) -> None:
 
 def json_text(schema: str, **document: Any) -> str:
     """The document as text."""
-    return json.dumps({"schema": f"hyperslab.{schema}/1", **plain(document)}, indent=2, ensure_ascii=False)
+    said = {"schema": f"hyperslab.{schema}/1", **plain(document)}
+    return printable(json.dumps(said, indent=2, ensure_ascii=False))
 
 
 def say(text: str) -> None:
@@ -50,7 +53,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple | set | frozenset):
         return [plain(item) for item in value]
     if isinstance(value, np.ndarray):
-        return plain(value.tolist())
+        return plain((value.astype(str) if value.dtype.kind in "mM" else value).tolist())
     if isinstance(value, np.datetime64 | np.timedelta64):
         return str(value)
     if isinstance(value, np.generic):
@@ -62,6 +65,11 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if np.isfinite(value) else None
     return value if isinstance(value, str | int | bool | None) else str(value)
+
+
+def printable(text: str) -> str:
+    """The text with an escape, as JSON has them too, for each half of a surrogate pair, which no encoding can write."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def size_text(nbytes: int | None) -> str:
@@ -82,4 +90,17 @@ def columns(rows: Sequence[Sequence[str]], indent: str = "") -> str:
         return ""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
-    return "\n".join(f"{indent}{line.rstrip()}" for line in lines)
+    return printable("\n".join(f"{indent}{line.rstrip()}" for line in lines))
+
+
+def echo_rows(found: Iterable[Any], rows: Callable[..., Sequence[Sequence[str]]], nothing: str) -> None:
+    """What is found as a table, some of it at a time; a remark where there is nothing.
+
+    ``rows`` makes text of some of it, below the head where that is asked for: ``rows(some, head=True)``.
+    """
+    left, head = iter(found), True
+    while some := list(islice(left, _AT_ONCE)):
+        click.echo(columns(rows(some, head=head)))
+        head = False
+    if head:
+        say(nothing)

@@ -238,7 +238,7 @@ def _after(check: Check, ability: Callable[..., Any], *arguments: Any, **options
 
 
 class _Unshared:
-    """A target that nobody else knows of yet: written without locks."""
+    """A target that nobody else knows of yet: written without locks, but whole where many chunks are one file."""
 
     def __init__(self, source: ChunkSource, check: Check | None) -> None:
         self._source = source
@@ -247,7 +247,7 @@ class _Unshared:
         self.read = source.read
         self.write = source.write
         self.erase = source.erase
-        for name in ("write_coo", "stored"):
+        for name in ("write_coo", "stored", "transaction"):
             if hasattr(source, name):
                 setattr(self, name, getattr(source, name))
 

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from hyperslab.array.session import Session
+from hyperslab.conversion.labelling import chosen_labels, labels_of
 from hyperslab.conversion.losses import Loss, refuse
 from hyperslab.conversion.measuring import with_room_for_text
 from hyperslab.conversion.opening import opened
@@ -19,7 +20,7 @@ from hyperslab.conversion.settling import settle
 from hyperslab.conversion.translate import Cutting
 from hyperslab.conversion.walking import Item, Planned, find_losses, overlooked, plan_nodes
 from hyperslab.errors import HyperslabError, Unsupported
-from hyperslab.formats.base import Batches, Format, InDatabase, Plans
+from hyperslab.formats.base import Batches, Format, InDatabase, Plans, TakesLabels
 from hyperslab.formats.spelling import KeyedFormat
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.location import Location
@@ -54,6 +55,8 @@ def rehearse(
     if format.name == "blaze" and options:  # which say how its arrays are stored: what they were stored by gives way
         same = False
     planned = list(plan_nodes(items, cutting, format.features, same_format=same))
+    if isinstance(format, TakesLabels):
+        planned = [_labelled(source, each) for each in planned]
     if format.name == "zarr2" and not same:
         planned = [_unmasked(each) for each in planned]
     with _trial(format, where, options) as (plans, keyed):
@@ -63,6 +66,15 @@ def rehearse(
     if losses and not allow_loss:
         raise refuse(losses, format.name)
     return Rehearsal(planned, losses, keyed)
+
+
+def _labelled(source: Session, planned: Planned) -> Planned:
+    """With the labels of coordinate arrays, for a target whose arrays say their labels themselves."""
+    spec, item = planned.node, planned.item
+    if not isinstance(spec, ArraySpec) or not isinstance(item.node, ArraySpec) or item.picked is None:
+        return planned
+    labels = chosen_labels(labels_of(source, item.origin, item.node), item.node.dims, item.picked)
+    return replace(planned, node=spec.evolve(indexes=labels))
 
 
 def _unmasked(planned: Planned) -> Planned:

@@ -29,7 +29,7 @@ from hyperslab.conversion.verifying import verify as verify_target
 from hyperslab.conversion.walking import walk
 from hyperslab.errors import Unsupported
 from hyperslab.formats import format_for_new, get_format
-from hyperslab.formats.base import Feature, Varies
+from hyperslab.formats.base import Feature, KnowsItsPlace, Varies
 from hyperslab.stores.location import Location
 from hyperslab.stores.redaction import redact
 from hyperslab.stores.sides import Options, two_sides
@@ -158,6 +158,8 @@ def _run(order: _Order, progress: bool | Report | None, scheduler: Any) -> Conve
         if order.verify:
             with bar(progress is True, "verifying") as report:
                 verified = verify_target(job, order.source, site, report, keyed=plan.keyed)
+    if isinstance(chosen, KnowsItsPlace):
+        chosen.placed(order.target)
     return replace(job.summary(order.target.url, done), losses=plan.losses, verified=verified)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from hyperslab.chunks.auto import CHUNK_BYTES, auto_chunks, auto_shards
 from hyperslab.codecs.blosc import config_of
 from hyperslab.codecs.default import parse_codec
+from hyperslab.conversion.labelling import chosen_labels
 from hyperslab.conversion.losses import Features, held_attrs, held_type, held_types
 from hyperslab.conversion.selecting import Picked
 from hyperslab.errors import Invalid, Unsupported
@@ -60,8 +61,10 @@ def new_array(
         raise Unsupported("the target has no such cells")
     dims = tuple(spec.dims[axis] for axis in picked.kept) if Feature.DIMENSIONS in features else ()
     attrs = held_attrs(spec.attrs, features)
+    labels = chosen_labels(spec.indexes, spec.dims, picked) if Feature.LABELS in features else {}
     if same_format and not cutting.asks and dtype == spec.dtype and len(picked.kept) == len(spec.shape):
-        return spec.evolve(shape=picked.shape, dims=dims, attrs=attrs, indexes={}, chunks=_refit(spec, picked)), True
+        same = {"shape": picked.shape, "dims": dims, "attrs": attrs, "indexes": labels, "chunks": _refit(spec, picked)}
+        return spec.evolve(**same), True
     chunks, shards = _cut(spec, picked, cutting, varying=Feature.VARYING_CHUNKS in features)
     asked = _kept_codec(spec) if cutting.codec is None else cutting.codec
     codecs = parse_codec(asked, numpy_dtype(dtype))
@@ -76,6 +79,7 @@ def new_array(
         codecs=codecs,
         fill_value=fill,
         attrs=attrs,
+        indexes=labels,
         sparse=sparse,
         layout=layout,
     )

@@ -7,7 +7,8 @@ folder that is not listed.
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from hyperslab.errors import StorageError
@@ -39,6 +40,9 @@ class Unpublished:
         self._holding = held is None
         self.held = {} if held is None else held
         lend(store, self)
+        for name, ask in (("size", len), ("stamp", bytes), ("get_ranges", parts_of)):
+            if hasattr(store, name):
+                setattr(self, name, partial(self._of_held, ask, getattr(store, name)))
 
     @property
     def url(self) -> str:
@@ -59,6 +63,10 @@ class Unpublished:
             return self.held[key]
         found: bytes | None = self._store.get(key)
         return found
+
+    def _of_held(self, ask: Callable[..., Any], asked: Callable[..., Any], key: str, *arguments: Any) -> Any:
+        """What is told of a value that is held back, else what the store says."""
+        return ask(self.held[key], *arguments) if key in self.held else asked(key, *arguments)
 
     def list(self, prefix: str = "") -> Iterator[str]:
         """Every key below ``prefix/``, sorted."""
@@ -126,6 +134,11 @@ class Unpublished:
         for key, value in documents:
             if self._store.get(key) != value:
                 raise StorageError("what was written is not what is read", url=self.url, key=key)
+
+
+def parts_of(value: bytes, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+    """Parts of a value as :class:`~.stores.base.GetRanges` gives them."""
+    return [value[start : stop or None] if start < 0 else value[start:stop] for start, stop in ranges]
 
 
 def unsealed(documents: Sequence[Sequence[str]]) -> dict[str, bytes]:

@@ -11,8 +11,8 @@ from hyperslab.conversion.parts import Part
 from hyperslab.conversion.selecting import Picked, Select, check_dimensions, pick
 from hyperslab.conversion.translate import Cutting, new_array, new_group
 from hyperslab.errors import HyperslabError
-from hyperslab.formats.base import Omits, Reader
-from hyperslab.model.paths import split
+from hyperslab.formats.base import Feature, Omits, Reader
+from hyperslab.model.paths import child, outward, split
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 
@@ -51,9 +51,30 @@ def walk(session: Session, parts: Sequence[Part], select: Select, cutting: Cutti
 def find_losses(items: list[Item], features: Features, *, as_it_is: bool = False) -> tuple[Loss, ...]:
     """All that the target cannot hold. ``as_it_is``: documents stay those of the same format."""
     losses = [loss for item in items for loss in losses_of(item.path, item.node, features)]
+    if Feature.LABELS not in features:
+        losses += _label_losses(items)
     if not as_it_is:
         losses += [loss for item in items for loss in hidden_losses(item.path, item.node)]
     return tuple(losses)
+
+
+def _label_losses(items: list[Item]) -> Iterator[Loss]:
+    """Labels that arrays have themselves, and that no coordinate array among the items holds too."""
+    shapes = {item.path: (item.node.dims, item.node.shape) for item in items if isinstance(item.node, ArraySpec)}
+    for item in items:
+        if not isinstance(item.node, ArraySpec):
+            continue
+        sizes = dict(zip(item.node.dims, item.node.shape, strict=True))
+        groups = list(outward(split(item.path)[0]))
+        held = {
+            dim
+            for dim in item.node.indexes
+            if any(shapes.get(child(g, dim)) == ((dim,), (sizes[dim],)) for g in groups)
+        }
+        if lost := [dim for dim in item.node.indexes if dim not in held]:
+            names = ", ".join(map(repr, lost))
+            message = f"the labels of {names} are left out (to_xarray() makes coordinates of them)"
+            yield Loss(item.path, Feature.LABELS, message)
 
 
 def overlooked(reader: Reader, items: list[Item]) -> tuple[Loss, ...]:

@@ -13,6 +13,8 @@ from hyperslab.stores.location import Probe
 # in the order of detection
 FORMATS = {
     "hdmf": "hyperslab.formats.hdmf",
+    "collections": "hyperslab.formats.collections",
+    "deker": "hyperslab.formats.deker",
     "zarr3": "hyperslab.formats.zarr3",
     "nczarr": "hyperslab.formats.nczarr",
     "zarr2": "hyperslab.formats.zarr2",

@@ -48,6 +48,7 @@ class Feature(StrEnum):
     LINKS = "links"
     REFERENCES = "references"
     SPARSE = "sparse arrays"
+    LABELS = "labels of dimensions"
     UNITS = "units"
 
 
@@ -177,6 +178,15 @@ class HoldsMany(Protocol):
 
 
 @runtime_checkable
+class HoldsCollections(Protocol):
+    """A place of collections of arrays, each of which is a group of its root."""
+
+    def members(self, path: str) -> list[str]:
+        """The first collections of the root, or arrays of a collection; none in a group that is a dataset."""
+        ...
+
+
+@runtime_checkable
 class Omits(Protocol):
     """A reader that does not show all that its place holds."""
 
@@ -275,6 +285,25 @@ class Stamps(Protocol):
 class Plans(Protocol):
     def new_array(self, spec: ArraySpec) -> ArraySpec:
         """A user's wish (shape, dtype, dims, chunks, neutral codecs) in this format's own spelling, or Unsupported."""
+        ...
+
+
+@runtime_checkable
+class TakesLabels(Protocol):
+    """A format whose arrays say their labels themselves, though coordinate arrays may stand beside them."""
+
+    @property
+    def label_rules(self) -> str:
+        """Which labels those are, in words."""
+        ...
+
+
+@runtime_checkable
+class KnowsItsPlace(Protocol):
+    """A format whose datasets say where they lie."""
+
+    def placed(self, where: Location) -> None:
+        """A dataset that was made elsewhere has got its place: make right what says so."""
         ...
 
 

@@ -96,7 +96,7 @@ def _plain_type(dataset: Any, spec: ArraySpec) -> bool:
 
     kind = dataset.id.get_type()
     match spec.dtype:
-        case np.dtype(kind="i" | "u" | "f"):
+        case np.dtype(kind="i" | "u" | "f" | "c"):
             return bool(kind.equal(h5t.py_create(spec.dtype)))
         case Enum(base=base):
             return isinstance(kind, h5t.TypeEnumID) and bool(kind.get_super().equal(h5t.py_create(base)))

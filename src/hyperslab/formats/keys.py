@@ -92,11 +92,15 @@ class ChunkKeys:
     def stored(self, ndim: int) -> Iterator[Coords]:
         """The coordinates whose keys are in the store: the numbers at the end of each key, if the key rule agrees."""
         for key in self.store.list(self.folder):
-            tail = key[len(self.prefix) :]
-            numbers = tuple(map(int, _NUMBERS.findall(tail)))
-            coords = numbers[len(numbers) - ndim :]
-            if len(numbers) >= ndim and self.key_of(coords) == tail:
+            coords = self.coords_of(key[len(self.prefix) :], ndim)
+            if coords is not None:
                 yield coords
+
+    def coords_of(self, tail: str, ndim: int) -> Coords | None:
+        """The coordinates whose key rule gives ``tail``; None when there are none."""
+        numbers = tuple(map(int, _NUMBERS.findall(tail)))
+        coords = numbers[len(numbers) - ndim :]
+        return coords if len(numbers) >= ndim and self.key_of(coords) == tail else None
 
     def exists(self, key: str) -> bool:
         """Whether something is stored under the key."""

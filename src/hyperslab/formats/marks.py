@@ -1,9 +1,9 @@
 """The attribute ``_hyperslab``: what plain Zarr cannot say of a node; hidden at our face, absent when there is none.
 
 ``{"version": 1, "attrs": {name: code}, "hidden": {name: {"at": place, "value": …, "code": …}}, "dims": {name:
-{"size": n, "unlimited": true}}, "dtype": description, "types": {name: description}}``, each part only where it says
-something. ``hidden`` holds attributes that a peer would stumble over in plain sight. Others may edit or drop any of it:
-parts that make no sense are ignored.
+{"size": n, "unlimited": true}}, "dtype": description, "types": {name: description}, "indexes": {dimension: rule}}``,
+each part only where it says something (:mod:`.index_marks` has the rules). ``hidden`` holds attributes that a peer
+would stumble over in plain sight. Others may edit or drop any of it: parts that make no sense are ignored.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from hyperslab.model.dtypes import (
     VlenBytes,
     numpy_dtype,
 )
+from hyperslab.model.schemas.dtype_names import reads_extended
 
 MARK = "_hyperslab"
 VERSION = 1
@@ -40,8 +41,9 @@ class Marks:
     """What the attribute ``_hyperslab`` of one node says, besides the types of attributes."""
 
     dims: tuple[Dimension, ...] = ()
-    dtype: Extension | None = None
+    dtype: DataType | None = None
     types: Mapping[str, Extension] = field(default_factory=dict)
+    indexes: Mapping[str, Any] = field(default_factory=dict)
 
 
 def read_attributes(stored: Mapping[str, Any]) -> tuple[dict[str, Any], Marks]:
@@ -56,7 +58,8 @@ def read_attributes(stored: Mapping[str, Any]) -> tuple[dict[str, Any], Marks]:
     attrs = _with_hidden(attrs, _mapping(mark, "hidden"))
     types = {name: read_type(said) for name, said in _mapping(mark, "types").items()}
     known = {name: found for name, found in types.items() if found is not None}
-    return attrs, Marks(_dims(_mapping(mark, "dims")), read_type(mark.get("dtype")), known)
+    dims, dtype = _dims(_mapping(mark, "dims")), _read_dtype(mark.get("dtype"))
+    return attrs, Marks(dims, dtype, known, _mapping(mark, "indexes"))
 
 
 def write_attributes(
@@ -79,8 +82,9 @@ def write_attributes(
         "attrs": codes,
         "hidden": apart,
         "dims": {dim.name: _dim_to_json(dim) for dim in marks.dims},
-        "dtype": None if marks.dtype is None else describe_type(marks.dtype),
+        "dtype": None if marks.dtype is None else _describe_dtype(marks.dtype),
         "types": {name: describe_type(said) for name, said in marks.types.items()},
+        "indexes": marks.indexes,
     }
     said = {name: part for name, part in parts.items() if part}
     return values | ({MARK: {"version": VERSION, **said}} if said else {})
@@ -115,7 +119,23 @@ def _dims(said: Mapping[str, Any]) -> tuple[Dimension, ...]:
     return tuple(dims)
 
 
-def marked_type(stored: DataType, said: Extension | None) -> DataType:
+_EXTENDED = {"float128": "g", "complex256": "G"}
+"""Floats of 80 bits: cells that Zarr v3 has no name for and stores as bytes."""
+
+
+def _read_dtype(said: Any) -> DataType | None:
+    if isinstance(said, str):
+        return np.dtype(_EXTENDED[said]) if said in _EXTENDED and reads_extended() else None
+    return read_type(said)
+
+
+def _describe_dtype(dtype: DataType) -> Any:
+    if isinstance(dtype, np.dtype):
+        return next(name for name, code in _EXTENDED.items() if code == dtype.char)
+    return describe_type(dtype)
+
+
+def marked_type(stored: DataType, said: DataType | None) -> DataType:
     """The type that a mark makes of the stored cells; the stored type itself where the two do not fit."""
     if isinstance(stored, VlenArray):
         return said if isinstance(said, VlenArray) and said.base == stored.base else stored
@@ -124,6 +144,8 @@ def marked_type(stored: DataType, said: Extension | None) -> DataType:
     if not isinstance(stored, np.dtype):
         return stored
     match said:
+        case np.dtype() if stored.kind == "V" and stored.names is None and stored.itemsize == said.itemsize:
+            return said
         case Char() if stored == np.dtype("S1"):
             return said
         case Enum(base=base) if base == stored.newbyteorder("="):

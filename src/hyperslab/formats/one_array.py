@@ -45,6 +45,7 @@ FEATURES = frozenset(Feature) - {
     Feature.VARYING_CHUNKS,
     Feature.SHARDS,
     Feature.SPARSE,
+    Feature.LABELS,
 }
 """What such a format can hold, unless it says otherwise; variable-length text in coordinates alone."""
 STRING = "string"

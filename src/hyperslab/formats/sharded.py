@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from copy import copy
 from functools import partial
 from itertools import product
 from operator import floordiv
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -90,7 +91,12 @@ class ShardedChunks:
         """How the array is cut: the inner chunks, with the shards as the outer grid."""
         return self._grid
 
-    def _place(self, coords: Coords) -> Coords:
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """That of the cells."""
+        return self._spec.numpy_dtype
+
+    def place(self, coords: Coords) -> Coords:
         """The shard that holds an inner chunk."""
         return tuple(map(floordiv, coords, self._index.counts))
 
@@ -102,6 +108,12 @@ class ShardedChunks:
 
     def _key(self, place: Coords) -> str:
         return self._keys.prefix + self._keys.key_of(place)
+
+    def under(self, keys: ChunkKeys) -> Self:
+        """The same shards where others lie."""
+        twin = copy(self)
+        twin._keys, twin._entries = keys, {}
+        return twin
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -116,9 +128,19 @@ class ShardedChunks:
 
     def _from_whole(self, key: str, local: tuple[Block, ...]) -> list[Part]:
         data = self._keys.get(key, self._most)
-        if data is None:
-            return [None] * (len(local[0]) if local else 1)
-        return cut(memoryview(data), self._index.find(data)[local].reshape(-1, 2))
+        return [None] * (len(local[0]) if local else 1) if data is None else self._cut(data, local)
+
+    def _cut(self, shard: Any, local: tuple[Block, ...]) -> list[Part]:
+        return cut(memoryview(shard), self._index.find(shard)[local].reshape(-1, 2))
+
+    def held(self, coords: Sequence[Coords], shard: Any) -> Fetched:
+        """Chunks of one shard whose bytes are here."""
+        key, local = self._locate(coords)
+        return Fetched(self._chain, dict(zip(coords, self._cut(shard, local), strict=True)), self._keys, key)
+
+    def nothing(self, coords: Sequence[Coords]) -> Fetched:
+        """Chunks of one shard that is not there."""
+        return Fetched(self._chain, dict.fromkeys(coords), self._keys, self._locate(coords)[0])
 
     def _from_ranges(self, key: str, local: tuple[Block, ...]) -> list[Part]:
         """Index and ranges of one version of the shard: its stamp is the same before and after."""
@@ -183,6 +205,12 @@ class ShardedChunks:
 
     def write_many(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
         """Replace inner chunks of one shard by one write; those of nothing but fill values are left out."""
+        encoded = self.encoded(pairs)
+        if encoded:
+            self._replace(list(encoded), list(encoded.values()), durable)
+
+    def encoded(self, pairs: Iterable[tuple[Coords, Block]]) -> dict[Coords, Any]:
+        """Inner chunks as they are stored; None for those of nothing but fill values."""
         encoded: dict[Coords, Any] = {}
 
         def encode(pair: tuple[Coords, Block]) -> None:
@@ -191,8 +219,7 @@ class ShardedChunks:
             encoded[coords] = None if is_all(block, self._zero) else bytes(self._chain.encode(block))
 
         each_if_many(encode, pairs, self._keys.settings.threads)
-        if encoded:
-            self._replace(list(encoded), list(encoded.values()), durable)
+        return encoded
 
     def erase(self, coords: Coords) -> None:
         """Forget one inner chunk."""
@@ -203,14 +230,21 @@ class ShardedChunks:
         self._replace(coords, [None] * len(coords), self._keys.settings.durable)
 
     def _replace(self, coords: Sequence[Coords], values: Sequence[Any], durable: bool) -> None:
-        key, local = self._locate(coords)
-        old = None if len(coords) == self._size else self._keys.store.get(key)
-        parts = self._new_parts(local, values, old)
-        if all(part is None for part in parts):
-            if self._keys.exists(key):
-                self._keys.store.delete(key)
-            return
-        self._keys.put_many([(key, self._join(parts))], durable)
+        key, _ = self._locate(coords)
+        shard = self.merged(coords, values, None if self.are_all(coords) else self._keys.store.get(key))
+        if shard is not None:
+            self._keys.put_many([(key, shard)], durable)
+        elif self._keys.exists(key):
+            self._keys.store.delete(key)
+
+    def are_all(self, coords: Sequence[Coords]) -> bool:
+        """Whether these chunks of one shard are all that it has."""
+        return len(coords) == self._size
+
+    def merged(self, coords: Sequence[Coords], values: Sequence[Any], old: Any) -> memoryview | None:
+        """The shard with some inner chunks replaced, valid until this thread makes another; None: it holds nothing."""
+        parts = self._new_parts(self._locate(coords)[1], values, old)
+        return None if all(part is None for part in parts) else self._join(parts)
 
     def _new_parts(self, local: tuple[Block, ...], values: Sequence[Any], old: Any) -> list[Part]:
         """The stored inner chunks of a shard with some of them replaced."""
@@ -230,21 +264,25 @@ class ShardedChunks:
 
     def stamp(self, coords: Coords) -> Any:
         """What identifies the stored version of the chunk's shard."""
-        return self._keys.stamp(self._key(self._place(coords)))
+        return self._keys.stamp(self._key(self.place(coords)))
 
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
         """Hold the shards of these chunks against other writers."""
-        return self._keys.lock({self._place(place) for place in coords}, timeout)
+        return self._keys.lock({self.place(place) for place in coords}, timeout)
 
     def stored(self) -> Iterator[Coords]:
         """The coordinates of every inner chunk that is written."""
         for place in self._keys.stored(len(self._grid.axes)):
-            _, entries = self._index_now(self._key(place))
-            if entries is None:
-                continue
-            for local in product(*(range(count) for count in self._index.counts)):
-                if int(entries[local][0]) != MISSING:
-                    yield tuple(i * n + j for i, n, j in zip(place, self._index.counts, local, strict=True))
+            yield from self.stored_in(place)
+
+    def stored_in(self, place: Coords) -> Iterator[Coords]:
+        """The same of one shard."""
+        _, entries = self._index_now(self._key(place))
+        if entries is None:
+            return
+        for local in product(*(range(count) for count in self._index.counts)):
+            if int(entries[local][0]) != MISSING:
+                yield tuple(i * n + j for i, n, j in zip(place, self._index.counts, local, strict=True))
 
     def nbytes_stored(self) -> int:
         """Bytes that all shards take."""
@@ -252,7 +290,7 @@ class ShardedChunks:
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
         """Bytes of the shards that these chunks lie in."""
-        return self._keys.stored_sizes({self._key(self._place(place)) for place in coords})
+        return self._keys.stored_sizes({self._key(self.place(place)) for place in coords})
 
 
 INDEX_BYTES = 64 << 20

@@ -16,7 +16,7 @@ from hyperslab.codecs.shard_index import MISSING, Entries, Part
 from hyperslab.errors import Conflict, HyperslabError
 from hyperslab.formats.keyed import KeyedChunks
 from hyperslab.formats.keys import is_all
-from hyperslab.formats.sharded import INDEX_BYTES, Fetched, ShardedChunks, cut
+from hyperslab.formats.sharded import INDEX_BYTES, Fetched, ShardedChunks
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.attempts import attempts
 from hyperslab.stores.base import Unversioned, Version
@@ -103,7 +103,7 @@ class SwappedShards(ShardedChunks):
         found = self._keys.store.get_version(key, most=self._most)
         if found is None:
             return [], None
-        return cut(memoryview(found.data), self._index.find(found.data)[local].reshape(-1, 2)), found.stamp
+        return self._cut(found.data, local), found.stamp
 
     def _parts_of_ranges(self, key: str, local: tuple[Block, ...]) -> tuple[list[Part], Any]:
         store = self._keys.store
@@ -147,13 +147,11 @@ class SwappedShards(ShardedChunks):
 
     def read_stamped(self, coords: Sequence[Coords]) -> tuple[list[Block | None], Any]:
         """Chunks of one shard, and the shard that they are of."""
-        key, local = self._locate(coords)
+        key, _ = self._locate(coords)
         version = self._keys.store.get_version(key, most=self._most)
         if version is None:
             return [None] * len(coords), None
-        parts = cut(memoryview(version.data), self._index.find(version.data)[local].reshape(-1, 2))
-        fetched = Fetched(self._chain, dict(zip(coords, parts, strict=True)), self._keys, key)
-        return decoded(fetched, coords, self._grid, self._spec), version
+        return decoded(self.held(coords, version.data), coords, self._grid, self._spec), version
 
     def swap(self, pairs: Sequence[tuple[Coords, Block]], expected: Any) -> None:
         """Replace chunks of one shard if it is still the one that was read, else ``Conflict``."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,17 @@ class Scale:
     size: int
 
 
+def scale_value(start: float, step: float, position: int) -> float:
+    """``start + position * step``, rounded to the decimals that the two are written with."""
+    return round(start + position * step, max(_decimals(start), _decimals(step)))
+
+
+@lru_cache(256)
+def _decimals(number: float) -> int:
+    exponent = Decimal(repr(number)).as_tuple().exponent
+    return -exponent if isinstance(exponent, int) and exponent < 0 else 0
+
+
 @dataclass(frozen=True, slots=True)
 class Labels:
     """One word (or whole number used as a name) per position."""
@@ -39,6 +51,18 @@ class Labels:
         for position, name in enumerate(self.names):
             places.setdefault(name, position)
         object.__setattr__(self, "positions", places)
+
+
+@dataclass(frozen=True, slots=True)
+class FloatLabels:
+    """One float per position, used as a name: nothing lies between two of them. No two are equal."""
+
+    values: tuple[float, ...]
+
+    @property
+    def size(self) -> int:
+        """How many positions there are."""
+        return len(self.values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +104,22 @@ class Coordinate:
         return _trend(self.values)
 
 
-Index = Scale | Labels | TimeScale | CFTime | Coordinate
+def fitted(index: Index, size: int) -> Index | None:
+    """The index of a dimension that has another size now: a rule goes on, a list is cut; None where it is too short."""
+    match index:
+        case Scale() | TimeScale():
+            return replace(index, size=size)
+        case Labels(names=names):
+            return Labels(names[:size]) if size <= len(names) else None
+        case FloatLabels(values=labels):
+            return FloatLabels(labels[:size]) if size <= len(labels) else None
+        case CFTime(values=values):
+            return replace(index, values=values[:size]) if size <= values.size else None
+        case Coordinate(values=values):
+            return Coordinate(values[:size]) if size <= values.size else None
+
+
+Index = Scale | Labels | FloatLabels | TimeScale | CFTime | Coordinate
 
 
 def _trend(values: np.ndarray[Any, Any]) -> int:

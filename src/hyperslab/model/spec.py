@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from hyperslab.model.attrs import Attrs
-from hyperslab.model.dims import Dimension, Index
+from hyperslab.model.dims import Dimension, Index, fitted
 from hyperslab.model.dtypes import (
     Compound,
     DataType,
@@ -131,5 +131,15 @@ class ArraySpec:
         return None
 
     def evolve(self, **changes: Any) -> Self:
-        """A copy with some fields changed."""
+        """A copy with some fields changed. Labels follow a new shape, and go where they cannot."""
+        if self.indexes and "shape" in changes and "indexes" not in changes:
+            changes["indexes"] = self._fitted(changes["shape"])
         return replace(self, **changes)
+
+    def _fitted(self, shape: tuple[int, ...]) -> dict[str, Index]:
+        found = {}
+        for name, size in zip(self.dims, shape, strict=False):
+            index = fitted(self.indexes[name], size) if name is not None and name in self.indexes else None
+            if name is not None and index is not None:
+                found[name] = index
+        return found

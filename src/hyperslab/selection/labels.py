@@ -13,10 +13,10 @@ import numpy as np
 
 from hyperslab.errors import Invalid, LabelError, SelectionError, Unsupported, WrongType
 from hyperslab.model.calendars import calendar_name, parse_moment, unit_length
-from hyperslab.model.dims import CFTime, Coordinate, Index, Labels
+from hyperslab.model.dims import CFTime, Coordinate, FloatLabels, Index, Labels
 from hyperslab.model.guessing import meant
-from hyperslab.selection.lookup import Lookup, Names, Numbers
-from hyperslab.selection.rulers import ruler_of
+from hyperslab.selection.lookup import FloatNames, Lookup, Names, Numbers
+from hyperslab.selection.rulers import listed, ruler_of
 from hyperslab.selection.sought import is_label
 
 Array = np.ndarray[Any, Any]
@@ -119,10 +119,15 @@ def _width(item: Any) -> int:
 
 def _lookup(dim: str | None, index_of: IndexOf) -> Lookup | None:
     index = index_of(dim) if dim is not None else None
-    if dim is None or index is None:
-        return None
+    return None if dim is None or index is None else lookup_of(dim, index)
+
+
+def lookup_of(dim: str, index: Index) -> Lookup | None:
+    """What finds the positions of labels of a dimension; None where its cells are no labels (compounds, truth)."""
     if isinstance(index, Labels):
         return Names(index.names, 0, dim, positional=True)
+    if isinstance(index, FloatLabels):
+        return FloatNames(listed(index), dim)
     if isinstance(index, Coordinate) and index.values.dtype.kind in "USTO":
         return Names(tuple(_text(index.values)), index.trend, dim)
     if isinstance(index, Coordinate) and index.values.dtype.kind not in "iufM":

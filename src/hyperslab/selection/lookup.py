@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from hyperslab.errors import LabelError, SelectionError, WrongType
-from hyperslab.selection.rulers import Computed, Ruler
+from hyperslab.selection.rulers import Computed, Listed, Ruler
 from hyperslab.selection.sought import Sought, seek, span_of
 
 Array = np.ndarray[Any, Any]
@@ -178,6 +178,20 @@ class Numbers:
         if place == ruler.size:
             return LabelError(f"{shown} lies beyond the last cell, {ruler.show(place - 1)}", remedy=remedy)
         return LabelError(f"{shown} lies between {ruler.show(place - 1)} and {ruler.show(place)}", remedy=remedy)
+
+
+@dataclass(frozen=True, slots=True)
+class FloatNames(Numbers):
+    """Labels that are floats, each the name of a cell: a float is one of them within 4 spacings, or none."""
+
+    ruler: Listed
+
+    def _find(self, sought: Sought) -> int | None:
+        """The position of the label itself, else of the only one within 4 spacings of the coarser float type."""
+        distance = np.abs(self.ruler.values - sought.first)
+        slack = 4 * self.ruler.spacing(sought.first, sought.grain or self.ruler.grain)
+        places = np.flatnonzero(distance == 0) if not distance.all() else np.flatnonzero(distance <= slack)
+        return int(places[0]) if len(places) == 1 else None
 
 
 @dataclass(frozen=True, slots=True)

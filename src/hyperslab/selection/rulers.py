@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.model.calendars import DAY, RESOLUTIONS, iso_text, parse_moment, unit_length
-from hyperslab.model.dims import CFTime, Coordinate, Scale, TimeScale
+from hyperslab.model.dims import CFTime, Coordinate, FloatLabels, Scale, TimeScale
 
 Array = np.ndarray[Any, Any]
 Number = Any
@@ -92,7 +92,8 @@ class Computed(Ruler):
         if isinstance(self.step, int):
             place = -((self.start - number) // self.step)
         else:
-            place = ceil((number - self.start) / self.step)
+            steps = (number - self.start) / self.step
+            place = ceil(min(max(steps, -1.0), float(self.size)))
         return int(min(max(place, 0), self.size))
 
     def gap(self, position: int) -> Number:
@@ -165,6 +166,12 @@ class Listed(Ruler):
 
 
 _LENGTHS = {2: DAY, 3: 3600 * 10**9, 4: 60 * 10**9, 5: 10**9, 6: 1}
+
+
+def listed(index: FloatLabels) -> Listed:
+    """The ruler of floats that are names."""
+    coordinate = Coordinate(np.array(index.values, _DOUBLE))
+    return Listed(size=index.size, trend=coordinate.trend, values=coordinate.values)
 
 
 def ruler_of(index: Scale | TimeScale | CFTime | Coordinate) -> Ruler:

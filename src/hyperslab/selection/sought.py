@@ -41,7 +41,7 @@ def seek(label: Any, calendar: str | None, dim: str) -> Sought:
     """
     if isinstance(label, np.ndarray) and not label.ndim:
         label = label[()]
-    if isinstance(label, float | np.floating) and isfinite(value := float(label)) and abs(value) < _LARGEST:
+    if isinstance(label, float | np.floating) and isfinite(value := float(label)) and _is_near(value, calendar):
         grain = label.dtype if isinstance(label, np.floating) else _DOUBLE
         number = value if calendar is None else round(value * 10**6) * 1000
         return Sought(number, grain=grain)
@@ -51,6 +51,10 @@ def seek(label: Any, calendar: str | None, dim: str) -> Sought:
     if whole and abs(int(label)) < _LARGEST:
         return Sought(int(label))
     raise LabelError(f"{dim} has numbers, {label!r} is none of them")
+
+
+def _is_near(number: float, calendar: str | None) -> bool:
+    return calendar is None or abs(number) < _LARGEST
 
 
 def span_of(tolerance: Any, calendar: str | None) -> Any:

@@ -113,6 +113,47 @@ class PutIf(Protocol):
 
 
 @runtime_checkable
+class PutNew(Protocol):
+    def put_new(self, pairs: Sequence[tuple[str, Buffer]], *, durable: bool = False) -> None:
+        """Store values whose keys are all missing, in this order, or none of them: ``Conflict`` names a taken one.
+
+        Of several writers of one key one succeeds. A dead one may leave the first of its values.
+        """
+        ...
+
+
+@runtime_checkable
+class Touches(Protocol):
+    def touch(self, key: str, *, durable: bool = False) -> None:
+        """Give the key a stamp that it never had, for little; whatever it holds then. Made where it is missing."""
+        ...
+
+
+@runtime_checkable
+class Flushes(Protocol):
+    """Where one flush of all is cheaper than a durable write of each."""
+
+    @property
+    def flushes(self) -> bool:
+        """Whether this system can."""
+        ...
+
+    def flush(self) -> None:
+        """Everything that was written before is on the medium."""
+        ...
+
+
+@runtime_checkable
+class PutLast(Protocol):
+    """Where values that lead to others wait for these, so that all are made durable together."""
+
+    def put_last(self, pairs: Sequence[tuple[str, Buffer]], first: Iterable[str], *, durable: bool = False) -> None:
+        """``put_new`` of values that lead to those of the keys ``first``: if ``durable``, these are on the medium
+        before, however they were stored. ``Conflict``."""
+        ...
+
+
+@runtime_checkable
 class Stamps(Protocol):
     def stamp(self, key: str) -> Stamp | None:
         """What identifies the present version (size, mtime_ns, inode; or an ETag), None when missing."""
@@ -145,6 +186,14 @@ class Rename(Protocol):
 
 
 @runtime_checkable
+class Moves(Protocol):
+    def move(self, pairs: Sequence[tuple[str, str]], *, durable: bool = False) -> None:
+        """Give values other keys, ``(from, to)``, each over what is there at one stroke: a reader who does not find it
+        under the one key any more finds it under the other. One that is missing is passed over."""
+        ...
+
+
+@runtime_checkable
 class List(Protocol):
     def list(self, prefix: str = "") -> Iterator[str]:
         """Every key that stands below ``prefix/``, sorted; temporary files and locks are not keys."""
@@ -152,6 +201,20 @@ class List(Protocol):
 
     def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
         """The names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
+        ...
+
+
+@runtime_checkable
+class Tells(Protocol):
+    def entries(self, folder: str, tail: str = "") -> Iterator[tuple[str, Stamp, int]]:
+        """Of every ``folder/<name>`` (``folder/<name>/<tail>``, a name too) that has a value: name, stamp, size.
+
+        In any order; by one listing.
+        """
+        ...
+
+    def nbytes_below(self, prefix: str) -> int:
+        """Bytes of all values below ``prefix/``."""
         ...
 
 

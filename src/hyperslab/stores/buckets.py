@@ -10,7 +10,8 @@ from urllib.parse import unquote, urlsplit
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.stores.base import Store
 from hyperslab.stores.directory import DirectoryStore
-from hyperslab.stores.object import Lists, ObjectStore
+from hyperslab.stores.object import ObjectStore
+from hyperslab.stores.object_listing import Lists
 from hyperslab.stores.redaction import redact
 from hyperslab.stores.requests import patience
 

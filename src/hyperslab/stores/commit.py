@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import nullcontext, suppress
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from hyperslab.stores import counting
+from hyperslab.stores.attempts import beaten
 from hyperslab.stores.base import Buffer
-from hyperslab.stores.files import create, discard, sync_and_close
+from hyperslab.stores.files import create, discard, flush_all, link_new, replace, sync_and_close, sync_file
 from hyperslab.stores.folders import Folders
 from hyperslab.stores.keys import temporary_name
 from hyperslab.stores.threads import threads
@@ -26,6 +28,9 @@ _ATTEMPTS = 8
 _MOST_OPEN = 128
 _THREADS = 16
 """Which wait for the medium while the next values are written."""
+_BY_DESCRIPTOR = os.utime in os.supports_fd
+_FEW = 8
+"""Folders for which one flush of each takes less time than one of all."""
 _MAKERS, _BATCH = 2, 16
 """Threads that make new files, which some file systems take ten times as long for as writing them, and how many files
 they make at a time."""
@@ -35,12 +40,27 @@ class Commit:
     """Values that become visible together, in the order in which they were added, when the ``with`` block ends well.
 
     When it does not, nothing of them is left. ``key`` is the one that is being worked on, for error messages.
-    ``straight``: a new value gets its name at once, where nobody reads before all of the dataset is there.
+    ``straight``: a new value gets its name at once, where nobody reads before all of the dataset is there. ``new``: no
+    key may have a value, else ``Conflict``. ``at_once``: made durable by flushes of the whole file system. ``first``:
+    keys of values that must be on the medium, if ``durable``, before these become visible.
     """
 
-    def __init__(self, folders: Folders, *, durable: bool, straight: bool = False) -> None:
+    def __init__(
+        self,
+        folders: Folders,
+        *,
+        durable: bool,
+        straight: bool = False,
+        new: bool = False,
+        at_once: bool = False,
+        first: Iterable[str] = (),
+    ) -> None:
         self.key = ""
         self._straight = straight
+        self._new = new
+        self._at_once = at_once
+        self._first = first
+        self._shown: list[str] = []
         self._folders = folders
         self._durable = durable
         self._written: list[tuple[str, str, str]] = []
@@ -89,7 +109,7 @@ class Commit:
         self._written.append((key, temporary, folder))
         if made is None:
             _stamp(temporary, descriptor)
-        if not self._durable:
+        if not self._durable or self._at_once:
             os.close(descriptor)
             return
         if self._last is not None:
@@ -118,10 +138,23 @@ class Commit:
     def _flush(self) -> None:
         """The last value in this thread, while the others are under way."""
         self._finish_batches()
+        settled = self._flush_first() if self._durable and not self._at_once else set()
         if self._last is not None:
             (self.key, descriptor), self._last = self._last, None
             sync_and_close(descriptor)
         self._wait()
+        self._folders.settle(settled)
+
+    def _flush_first(self) -> set[str]:
+        """Have all that must be on the medium before flushed by other threads; the folders that will be there then."""
+        submit = threads(_THREADS, "flush").submit
+        keys = list(self._first)
+        for key in keys:
+            folder, _, name = key.rpartition("/")
+            self._flushing.append((key, submit(sync_file, self._folders.path(folder) + name)))
+        paths, settled = self._folders.to_flush(dict.fromkeys(key.rpartition("/")[0] for key in keys))
+        self._flushing += [(path, submit(self._folders.flush, path)) for path in paths]
+        return settled
 
     def _wait(self) -> None:
         while self._flushing:
@@ -132,9 +165,33 @@ class Commit:
         while self._written:
             self.key, temporary, folder = self._written[0]
             place = self._folders.path(folder) + self.key.rpartition("/")[2]
-            if temporary != place:
-                os.replace(temporary, place)
+            if self._new:
+                self._link(temporary, place)
+            elif temporary != place:
+                replace(temporary, place, flushed=self._durable)
             del self._written[0]
+
+    def _link(self, temporary: str, place: str) -> None:
+        try:
+            link_new(temporary, place)
+        except FileExistsError:
+            raise beaten(self._folders.url, self.key) from None
+        self._shown.append(place)
+
+    @contextmanager
+    def _lasting(self, folders: Collection[str]) -> Iterator[None]:
+        """The names that the block gives to values are on the medium afterwards."""
+        if not self._durable:
+            yield
+            return
+        if self._at_once:
+            flush_all(self._folders.root)
+        if not self._at_once or len(folders) <= _FEW:
+            with self._folders.durable(folders):
+                yield
+        else:
+            yield
+            flush_all(self._folders.root)
 
     def __enter__(self) -> Self:
         return self
@@ -146,8 +203,9 @@ class Commit:
             if kind is None:
                 folders = dict.fromkeys(folder for _, _, folder in self._written)
                 self._flush()
-                with self._folders.durable(folders) if self._durable else nullcontext():
+                with self._lasting(folders):
                     self._show()
+                self._shown.clear()
         finally:
             self._abandon()
             self.key = self._failed or self.key
@@ -160,6 +218,8 @@ class Commit:
             running.exception()
         for _, temporary, _ in self._written:
             discard(temporary)
+        for place in reversed(self._shown):
+            discard(place)
 
 
 def _stamp(path: str, descriptor: int) -> None:
@@ -167,7 +227,7 @@ def _stamp(path: str, descriptor: int) -> None:
     ms, and two versions must never share size, time and inode."""
     now = time.time_ns()
     try:
-        os.utime(path, ns=(now, now))
+        os.utime(descriptor if _BY_DESCRIPTOR else path, ns=(now, now))
     except BaseException:
         os.close(descriptor)
         raise

@@ -7,15 +7,24 @@ import os
 import stat
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
+from itertools import islice
 
-from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, Invalid, NotFound
+from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, Invalid, NotFound, StorageError
 from hyperslab.stores import locks
 from hyperslab.stores.attempts import beaten
 from hyperslab.stores.base import Buffer, Stamp
 from hyperslab.stores.commit import Commit
-from hyperslab.stores.files import MISSING, remove_tree, write_error
+from hyperslab.stores.files import (
+    MISSING,
+    append_byte,
+    can_flush_all,
+    flush_all,
+    move_over,
+    remove_tree,
+    write_error,
+)
 from hyperslab.stores.keys import LOCK, check_key, check_prefix, temporary_name
 from hyperslab.stores.reading import FolderReader
 from hyperslab.stores.strays import expel
@@ -24,6 +33,12 @@ _SWAPS = 1 << 62
 """Where the lock ranges of ``put_if`` start, far above those of chunks."""
 _PATIENCE = 60.0
 """Seconds that ``put_if`` waits for another one that is at work on the key."""
+_MANY = 64
+"""New values for which one flush of the file system takes less time than one of each."""
+_ATTEMPTS = 8
+"""Times that a folder is made anew which another writer removes."""
+_LONGEST = 1 << 12
+"""Bytes after which a value that is only touched begins anew."""
 
 
 class DirectoryStore(FolderReader):
@@ -57,13 +72,62 @@ class DirectoryStore(FolderReader):
         Every writer of such a key must use this call: a plain ``put`` asks nobody.
         """
         folder, _, name = check_key(key).rpartition("/")
-        if expected is not None and self.stamp(key) is None:  # before a folder is made for the lock
+        if expected is None:
+            self.put_new([(key, value)], durable=durable)
+            return self.stamp(key)
+        if self.stamp(key) is None:  # before a folder is made for the lock
             raise beaten(self.url, key)
         with self.lock_chunks(folder, [_SWAPS + zlib.crc32(name.encode())], _PATIENCE):
             if self.stamp(key) != expected:
                 raise beaten(self.url, key)
             self.put(key, value, durable=durable)
             return self.stamp(key)
+
+    def put_new(self, pairs: Sequence[tuple[str, Buffer]], *, durable: bool = False) -> None:
+        """Group commit of values whose keys are all missing, or of none of them: ``Conflict``. No locks are asked for:
+        two files cannot have one name."""
+        self.put_last(pairs, (), durable=durable)
+
+    def put_last(self, pairs: Sequence[tuple[str, Buffer]], first: Iterable[str], *, durable: bool = False) -> None:
+        """:meth:`put_new` of values that lead to others, ``first``: if ``durable``, these are on the medium before."""
+        at_once = durable and len(pairs) >= _MANY and self.flushes
+        commit = Commit(self._folders, durable=durable, new=True, at_once=at_once, first=first)
+        with self._writing(commit):
+            try:
+                with commit:
+                    for key, value in pairs:
+                        commit.add(check_key(key), value)
+            except Conflict:
+                for folder in {key.rpartition("/")[0]: None for key, _ in pairs}:
+                    self._prune(folder)
+                raise
+
+    def touch(self, key: str, *, durable: bool = False) -> None:
+        """Give the key another stamp: it grows by a byte, and begins anew from time to time."""
+        folder, _, name = check_key(key).rpartition("/")
+        with self._writing(key):
+            try:
+                length = append_byte(self._folders.make(folder) + name, durable=durable)
+            except OSError as error:  # the folder was removed meanwhile; a pipe or a link has the name
+                if error.errno not in (errno.ENOENT, errno.ENXIO, errno.ELOOP):
+                    raise
+                self._folders.forget_all()
+                length = _LONGEST
+            if length >= _LONGEST:
+                self.put(key, b"", durable=durable)
+            elif length == 1 and durable:
+                with self._folders.durable([folder]):
+                    pass
+
+    @property
+    def flushes(self) -> bool:
+        """Whether the system can flush all at once."""
+        return can_flush_all()
+
+    def flush(self) -> None:
+        """Everything that was written before is on the medium."""
+        with self._writing(""):
+            flush_all(self._folders.make(""))
 
     def delete(self, key: str) -> None:
         """Remove the key, and folders that it leaves empty; missing is fine."""
@@ -86,7 +150,7 @@ class DirectoryStore(FolderReader):
             path = self._folders.path(folder)
             try:
                 with locks.hold_folder(partial(self._folders.path, folder), 0):
-                    if os.listdir(path) == [LOCK]:
+                    if _has_only_a_lock(path):
                         locks.remove_lock_file(path)
                     os.rmdir(path)
             except (OSError, Conflict):
@@ -143,6 +207,32 @@ class DirectoryStore(FolderReader):
                 raise taken from error
             raise
 
+    def move(self, pairs: Sequence[tuple[str, str]], *, durable: bool = False) -> None:
+        """Give values other keys, ``(from, to)``, each over what is there; one that is missing is passed over."""
+        folders = {check_key(key).rpartition("/")[0]: None for pair in pairs for key in pair}
+        with self._writing(pairs[0][0] if pairs else ""):
+            for folder in folders:
+                self._folders.make(folder)
+            with self._folders.durable(folders) if durable else nullcontext():
+                for source, target in pairs:
+                    self._move_value(source, target, flushed=durable)
+
+    def _move_value(self, source: str, target: str, *, flushed: bool) -> None:
+        for _ in range(_ATTEMPTS):
+            above, _, name = source.rpartition("/")
+            folder, _, new = target.rpartition("/")
+            try:
+                place = self._folders.make(folder)
+                spare = place + temporary_name(new)
+                move_over(self._folders.path(above) + name, place + new, spare, flushed=flushed)
+            except FileNotFoundError:
+                if not os.path.lexists(self._folders.path(above) + name):
+                    return
+                self._folders.forget_all()  # a folder was removed meanwhile, as empty
+            else:
+                return
+        raise StorageError("the folder is being removed all the time", url=self.url, key=target)
+
     def lock_chunks(self, folder: str, slots: Sequence[int], timeout: float | None) -> AbstractContextManager[None]:
         """Hold the bytes ``slots`` of ``folder/.lock`` exclusively; ``Conflict`` after ``timeout`` s (None: never)."""
         return self._locked(locks.hold_ranges(self._maker(folder), slots, timeout), folder)
@@ -183,6 +273,11 @@ class DirectoryStore(FolderReader):
             raise
         except OSError as error:
             raise write_error(error, self.url, place if isinstance(place, str) else place.key) from error
+
+
+def _has_only_a_lock(path: str) -> bool:
+    with os.scandir(path) as entries:
+        return [entry.name for entry in islice(entries, 2)] == [LOCK]
 
 
 def _remove(place: str, name: str) -> None:

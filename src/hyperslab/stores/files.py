@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
+from typing import Any
 
 from hyperslab.errors import CorruptChunk, HyperslabError, Invalid, ReadOnly, StorageError
 from hyperslab.stores.base import Buffer
@@ -16,10 +19,14 @@ READ: int = os.O_RDONLY | _ALWAYS | getattr(os, "O_NONBLOCK", 0)
 READ_REGULAR: int = os.O_RDONLY | _ALWAYS
 """Flags to open what is known to be a plain file."""
 _CREATE: int = os.O_RDWR | os.O_CREAT | os.O_EXCL | _ALWAYS
+_APPEND: int = os.O_WRONLY | os.O_CREAT | os.O_APPEND | _ALWAYS | getattr(os, "O_NONBLOCK", 0)
 
 MISSING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ENXIO})
 """What the system says of a name that holds no value; for a reader it is a missing key."""
 
+_HERE, _NO_REPLACE, _EXCHANGE = -100, 1, 2
+"""AT_FDCWD, RENAME_NOREPLACE and RENAME_EXCHANGE of Linux."""
+_NO_LINKS = frozenset({errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV})
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _REMEDIES = {
     errno.ENOSPC: "free space on the disk, then write again",
@@ -135,6 +142,71 @@ def create(path: str, value: Buffer) -> int:
     return descriptor
 
 
+def link_new(temporary: str, place: str) -> None:
+    """Give a file the name ``place``, which must be free: FileExistsError. Where the file system knows no links, an
+    empty file takes the name first, which a writer that dies right then leaves."""
+    failed = _rename(temporary, place, _NO_REPLACE)
+    if not failed:
+        return
+    if failed == errno.EEXIST:
+        raise FileExistsError(failed, os.strerror(failed), place)
+    try:
+        os.link(temporary, place)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        os.close(os.open(place, _CREATE, 0o666))
+        os.replace(temporary, place)
+    else:
+        os.unlink(temporary)
+
+
+def replace(temporary: str, place: str, *, flushed: bool) -> None:
+    """Give a file the name ``place``, over what has it, at one stroke. One that was not flushed changes names with the
+    old one, which is removed then: a rename over it has ext4 write the new one out, which takes as long as all else."""
+    if flushed or not _exchange(temporary, place):
+        os.replace(temporary, place)
+        return
+    try:
+        os.unlink(temporary)
+    except OSError:  # a folder had the name
+        _exchange(temporary, place)
+        raise
+
+
+def move_over(source: str, place: str, spare: str, *, flushed: bool) -> None:
+    """:func:`replace` by a file that keeps its name until it has the other one. ``spare``: a free name beside it."""
+    if not flushed and os.path.lexists(place):
+        try:
+            os.link(source, spare)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+        else:
+            try:
+                replace(spare, place, flushed=False)
+            except BaseException:
+                discard(spare)
+                raise
+            os.unlink(source)
+            return
+    os.replace(source, place)
+
+
+def append_byte(path: str, *, durable: bool) -> int:
+    """Make a file longer by a byte, and perhaps flush it; its length then. A missing one is made."""
+    descriptor = os.open(path, _APPEND, 0o666)
+    try:
+        os.write(descriptor, b"+")
+        if durable:
+            os.fsync(descriptor)
+        return os.lseek(descriptor, 0, os.SEEK_CUR)
+    finally:
+        os.close(descriptor)
+
+
 def discard(path: str, descriptor: int | None = None) -> None:
     """Close and remove an unfinished file; what cannot be removed is left under its recognisable name."""
     if descriptor is not None:
@@ -167,6 +239,12 @@ def sync_and_close(descriptor: int) -> None:
         os.close(descriptor)
 
 
+def sync_file(path: str) -> None:
+    """Flush a file to the medium; one that is gone needs it no more."""
+    with suppress(FileNotFoundError):
+        sync_and_close(os.open(path, READ))
+
+
 @contextmanager
 def open_folder(path: str) -> Iterator[int]:
     """A descriptor for :func:`sync_folder`; -1 where the system has none of folders."""
@@ -188,3 +266,45 @@ def sync_folder(descriptor: int) -> None:
     except OSError as error:
         if error.errno not in (errno.EINVAL, errno.ENOTSUP):
             raise
+
+
+@lru_cache(1)
+def _libc() -> Any:
+    """The C library of Linux, for what Python does not call; None elsewhere."""
+    if sys.platform != "linux":
+        return None
+    import ctypes
+
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _rename(first: str, second: str, how: int) -> int:
+    """renameat2(2): 0, or the errno; ENOSYS where the system has no such call."""
+    call = getattr(_libc(), "renameat2", None)
+    if call is None:
+        return errno.ENOSYS
+    return _errno() if call(_HERE, os.fsencode(first), _HERE, os.fsencode(second), how) else 0
+
+
+def _errno() -> int:
+    import ctypes
+
+    return ctypes.get_errno()
+
+
+def _exchange(first: str, second: str) -> bool:
+    """Have two files change names at one stroke; False where that cannot be done."""
+    return not _rename(first, second, _EXCHANGE)
+
+
+def can_flush_all() -> bool:
+    """Whether :func:`flush_all` works on this system."""
+    return hasattr(_libc(), "syncfs")
+
+
+def flush_all(folder: str) -> None:
+    """Flush all that was written to the file system of a folder: for many new files the cheapest by far."""
+    with open_folder(folder) as descriptor:
+        if _libc().syncfs(descriptor):
+            number = _errno()
+            raise OSError(number, os.strerror(number), folder)

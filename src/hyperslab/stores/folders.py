@@ -64,9 +64,7 @@ class Folders:
             if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP):
                 return None
             raise
-        if len(self.known) >= _MOST:
-            self.known.clear()
-        self.known[folder] = path
+        self._know(folder, path)
         return path
 
     def _is_plain(self, folder: str, path: str) -> bool:
@@ -87,6 +85,11 @@ class Folders:
 
     def make(self, folder: str) -> str:
         """The folder's path; it and its parents are made where missing."""
+        known = self.known.get(folder)
+        if known is not None:
+            return known
+        if folder and folder.rpartition("/")[0] in self.known:
+            return self._make_one(folder)
         path = self.find(folder)
         if path is not None:
             return path
@@ -104,16 +107,27 @@ class Folders:
         return self.path(folder) if path is None else path
 
     def _make_one(self, folder: str) -> str:
+        """One folder in a parent that is there; what was just made in one that is known to be inside is inside."""
         path = self.path(folder)
         try:
             os.mkdir(path) if folder else self._make_root()
             self._durable.discard(folder)
+            if folder and folder.rpartition("/")[0] in self.known:
+                self._know(folder, path)
+                return path
         except FileExistsError:
             pass
         found = self.find(folder)
-        if found is None:
+        if found is None and os.path.lexists(path[:-1]) and not os.path.isdir(path):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+        if found is None:  # who removed it saw it empty
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         return found
+
+    def _know(self, folder: str, path: str) -> None:
+        if len(self.known) >= _MOST:
+            self.known.clear()
+        self.known[folder] = path
 
     def _make_root(self) -> None:
         above = os.path.dirname(self.url)
@@ -129,7 +143,7 @@ class Folders:
 
         The descriptors are opened first: where there are none left, nothing was done yet.
         """
-        flush, settled = self._to_flush(folders)
+        flush, settled = self.to_flush(folders)
         with ExitStack() as stack:
             descriptors = []
             for path in flush[:_MOST_OPEN]:
@@ -144,9 +158,24 @@ class Folders:
             for path in flush[_MOST_OPEN:]:
                 with open_folder(path) as descriptor:
                     sync_folder(descriptor)
-        self._durable |= settled
+        self.settle(settled)
 
-    def _to_flush(self, folders: Iterable[str]) -> tuple[list[str], set[str]]:
+    def settle(self, folders: set[str]) -> None:
+        """These folders are on the medium, with all that leads to them."""
+        if len(self._durable) >= _MOST:
+            self._durable.clear()
+        self._durable |= folders
+
+    def flush(self, path: str) -> None:
+        """Flush one of the paths of :meth:`to_flush`; one above the root may be closed to us."""
+        try:
+            with open_folder(path) as descriptor:
+                sync_folder(descriptor)
+        except PermissionError:
+            if path not in self._above:
+                raise
+
+    def to_flush(self, folders: Iterable[str]) -> tuple[list[str], set[str]]:
         """The folders whose entries may not be on the medium, by path, and what will be known to be there then."""
         flush: dict[str, None] = {}
         settled = set()

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
+from contextlib import suppress
 
+from hyperslab.stores.files import MISSING
 from hyperslab.stores.folders import Folders
 from hyperslab.stores.keys import is_key
 
@@ -73,3 +76,45 @@ def _steps(folders: Folders, folder: str) -> Iterator[str]:
     files, inner = names_in(folders, folder)
     below = f"{folder}/" if folder else ""
     return (below + name for name in sorted([*files, *(f"{name}/" for name in inner)]))
+
+
+def statuses(folders: Folders, folder: str, tail: str) -> Iterator[tuple[str, os.stat_result | None]]:
+    """The status of every ``folder/<name>`` (``folder/<name>/<tail>``) that is a plain file; None where a symbolic link
+    is on the way that stays in the root: it is to be looked at more closely."""
+    path = folders.find(folder)
+    if path is None:
+        return
+    behind = f"/{tail}" if tail else ""
+    with suppress(FileNotFoundError), os.scandir(path) as entries:  # removed since it was found
+        for entry in entries:
+            if not is_key(entry.name):
+                continue
+            place = entry.path + behind
+            status = None if entry.is_symlink() else _status(place)
+            if status is not None and stat.S_ISREG(status.st_mode):
+                yield entry.name, status
+            elif (status is None or stat.S_ISLNK(status.st_mode)) and folders.inside(os.path.realpath(place)):
+                yield entry.name, None
+
+
+def _status(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path, follow_symlinks=False)
+    except OSError as error:
+        if error.errno in MISSING:
+            return None
+        raise
+
+
+def sizes(folders: Folders, folder: str) -> Iterator[int]:
+    """The bytes of every plain file below a folder; symbolic links are not followed."""
+    path = folders.find(folder)
+    waiting = [] if path is None else [path]
+    while waiting:
+        with suppress(FileNotFoundError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                elif entry.is_file(follow_symlinks=False):
+                    with suppress(FileNotFoundError):
+                        yield entry.stat(follow_symlinks=False).st_size

@@ -260,6 +260,7 @@ class Probe:
         self.where = where
         self._store: Store | None = None
         self._seen: dict[str, bytes | None] = {}
+        self._listed: dict[str, tuple[Sequence[str], Sequence[str]]] = {}
         self._head = b""
         self._is_file = where.is_file()
         self._asked_remote = False
@@ -292,6 +293,14 @@ class Probe:
         if found is not None and len(found[0]) > _MOST_BYTES:
             raise FormatError("a document of more than 64 MiB", url=self.url, key=key)
         return None if found is None else found[0]
+
+    def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
+        """The names right below ``prefix``, keys and folders, asked for once; none when the place is one plain file."""
+        if self._is_file:
+            return (), ()
+        if prefix not in self._listed:
+            self._listed[prefix] = self.store.list_dir(prefix)
+        return self._listed[prefix]
 
     def head(self, n: int = 64) -> bytes:
         """The first ``n`` bytes when the place is one file (or one object of a server), else ``b""``."""

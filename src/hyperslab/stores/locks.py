@@ -33,7 +33,7 @@ WHOLE: Range = (0, 0)
 _MOST_RANGES = 2048
 _SHORTEST, _LONGEST = 0.0002, 0.01
 _BUSY = frozenset({errno.EAGAIN, errno.EACCES, errno.EDEADLK})
-_CLOEXEC: int = getattr(os, "O_CLOEXEC", 0)
+_ALWAYS: int = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)  # a pipe keeps nobody waiting
 _LOCK_FILE: int = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
 
 
@@ -42,7 +42,7 @@ class _Descriptor:
 
     def __init__(self, path: str, flags: int) -> None:
         self.number = -1
-        self.number = os.open(path, flags | _CLOEXEC, 0o666)
+        self.number = os.open(path, flags | _ALWAYS, 0o666)
         _OPEN.add(self)
 
     def is_still(self, path: str) -> bool:

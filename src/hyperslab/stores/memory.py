@@ -128,6 +128,18 @@ class MemoryStore(Named):
             self.put(key, value)
             return self.stamp(key)
 
+    def put_new(self, pairs: Sequence[tuple[str, Buffer]], *, durable: bool = False) -> None:
+        """Store values whose keys are all missing, or none of them: ``Conflict``."""
+        with self._shelf.changed:
+            for key, _ in pairs:
+                if check_key(key) in self._shelf.values:
+                    raise beaten(self.url, key)
+            self.put_many(pairs)
+
+    def touch(self, key: str, *, durable: bool = False) -> None:
+        """Give the key another stamp."""
+        self.put(key, b"")
+
     def delete(self, key: str) -> None:
         """Remove the key; missing is fine."""
         self._writable(check_key(key))
@@ -155,6 +167,17 @@ class MemoryStore(Named):
             for key in moved:
                 self._shelf.values[target + key[len(source) :]] = self._shelf.values.pop(key)
 
+    def move(self, pairs: Sequence[tuple[str, str]], *, durable: bool = False) -> None:
+        """Give values other keys, ``(from, to)``, each over what is there; one that is missing is passed over."""
+        self._writable()
+        moved = [(check_key(source), check_key(target)) for source, target in pairs]
+        with self._shelf.changed:
+            for source, target in moved:
+                found = self._shelf.values.get(source)
+                if found is not None:
+                    self._shelf.values[target] = found
+                    del self._shelf.values[source]
+
     def list(self, prefix: str = "") -> Iterator[str]:
         """Every key below ``prefix/``, sorted."""
         start = below(check_prefix(prefix))
@@ -163,6 +186,21 @@ class MemoryStore(Named):
     def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
         """The names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
         return split_names(self.list(prefix), prefix)
+
+    def entries(self, folder: str, tail: str = "") -> Iterator[tuple[str, Stamp, int]]:
+        """Name, stamp and size of every ``folder/<name>`` (``folder/<name>/<tail>``) that has a value, in any order."""
+        start = below(check_prefix(folder))
+        behind = f"/{check_key(tail)}" if tail else ""
+        for key, (value, version) in list(self._shelf.values.items()):
+            if key.startswith(start) and key.endswith(behind):
+                name = key[len(start) : len(key) - len(behind)]
+                if name and "/" not in name:
+                    yield name, version, len(value)
+
+    def nbytes_below(self, prefix: str) -> int:
+        """Bytes of all values below ``prefix/``."""
+        start = below(check_prefix(prefix))
+        return sum(len(value) for key, (value, _) in list(self._shelf.values.items()) if key.startswith(start))
 
     @contextmanager
     def lock_chunks(self, folder: str, slots: Sequence[int], timeout: float | None) -> Iterator[None]:

@@ -7,47 +7,30 @@ Requests that fail for a moment are repeated by obstore; what fails for good is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from hyperslab.errors import Conflict, StorageError, Unsupported
+from hyperslab.errors import Conflict, Unsupported
 from hyperslab.stores import counting
 from hyperslab.stores.base import Buffer, Stamp, Unversioned, Version
 from hyperslab.stores.files import too_long
-from hyperslab.stores.keys import LOCK, check_key, check_prefix, is_key
+from hyperslab.stores.keys import LOCK, check_key, check_prefix
 from hyperslab.stores.leases import lease
-from hyperslab.stores.named import OfThisProcess
+from hyperslab.stores.object_listing import PAGE, Lists, Names, ObjectListing
 from hyperslab.stores.ranges import merge, span
-from hyperslab.stores.requests import IN_FLIGHT, Refused, Unranged, each_request, request
+from hyperslab.stores.requests import IN_FLIGHT, Refused, Unranged, each_request
 from hyperslab.stores.scratch import Scratch
 
 Result = TypeVar("Result")
 Range = tuple[int, int]
-Names = list[str]
 
 _GAP = 256 << 10
 """Unwanted bytes between two ranges that cost less than another request."""
-_PAGE = 1000
-"""Keys of a listing that are taken over at once."""
 
 
-@dataclass(frozen=True)
-class Lists:
-    """What is asked for listings: ``stores``, in turn until one answers, whose names begin with ``above``."""
-
-    above: str
-    stores: Sequence[Any]
-
-    def below(self, prefix: str) -> tuple[str | None, int]:
-        """What stands there for a prefix of ours, and the length of what precedes the names below it."""
-        whole = "/".join(filter(None, (self.above, prefix)))
-        return whole or None, len(whole) + 1 if whole else 0
-
-
-class ObjectStore(OfThisProcess):
+class ObjectStore(ObjectListing):
     """The keys below the prefix of an obstore store. One may be used by many threads, one bucket by many processes.
 
     ``url`` is shown in errors and must hold no secrets. A store object is never pickled: it knows credentials.
@@ -58,14 +41,7 @@ class ObjectStore(OfThisProcess):
     """How many requests at once suit it; a reader of many chunks takes so many threads."""
 
     def __init__(self, store: Any, url: str, *, read_only: bool = False, lists: Lists | None = None) -> None:
-        import obstore
-
-        super().__init__(url, read_only=read_only)
-        self._obstore = obstore
-        self._store = store
-        self._lists = lists or Lists("", (store,))
-        self._lists_nothing = False
-        self._by_version = type(store).__name__ == "GCSStore"
+        super().__init__(store, url, lists or Lists("", (store,)), read_only=read_only)
         self._counts_forward = type(store).__name__ == "AzureStore"
         self._leased: set[str] = set()
 
@@ -212,14 +188,6 @@ class ObjectStore(OfThisProcess):
         except FileNotFoundError:
             return None
 
-    def _stamp(self, meta: Mapping[str, Any]) -> Stamp:
-        """Google swaps by the number of a version, the others by the ETag; a server that has none tells the time,
-        which obstore gives as 1970 where it does not."""
-        if self._by_version:
-            return meta["e_tag"], meta.get("version")
-        time = meta.get("last_modified")
-        return meta["e_tag"] or ((meta["size"], time) if time is not None and time.timestamp() else Unversioned())
-
     def _tag(self, stamp: Stamp | None) -> str | None:
         """The ETag in a stamp, None of a server that has none."""
         tag: Any = stamp[0] if isinstance(stamp, tuple) else stamp
@@ -229,48 +197,6 @@ class ObjectStore(OfThisProcess):
         """The ETag if it may stand in If-Match: a weak one never matches there (RFC 9110, 13.1.1)."""
         tag = self._tag(stamp)
         return None if tag is None or tag.startswith("W/") else tag
-
-    # -- listing ----------------------------------------------------------------------------------------------------
-
-    def list(self, prefix: str = "") -> Iterator[str]:
-        """Every key below ``prefix/``, sorted."""
-        return iter(sorted(filter(is_key, self._below(check_prefix(prefix)))))
-
-    def _below(self, prefix: str) -> Names:
-        """Every name below ``prefix/``, whatever it is, or that of the prefix itself left out."""
-
-        where, skip = self._lists.below(prefix)[0], self._lists.below("")[1]
-
-        def walk(store: Any) -> Names:
-            pages = self._obstore.list(store, where, chunk_size=_PAGE)
-            names = [entry["path"][skip:] for page in pages for entry in page]
-            if counting.traces:
-                counting.count(len(names) // _PAGE)
-            return names
-
-        return [name for name in self._listing(prefix, walk) if not prefix or name.startswith(f"{prefix}/")]
-
-    def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
-        """The names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
-        where, skip = self._lists.below(check_prefix(prefix))
-        found = self._listing(prefix, lambda store: self._obstore.list_with_delimiter(store, where))
-        keys = (entry["path"][skip:] for entry in found["objects"])
-        inner = (path[skip:] for path in found["common_prefixes"])
-        return sorted(filter(is_key, keys)), sorted(filter(is_key, inner))
-
-    def _listing(self, prefix: str, call: Callable[[Any], Result]) -> Result:
-        """What ``call`` lists; Unsupported where the server lists nothing, which is asked once."""
-        if self._lists_nothing:
-            raise Unsupported("this server lists nothing", url=self._url, remedy="use a local copy")
-        *hasty, last = self._lists.stores
-        try:
-            for store in hasty:
-                with suppress(StorageError):
-                    return self._ask(prefix, call, store)
-            return self._ask(prefix, call, last)
-        except Unsupported:
-            self._lists_nothing = True
-            raise
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
@@ -309,6 +235,37 @@ class ObjectStore(OfThisProcess):
             counting.count(written=len(raw))
         return self._stamp(made)
 
+    def put_new(self, pairs: Sequence[tuple[str, Buffer]], *, durable: bool = False) -> None:
+        """Store values whose keys are all missing, many at once, or none of them: ``Conflict``. One that has the value
+        already counts as stored: the answer to a request may have been lost."""
+        made: list[str] = []
+
+        def put(key: str, value: Buffer) -> None:
+            try:
+                self._put(key, value, "create")
+            except Conflict:
+                if self.get(key) != bytes(value):
+                    raise
+            else:
+                made.append(key)
+
+        try:
+            each_request([partial(put, check_key(key), value) for key, value in pairs])
+        except BaseException:
+            if made:
+                self._remove_all(made)
+            raise
+
+    def move(self, pairs: Sequence[tuple[str, str]], *, durable: bool = False) -> None:
+        """Give values other keys, ``(from, to)``, each over what is there; one that is missing is passed over."""
+        each_request([partial(self._move, check_key(source), check_key(target)) for source, target in pairs])
+
+    def _move(self, source: str, target: str) -> None:
+        self._writable(target)
+        with suppress(FileNotFoundError):
+            self._ask(source, self._obstore.copy, self._store, source, target, writing=True)
+            self._remove(source)
+
     def delete(self, key: str) -> None:
         """Remove the key; missing is fine."""
         self._remove(check_key(key))
@@ -322,8 +279,11 @@ class ObjectStore(OfThisProcess):
         doomed = [name for name in self._below(prefix) if name not in self._leased]
         if prefix:
             doomed.append(prefix)
-        for start in range(0, len(doomed), _PAGE):
-            self._remove(doomed[start : start + _PAGE])
+        self._remove_all(doomed)
+
+    def _remove_all(self, keys: Names) -> None:
+        for start in range(0, len(keys), PAGE):
+            self._remove(keys[start : start + PAGE])
 
     def _remove(self, keys: str | Names) -> None:
         name = keys if isinstance(keys, str) else keys[0]
@@ -363,16 +323,6 @@ class ObjectStore(OfThisProcess):
     def drop_lock(self, key: str) -> None:
         """:meth:`delete` of a lock object."""
         self._remove(key)
-
-    # -- requests ---------------------------------------------------------------------------------------------------
-
-    def _ask(
-        self, key: str, call: Callable[..., Result], *arguments: Any, writing: bool = False, ranged: bool = False
-    ) -> Result:
-        if counting.traces:
-            counting.count(1)
-        called = partial(call, *arguments)
-        return request(called, self._obstore, self._url, key, writing=writing, ranged=ranged)
 
 
 def _asked(part: Range) -> Any:

@@ -6,6 +6,7 @@ import os
 import shutil
 import threading
 from collections.abc import Iterator, Sequence
+from io import BufferedRandom, FileIO
 from zipfile import ZipFile, ZipInfo
 
 from hyperslab.errors import Invalid, NotFound
@@ -51,7 +52,7 @@ class ZipStore(Named):
         if not os.path.isfile(self._path):
             raise Invalid("this is no file", url=self.url, remedy="name a zip archive")
         try:
-            file = open(self._path, "rb", buffering=0)  # noqa: SIM115
+            file = FileIO(self._path)
         except OSError as error:
             raise read_error(error, self.url, "") from error
         self._entries = Entries(self.url, file, self._limit)
@@ -59,6 +60,8 @@ class ZipStore(Named):
 
     def _enter_single_folder(self) -> None:
         tops = {key.partition("/")[0] for key in self._infos}
+        if tops == {"collections"} and not any(key.count("/") == 1 for key in self._infos):
+            return  # a root of collections, which has no other folder
         if len(tops) == 1 and tops.isdisjoint(self._infos):
             skip = len(tops.pop()) + 1
             self._listed = {key[skip:]: info for key, info in self._infos.items()}
@@ -193,7 +196,7 @@ class ZipStore(Named):
         folder, name = os.path.split(self._path)
         os.makedirs(folder, exist_ok=True)
         self._temporary = os.path.join(folder, temporary_name(name))
-        file = open(self._temporary, "x+b")  # noqa: SIM115
+        file = BufferedRandom(FileIO(self._temporary, "x+"))
         old, self._entries = self._entries, Entries(self.url, file, self._limit)
         try:
             if old is not None:

@@ -28,6 +28,8 @@ def calls_of(store: Any, key: str) -> list[Callable[[], object]]:
         base.Put: [lambda: store.put(key, b"1"), lambda: store.put(key, b"1", durable=True)],
         base.PutMany: [lambda: store.put_many([(key, b"1")])],
         base.PutIf: [lambda: store.put_if(key, b"1", None)],
+        base.PutNew: [lambda: store.put_new([(key, b"1")])],
+        base.Touches: [lambda: store.touch(key)],
         base.Stamps: [lambda: store.stamp(key)],
         base.Size: [lambda: store.size(key)],
         base.Delete: [lambda: store.delete(key)],
@@ -36,6 +38,7 @@ def calls_of(store: Any, key: str) -> list[Callable[[], object]]:
     folders: dict[type, list[Callable[[], object]]] = {
         base.Delete: [lambda: store.delete_prefix(key)],
         base.List: [lambda: list(store.list(key)), lambda: store.list_dir(key)],
+        base.Tells: [lambda: list(store.entries(key)), lambda: store.nbytes_below(key)],
         base.Locks: [lambda: _enter(store.lock_chunks(key, [0], 0)), lambda: _enter(store.lock_node(key, 0))],
     }
     tables = [calls, folders] if key else [calls]

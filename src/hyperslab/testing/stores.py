@@ -17,8 +17,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -27,18 +26,10 @@ from hyperslab.stores import base
 from hyperslab.stores.base import WritableStore
 from hyperslab.stores.scratch import Scratch
 from hyperslab.testing.keys import BAD_KEYS, KEPT_KEYS, ODD_KEYS, calls_of
-
-Ability = TypeVar("Ability")
-
-
-def need(store: object, ability: type[Ability]) -> Ability:
-    """The store, as one that has the ability; else the test is skipped."""
-    if not isinstance(store, ability):
-        pytest.skip(f"{type(store).__name__} does not claim {ability.__name__}")
-    return store
+from hyperslab.testing.store_abilities import AbilityTests, in_threads, need
 
 
-class StoreTests:
+class StoreTests(AbilityTests):
     """Give a fixture ``store``: an empty writable store, new for each test."""
 
     def test_missing(self, store: WritableStore) -> None:
@@ -354,10 +345,3 @@ class StoreTests:
         jobs = iter([write, read, write, read])
         in_threads(4, lambda: next(jobs)())
         assert not torn
-
-
-def in_threads(count: int, job: Callable[[], None]) -> None:
-    """Run the job in so many threads at once; the first error of one is raised."""
-    with ThreadPoolExecutor(count) as pool:
-        for done in [pool.submit(job) for _ in range(count)]:
-            done.result()

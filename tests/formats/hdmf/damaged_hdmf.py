@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import hyperslab as hs
+
 V2, V3 = "hz0130_builders_json", "hz0140_builders_v3"
 ROOT, G1 = "11111111-0000-4000-8000-000000000000", "11111111-0000-4000-8000-000000000002"
 Attributes = dict[str, Any]
@@ -17,6 +19,11 @@ Edit = Callable[[Attributes], Any]
 def copied(peers: Path, store: str, folder: Path) -> Path:
     """A copy of a golden store, alone in its folder."""
     return Path(shutil.copytree(peers / f"{store}.zarr", folder / f"{store}.zarr"))
+
+
+def found(place: Path, *, deep: bool = False) -> set[tuple[str, str]]:
+    """Node and kind of every problem of a store."""
+    return {(problem.node, problem.kind) for problem in hs.check(place, deep=deep)}
 
 
 def consolidate(root: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from damaged_hdmf import G1, V2, V3, attributes, consolidate, copied, edit, entry, link, reference
+from damaged_hdmf import G1, V2, V3, attributes, consolidate, copied, edit, entry, found, link, reference
 from golden_hdmf import truths
 
 import hyperslab as hs
@@ -42,10 +42,6 @@ HOSTILE: dict[str, Found] = {
     },
 }
 COPIES = ("stale-copy", "incomplete-copy")
-
-
-def found(place: Path, *, deep: bool = False) -> Found:
-    return {(problem.node, problem.kind) for problem in hs.check(place, deep=deep)}
 
 
 def of_copies(place: Path, *, deep: bool) -> tuple[Found, Found]:

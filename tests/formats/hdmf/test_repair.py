@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from damaged_hdmf import G1, ROOT, V2, V3, attributes, copied, entry, link, links_of, reference
-from test_damage import found
+from damaged_hdmf import G1, ROOT, V2, V3, attributes, copied, entry, found, link, links_of, reference
 
 import hyperslab as hs
 from hyperslab.cli import main

@@ -15,7 +15,7 @@ import pytest
 from xarray.backends import locks
 
 import hyperslab as hs
-from hyperslab.formats.netcdf.lock import LOCK, LibraryLock
+from hyperslab.formats.hdf5_lock import LOCK, LibraryLock
 
 
 def is_free(lock: object) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-import posixpath
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,9 @@ from hdmf.build import Builder, DatasetBuilder, GroupBuilder, LinkBuilder, Refer
 from hdmf.common import DynamicTable
 from hdmf.container import AbstractContainer
 from pynwb import TimeSeries
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "bridges" / "hdmf"))
+from nwb_files import place_of
 
 NUMBERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64", "bool")
 ROW = [{"name": "id", "dtype": "int32"}, {"name": "label", "dtype": "text"}, {"name": "ref", "dtype": "object"}]
@@ -159,15 +163,6 @@ def plain(value: Any) -> Any:
 
 def _target(builder: Any) -> dict[str, Any]:
     return {"$ref": place_of(builder), "object_id": builder.attributes.get("object_id")}
-
-
-def place_of(builder: Any) -> str:
-    """Where a builder stands."""
-    if builder.parent is None and builder.name == "root":
-        return "/"
-    if builder.location is not None:
-        return posixpath.normpath(posixpath.join("/", builder.location, builder.name))
-    return posixpath.join(place_of(builder.parent), builder.name)
 
 
 def more_of(nwb: Any) -> TimeSeries:

@@ -17,10 +17,8 @@ import zarr
 from hdmf.build import BuildManager, TypeMap
 from hdmf.spec import NamespaceCatalog
 from hdmf_trees import SPECIFICATIONS, builders, more_of, summary, tree
+from nwb_files import rich_file, small_file  # beside which hdmf_trees finds more
 from pynwb import TimeSeries, get_manager, validate
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "bridges" / "hdmf"))
-from nwb_files import rich_file, small_file
 
 IS_V2 = zarr.__version__.startswith("2.")
 CODECS = {"json2": "JSON", "pickle": "Pickle"}

@@ -9,9 +9,6 @@ import xarray as xr
 from hyperslab import api
 
 
-@xr.register_dataset_accessor("hyperslab")  # type: ignore[no-untyped-call]
-@xr.register_dataarray_accessor("hyperslab")  # type: ignore[no-untyped-call]
-@xr.register_datatree_accessor("hyperslab")  # type: ignore[no-untyped-call]
 class Accessor:
     """What hyperslab adds to a Dataset, DataArray or DataTree."""
 
@@ -23,3 +20,7 @@ class Accessor:
         from hyperslab.bridges.xarray.saving import save_xarray  # it needs xarray, whose import brings this module
 
         return save_xarray(url, self._obj, **options)
+
+
+for _kind in ("dataset", "dataarray", "datatree"):
+    getattr(xr, f"register_{_kind}_accessor")("hyperslab")(Accessor)

@@ -12,20 +12,26 @@ from hyperslab.model.dims import Index, Labels, Scale, TimeScale
 
 
 def computed_coordinates(arrays: Iterable[Array], dataset: xr.Dataset) -> xr.Coordinates | None:
-    """A ``RangeIndex`` for each regular scale and a ``PandasIndex`` for labels; None where there are none."""
-    found: xr.Coordinates | None = None
-    taken = set(dataset.variables)
+    """A ``RangeIndex`` for each regular scale and a ``PandasIndex`` for labels; None where there are none.
+
+    Arrays that call the positions of one dimension differently leave it without labels.
+    """
+    shared: dict[str, Index | None] = {}
     for array in arrays:
-        for dim, index in array.spec.indexes.items():
-            if dim in taken:
-                continue
-            taken.add(dim)
-            coordinates = _coordinates(dim, index)
+        for dim in array.dims:
+            if dim is not None:
+                index = array.spec.indexes.get(dim)
+                shared[dim] = index if shared.get(dim, index) == index else None
+    found: xr.Coordinates | None = None
+    for dim, index in shared.items():
+        if index is not None and dim not in dataset.variables:
+            coordinates = coordinates_of(dim, index)
             found = coordinates if found is None else found.assign(coordinates)
     return found
 
 
-def _coordinates(dim: str, index: Index) -> xr.Coordinates:
+def coordinates_of(dim: str, index: Index) -> xr.Coordinates:
+    """The labels of one dimension."""
     match index:
         case Scale(start=start, step=step, size=size) if size > 1:
             last = start + (size - 1) * step
@@ -38,5 +44,5 @@ def _coordinates(dim: str, index: Index) -> xr.Coordinates:
         case Labels(names=names):
             values = np.array(names, dtype=object)
         case _:
-            values = index.values
+            values = np.asarray(index.values)
     return xr.Coordinates({dim: (dim, values)})

@@ -14,12 +14,15 @@ from hyperslab import api
 from hyperslab.array import Array
 from hyperslab.bridges.xarray import accessors
 from hyperslab.bridges.xarray.reading import open_group, open_groups
-from hyperslab.errors import Invalid
-from hyperslab.formats.base import HoldsMany, HoldsOne
+from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.formats import detect
+from hyperslab.formats.base import HoldsCollections, HoldsMany, HoldsOne
 from hyperslab.group import Group
+from hyperslab.stores.location import Location, Probe
 
 assert accessors  # imported for its registration: who uses the engine may write `ds.hyperslab`
 _OURS = (".nczarr", ".blp", ".blaze", ".b2nd")
+_COLLECTIONS = ("collections", "deker")
 _SHOWN = 10
 _DECODERS = (
     "mask_and_scale",
@@ -56,7 +59,9 @@ class HyperslabBackendEntrypoint(BackendEntrypoint):
         if not isinstance(filename_or_obj, str | os.PathLike):
             return False
         name = os.fspath(filename_or_obj).rstrip("/")
-        return name.lower().endswith(_OURS) or re.match(r"mongodb(\+srv)?://", name) is not None
+        if name.lower().endswith(_OURS) or re.match(r"mongodb(\+srv)?://", name) is not None:
+            return True
+        return _holds_collections(name)
 
     def open_dataset(self, filename_or_obj: Any, *, group: str | None = None, **options: Any) -> xr.Dataset:
         """One group as a Dataset."""
@@ -79,6 +84,17 @@ class HyperslabBackendEntrypoint(BackendEntrypoint):
         return open_groups(_group(filename_or_obj, group, rest), **decoders)
 
 
+def _holds_collections(name: str) -> bool:
+    """Whether a local folder is a root of collections, or the folder of one."""
+    if not os.path.isdir(os.path.expanduser(name)):
+        return False
+    try:
+        found = detect(Probe(Location.of(os.path.expanduser(name))))
+    except HyperslabError:
+        return False
+    return found is not None and found.name in _COLLECTIONS
+
+
 def _split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """What decoding takes, and what opening takes."""
     decoders = {name: options[name] for name in (*_DECODERS, "drop_variables") if options.get(name) is not None}
@@ -93,8 +109,12 @@ def _group(target: Any, group: str | None, options: Mapping[str, Any]) -> Group:
 
 
 def _dataset(node: Group | Array) -> Group | Array:
-    """The same. Invalid for a place of many datasets, of which the first are named."""
+    """The same. Invalid for a place of many datasets, of which the first are named, and for a collection."""
     reader = node._session.reader
+    if isinstance(reader, HoldsCollections) and isinstance(node, Group) and (held := reader.members(node.path)):
+        one = f"{node.path}/{held[0]}" if node.path else held[0]
+        remedy = f"name one of them (group={one!r}), or stack them with hyperslab.database: Collection.to_xarray"
+        raise Invalid("these are collections, or arrays of one, and no dataset", url=node.url, remedy=remedy)
     if isinstance(reader, HoldsMany) and not node.path:
         found = reader.some_names(_SHOWN + 1)
         names = ", ".join(map(repr, found[:_SHOWN])) + (" and more" if len(found) > _SHOWN else "")

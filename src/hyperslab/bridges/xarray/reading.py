@@ -18,6 +18,7 @@ from hyperslab.bridges.xarray.dtypes import xarray_dtype
 from hyperslab.bridges.xarray.lazy import LazyCells
 from hyperslab.bridges.xarray.storable import check_chunks
 from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.formats.base import HoldsCollections
 from hyperslab.group import Group
 from hyperslab.model.paths import split
 
@@ -174,15 +175,16 @@ def open_groups(root: Group, **decoders: Any) -> dict[str, xr.Dataset]:
 
 
 def open_array(array: Array, **decoders: Any) -> xr.DataArray:
-    """One array with the coordinates that stand in its group."""
+    """One array with the coordinates that stand in its group; those of a collection have their own."""
     above, name = split(array.path)
-    return open_lazy(Group(array._session, above) if array.path else array, **decoders)[name or "data"]
+    alone = not array.path or isinstance(array._session.reader, HoldsCollections)
+    return open_lazy(array if alone else Group(array._session, above), **decoders)[name or "data"]
 
 
 def open_lazy(node: Group | Array, chunks: Any = None, **options: Any) -> xr.Dataset:
     """What is open already by ``xarray.open_dataset``; Invalid for chunks that make no sense."""
     known: Any = node  # our engine takes it
-    with _named(chunks):
+    with named_chunks(chunks):
         dataset = xr.open_dataset(known, engine="hyperslab", chunks=chunks, **options)
     check_chunks([dataset], chunks)
     return dataset
@@ -191,14 +193,14 @@ def open_lazy(node: Group | Array, chunks: Any = None, **options: Any) -> xr.Dat
 def open_lazy_tree(group: Group, chunks: Any = None, **options: Any) -> xr.DataTree:
     """The same by ``xarray.open_datatree``."""
     known: Any = group
-    with _named(chunks):
+    with named_chunks(chunks):
         tree = xr.open_datatree(known, engine="hyperslab", chunks=chunks, **options)
     check_chunks([node.dataset for node in tree.subtree], chunks)
     return tree
 
 
 @contextmanager
-def _named(chunks: Any) -> Iterator[None]:
+def named_chunks(chunks: Any) -> Iterator[None]:
     """What dask says of chunks as an error of ours."""
     try:
         yield

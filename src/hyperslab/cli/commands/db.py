@@ -1,41 +1,45 @@
-"""``hyperslab db``: the objects of a database, listed, looked at, put, removed and checked."""
+"""``hyperslab db``: the objects of a database, and collections of arrays: listed, looked at, put, removed, checked."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from itertools import islice
 from typing import Any
 
 import click
 
-from hyperslab.checks.report import as_line
+from hyperslab.cli.collecting import is_server
+from hyperslab.cli.commands import db_collections
 from hyperslab.cli.commands.get import write
-from hyperslab.cli.databases import Objects, attribute_option, dimension_option, open_objects, table
+from hyperslab.cli.databases import Objects, attribute_option, dimension_option, open_objects, table, tell_problems
 from hyperslab.cli.describing import cut_text
 from hyperslab.cli.failing import manners
 from hyperslab.cli.labelled import take
-from hyperslab.cli.opening import find_array, open_dataset
-from hyperslab.cli.output import columns, json_option, print_json, say, size_text
+from hyperslab.cli.opening import find_array, open_dataset, selection_option
+from hyperslab.cli.output import columns, echo_rows, json_option, print_json, say, size_text
 from hyperslab.cli.storage import storage_option
 from hyperslab.conversion import convert
 from hyperslab.errors import HyperslabError, Invalid
 
-_AT_ONCE = 1000
-
 
 class _Verbs(click.Group):
-    """Listed in the order in which they are written down."""
+    """Listed in the order in which they are written down, each with a whole sentence."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names."""
         return list(self.commands)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The table of commands."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, one.get_short_help_str(300)) for name, one in self.commands.items()])
 
-@click.group("db", cls=_Verbs, epilog="Example: hyperslab db list mongodb://localhost/climate --attr station=KEF")
+
+@click.group("db", cls=_Verbs, epilog="Example: hyperslab db query weather.db temperature station=KEF")
 def command() -> None:
-    """The objects in a database: mongodb://host/database, ?collection= for others than xarray, #name or #id for one."""
+    """Collections of arrays in a folder or at a URL, and objects in MongoDB: mongodb://host/database, ?collection= for
+    others than xarray, #name or #id for one."""
 
 
 def _verb(name: str, example: str) -> Callable[[Callable[..., Any]], click.Command]:
@@ -62,7 +66,7 @@ def _objects(url: str, storage: dict[str, Any] | None) -> Iterator[Objects]:
         raise error.locate(url=objects.url) from error.__cause__
 
 
-@_verb("list", "mongodb://localhost/climate --dim time --since 2026-01-01 --json")
+@_verb("list", "weather.db")
 @click.argument("url")
 @attribute_option
 @dimension_option
@@ -81,25 +85,83 @@ def list_objects(
     as_json: bool,
     **wanted: Any,
 ) -> None:
-    """The objects at URL that have these attributes, dimensions, variables and name, one a line."""
+    """The collections at URL; of a server the objects that have these attributes, dimensions, variables and name."""
+    if not is_server(url):
+        _refuse_for_collections(attrs, dims, newest, *(wanted[name] for name in ("names", "name", "since", "until")))
+        db_collections.list_collections(url, storage_option, as_json, wanted["limit"])
+        return
     with _objects(url, storage_option) as objects:
         objects.refuse_object("list")
         infos = objects.find(attrs=attrs, dims=dims, order="-created" if newest else "created", **wanted)
         if as_json:
             print_json("db-list", url=objects.url, objects=[asdict(info) for info in infos])
             return
-        head = True
-        while some := list(islice(infos, _AT_ONCE)):
-            click.echo(columns(table(some, head=head)))
-            head = False
-        if head:
-            say("no objects")
+        echo_rows(infos, table, "no objects")
+
+
+def _refuse_for_collections(*given: Any) -> None:
+    if any(given):
+        raise Invalid("options of db list that are for objects of a server", remedy="choose arrays with db query")
+
+
+@_verb("schema", "weather.db temperature")
+@click.argument("url")
+@click.argument("collection")
+def schema(url: str, collection: str, storage_option: dict[str, Any] | None, as_json: bool) -> None:
+    """What the arrays of COLLECTION have in common: dimensions with their labels, attributes, type, fill value."""
+    db_collections.show_schema(url, collection, storage_option, as_json)
+
+
+_order = click.option("--order", metavar="ATTR", help="By this attribute; -ATTR: from the largest value down.")
+_limit = click.option("--limit", type=click.IntRange(0), help="At most so many.")
+
+
+@_verb("arrays", "weather.db temperature --limit 10")
+@click.argument("url")
+@click.argument("collection")
+@_order
+@_limit
+def arrays(
+    url: str,
+    collection: str,
+    order: str | None,
+    limit: int | None,
+    storage_option: dict[str, Any] | None,
+    as_json: bool,
+) -> None:
+    """The arrays of COLLECTION with their ids and attributes, one a line, in the order of their keys."""
+    db_collections.refuse_server(url, "arrays")
+    db_collections.show_arrays(url, collection, (), storage_option, as_json, order=order, limit=limit)
+
+
+@_verb("query", "weather.db temperature 'dt>=2023-01-01' 'dt<=2023-01-31' station^=K --order -dt")
+@click.argument("url")
+@click.argument("collection")
+@click.argument("conditions", nargs=-1, metavar="[CONDITION]...")
+@_order
+@_limit
+def query(
+    url: str,
+    collection: str,
+    conditions: tuple[str, ...],
+    order: str | None,
+    limit: int | None,
+    storage_option: dict[str, Any] | None,
+    as_json: bool,
+) -> None:
+    """The arrays of COLLECTION whose attributes meet all CONDITIONs, one a line.
+
+    ATTR=VALUE (given several times: any of them), ATTR>=VALUE, ATTR<=VALUE, ATTR^=BEGINNING of a text, ATTR:=JSON
+    (null: not set).
+    """
+    db_collections.refuse_server(url, "query")
+    db_collections.show_arrays(url, collection, conditions, storage_option, as_json, order=order, limit=limit)
 
 
 @_verb("info", "'mongodb://localhost/climate#temperature'")
 @click.argument("url")
 def info(url: str, storage_option: dict[str, Any] | None, as_json: bool) -> None:
-    """What one object holds; without #NAME how many objects and bytes the collection holds."""
+    """What one object of a server holds; without #NAME how many objects and bytes the collection holds."""
     with _objects(url, storage_option) as objects:
         facts = objects.totals() if objects.object is None else objects.facts()
     if as_json:
@@ -124,15 +186,44 @@ def _told(name: str, value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else "" if value is None else str(value)
 
 
-@_verb("get", "'mongodb://localhost/climate#temperature' -o temperature.nc")
+@_verb("get", "weather.db temperature dt=2023-01-01 -s lat=50.0 -o lat50.csv")
 @click.argument("url")
-@click.option("-o", "--output", required=True, help="A new dataset of any format, or an .npy file of the only array.")
-@click.option("--overwrite", is_flag=True, help="Replace the target, once the new one is complete.")
-@click.option("--allow-loss", is_flag=True, help="Write what the target can hold, leave out the rest.")
+@click.argument("wanted", nargs=-1, metavar="[COLLECTION [ID|CONDITION]...]")
+@selection_option
+@click.option("--nearest", is_flag=True, help="Take the neighbour of a label that no cell has.")
+@click.option("-o", "--output", help="A new file (.npy, .csv, .json, .nc, .zarr); of an object also any other dataset.")
+@click.option("--overwrite", is_flag=True, help="Replace the target of an object, once the new one is complete.")
+@click.option("--allow-loss", is_flag=True, help="Of an object write what the target can hold, leave out the rest.")
 def get(
+    url: str,
+    wanted: tuple[str, ...],
+    selections: tuple[str, ...],
+    nearest: bool,
+    output: str | None,
+    overwrite: bool,
+    allow_loss: bool,
+    storage_option: dict[str, Any] | None,
+    as_json: bool,
+) -> None:
+    """A part of the one array of COLLECTION that has this id, or meets the conditions (see db query); or one object.
+
+    Of an array -s chooses a part, which goes to stdout without -o. Of an object -o says where all of it goes.
+    """
+    if not is_server(url):
+        if overwrite or allow_loss:
+            raise Invalid("options of db get that are for objects of a server", remedy="write the part to a new file")
+        db_collections.get_part(url, wanted, selections, output, storage_option, as_json, nearest=nearest)
+        return
+    if wanted or selections or nearest:
+        raise Invalid("db get writes objects of a server whole", remedy="hyperslab get URL PATH -s ... takes a part")
+    if output is None:
+        raise Invalid("where the object goes is not said", remedy="give -o")
+    _get_object(url, output, overwrite, allow_loss, storage_option, as_json)
+
+
+def _get_object(
     url: str, output: str, overwrite: bool, allow_loss: bool, storage_option: dict[str, Any] | None, as_json: bool
 ) -> None:
-    """One object into a file or folder; the format follows from its name. What it cannot hold is said first."""
     with _objects(url, storage_option) as objects:
         objects.needed("get")
     if output.endswith(".npy"):
@@ -157,7 +248,8 @@ def get(
 def put(
     source: str, url: str, overwrite: bool, allow_loss: bool, storage_option: dict[str, Any] | None, as_json: bool
 ) -> None:
-    """The dataset SOURCE as one object, with the name that URL has behind #. It is found once it is complete."""
+    """The dataset SOURCE as one object of a server, with the name that URL has behind #. It is found once it is
+    complete."""
     with _objects(url, storage_option) as objects:
         objects.needed("put")
     options: dict[str, Any] = {"storage_options": (None, storage_option)}
@@ -172,7 +264,7 @@ def put(
 @click.argument("url")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def delete(url: str, yes: bool, storage_option: dict[str, Any] | None, as_json: bool) -> None:
-    """Remove one object with all its chunks, once you have said yes."""
+    """Remove one object of a server with all its chunks, once you have said yes."""
     with _objects(url, storage_option) as objects:
         objects.needed("delete")
         about = objects.describe()
@@ -198,25 +290,32 @@ def _is_confirmed(question: str, url: str) -> bool:
         raise
 
 
-@_verb("check", "mongodb://localhost/climate --deep")
+@_verb("check", "weather.db --deep")
 @click.argument("url")
-@click.option("--deep", is_flag=True, help="Decode every sparse chunk; else documents and their bytes are counted.")
+@click.option("--deep", is_flag=True, help="Read every cell too; of a server, decode every sparse chunk.")
 def check(url: str, deep: bool, storage_option: dict[str, Any] | None, as_json: bool) -> int:
-    """Every problem of the objects at URL, or of one of them, one a line; nothing when all is well.
+    """Every problem of the collections or objects at URL, or of one object, one a line; nothing when all is well.
 
     The exit code is 1 when there are problems. Nothing is changed: hyperslab repair mends.
     """
+    if not is_server(url):
+        return db_collections.check_collections(url, deep, storage_option, as_json)
     with _objects(url, storage_option) as objects:
-        problems = objects.problems(deep)
-        if as_json:
-            found = [asdict(problem) for problem in problems]
-            print_json("db-check", url=objects.url, deep=deep, sound=not found, problems=found)
-            return int(bool(found))
-        count = 0
-        for problem in problems:
-            click.echo(as_line(problem))
-            count += 1
-    return int(bool(count))
+        return tell_problems(objects.url, objects.problems(deep), deep=deep, as_json=as_json)
+
+
+@_verb("relink", "weather.db temperature")
+@click.argument("url")
+@click.argument("collection", required=False)
+@click.option("--relative/--absolute", default=None, help="Links that stay right when the store moves, or the peer's.")
+def relink(
+    url: str, collection: str | None, relative: bool | None, storage_option: dict[str, Any] | None, as_json: bool
+) -> None:
+    """Make the links of collections in DEKER's layout, or of one, lead to where its files are after a move or copy.
+
+    Without an option they stay of the kind that they are.
+    """
+    db_collections.relink_collections(url, collection, storage_option, as_json, relative=relative)
 
 
 @_verb("gc", "mongodb://localhost/climate --apply")
@@ -226,7 +325,7 @@ def check(url: str, deep: bool, storage_option: dict[str, Any] | None, as_json: 
     "--age", type=float, default=3600, show_default=True, metavar="SECONDS", help="Leave what is younger; 0: nothing."
 )
 def gc(url: str, apply: bool, age: float, storage_option: dict[str, Any] | None, as_json: bool) -> None:
-    """What belongs to nothing: chunks without an object, objects that were never finished, copies of documents.
+    """What belongs to nothing on a server: chunks without an object, objects never finished, copies of documents.
 
     With --apply it is removed. With --age 0 nobody may be writing.
     """

@@ -54,7 +54,7 @@ class TreeReader:
             raise FormatError(f"blosc2 cannot read this tree: {error}", url=self._url) from error
 
     def _keys(self) -> list[str]:
-        found: list[str] = self._guarded(lambda: [str(key) for key in self._tree().keys()])  # noqa: SIM118
+        found: list[str] = self._guarded(lambda: list(map(str, self._tree().keys())))
         return found
 
     def _attributes(self, key: str) -> dict[str, Any]:

@@ -155,10 +155,10 @@ class StreamChunks:
         A writer may be changing the chunk right now, where it lies: its digest tells.
         """
         calm = False  # whether nothing was changing when it was last read
-        for _ in range(_ATTEMPTS):
+        for attempt in range(_ATTEMPTS):
             if not isinstance(error, CorruptChunk | MissingChunks):
                 break
-            fresh = self._tables.renewed(table)
+            fresh = self._tables.renewed(table) if attempt else self._tables.anew()
             still = fresh is table and not self._is_changing(table)
             if still and calm:
                 break

@@ -277,6 +277,12 @@ class Tables:
         """The table as it is now; the same one while the file is."""
         return self._read(table)
 
+    def anew(self) -> ChunkTable:
+        """The table read once more, though the file tells of no change: its clock may not have ticked in between."""
+        with self._lock:
+            self._known = settled(self._file, lambda: (self._file.stamp(), self._load()))
+            return self._known[1]
+
     def _read(self, stale: ChunkTable | None) -> ChunkTable:
         with self._lock:
             stamp = self._file.stamp()

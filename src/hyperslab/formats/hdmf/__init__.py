@@ -43,8 +43,8 @@ from hyperslab.stores.location import Location, Probe
 
 Profile = Literal["v2", "v3"]
 _LACKS = {
-    "v2": {Feature.VARYING_CHUNKS, Feature.SHARDS, Feature.SPARSE},
-    "v3": {Feature.SUBARRAYS, Feature.SPARSE},
+    "v2": {Feature.VARYING_CHUNKS, Feature.SHARDS, Feature.SPARSE, Feature.LABELS},
+    "v3": {Feature.SUBARRAYS, Feature.SPARSE, Feature.LABELS},
 }
 _DOCUMENT_3 = "zarr.json"
 _OPTIONS = tuple(field.name for field in fields(Options))

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from hyperslab.errors import Invalid, Problem
+from hyperslab.errors import Invalid
 from hyperslab.formats.faults import Faults, brief
 from hyperslab.formats.hdmf.attributes import read_values, with_apart, write_values
 from hyperslab.formats.hdmf.link_words import read_links, write_links
 from hyperslab.formats.hdmf.options import Options
 from hyperslab.formats.hdmf.words import LINKS, OWN, PLACE, SPECIFICATIONS, SPECLOC, Words, refuse_reserved, split
 from hyperslab.formats.keys import KeyOf
+from hyperslab.formats.parsing import Parses
 from hyperslab.formats.spelling import Copy, Docs, Spelling
 from hyperslab.formats.zarr2.dataset import Zarr2
 from hyperslab.formats.zarr2.document import ATTRIBUTES
@@ -24,7 +24,7 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 SPECIFICATION_CODECS = frozenset({"json2", "vlen-utf8", "vlen-bytes"})
 
 
-class Profile(ABC):
+class Profile(Parses):
     """One profile's documents: those of Zarr (``zarr``) with the reserved attributes (``words``).
 
     ``layout["hdmf"]`` of a group: ``links`` (:class:`~hyperslab.model.refs.Link` by name) and ``specloc``; ``unread``
@@ -101,8 +101,8 @@ class Profile(ABC):
         said |= {name: part for name, part in (("unread", unread), ("references", spellings)) if part}
         return spec.evolve(attrs=attrs, layout={**spec.layout, OWN: said})
 
-    def write_group(self, spec: GroupSpec) -> tuple[Docs, dict[str, Any]]:
-        """The documents of a group by Zarr's own format, without reserved attributes; and those."""
+    def write_group(self, spec: GroupSpec) -> Docs:
+        """The documents of a group: by Zarr's own format, with the reserved attributes."""
         said = spec.layout.get(OWN, {})
         own: dict[str, Any] = dict(said.get("unread", {}))
         links = write_links(said.get(LINKS, {}), own.pop(self.words.links, ()), self.words.profile)
@@ -110,7 +110,8 @@ class Profile(ABC):
             own[self.words.links] = links
         if said.get(PLACE):
             own[SPECLOC] = said[PLACE]
-        return self.write_node(spec, spec), own
+        docs = self.write_node(spec, spec)
+        return with_attributes(docs, attributes_of(docs) | own)
 
     def write_node(self, spec: GroupSpec | ArraySpec, stand_in: GroupSpec | ArraySpec) -> Docs:
         """The documents of ``stand_in`` with the attributes of ``spec``; Invalid for a reserved name."""
@@ -121,24 +122,13 @@ class Profile(ABC):
         docs = self._zarr.render(stand_in.evolve(attrs=plain))
         return with_attributes(docs, with_apart(attributes_of(docs), apart, spec.attrs))
 
-    # -- whole nodes ------------------------------------------------------------------------------------------------
+    # -- arrays -----------------------------------------------------------------------------------------------------
 
-    def parse(self, docs: Docs, node: str) -> GroupSpec | ArraySpec:
-        """The spec; FormatError lists every problem."""
-        faults = Faults(node)
-        spec = self.read(docs, node, faults)
-        faults.check()
-        return spec
-
-    def problems(self, docs: Docs, node: str) -> list[Problem]:
-        """Every defect of the documents, also those that a reader survives."""
-        faults = Faults(node)
-        self.read(docs, node, faults)
-        return faults.problems
-
-    @abstractmethod
-    def read(self, docs: Docs, node: str, faults: Faults) -> GroupSpec | ArraySpec:
-        """The spec; what is wrong goes to ``faults``."""
+    def with_references(self, spec: ArraySpec, stored: Mapping[str, Any], faults: Faults) -> ArraySpec:
+        """The array with those of its attributes that are references; ``stored`` are its attributes."""
+        attrs, spellings = read_values(spec.attrs, stored, self.words, faults)
+        said = {**spec.layout[OWN], "references": spellings} if spellings else spec.layout[OWN]
+        return spec.evolve(attrs=attrs, layout={**spec.layout, OWN: said})
 
 
 def attributes_of(docs: Docs) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from hyperslab.codecs.chain import build_chain
 from hyperslab.errors import Unsupported
 from hyperslab.formats.codec_kinds import with_serial
 from hyperslab.formats.faults import Faults, brief
-from hyperslab.formats.hdmf.attributes import marked, read_values
+from hyperslab.formats.hdmf.attributes import marked
 from hyperslab.formats.hdmf.dtype_words import SCALAR, is_known, word_of
 from hyperslab.formats.hdmf.objects import (
     CODECS,
@@ -71,17 +71,14 @@ class HdmfV2(Profile):
         stored = attributes_of(docs)
         if document.ARRAY in docs:
             spec = _read_array(docs[document.ARRAY], stored, self.is_specification(node), faults)
-            attrs, spellings = read_values(spec.attrs, stored, self.words, faults)
-            said = {**spec.layout[OWN], "references": spellings} if spellings else spec.layout[OWN]
-            return spec.evolve(attrs=attrs, layout={**spec.layout, OWN: said})
+            return self.with_references(spec, stored, faults)
         group = document.read(with_attributes(docs, split(stored)[1]), faults)
         return self.read_group(group, stored, node, faults)
 
     def render(self, spec: GroupSpec | ArraySpec) -> Docs:
         """The documents; Unsupported names what the profile cannot hold, Invalid a reserved name."""
         if isinstance(spec, GroupSpec):
-            docs, own = self.write_group(spec)
-            return with_attributes(docs, attributes_of(docs) | own)
+            return self.write_group(spec)
         old: Mapping[str, Any] = spec.layout.get("zarr2", {})
         said: Mapping[str, Any] = spec.layout.get(OWN, {})
         was = _was(old, said)

@@ -16,7 +16,7 @@ from hyperslab.codecs.chain import build_chain
 from hyperslab.errors import Invalid
 from hyperslab.formats.codec_kinds import SERIAL
 from hyperslab.formats.faults import Faults, brief
-from hyperslab.formats.hdmf.attributes import marked, read_values
+from hyperslab.formats.hdmf.attributes import marked
 from hyperslab.formats.hdmf.dtype_words import OBJECTS, REGIONS, is_known, word_of
 from hyperslab.formats.hdmf.objects import as_row, is_object, refuse_fill, same_type
 from hyperslab.formats.hdmf.options import Options
@@ -71,15 +71,12 @@ class HdmfV3(Profile):
             rest = split(stored)[1] if isinstance(doc.get("attributes", {}), dict) else doc["attributes"]
             return self.read_group(document.read({**doc, "attributes": rest}, faults), stored, node, faults)
         spec = _read_array(doc, stored, self.is_specification(node), faults)
-        attrs, spellings = read_values(spec.attrs, stored, self.words, faults)
-        said = {**spec.layout[OWN], "references": spellings} if spellings else spec.layout[OWN]
-        return spec.evolve(attrs=attrs, layout={**spec.layout, OWN: said})
+        return self.with_references(spec, stored, faults)
 
     def render(self, spec: GroupSpec | ArraySpec) -> Docs:
         """The document; Unsupported names what the profile cannot hold, Invalid a reserved name."""
         if isinstance(spec, GroupSpec):
-            docs, own = self.write_group(spec)
-            return with_attributes(docs, attributes_of(docs) | own)
+            return self.write_group(spec)
         old: Mapping[str, Any] = spec.layout.get("zarr3", {})
         said: Mapping[str, Any] = spec.layout.get(OWN, {})
         was = _was(old, said)

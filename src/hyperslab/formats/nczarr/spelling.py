@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-from hyperslab.errors import Problem, ReadOnly
+from hyperslab.errors import ReadOnly
 from hyperslab.formats.base import Format, Varies
 from hyperslab.formats.faults import Faults
 from hyperslab.formats.keyed_commit import key
@@ -15,6 +15,7 @@ from hyperslab.formats.keys import KeyOf
 from hyperslab.formats.nczarr import current, draft, foreign
 from hyperslab.formats.nczarr.context import Context, Options
 from hyperslab.formats.nczarr.generation import ARRAY, GROUP, Generation, generation_of, provenance_of
+from hyperslab.formats.parsing import Parses
 from hyperslab.formats.spelling import Copy, Docs
 from hyperslab.formats.zarr2 import document
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -33,7 +34,7 @@ _EXTRAS = {None: _ALL, Generation.DRAFT: draft.EXTRAS, Generation.V1: _V1}
 _WRITTEN = (None, Generation.DRAFT, Generation.V2C)
 
 
-class NczarrSpelling:
+class NczarrSpelling(Parses):
     """The :class:`~hyperslab.formats.spelling.Spelling` of one NCZarr dataset, which learns its generation from the
     documents of the root."""
 
@@ -119,20 +120,8 @@ class NczarrSpelling:
             return draft
         return foreign if generation is Generation.PURE else current
 
-    def parse(self, docs: Docs, node: str) -> GroupSpec | ArraySpec:
-        """The spec; FormatError lists every problem."""
-        faults = Faults(node)
-        spec = self._read(docs, node, faults)
-        faults.check()
-        return spec
-
-    def problems(self, docs: Docs, node: str) -> list[Problem]:
-        """Every defect of the documents, also those that a reader survives."""
-        faults = Faults(node)
-        self._read(docs, node, faults)
-        return faults.problems
-
-    def _read(self, docs: Docs, node: str, faults: Faults) -> GroupSpec | ArraySpec:
+    def read(self, docs: Docs, node: str, faults: Faults) -> GroupSpec | ArraySpec:
+        """The spec, by the dialect of the dataset; what is wrong goes to ``faults``."""
         if not node and self._context is None:
             self.learn(docs)
         spec: GroupSpec | ArraySpec = self._dialect.parse(docs, node, self.context, faults)

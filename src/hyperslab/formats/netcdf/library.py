@@ -1,6 +1,6 @@
 """The netCDF and HDF5 libraries as they are used here: imported on use, one call at a time, their errors in our words.
 
-netCDF-C and HDF5 are not safe for threads: everything that calls them holds :data:`lock.LOCK`, in the whole process.
+netCDF-C and HDF5 are not safe for threads: who calls them holds :data:`~.hdf5_lock.LOCK`, in the whole process.
 """
 
 from __future__ import annotations
@@ -8,15 +8,20 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, Problem, StorageError, Unsupported
-from hyperslab.formats.netcdf.lock import LOCK
+from hyperslab.formats.hdf5_lock import LOCK
 
 
 def netcdf4() -> Any:
-    """The module netCDF4; Unsupported names the extra when it is missing."""
+    """The module netCDF4; Unsupported names the extra when it is missing.
+
+    Filters of hdf5plugin that are loaded after it find its HDF5 library instead of h5py's, and fail: they come first.
+    """
+    with suppress(ImportError):
+        import hdf5plugin  # noqa: F401
     try:
         import netCDF4
     except ImportError as error:

@@ -10,9 +10,9 @@ from contextlib import suppress
 from typing import Any
 
 from hyperslab.errors import Conflict, FormatError, HyperslabError, NotFound
+from hyperslab.formats.hdf5_lock import LOCK
 from hyperslab.formats.netcdf import classic, library
 from hyperslab.formats.netcdf.confined import check_links
-from hyperslab.formats.netcdf.lock import LOCK
 from hyperslab.formats.netcdf.named import NamedTypes, holds_references
 from hyperslab.stores.files import read_error
 

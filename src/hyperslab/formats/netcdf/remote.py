@@ -20,9 +20,9 @@ from typing import Any
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, Unsupported
 from hyperslab.formats import hdf5
+from hyperslab.formats.hdf5_lock import LOCK
 from hyperslab.formats.netcdf import classic, library
 from hyperslab.formats.netcdf.dataset import NetcdfReader
-from hyperslab.formats.netcdf.lock import LOCK
 from hyperslab.formats.netcdf.opened import HDF5_MAGIC
 from hyperslab.formats.remote_cells import RemoteCells, RemoteChunks
 from hyperslab.model.spec import ArraySpec

@@ -11,9 +11,9 @@ import numpy as np
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block
 from hyperslab.errors import ReadOnly
+from hyperslab.formats.hdf5_lock import LOCK
 from hyperslab.formats.netcdf import library
 from hyperslab.formats.netcdf.document import is_hidden
-from hyperslab.formats.netcdf.lock import LOCK
 from hyperslab.model.dtypes import Enum, VlenArray, VlenBytes, VlenString
 from hyperslab.model.spec import ArraySpec
 

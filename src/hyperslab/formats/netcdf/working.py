@@ -13,8 +13,8 @@ from typing import Any
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, NotFound, StorageError, Unsupported
+from hyperslab.formats.hdf5_lock import LOCK
 from hyperslab.formats.netcdf import library
-from hyperslab.formats.netcdf.lock import LOCK
 from hyperslab.stores.files import sync_and_close, sync_folder, write_error
 from hyperslab.stores.keys import temporary_name
 from hyperslab.stores.locks import hold_folder

@@ -18,6 +18,7 @@ from hyperslab.errors import Problem, Unsupported
 from hyperslab.formats.codec_kinds import serial_codec, with_serial
 from hyperslab.formats.faults import Faults, brief
 from hyperslab.formats.fill_values import as_fill, same_fill
+from hyperslab.formats.index_marks import read_indexes, write_indexes
 from hyperslab.formats.marks import Marks, marked_type, needs_mark, plain_type, read_attributes, write_attributes
 from hyperslab.formats.recent import Recent
 from hyperslab.formats.zarr2.codecs import read_codecs, write_codecs
@@ -74,14 +75,16 @@ def read_array(doc: Mapping[str, Any], stored: Mapping[str, Any], faults: Faults
     dtype, fill = _cells(doc, codecs, marks, faults)
     if doc.get("dimension_separator", ".") not in _SEPARATORS:
         faults.cannot("separator", f"dimension_separator is {brief(doc['dimension_separator'])}, not '.' or '/'")
+    dims = _dims(attrs, len(shape), faults)
     return ArraySpec(
         shape=shape,
         dtype=dtype,
         chunks=chunks,
-        dims=_dims(attrs, len(shape), faults),
+        dims=dims,
         codecs=codecs,
         fill_value=fill,
         attrs=attrs,
+        indexes=read_indexes(marks.indexes, dims, shape) if marks.indexes else {},
         problem=faults.problem,
         layout={"zarr2": doc},
     )
@@ -126,7 +129,8 @@ def render(spec: GroupSpec | ArraySpec) -> dict[str, dict[str, Any]]:
     # xarray takes the pair of a complex _FillValue for two values that both mean missing
     hidden = ["_FillValue"] if spec.numpy_dtype.kind == "c" and "_FillValue" in attrs else []
     was = _was(old)
-    marks = Marks(dtype=needs_mark(spec.dtype)) if was is None or was.dtype != spec.dtype else Marks()
+    dtype = needs_mark(spec.dtype) if was is None or was.dtype != spec.dtype else None
+    marks = Marks(dtype=dtype, indexes=write_indexes(spec.indexes, spec.dims))
     return {ATTRIBUTES: write_attributes(attrs, marks, hidden=hidden), ARRAY: render_array(spec, old)}
 
 
@@ -166,7 +170,7 @@ def new_array(wish: ArraySpec) -> ArraySpec:
         fill = np.array("NaT", wish.dtype)[()]
     codecs = with_serial(wish.codecs, serial_codec(wish.dtype))
     layout = {"zarr2": wish.layout["zarr2"]} if "zarr2" in wish.layout else {}
-    spec = wish.evolve(codecs=codecs, fill_value=as_fill(fill, wish.dtype), indexes={}, layout=layout, problem=None)
+    spec = wish.evolve(codecs=codecs, fill_value=as_fill(fill, wish.dtype), layout=layout, problem=None)
     found = _parsed(render(spec))
     shape = tuple(cut if isinstance(cut, int) else max(cut) for cut in found.chunks)
     build_chain(found.codecs, Cells(found.dtype, shape, found.fill_value))

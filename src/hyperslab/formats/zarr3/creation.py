@@ -36,7 +36,7 @@ def new_array(wish: ArraySpec) -> ArraySpec:
     if shards is not None:
         codecs, chunks = _sharded(codecs, wish.chunks, shards), tuple(shards)
     fill = as_fill(_zero(dtype) if wish.fill_value is None else wish.fill_value, dtype)
-    spec = wish.evolve(dtype=dtype, chunks=chunks, codecs=codecs, fill_value=fill, indexes={}, layout={}, problem=None)
+    spec = wish.evolve(dtype=dtype, chunks=chunks, codecs=codecs, fill_value=fill, layout={}, problem=None)
     found = parse(render(spec))
     if not isinstance(found, ArraySpec):
         raise Invalid("this is no array")

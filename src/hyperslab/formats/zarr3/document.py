@@ -9,19 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from hyperslab.errors import Problem
 from hyperslab.formats.codec_kinds import unknown
 from hyperslab.formats.faults import Faults, brief
 from hyperslab.formats.fill_values import same_fill
+from hyperslab.formats.index_marks import read_indexes, write_indexes
 from hyperslab.formats.keys import KeyOf
 from hyperslab.formats.marks import Marks, marked_type, needs_mark, plain_type, read_attributes, write_attributes
 from hyperslab.formats.recent import Recent
 from hyperslab.formats.zarr3 import missing_value
 from hyperslab.formats.zarr3.codecs import read_codecs, write_codecs
-from hyperslab.formats.zarr3.dtypes import read_dtype, write_dtype
+from hyperslab.formats.zarr3.dtypes import is_raw, read_dtype, write_dtype
 from hyperslab.formats.zarr3.fills import read_fill, write_fill
 from hyperslab.formats.zarr3.grid import chunk_keys, extension, read_grid, read_keys, write_grid
-from hyperslab.model.dtypes import DataType, Opaque, VlenArray, describe
+from hyperslab.model.dtypes import DataType, Opaque, VlenArray, describe, numpy_dtype
 from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
 
 NAME = "zarr.json"
@@ -118,6 +121,7 @@ def _read_array(
         codecs=codecs,
         fill_value=fill,
         attrs=attrs,
+        indexes=read_indexes(marks.indexes, dims, shape) if marks.indexes else {},
         problem=faults.problem,
         layout=layout,
     )
@@ -186,7 +190,8 @@ def render(spec: GroupSpec | ArraySpec) -> dict[str, dict[str, Any]]:
         else:
             spelled = {missing_value.NAME: said}
     was = _as_it_was(old) if old else None
-    marks = Marks(dtype=_mark(spec.dtype)) if was is None or was.dtype != spec.dtype else Marks()
+    dtype = mark_of(spec.dtype) if was is None or was.dtype != spec.dtype else None
+    marks = Marks(dtype=dtype, indexes=write_indexes(spec.indexes, spec.dims))
     attributes = write_attributes(spec.attrs, marks, spelled, hidden)
     return {NAME: _render_array(spec, old, was) | {"attributes": attributes}}
 
@@ -194,9 +199,9 @@ def render(spec: GroupSpec | ArraySpec) -> dict[str, dict[str, Any]]:
 _as_it_was = Recent(lambda old: _read_array(old, {}, Faults("")))
 
 
-def _mark(dtype: DataType) -> Any:
-    """Cells of variable length are stored as bytes: what they hold must be said."""
-    return dtype if isinstance(dtype, VlenArray) else needs_mark(dtype)
+def mark_of(dtype: DataType) -> Any:
+    """Cells of variable length and floats of 80 bits are stored as bytes: what they hold must be said."""
+    return dtype if isinstance(dtype, VlenArray) or is_raw(dtype) else needs_mark(dtype)
 
 
 def _render_array(spec: ArraySpec, old: Mapping[str, Any], was: ArraySpec | None) -> dict[str, Any]:
@@ -228,6 +233,8 @@ def _still_cuts(old: Mapping[str, Any], spec: ArraySpec) -> bool:
 
 
 def _stored_type(dtype: DataType) -> DataType:
+    if is_raw(dtype):
+        return np.dtype((np.void, numpy_dtype(dtype).itemsize))
     return read_dtype("bytes") if isinstance(dtype, VlenArray) else plain_type(dtype)
 
 

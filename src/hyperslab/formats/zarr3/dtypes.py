@@ -14,6 +14,7 @@ import numpy as np
 
 from hyperslab.errors import Unsupported
 from hyperslab.model.dtypes import DataType, VlenArray, VlenBytes, VlenString, describe, numpy_dtype
+from hyperslab.model.schemas.dtype_names import is_extended, reads_extended
 
 CORE = [
     "bool",
@@ -165,6 +166,8 @@ def _name_of(dtype: np.dtype[Any]) -> Any:
         return {"name": "struct", "configuration": {"fields": fields}}
     if dtype.subdtype is not None or not dtype.itemsize:
         return None
+    if is_raw(dtype):
+        return {"name": "raw_bytes", "configuration": {"length_bytes": dtype.itemsize}}
     match dtype.kind:
         case "M" | "m":
             unit, factor = np.datetime_data(dtype)
@@ -185,8 +188,13 @@ def is_small(dtype: np.dtype[Any]) -> bool:
     return dtype.type.__module__.startswith("ml_dtypes") and dtype.name in SMALL
 
 
+def is_raw(dtype: DataType) -> bool:
+    """Whether cells are stored as bytes without a meaning: floats of 80 bits, of which the mark tells."""
+    return isinstance(dtype, np.dtype) and dtype.isnative and is_extended(dtype) and reads_extended()
+
+
 def has_order(dtype: DataType) -> bool:
     """Whether stored cells have a byte order that must be told: numbers, times and text of more than a byte."""
     if not isinstance(dtype, np.dtype):
         return False
-    return (dtype.kind in "iufcmMU" and dtype.itemsize > 1) or dtype.name == "bfloat16"
+    return (dtype.kind in "iufcmMU" and not is_raw(dtype) and dtype.itemsize > 1) or dtype.name == "bfloat16"

@@ -8,7 +8,7 @@ import numpy as np
 
 from hyperslab.formats.cells_json import SPECIAL, base64_to_bytes, bytes_to_base64, float_from_json, int_from_json
 from hyperslab.formats.fill_values import bits_cell, number_from_json, number_to_json
-from hyperslab.formats.zarr3.dtypes import is_small
+from hyperslab.formats.zarr3.dtypes import is_raw, is_small
 from hyperslab.model.dtypes import DataType, VlenArray, VlenBytes, VlenString, numpy_dtype
 
 
@@ -42,6 +42,8 @@ def _read_cell(value: Any, dtype: np.dtype[Any]) -> Any:
         return _read_small(value, dtype)
     if dtype.names is not None and dtype.fields is not None:
         return _read_struct(value, dtype)
+    if is_raw(dtype):
+        return _read_raw(value, dtype)
     match dtype.kind:
         case "U":
             if not isinstance(value, str) or len(value) > dtype.itemsize // 4:
@@ -109,6 +111,8 @@ def _write_cell(value: Any, dtype: np.dtype[Any]) -> Any:
         return _write_small(value)
     if dtype.names is not None:
         return {name: _write_cell(value[name], dtype[name]) for name in dtype.names}
+    if is_raw(dtype):
+        return bytes_to_base64(_unpadded(value, dtype))
     match dtype.kind:
         case "U":
             return str(value)
@@ -118,6 +122,13 @@ def _write_cell(value: Any, dtype: np.dtype[Any]) -> Any:
             return bytes_to_base64(np.asarray(value).tobytes())
         case _:
             return number_to_json(value, bits=True)
+
+
+def _unpadded(value: Any, dtype: np.dtype[Any]) -> bytes:
+    """The bytes of floats of 80 bits, with zeros where there is only padding."""
+    raw = np.array([value], dtype).view(np.uint8).reshape(-1, 16)
+    raw[:, 10:] = 0
+    return raw.tobytes()
 
 
 def _write_small(value: Any) -> Any:

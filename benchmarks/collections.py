@@ -1,0 +1,174 @@
+"""Collections of arrays beside DEKER: tiled arrays, small parts, and thousands of records made and found."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from benchmarks.children import Child
+from benchmarks.harness import OURS, Contender, Row, Target
+
+TITLE = "Collections"
+_MODULE = "benchmarks.collections_child"
+_ENVIRONMENT = Path(__file__).parents[1] / ".venvs" / "deker"
+_DEKER = "DEKER"
+_RECORDS, _MANY = 1000, 100_000
+_FIVE, _EIGHT = (Target(_DEKER, 5.0),), (Target(_DEKER, 8.0),)
+
+
+class Database:
+    """A process with a client of one library, and the folder of its store."""
+
+    def __init__(self, name: str, folder: Path, stack: ExitStack) -> None:
+        self.name = name
+        self.path = folder / name
+        python = Path(sys.executable) if name == OURS else _ENVIRONMENT / "bin" / "python"
+        self.ask = Child(python, _MODULE, ["ours" if name == OURS else "deker"], stack).ask
+        self._fresh = count()
+
+    def begin(self, kind: str, durable: bool = False) -> None:
+        """A new collection in an empty store."""
+        self.ask("close")
+        shutil.rmtree(self.path, ignore_errors=True)
+        self.ask("begin", str(self.path), kind, f"{kind}{next(self._fresh)}", durable)
+
+    def reopen(self, name: str, durable: bool = False) -> None:
+        """The collection with a client that knows nothing yet."""
+        self.ask("open", str(self.path), name, durable)
+        self.ask("collect")
+
+
+def rows(folder: Path, side: int) -> Iterator[Row]:
+    """A tiled array of 64 tiles; 10,000 tiles; 1,000 records; 100,000 of them."""
+    with ExitStack() as stack:
+        both = [Database(name, folder, stack) for name in (OURS, _DEKER)]
+        yield from _tiled(both)
+        yield _planned(both)
+        yield from _created(both)
+        yield from _found(both)
+        yield from _scaled(folder, stack)
+
+
+def _row(
+    title: str,
+    databases: list[Database],
+    before: Callable[[Database], Any],
+    run: Callable[[Database], Any],
+    expected: Any,
+    targets: tuple[Target, ...],
+) -> Row:
+    contenders = [Contender(each.name, partial(run, each), before=partial(before, each)) for each in databases]
+    return Row(title, contenders, lambda _, got: got == expected, targets)
+
+
+def _tiled(both: list[Database]) -> Iterator[Row]:
+    what = "an array of 64 tiles, 64 MiB float64"
+    yield _row(f"write {what}", both, lambda each: each.begin("tiled"), lambda each: each.ask("write"), None, _FIVE)
+    for each in both:
+        _try(partial(each.begin, "tiled"))
+        _try(partial(each.ask, "write"))
+    ours = both[0]
+    tile = 2896 // 8
+    parts: dict[str, list[list[int]]] = {
+        f"read {what}": [],
+        "read 100 x 100 cells within a tile of it": [[10, 110], [20, 120]],
+        "read 100 x 100 cells of four tiles of it": [[tile - 50, tile + 50], [tile - 50, tile + 50]],
+        "read a column of it": [[0, 2896], [17, 18]],
+    }
+    for title, bounds in parts.items():
+        expected = ours.ask("expected", *bounds)
+        yield _row(title, both, _nothing, lambda each, bounds=bounds: each.ask("read", *bounds), expected, _FIVE)
+    for title, bounds in list(parts.items())[1:3]:
+        title = title.replace("read", "update")
+        yield _row(title, both, _nothing, lambda each, bounds=bounds: each.ask("update", *bounds), None, _FIVE)
+
+
+def _planned(both: list[Database]) -> Row:
+    for each in both:
+        _try(partial(each.begin, "many"))
+    targets = (Target(_DEKER, 50.0),)
+    return _row(
+        "a subset of an array of 10,000 tiles, planned", both, _nothing, lambda each: each.ask("plan"), 10**6, targets
+    )
+
+
+def _created(both: list[Database]) -> Iterator[Row]:
+    """DEKER never waits for the medium."""
+    hundreds = f"{_RECORDS:,} arrays"
+    yield _row(
+        f"create {hundreds} one by one, durable=False",
+        both,
+        lambda each: each.begin("small"),
+        lambda each: each.ask("create", 0, _RECORDS),
+        None,
+        _FIVE,
+    )
+    yield _row(
+        f"create {hundreds} one by one, durable",
+        both,
+        lambda each: each.begin("small", durable=True),
+        lambda each: each.ask("create", 0, _RECORDS),
+        None,
+        (Target(_DEKER, 1.0),),
+    )
+    yield _row(
+        f"create {hundreds} by one call, durable",
+        both,
+        lambda each: each.begin("small", durable=True),
+        lambda each: each.ask("create_many", 0, _RECORDS),
+        None,
+        _EIGHT,
+    )
+
+
+def _found(both: list[Database]) -> Iterator[Row]:
+    for each in both:
+        _try(partial(each.begin, "small"))
+        _try(partial(each.ask, "create_many", 0, _RECORDS))
+    hundred = f"among {_RECORDS:,} arrays"
+    yield _row(f"find 100 {hundred} by their keys", both, _nothing, lambda each: each.ask("find", 300, 100), 100, _FIVE)
+    yield _row(
+        f"the 100 of a span of time {hundred} (DEKER reads them all)",
+        both,
+        _nothing,
+        lambda each: each.ask("query", 300, 100),
+        100,
+        _FIVE,
+    )
+
+
+def _scaled(folder: Path, stack: ExitStack) -> Iterator[Row]:
+    """The same among a thousand and among a hundred thousand arrays of ours."""
+    few, many = Database(OURS, folder, stack), Database(OURS, folder, stack)
+    few.name, few.path = f"among {_RECORDS:,}", folder / "few"
+    many.path = folder / "many"
+    few.begin("small")
+    few.ask("create_many", 0, _RECORDS)
+    many.begin("small", durable=True)
+    for first in range(0, _MANY, 10_000):
+        many.ask("create_many", first, 10_000)
+    targets = (Target(few.name, 0.5),)
+    title = f"among {_MANY:,} arrays of hyperslab"
+    both = [many, few]
+    yield _row(f"find 100 {title} by their keys", both, _nothing, lambda each: each.ask("find", 300, 100), 100, targets)
+    yield _row(
+        f"the 100 of a span of time {title}", both, _nothing, lambda each: each.ask("query", 300, 100), 100, targets
+    )
+
+
+def _nothing(database: Database) -> None:
+    """No preparation: the client stays open, as it does in DEKER's use."""
+
+
+def _try(action: Callable[[], Any]) -> None:
+    """Prepare; one that cannot is found out when its row is run."""
+    try:
+        action()
+    except (OSError, RuntimeError):
+        return

@@ -1,0 +1,17 @@
+"""An array whose spec and chunks are at hand already: its documents are not read again when cells are."""
+
+from __future__ import annotations
+
+from hyperslab.array.array import Array
+from hyperslab.array.cells import Cells
+from hyperslab.array.session import Session
+from hyperslab.chunks.source import ChunkSource
+from hyperslab.model.spec import ArraySpec
+
+
+def array_with(session: Session, path: str, spec: ArraySpec, source: ChunkSource) -> Array:
+    """The array at ``path`` of an open dataset, with the chunks that it has under this spec."""
+    array = Array(session, path, spec)
+    array._opened = Cells(spec, source, session.settings, session.cache, path, session.url)
+    array._opened.session = session
+    return array

@@ -1,0 +1,42 @@
+"""Reads and writes of several outer chunks, each stored by itself, that count as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import floordiv
+
+from hyperslab.chunks.grid import Coords
+from hyperslab.chunks.plan import Piece
+from hyperslab.chunks.source import ChunkSource
+from hyperslab.errors import HyperslabError, TilesFailed
+
+
+class Whole:
+    """A read or write of several outer chunks (``count``) that counts as one: ``source`` is asked for moments of it, or
+    for a target; where some of its chunks fail the others are tried, so that one error tells of all. ``members``:
+    chunks along each axis of an outer one."""
+
+    def __init__(self, source: ChunkSource, count: int, members: tuple[int, ...]) -> None:
+        self.source = source
+        self._count = count
+        self._members = members
+        self._errors: dict[Coords, Exception] = {}
+
+    def noting(self, work: Callable[[Sequence[Piece]], None]) -> Callable[[Sequence[Piece]], None]:
+        """``work``, whose failures are kept for the end; those of a single outer chunk are raised."""
+        if self._count == 1:
+            return work
+
+        def noted(pieces: Sequence[Piece]) -> None:
+            try:
+                work(pieces)
+            except HyperslabError as error:
+                self._errors[tuple(map(floordiv, pieces[0].coords, self._members))] = error
+
+        return noted
+
+    def check(self, done: str) -> None:
+        """TilesFailed if there were failures."""
+        if self._errors:
+            message = f"{len(self._errors)} of {self._count} tiles could not be {done}"
+            raise TilesFailed(message, exceptions=dict(sorted(self._errors.items())))

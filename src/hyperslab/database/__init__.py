@@ -1,0 +1,42 @@
+"""A database of arrays: collections of one schema each; arrays are found by their attributes and cut by labels."""
+
+from hyperslab.database.arrays import Array, VArray
+from hyperslab.database.client import Client
+from hyperslab.database.collection import Collection
+from hyperslab.database.conditions import Prefix
+from hyperslab.database.dimensions import Dimension, TimeDimension
+from hyperslab.database.filters import FilteredManager
+from hyperslab.database.subsets import Subset, VSubset
+from hyperslab.model.schemas import (
+    ArraySchema,
+    AttributeSchema,
+    DimensionSchema,
+    HDF5CompressionOpts,
+    HDF5Options,
+    Scale,
+    TimeDimensionSchema,
+    VArraySchema,
+    get_utc,
+)
+
+__all__ = [
+    "Array",
+    "ArraySchema",
+    "AttributeSchema",
+    "Client",
+    "Collection",
+    "Dimension",
+    "DimensionSchema",
+    "FilteredManager",
+    "HDF5CompressionOpts",
+    "HDF5Options",
+    "Prefix",
+    "Scale",
+    "Subset",
+    "TimeDimension",
+    "TimeDimensionSchema",
+    "VArray",
+    "VArraySchema",
+    "VSubset",
+    "get_utc",
+]

@@ -1,0 +1,306 @@
+"""A client of a place that holds collections: it makes, finds and checks them."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Executor
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, NamedTuple, Self
+
+from hyperslab.checks.report import Report
+from hyperslab.database.collection import Collection
+from hyperslab.database.connection import Connection
+from hyperslab.database.held import Held
+from hyperslab.database.integrity import examine, write_report
+from hyperslab.database.limits import memory_limit as limit_of
+from hyperslab.database.limits import require
+from hyperslab.database.uri import place_of
+from hyperslab.errors import (
+    ClientError,
+    CollectionNotFound,
+    FormatError,
+    HyperslabError,
+    SchemaError,
+    Unsupported,
+)
+from hyperslab.formats.catalogs import Holding
+from hyperslab.formats.collection_document import VERSION, CollectionDocument, completed, parse
+from hyperslab.model.schemas import ArraySchema, HDF5Options, VArraySchema
+from hyperslab.model.schemas.records import check_name
+
+LOGGER = logging.getLogger("hyperslab.database")
+ADAPTER = "HDF5StorageAdapter"
+LayoutName = Literal["hyperslab", "deker"]
+_UNITS = ("bytes", "KB", "MB", "GB", "TB", "PB")
+
+
+class StorageSize(NamedTuple):
+    """How much something takes where it is stored."""
+
+    bytes: int
+    human: str
+
+
+class Client:
+    """The collections of a place: a folder, ``file://``, ``s3://``, ``memory://`` ... It opens when it is made.
+
+    ``with Client(uri) as client:`` closes it; a closed one is opened again by ``with client:``. ``workers``: threads;
+    ``write_lock_timeout``: whole seconds that a writer waits for another; ``memory_limit``: bytes, or text such as
+    ``"8G"``, that one subset may take (0: what the machine has); ``mode="r"`` makes and changes nothing;
+    ``durable=False``: what is written need not survive a power cut. ``loglevel`` is that of ``hyperslab.database``,
+    whose warnings name what is passed over. Of an ``executor`` the number of threads is taken, and
+    ``write_lock_check_interval`` changes nothing: both are there for DEKER's callers, as is
+    ``skip_collection_create_memory_check``, which lets collections of arrays beyond the limit be made. Other keywords
+    are kept in ``kwargs``. ClientError for arguments that make no sense.
+    """
+
+    def __init__(
+        self,
+        uri: str | os.PathLike[str],
+        *,
+        executor: Executor | None = None,
+        workers: int | None = None,
+        write_lock_timeout: int = 60,
+        write_lock_check_interval: int = 1,
+        loglevel: str = "ERROR",
+        memory_limit: int | str = 0,
+        skip_collection_create_memory_check: bool = False,
+        mode: Literal["r", "a"] = "a",
+        storage_options: Mapping[str, Any] | None = None,
+        durable: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        _check_counts(workers, write_lock_timeout, write_lock_check_interval)
+        if mode not in ("r", "a"):
+            raise ClientError(f"mode={mode!r}", remedy='give "r" to read, or "a" to change and make')
+        self.memory_limit = limit_of(memory_limit)
+        self._skips_check = bool(skip_collection_create_memory_check)
+        _set_level(loglevel)
+        self.kwargs = kwargs
+        options = {
+            "storage_options": storage_options,
+            "workers": workers or getattr(executor, "_max_workers", None),
+            "lock_timeout": float(max(write_lock_timeout, 0)),
+            "memory_limit": self.memory_limit if self.memory_limit < limit_of(0) else None,
+            "durable": durable,
+        }
+        self._connection = Connection(place_of(uri), mode, self.memory_limit, options)
+        self._connection.open()
+
+    # -- opening and closing ----------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Let go of what is open; closing twice is fine. What is used afterwards raises ClientError."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        if self.is_closed:
+            self._connection.open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be used."""
+        return not self.is_closed
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed."""
+        return self._connection.opened is None
+
+    # -- what it is -------------------------------------------------------------------------------------------------
+
+    @property
+    def meta_version(self) -> str:
+        """The version of the documents that it writes."""
+        return VERSION
+
+    @property
+    def url(self) -> str:
+        """The place, without secrets."""
+        return self._connection.url
+
+    @property
+    def root_path(self) -> Path | str:
+        """The folder of the collections; a URL where there are no folders."""
+        return self._connection.folder
+
+    def _holdings(self, name: str | None = None) -> Iterator[Holding]:
+        """All collections, or the one that is named; those that are damaged are passed over, with a warning."""
+        for found in self._connection.holdings(name):
+            if isinstance(found, HyperslabError):
+                LOGGER.warning("a collection is passed over: %s", found)
+            else:
+                yield found
+
+    def _of(self, holding: Holding) -> Collection:
+        return Collection(Held(self._connection, holding))
+
+    # -- collections ------------------------------------------------------------------------------------------------
+
+    def create_collection(
+        self,
+        name: str,
+        schema: ArraySchema | VArraySchema,
+        collection_options: HDF5Options | None = None,
+        storage_adapter_type: str | type | None = None,
+        *,
+        layout: LayoutName = "hyperslab",
+        strict: bool = True,
+        relative_links: bool = False,
+        index: Literal["stored"] | None = None,
+    ) -> Collection:
+        """A new collection of arrays that follow ``schema``.
+
+        ``layout``: our own, or DEKER's, whose options are ``collection_options`` and ``relative_links`` (links that
+        stay right when the store moves; DEKER's own check wants absolute ones). ``strict=False`` lets datetime
+        attributes be None. ``index="stored"`` keeps the index of queries with the collection. SchemaError,
+        AlreadyExists, MemoryLimit where one array (or tile) is too large, Unsupported.
+        """
+        self._connection.require_writable()
+        if not isinstance(schema, ArraySchema):
+            raise SchemaError(f"{schema!r} is no schema", remedy="give an ArraySchema or a VArraySchema")
+        if collection_options is not None and not isinstance(collection_options, HDF5Options):
+            raise SchemaError(f"collection_options={collection_options!r}", remedy="give HDF5Options, or None")
+        adapter = getattr(storage_adapter_type, "__name__", storage_adapter_type) or ADAPTER
+        if adapter != ADAPTER:
+            raise Unsupported(f"the storage adapter {adapter!r}", url=self.url, remedy=f"there is {ADAPTER}")
+        extra = _extra(self.url, layout, relative_links, index)
+        return self._create(
+            CollectionDocument(
+                check_name(name), schema, collection_options, layout=_layout(layout), strict=bool(strict), extra=extra
+            )
+        )
+
+    def _create(self, document: CollectionDocument) -> Collection:
+        self._connection.require_writable()
+        schema = document.schema
+        if not self._skips_check:
+            nbytes = schema.tile_nbytes if isinstance(schema, VArraySchema) else schema.nbytes
+            require(nbytes, self.memory_limit, f"one array of the collection {document.name!r}")
+        if not schema.primary_attributes:
+            LOGGER.warning("the collection %r has no primary attributes: its arrays have no key", document.name)
+        return self._of(self._connection.create(document))
+
+    def get_collection(self, name: str) -> Collection | None:
+        """The collection of this name; None when there is none. FormatError when its document is damaged or newer."""
+        found = self._connection.named(name)
+        return None if found is None else self._of(found)
+
+    def collection_from_dict(self, document: Mapping[str, Any], *, layout: LayoutName | None = None) -> Collection:
+        """A new collection of what :attr:`Collection.as_dict` said of another.
+
+        A fill value, attributes, labels, scales and options that are left out are those of a schema without them.
+        FormatError lists what is wrong with the document.
+        """
+        if not isinstance(document, Mapping):
+            raise SchemaError(f"{document!r} is no document", remedy="give a mapping such as Collection.as_dict")
+        chosen = layout or document.get("layout") or "hyperslab"
+        name = check_name(document.get("name"))
+        return self._create(parse({**completed(document), "layout": _layout(chosen)}, name))
+
+    def __iter__(self) -> Iterator[Collection]:
+        self._connection.require_open()
+        return map(self._of, self._holdings())
+
+    def __contains__(self, name: object) -> bool:
+        return self._connection.named(name) is not None
+
+    # -- looking after them -----------------------------------------------------------------------------------------
+
+    def check_integrity(
+        self,
+        level: int = 1,
+        stop_on_error: bool = True,
+        to_file: bool | str | os.PathLike[str] = False,
+        collection: str | None = None,
+    ) -> Report:
+        """What is wrong with the collections, or with one of them: a list of problems, empty when they are sound.
+
+        Levels: 1 documents of collections, 2 also those of all arrays, 3 also links and keys, 4 also every cell.
+        ``stop_on_error``: FormatError at the first problem. ``to_file``: the report as text, in a file of this name or
+        (True) of one in the working directory. CollectionNotFound.
+        """
+        reader = self._connection.reader
+        if isinstance(level, bool) or not isinstance(level, int) or level < 1:
+            raise ClientError(f"level={level!r}", remedy="levels are 1 to 4")
+        if collection is not None and collection not in reader.collections():
+            raise CollectionNotFound(f"no collection {collection!r}", url=self.url)
+        report = examine(reader, self.url, level, collection, first=stop_on_error)
+        if to_file:
+            write_report(report, to_file)
+        if stop_on_error and report:
+            raise FormatError(report[0].message, problems=report, url=self.url, node=report[0].node)
+        return report
+
+    def calculate_storage_size(self, collection_name: str = "") -> StorageSize:
+        """Bytes that the collections, or one of them, take where they are stored. CollectionNotFound."""
+        size = sum(holding.nbytes_stored() for holding in self._holdings(collection_name))
+        return StorageSize(size, _human(size))
+
+    def clear_locks(self, collection_name: str | None = None) -> None:
+        """Remove the lock files that a dead DEKER process left; our own locks die with their process."""
+        self._connection.require_writable()
+        for holding in self._holdings(collection_name):
+            if callable(clear := getattr(holding, "clear_locks", None)):
+                clear()
+
+    def relink(self, collection_name: str | None = None, *, relative: bool | None = None) -> None:
+        """Make the links of DEKER's layout lead to where its files are now, after a store was moved or copied."""
+        self._connection.require_writable()
+        for holding in self._holdings(collection_name):
+            if callable(relink := getattr(holding, "relink", None)):
+                relink(relative=relative)
+
+    def __repr__(self) -> str:
+        return f"<hyperslab Client of {self._connection.folder}{', closed' if self.is_closed else ''}>"
+
+
+def _check_counts(workers: object, timeout: object, interval: object) -> None:
+    for name, value in (("workers", workers), ("write_lock_timeout", timeout), ("write_lock_check_interval", interval)):
+        if value is None and name == "workers":
+            continue
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ClientError(f"{name}={value!r}", remedy="give a whole number")
+        if name == "workers" and value < 1:
+            raise ClientError(f"{name}={value!r}", remedy="give a number of threads from 1 on")
+
+
+def _set_level(name: object) -> None:
+    level = logging.getLevelNamesMapping().get(name.upper()) if isinstance(name, str) else None
+    if level is None:
+        raise ClientError(f"loglevel={name!r}", remedy="give DEBUG, INFO, WARNING, ERROR or CRITICAL")
+    LOGGER.setLevel(level)
+
+
+def _extra(url: str, layout: Any, relative_links: bool, index: Any) -> dict[str, Any]:
+    """What one layout alone can be asked for, as a document says it."""
+    if relative_links and layout != "deker":
+        raise Unsupported(f"links in the layout {layout!r}", url=url, remedy='they are those of layout="deker"')
+    if index not in (None, "stored"):
+        raise SchemaError(f"index={index!r}", url=url, remedy='give "stored", or None')
+    if index is not None and layout == "deker":
+        raise Unsupported("a stored index in the layout 'deker'", url=url, remedy='choose layout="hyperslab"')
+    return ({"relative_links": True} if relative_links else {}) | ({"index": index} if index is not None else {})
+
+
+def _layout(name: object) -> LayoutName:
+    match name:
+        case "hyperslab" | "deker":
+            return name
+        case _:
+            raise Unsupported(f"layout {name!r}", remedy="there are hyperslab and deker")
+
+
+def _human(size: int) -> str:
+    power = max(size.bit_length() - 1, 0) // 10
+    power = min(power, len(_UNITS) - 1)
+    return f"{size / 1024**power:.2f} {_UNITS[power]}" if power else f"{size} bytes"

@@ -1,0 +1,266 @@
+"""What a query asks of attributes, checked against the schema: equality, ranges, membership, the beginning of a text.
+
+Values are compared by their *rank*, a tuple that puts unset values last and NaN before them, so that every attribute
+has an order, NaN equals NaN and nothing is compared with what it cannot be compared with.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
+from hyperslab.errors import SchemaError
+from hyperslab.formats.record_text import value_to_json
+from hyperslab.model.guessing import meant
+from hyperslab.model.schemas import AnyArraySchema, AttributeSchema, Record
+from hyperslab.model.schemas.records import check_sought, settled
+
+Rank = tuple[Any, ...]
+_KNOWN, _NAN, _UNSET = 0, 1, 2
+_LAST = 0x10FFFF  # the last code point
+_MICROSECOND = np.timedelta64(1, "us")
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """The beginning of a text: ``collection.query(station=Prefix("A"))``."""
+
+    text: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise SchemaError(f"a prefix of {self.text!r}", remedy="give text")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Ranks from ``low`` to ``high``, which belongs to them when ``closed``."""
+
+    low: Rank
+    high: Rank
+    closed: bool = True
+
+    def __contains__(self, rank: Rank) -> bool:
+        return self.low <= rank and (rank <= self.high if self.closed else rank < self.high)
+
+
+_low = attrgetter("low")
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What one attribute must be: of a rank within one of the ``spans``, which are sorted and do not overlap.
+
+    ``only``: the one value that fits, where the condition is equality; in a tuple.
+    """
+
+    attribute: AttributeSchema
+    spans: tuple[Span, ...]
+    only: tuple[Any, ...] = ()
+
+    def holds(self, record: Record) -> bool:
+        """Whether a record fulfils it."""
+        name = self.attribute.name
+        values = record.primary if self.attribute.primary else record.custom
+        return self.fits(ranker(self.attribute)(values.get(name)))
+
+    def fits(self, rank: Rank) -> bool:
+        """Whether a value of this rank fulfils it."""
+        place = bisect_right(self.spans, rank, key=_low)
+        return place > 0 and rank in self.spans[place - 1]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Conditions that all must hold; the attribute to order by (None: the key), backwards or not; how many at most."""
+
+    conditions: tuple[Condition, ...] = ()
+    order: str | None = None
+    backwards: bool = False
+    limit: int | None = None
+
+    def key(self, schema: AnyArraySchema) -> tuple[Any, ...] | None:
+        """The values of all primary attributes, in their order, where each is asked to be equal to one."""
+        wanted = {condition.attribute.name: condition.only for condition in self.conditions if condition.only}
+        names = [attribute.name for attribute in schema.primary_attributes]
+        if not names or not all(name in wanted for name in names):
+            return None
+        return tuple(settled(wanted[name][0]) for name in names)
+
+
+def parse(
+    schema: AnyArraySchema,
+    where: Mapping[str, Any] | None,
+    conditions: Mapping[str, Any],
+    order: str | None = None,
+    limit: int | None = None,
+) -> Query:
+    """A query of ``where`` and ``conditions``, by name of attribute; SchemaError names the attribute and what would do.
+
+    A value means equality, ``(low, high)`` or a slice a range with both ends in it (None: no end; where the attribute
+    is a tuple a tuple is a value), a list, set or NumPy array any of its members, :class:`Prefix` a beginning; None
+    means unset. Times may be datetimes, dates, ISO texts or datetime64. ``order``: an attribute, ``"-name"`` from its
+    largest value down; unset ones and NaN come last either way.
+    """
+    if where is not None and not isinstance(where, Mapping):
+        remedy = "give a mapping of attributes to values, or name=value"
+        raise SchemaError(f"a query for {where!r}", remedy=remedy)
+    both = sorted(set(where or {}) & set(conditions))
+    if both:
+        raise SchemaError(f"two conditions for attribute {both[0]!r}", remedy="give one, such as a range")
+    known = {attribute.name: attribute for attribute in schema.attributes}
+    found = tuple(_parsed(_known(known, name), wanted) for name, wanted in {**(where or {}), **conditions}.items())
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | np.integer) or limit < 0):
+        raise SchemaError(f"limit={limit!r}", remedy="give a whole number from 0 on, or None for all")
+    name, backwards = _ordered(known, order)
+    return Query(found, name, backwards, None if limit is None else int(limit))
+
+
+def _known(known: Mapping[str, AttributeSchema], name: Any) -> AttributeSchema:
+    if name not in known:
+        raise SchemaError(f"no attribute {name!r}", remedy=meant(name, known))
+    return known[name]
+
+
+def _ordered(known: Mapping[str, AttributeSchema], order: Any) -> tuple[str | None, bool]:
+    if order is None:
+        return None, False
+    if not isinstance(order, str):
+        raise SchemaError(f"order={order!r}", remedy="give the name of an attribute, with - before it to go down")
+    backwards = order not in known and order.startswith("-")
+    attribute = _known(known, order[1:] if backwards else order)
+    _check_ordered(attribute, "ordered by")
+    return attribute.name, backwards
+
+
+def _parsed(attribute: AttributeSchema, wanted: Any) -> Condition:
+    match wanted:
+        case Prefix():
+            return _beginning(attribute, wanted.text)
+        case slice():
+            if wanted.step is not None:
+                raise _refused(attribute, f"a range with a step, {wanted!r}", "leave the step out")
+            return _range(attribute, wanted.start, wanted.stop)
+        case tuple() if attribute.dtype is not tuple:
+            if len(wanted) != 2:
+                remedy = "a tuple is a range (low, high); give a list for any of several values"
+                raise _refused(attribute, f"a tuple of {len(wanted)}", remedy)
+            return _range(attribute, *wanted)
+        case list() | set() | frozenset() | range() | np.ndarray():
+            return _membership(attribute, wanted)
+        case _:
+            return _equality(attribute, wanted)
+
+
+def _equality(attribute: AttributeSchema, wanted: Any) -> Condition:
+    value = _value(attribute, wanted)
+    rank = ranker(attribute)(value)
+    return Condition(attribute, (Span(rank, rank),), () if value is None else (value,))
+
+
+def _membership(attribute: AttributeSchema, wanted: Iterable[Any]) -> Condition:
+    if isinstance(wanted, np.ndarray) and wanted.ndim != 1:
+        raise _refused(attribute, f"an array of {wanted.ndim} dimensions", "give a list of values")
+    rank = ranker(attribute)
+    ranks = sorted({rank(_value(attribute, value)) for value in wanted})
+    return Condition(attribute, tuple(Span(each, each) for each in ranks))
+
+
+def _range(attribute: AttributeSchema, low: Any, high: Any) -> Condition:
+    _check_ordered(attribute, "in a range")
+    rank = ranker(attribute)
+    ends = [None if end is None else rank(_bound(attribute, end)) for end in (low, high)]
+    if any(end is not None and end[0] == _NAN for end in ends):
+        raise _refused(attribute, "a range that ends at NaN", "give a number, or None for no end")
+    return Condition(attribute, (Span(ends[0] or (_KNOWN,), ends[1] or (_NAN,), closed=ends[1] is not None),))
+
+
+def _beginning(attribute: AttributeSchema, text: str) -> Condition:
+    if attribute.dtype is not str:
+        raise _refused(attribute, "a prefix", "only text has one")
+    after = text.rstrip(chr(_LAST))
+    high = (_KNOWN, after[:-1] + chr(ord(after[-1]) + 1)) if after else (_NAN,)
+    return Condition(attribute, (Span((_KNOWN, text), high, closed=False),))
+
+
+def _value(attribute: AttributeSchema, wanted: Any) -> Any:
+    """The value that an attribute is to have, in its type."""
+    if wanted is None:
+        if attribute.primary:
+            raise _refused(attribute, "None", "a primary attribute is never unset")
+        return None
+    if attribute.dtype is datetime:
+        wanted = _moment(attribute, wanted)
+    try:
+        return check_sought(attribute, wanted)
+    except SchemaError as error:
+        named = error.message.startswith("attribute")
+        said = error.message if named else f"attribute {attribute.name!r}: {error.message}"
+        raise SchemaError(f"in a query {said}", remedy=error.remedy) from None
+
+
+def _bound(attribute: AttributeSchema, end: Any) -> Any:
+    """The end of a range, which may lie beyond the limits of a type of whole numbers."""
+    whole = attribute.dtype is int or (issubclass(attribute.dtype, np.integer))
+    return _value(replace(attribute, dtype=int) if whole else attribute, end)
+
+
+def _moment(attribute: AttributeSchema, wanted: Any) -> Any:
+    """datetime64 and dates as datetimes; all else as it is."""
+    if isinstance(wanted, np.datetime64):
+        exact = wanted.astype("M8[us]")
+        if np.isnat(wanted) or exact != wanted or not isinstance(exact.item(), datetime):
+            raise _refused(attribute, repr(wanted), "give a whole microsecond in the years 1 to 9999")
+        return exact.item().replace(tzinfo=UTC)
+    if isinstance(wanted, date) and not isinstance(wanted, datetime):
+        return datetime(wanted.year, wanted.month, wanted.day, tzinfo=UTC)
+    return wanted
+
+
+def is_ordered(attribute: AttributeSchema) -> bool:
+    """Whether one value of an attribute may be less than another."""
+    return attribute.dtype is not tuple and not issubclass(attribute.dtype, complex | np.complexfloating)
+
+
+def _check_ordered(attribute: AttributeSchema, what: str) -> None:
+    if not is_ordered(attribute):
+        remedy = f"a {attribute.dtype.__name__} has no order; ask for equal ones"
+        raise _refused(attribute, f"being {what}", remedy)
+
+
+def _refused(attribute: AttributeSchema, what: str, remedy: str) -> SchemaError:
+    return SchemaError(f"a query for attribute {attribute.name!r}: {what}", remedy=remedy)
+
+
+# -- ranks --------------------------------------------------------------------------------------------------------
+
+
+def ranker(attribute: AttributeSchema) -> Callable[[Any], Rank]:
+    """What gives the rank of a value of the attribute."""
+    kind = attribute.dtype
+    if kind in (float, complex) or issubclass(kind, np.inexact):
+        return _rank_of_number
+    return _rank_of_tuple if kind is tuple else _rank
+
+
+def _rank(value: Any) -> Rank:
+    return (_UNSET,) if value is None else (_KNOWN, value)
+
+
+def _rank_of_number(value: Any) -> Rank:
+    if value is None:
+        return (_UNSET,)
+    if value != value:
+        return (_NAN,)
+    return (_KNOWN, (value.real, value.imag)) if isinstance(value, complex) else (_KNOWN, value)
+
+
+def _rank_of_tuple(value: Any) -> Rank:
+    return (_UNSET,) if value is None else (_KNOWN, json.dumps(value_to_json(settled(value))))

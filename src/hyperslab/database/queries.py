@@ -1,0 +1,237 @@
+"""What a query finds: arrays that are looked for in the index, read again, checked, and given in order.
+
+The candidates are those of the moment of the query. They are read some at a time, as far as they are asked for; one
+that was removed or changed meanwhile, so that it fits no more, is left out.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from typing import Any, overload
+
+from hyperslab.database.arrays import Array, array_of
+from hyperslab.database.conditions import Query, is_ordered, parse
+from hyperslab.database.held import Held
+from hyperslab.database.index import Index
+from hyperslab.errors import Invalid, SchemaError
+from hyperslab.formats.catalogs import Holding
+from hyperslab.model.schemas import Record, TimeDimensionSchema
+
+_FIRST, _MOST = 16, 512
+"""Records that are read together: few at first, then twice as many each time."""
+
+
+def find(
+    held: Held, where: Any = None, /, *, order: str | None = None, limit: int | None = None, **wanted: Any
+) -> Found:
+    """The arrays of a collection that fulfil conditions, as :func:`.conditions.parse` takes them."""
+    query = parse(held.schema, where, wanted, order, limit)
+    return Found(held, hits(held.index, query))
+
+
+def find_to_stack(held: Held, stack: str | None, where: Any, wanted: Mapping[str, Any]) -> Found:
+    """The same in the order of the attribute that they are to be stacked along, where it has one."""
+    if isinstance(where, str):
+        raise SchemaError(f"{where!r} is no condition", remedy=f"stack={where!r} says what to stack along")
+    query = parse(held.schema, where, wanted)
+    ordered = {attribute.name for attribute in held.schema.attributes if is_ordered(attribute)}
+    query = replace(query, order=stack if stack in ordered else None)
+    return Found(held, hits(held.index, query))
+
+
+def hits(index: Index, query: Query) -> Hits:
+    """The records that fulfil a query. One for all values of the key needs no index."""
+    holding = index.holding
+    key = query.key(holding.document.schema)
+    if key is None:
+        return Hits(holding, query, [row[0] for row in index.rows(query)])
+    id = holding.id_of(key)
+    return Hits(holding, query, [] if id is None else [id])
+
+
+def walk(index: Index, *, backwards: bool = False) -> Iterator[Record]:
+    """All records of a collection in the order of their keys; none of them is kept."""
+    query = Query(backwards=backwards)
+    ids = iter([row[0] for row in index.rows(query)])
+    for size in _sizes():
+        if not (batch := list(islice(ids, size))):
+            return
+        yield from _checked(index.holding, query, batch)
+
+
+def _sizes(first: int = _FIRST) -> Iterator[int]:
+    size = first
+    while True:
+        yield size
+        size = min(2 * size, max(first, _MOST))
+
+
+def _checked(holding: Holding, query: Query, ids: Sequence[str]) -> list[Record]:
+    """Those of the records that are there and fulfil the query, in the order of their ids."""
+    records = (record for record in holding.records(ids) if all(each.holds(record) for each in query.conditions))
+    found = {record.id: record for record in holding.committed(records)}
+    return [found[id] for id in ids if id in found]
+
+
+class Hits(Sequence[Record]):
+    """The records that a query found; those of the ids that are still there and still fit.
+
+    They are read from the end that is asked for: from the last one where nothing but a limit at the front decides
+    which that is.
+    """
+
+    def __init__(self, holding: Holding, query: Query, ids: Sequence[str]) -> None:
+        self._holding = holding
+        self._query = query
+        self._ids = ids
+        self._lock = threading.Lock()
+        self._left = range(len(ids))
+        self._found: list[Record] = []
+        self._ending: list[Record] = []
+        self._sizes = _sizes()
+
+    def _read(self, count: int | None) -> list[Record]:
+        """Find so many of them, or all."""
+        limit = self._query.limit
+        wanted = limit if count is None or (limit is not None and limit < count) else count
+        with self._lock:
+            while self._left and (wanted is None or len(self._found) < wanted):
+                size = next(self._sizes)
+                if limit is not None:
+                    size = min(size, limit - len(self._found))
+                self._found += self._checked(self._left[:size])
+                self._left = self._left[size:]
+            self._join()
+            return self._found
+
+    def _read_last(self, count: int) -> list[Record]:
+        """Find the last so many of them, or all; those are at the end of what is given."""
+        limit = self._query.limit
+        if limit is not None and limit < len(self._ids):
+            return self._read(None)
+        with self._lock:
+            sizes = _sizes(max(count - len(self._ending), 1))
+            while self._left and len(self._ending) < count:
+                size = next(sizes)
+                self._ending[:0] = self._checked(self._left[-size:])
+                self._left = self._left[:-size]
+            self._join()
+            return self._ending or self._found
+
+    def _checked(self, places: range) -> list[Record]:
+        return _checked(self._holding, self._query, self._ids[places.start : places.stop])
+
+    def _join(self) -> None:
+        if not self._left:
+            self._found += self._ending
+            self._ending = []
+
+    def __len__(self) -> int:
+        return len(self._read(None))
+
+    def __bool__(self) -> bool:
+        return bool(self._read(1))
+
+    def __iter__(self) -> Iterator[Record]:
+        place = 0
+        while place < len(self._read(place + 1)):
+            yield self._found[place]
+            place += 1
+
+    @overload
+    def __getitem__(self, place: int) -> Record: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[Record]: ...
+
+    def __getitem__(self, place: int | slice) -> Record | list[Record]:
+        if isinstance(place, slice):
+            return self._part(place)
+        return (self._read(place + 1) if place >= 0 else self._read_last(-place))[place]
+
+    def _part(self, place: slice) -> list[Record]:
+        start, stop = place.start, place.stop
+        if place.step is not None and place.step < 0:
+            return self._read(None)[place]
+        if start is not None and start < 0 and (stop is None or stop < 0):
+            return self._read_last(-start)[place]
+        known = stop is not None and stop >= 0 and (start is None or start >= 0)
+        return self._read(stop if known else None)[place]
+
+
+class Found(Sequence[Array]):
+    """The arrays that a query found, in its order: a sequence that reads records as they are asked for, from the end
+    that is asked for.
+
+    ``len`` reads the records of all of them. One that was removed since, or changed so that it no longer fits, before
+    its record was read is not among them.
+    """
+
+    def __init__(self, held: Held, hits: Sequence[Record]) -> None:
+        self._held = held
+        self._hits = hits
+
+    def __len__(self) -> int:
+        return len(self._hits)
+
+    def __bool__(self) -> bool:
+        return bool(self._hits)
+
+    def __iter__(self) -> Iterator[Array]:
+        return map(partial(array_of, self._held), self._hits)
+
+    @overload
+    def __getitem__(self, place: int) -> Array: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Found: ...
+
+    def __getitem__(self, place: int | slice) -> Array | Found:
+        if isinstance(place, slice):
+            return Found(self._held, self._hits[place])
+        return array_of(self._held, self._hits[place])
+
+    def __repr__(self) -> str:
+        return f"<Found by a query in collection {self._held.name!r}>"
+
+    def to_xarray(self, stack: str | None = None, *, dim: str | None = None, chunks: Any = None) -> Any:
+        """All of them as one lazy ``xarray.Dataset`` with a variable of the collection's name: a new first dimension
+        has the values of the attribute ``stack`` as its coordinate, and is named ``dim`` if not as the attribute.
+
+        ``stack`` may be left out where there is one primary attribute. The other attributes are coordinates along it;
+        scales, labels and times are those of their dimensions, as
+        :func:`hyperslab.bridges.xarray.stacking.stacked` says. ``chunks={}`` makes one dask block of each array or
+        tile. Invalid where nothing was found; SchemaError for an attribute that is none.
+        """
+        from hyperslab.bridges.xarray.stacking import Stack, stacked
+
+        along = self._along(stack)
+        records = list(self._hits)
+        if not records:
+            raise Invalid(f"no array of {self._held.name!r} was found to stack", remedy="ask for some that are there")
+        names = [attribute.name for attribute in self._held.schema.attributes]
+        columns = {name: [record.values[name] for record in records] for name in names}
+        starts = {
+            each.name: each.attribute
+            for each in self._held.schema.dimensions
+            if isinstance(each, TimeDimensionSchema) and each.attribute is not None
+        }
+        arrays = [array_of(self._held, record).array for record in records]
+        return stacked(Stack(self._held.name, arrays, along, columns, starts, dim), chunks)
+
+    def _along(self, stack: str | None) -> str:
+        if stack is not None:
+            return stack
+        schema = self._held.schema
+        if not schema.attributes:
+            said = f"the arrays of {self._held.name!r} have no attribute to stack them along"
+            raise SchemaError(said, remedy="array.array.to_xarray() makes a DataArray of one")
+        primary = [attribute.name for attribute in schema.primary_attributes]
+        if len(primary) != 1:
+            names = ", ".join(repr(attribute.name) for attribute in schema.attributes)
+            raise SchemaError("which attribute to stack along is not said", remedy=f"stack= one of {names}")
+        return primary[0]

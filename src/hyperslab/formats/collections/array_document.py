@@ -1,0 +1,161 @@
+"""The document of one array: ``zarr.json`` of Zarr v3, of which a collection uses the attributes most of the time.
+
+Making one costs little more than its attributes, reading a record no more than them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from hyperslab.errors import FormatError, Invalid, Problem
+from hyperslab.formats import record_text
+from hyperslab.formats.collection_document import CollectionDocument
+from hyperslab.formats.collections.cutting import new_spec
+from hyperslab.formats.documents import check_limits, read_document, write_again, write_json
+from hyperslab.formats.faults import Faults
+from hyperslab.formats.index_marks import write_indexes
+from hyperslab.formats.marks import MARK, Marks, read_attributes, write_attributes
+from hyperslab.formats.zarr3.document import NAME, mark_of, parse, render
+from hyperslab.model.schemas.records import Record
+from hyperslab.model.spec import ArraySpec
+
+OWN = (record_text.ID, record_text.PRIMARY, record_text.CUSTOM)
+"""The attributes of an array that are its record."""
+LAYOUT = "collections"
+"""Where ``spec.layout`` keeps what was read, so that a change of one thing takes back no other one's change."""
+
+
+class _Attributes(msgspec.Struct):
+    id: Any = None
+    primary_attributes: Any = None
+    custom_attributes: Any = None
+    mark: msgspec.Raw = msgspec.field(name=MARK, default=msgspec.Raw())
+
+
+class _Document(msgspec.Struct):
+    attributes: _Attributes
+
+
+_decode = msgspec.json.Decoder(_Document).decode
+
+
+@dataclass(frozen=True)
+class ArrayDocuments:
+    """The documents of the arrays of one collection."""
+
+    document: CollectionDocument
+
+    @cached_property
+    def bare(self) -> ArraySpec:
+        """A new array without attributes."""
+        return new_spec(self.document)
+
+    @cached_property
+    def _head(self) -> bytes:
+        """All of the document of a new array but its attributes, and the start of those."""
+        doc = {key: value for key, value in render(self.bare)[NAME].items() if key != "attributes"}
+        return write_json(doc).rstrip()[:-1].rstrip() + b',\n  "attributes": '
+
+    @cached_property
+    def _marks(self) -> Marks | None:
+        """The marks of all arrays, where they are the same."""
+        return None if self.document.schema.start_attributes else self._marks_of({})
+
+    def _marks_of(self, values: Mapping[str, Any]) -> Marks:
+        spec = self.bare
+        indexes = write_indexes(self.document.schema.indexes(values), spec.dims)
+        return Marks(dtype=mark_of(spec.dtype), indexes=indexes)
+
+    def text(self, record: Record) -> bytes:
+        """The document of a new array; Invalid when its attributes are too large to be read again."""
+        marks = self._marks or self._marks_of(record.values)
+        attributes = write_attributes(record_text.record_to_json(record), marks)
+        return _checked(self._head + write_json(attributes).rstrip() + b"\n}", record.id)
+
+    def record(self, data: bytes, id: str) -> Record:
+        """The record that a stored document holds; FormatError."""
+        faults = Faults(f"{self.document.name}/{id}")
+        record = record_text.record_from_json(self.document.schema, _own_attributes(data), faults)
+        if record.id != id and not faults.fatal:
+            faults.refuse("id", f"the document is that of the array {record.id}")
+        faults.check()
+        return record
+
+    def problems(self, data: bytes, id: str) -> list[Problem]:
+        """What is wrong with the record of a stored document, also what a reader survives."""
+        faults = Faults(f"{self.document.name}/{id}")
+        record_text.record_from_json(self.document.schema, _own_attributes(data), faults)
+        return faults.problems
+
+    def spec(self, data: bytes, id: str) -> ArraySpec:
+        """The array of a stored document; FormatError."""
+        spec = parse({NAME: read_document(data, NAME)}, f"{self.document.name}/{id}")
+        if not isinstance(spec, ArraySpec) or len(spec.shape) != len(self.document.schema.dimensions):
+            message = "the document is not that of an array of this collection"
+            raise FormatError(message, problems=(Problem(f"{self.document.name}/{id}", "array", message),))
+        own = {name: spec.attrs.get(name) for name in OWN}
+        return spec.evolve(layout={**spec.layout, LAYOUT: {"attrs": own, "shape": spec.shape}})
+
+    def is_one_shard(self, spec: ArraySpec) -> bool:
+        """Whether the array is, and stays, one stored object: what is written to it shows at one stroke."""
+        if self.document.schema.unlimited:
+            return False
+        return all(isinstance(cut, int) and size <= cut for size, cut in zip(spec.shape, spec.chunks, strict=True))
+
+    def renewed(self, spec: ArraySpec, record: Record) -> bytes:
+        """A stored document with another record, and labels that follow it; what others have added stays."""
+        indexes = self.document.schema.indexes(record.values, spec.shape)
+        attrs = {**spec.attrs, **record_text.record_to_json(record)}
+        return _checked(write_again(render(spec.evolve(attrs=attrs, indexes=indexes))[NAME]), record.id)
+
+    def merged(self, stored: ArraySpec, wish: ArraySpec) -> ArraySpec:
+        """The stored array with what ``wish`` changes of the spec that it was made of: shape and custom attributes."""
+        before = wish.layout.get(LAYOUT, {"attrs": {}, "shape": None})
+        shape = stored.shape if wish.shape == before["shape"] else wish.shape
+        old = before["attrs"].get(record_text.CUSTOM) or {}
+        new = wish.attrs.get(record_text.CUSTOM) or {}
+        changed = {name: value for name, value in new.items() if name not in old or old[name] != value}
+        custom = {**(stored.attrs.get(record_text.CUSTOM) or {}), **changed}
+        attrs = {**stored.attrs, record_text.CUSTOM: custom}
+        same = all(wish.attrs.get(name, attrs[name]) == attrs[name] for name in OWN[:2])
+        if not same or wish.dtype != stored.dtype or wish.chunks != stored.chunks or wish.dims != stored.dims:
+            message = "id, primary attributes, type, dimensions and cut of an array of a collection never change"
+            raise Invalid(message, remedy="make another array")
+        self._check_shape(shape)
+        return stored.evolve(shape=shape, attrs=attrs)
+
+    def _check_shape(self, shape: tuple[int, ...]) -> None:
+        sizes = [dimension.size for dimension in self.document.schema.dimensions]
+        if len(shape) != len(sizes) or any(b is not None and a != b for a, b in zip(shape, sizes, strict=True)):
+            message = f"shape {shape} in a collection of arrays of shape {self.document.schema.shape}"
+            raise Invalid(message, remedy="only unlimited dimensions grow and shrink")
+
+
+def _own_attributes(data: bytes) -> Mapping[str, Any]:
+    """The attributes of a document that are the record; the whole document is read only where it is odd."""
+    try:
+        found = _decode(data).attributes
+        if b'"attrs"' not in bytes(found.mark):
+            return {
+                record_text.ID: found.id,
+                record_text.PRIMARY: found.primary_attributes,
+                record_text.CUSTOM: found.custom_attributes,
+            }
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        pass
+    attributes = read_document(data, NAME).get("attributes")
+    return read_attributes(attributes)[0] if isinstance(attributes, dict) else {}
+
+
+def _checked(data: bytes, id: str) -> bytes:
+    try:
+        check_limits(data)
+    except FormatError as error:
+        message = f"the attributes of {id} make its document too large: {error.message}"
+        raise Invalid(message, remedy="store large values as cells") from None
+    return data

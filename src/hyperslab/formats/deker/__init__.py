@@ -1,0 +1,44 @@
+"""DEKER's layout of collections: HDF5 files in sharded folders, links from primary attributes to them.
+
+Specification: the on-disk layout of DEKER 1.1 (metadata version 0.2), as its files and its behaviour show it ::
+
+    store/
+    └── collections/
+        ├── weather.lock
+        └── weather/
+            ├── weather.json                                   the schema
+            ├── array_data/3/5/2/f/d/d/6/8/dcb5-…/352fdd68-dcb5-….hdf5
+            └── array_symlinks/2023-01-01T00:00:00+00:00/352fdd68-dcb5-….hdf5 -> the file
+
+An array that is cut into tiles has a JSON document in ``varray_data``, links to it in ``varray_symlinks``, and one HDF5
+file per tile. ``weather.json`` is the document of a collection; ``<id>.hdf5`` has the datasets ``meta`` (JSON text),
+``empty_cells`` and, once a cell is written, ``data``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hyperslab.formats.base import FormatInfo
+from hyperslab.formats.cataloged_format import FEATURES, CatalogFormat
+from hyperslab.formats.catalogs import Layout
+
+
+def _layouts() -> Sequence[Layout]:
+    from hyperslab.formats.deker.layout import LAYOUT
+
+    return (LAYOUT,)
+
+
+FORMAT = CatalogFormat(
+    "deker",
+    FEATURES,
+    FormatInfo(
+        "deker",
+        "collections of arrays in HDF5 files, as DEKER stores them",
+        "collections/<name>/<name>.json",
+        True,
+    ),
+    _layouts,
+    only="deker",
+)

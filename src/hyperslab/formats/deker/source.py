@@ -1,0 +1,231 @@
+"""The cells of one Array: pieces of its file, read as the file is at that moment; what one write changes shows at once.
+
+Pieces are the HDF5 chunks that the collection's options ask for, or blocks of rows where cells lie in one piece. A file
+that is laid out in another way, of another type or byte order, is read all the same.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.chunks.settings import Settings
+from hyperslab.chunks.source import Block
+from hyperslab.errors import CorruptChunk, FormatError, HyperslabError
+from hyperslab.formats.deker.files import Form
+from hyperslab.formats.deker.locks import hold
+from hyperslab.formats.deker.opened import Box, Opened, file_stamp, open_file
+from hyperslab.formats.deker.rewriting import Rewriting
+from hyperslab.stores.attempts import kept_waiting
+
+_MOST_OPEN = 64
+
+
+class OpenFiles:
+    """The data files that were read last, each as long as it stays the same."""
+
+    def __init__(self) -> None:
+        self._files: OrderedDict[str, Opened] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, path: str) -> Opened:
+        """The file as it is now; the errors of :func:`~.opened.open_file`."""
+        stamp = file_stamp(path)
+        with self._lock:
+            known = self._files.get(path)
+            if known is not None and known.stamp == stamp:
+                self._files.move_to_end(path)
+                return known
+        opened = open_file(path)
+        with self._lock:
+            self._files[path] = opened
+            while len(self._files) > _MOST_OPEN:
+                self._files.popitem(last=False)
+        return opened
+
+    def forget(self, path: str) -> None:
+        """The file was replaced or removed."""
+        with self._lock:
+            self._files.pop(path, None)
+
+
+class FileCells:
+    """Cells of one file as it is now, by pieces of a grid; changed in place by the peer meanwhile it is read anew."""
+
+    def __init__(self, files: OpenFiles, path: str, form: Form, fill: Block, settings: Settings) -> None:
+        self._files = files
+        self._form = form
+        self._fill = fill
+        self._settings = settings
+        self.opened = self._open(path)
+
+    def _open(self, path: str) -> Opened:
+        opened = self._files.get(path)
+        if opened.cells is not None and opened.shape != self._form.shape:
+            raise FormatError(
+                f"data has the shape {opened.shape}, the schema says {self._form.shape}",
+                url=path,
+                remedy="restore the file from a copy, or remove the array",
+            )
+        return opened
+
+    def read_into(self, coords: Coords, out: Block) -> bool:
+        """Read a piece; what reaches past the array's edge holds the fill value. False without ``data``."""
+        return self._again(lambda: self._into(coords, out))
+
+    def read_part(self, coords: Coords, within: Box, out: Block) -> bool:
+        """Read the cells ``within`` a piece into ``out``; False without ``data``."""
+        return self.read_box(shifted(self._form.grid, coords, within), out)
+
+    def read_box(self, box: Box, out: Block) -> bool:
+        """Read a part of the whole array into ``out``; False without ``data``."""
+        return self._again(lambda: self.opened.read(box, out, self._settings))
+
+    def _into(self, coords: Coords, out: Block) -> bool:
+        opened = self.opened
+        cells: Any = opened.cells
+        if cells is not None and opened.dtype == out.dtype and cells.grid == self._form.grid:
+            found: bool = cells.read_into(coords, out)
+            if not found:
+                out[...] = opened.fill
+            return True
+        extent = self._form.grid.extent(coords)
+        inside = tuple(slice(0, part.stop - part.start) for part in extent)
+        if out[inside].shape != out.shape:
+            out[...] = self._fill
+        return opened.read(extent, out[inside], self._settings)
+
+    def _again(self, work: Callable[[], bool]) -> bool:
+        for _ in range(3):
+            try:
+                return work()
+            except (CorruptChunk, FormatError):
+                path = self.opened.path
+                if file_stamp(path) == self.opened.stamp:
+                    raise
+                self.opened = self._open(path)
+        return work()
+
+
+def shifted(grid: Grid, coords: Coords, within: Box) -> Box:
+    """Cells within a piece as cells of the array."""
+    return tuple(
+        slice(first + part.start, first + part.stop, part.step)
+        for first, part in zip(grid.origin(coords), within, strict=True)
+    )
+
+
+class ArrayCells:
+    """The cells of the Array whose file ``path`` tells (NodeNotFound when it is gone)."""
+
+    def __init__(
+        self,
+        files: OpenFiles,
+        path: Callable[[], str],
+        form: Form,
+        fill: Block,
+        settings: Settings,
+        writable: Callable[[], None],
+    ) -> None:
+        self._files = files
+        self._path = path
+        self._form = form
+        self._fill = fill
+        self._settings = settings
+        self._writable = writable
+        self._busy = threading.RLock()
+        self._written: dict[Coords, Block] | None = None
+
+    @property
+    def grid(self) -> Grid:
+        """The HDF5 chunks, or blocks."""
+        return self._form.grid
+
+    def fetch(self, coords: Sequence[Coords]) -> FileCells:
+        """The file as it is now."""
+        return FileCells(self._files, self._path(), self._form, self._fill, self._settings)
+
+    def read(self, coords: Coords) -> Block | None:
+        """A piece, as the write that is going on made it; None when nothing was ever written."""
+        if self._written is not None and coords in self._written:
+            return self._written[coords]
+        block = np.empty(self.grid.chunk_shape(coords), self._form.dtype)
+        return block if self.fetch([coords]).read_into(coords, block) else None
+
+    def write(self, coords: Coords, block: Block) -> None:
+        """Store a piece, with the others of its transaction."""
+        if self._written is not None:
+            self._written[coords] = block
+            return
+        with self.transaction(self._settings.lock_timeout):
+            self.write(coords, block)
+
+    def erase(self, coords: Coords) -> None:
+        """Have a piece hold the fill value."""
+        self.write(coords, np.full(self.grid.chunk_shape(coords), self._fill, self._form.dtype))
+
+    @contextmanager
+    def transaction(self, timeout: float | None) -> Iterator[None]:
+        """Hold the file against other writers; what is written within shows at the end, or not at all."""
+        self._writable()
+        if not self._busy.acquire(timeout=-1 if timeout is None else timeout):
+            raise kept_waiting(url=self._path())
+        try:
+            if self._written is not None:  # within another one of this thread
+                yield
+            else:
+                with hold(self._path, timeout), self._gathering():
+                    yield
+        finally:
+            self._busy.release()
+
+    @contextmanager
+    def _gathering(self) -> Iterator[None]:
+        self._written = {}
+        try:
+            yield
+            if self._written:
+                self._commit(self._written)
+        finally:
+            self._written = None
+
+    def _commit(self, written: dict[Coords, Block]) -> None:
+        path = self._path()
+        old = FileCells(self._files, path, self._form, self._fill, self._settings).opened
+        if old.text is None:
+            raise FormatError("the file has no meta", url=path)
+        try:
+            Rewriting(path, self._form, self._fill, self._settings, old, written).run(old.text)
+        except HyperslabError as error:
+            raise error.locate(url=path) from error.__cause__
+        self._files.forget(path)
+
+    def stored_sizes(self, coords: Any) -> int:
+        """Bytes that the file takes: all pieces lie in it."""
+        return self.nbytes_stored()
+
+    def nbytes_stored(self) -> int:
+        """Bytes that the file takes."""
+        return file_stamp(self._path())[2]
+
+    def stored(self) -> Iterator[Coords]:
+        """Every piece, where the file has ``data``."""
+        return iter(self.grid) if self.fetch(()).opened.cells is not None else iter(())
+
+
+class FlatArrayCells(ArrayCells):
+    """Cells in one piece, any part of which is read alone."""
+
+    def read_part(self, coords: Coords, within: Box, out: Block) -> bool:
+        """Read the cells ``within`` a block into ``out``; False when nothing was ever written."""
+        return self.fetch([coords]).read_part(coords, within, out)
+
+    def fetch_parts(self, wanted: Sequence[tuple[Coords, Box | None]]) -> FileCells:
+        """The file as it is now."""
+        return self.fetch(())

@@ -1,0 +1,165 @@
+"""Records as JSON values and back: the metadata of one array in both layouts of collections.
+
+``{"id": …, "primary_attributes": {…}, "custom_attributes": {…}}``: whole numbers and floats are JSON numbers (also
+``NaN`` and ``Infinity``), datetimes ISO texts in UTC, complex numbers their Python text, tuples lists in which complex
+numbers and datetimes are texts for good, unset custom values null. The schema says what each text was.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from hyperslab.errors import SchemaError
+from hyperslab.formats.faults import Faults, brief
+from hyperslab.model.schemas.arrays import ArraySchema
+from hyperslab.model.schemas.attributes import AttributeSchema, type_name
+from hyperslab.model.schemas.records import Record, Values, check_id, key_of
+from hyperslab.model.schemas.times import get_utc, iso
+
+ID, PRIMARY, CUSTOM = "id", "primary_attributes", "custom_attributes"
+
+
+def record_to_json(record: Record, *, updated: bool = False) -> dict[str, Any]:
+    """The JSON values of a record.
+
+    ``updated``: as the peer writes them after an update of custom attributes, whose datetimes then have a space for T.
+    """
+    return {
+        ID: record.id,
+        PRIMARY: {name: value_to_json(value) for name, value in record.primary.items()},
+        CUSTOM: {name: value_to_json(value, spaced=updated) for name, value in record.custom.items()},
+    }
+
+
+def text(record: Record, *, updated: bool = False) -> bytes:
+    """The bytes of a record as the peer writes them."""
+    return json.dumps(record_to_json(record, updated=updated)).encode("ascii")
+
+
+def key_text(schema: ArraySchema, values: Record | Values) -> bytes:
+    """Canonical JSON of primary values: equal keys, and only those, have equal bytes."""
+    key = [value_to_json(value) for value in key_of(schema, values)]
+    return json.dumps(key, separators=(",", ":")).encode("ascii")
+
+
+def value_to_json(value: Any, *, spaced: bool = False) -> Any:
+    """One value of an attribute."""
+    if isinstance(value, datetime):
+        return str(get_utc(value)) if spaced else iso(value)
+    if isinstance(value, complex):
+        return str(value)
+    return [value_to_json(part) for part in value] if isinstance(value, tuple) else value
+
+
+def record_from_json(schema: ArraySchema, said: Any, faults: Faults) -> Record:
+    """The record of JSON values; what is wrong goes to ``faults``."""
+    if not isinstance(said, Mapping):
+        faults.refuse("record", f"the record is {brief(said)}, not an object")
+        return Record("", {}, {})
+    id = said.get(ID)
+    try:
+        check_id(id)
+    except SchemaError as error:
+        faults.refuse(ID, error.message)
+    primary, custom = _part(said, PRIMARY, faults), _part(said, CUSTOM, faults)
+    key = {known.name: _required(known, primary, faults) for known in schema.primary_attributes}
+    known_customs = {known.name: known for known in schema.custom_attributes}
+    rest: dict[str, Any] = {}
+    for name, value in custom.items():
+        if name in known_customs:
+            rest[name] = None if value is None else _value(known_customs[name], value, CUSTOM, faults)
+    _note_unknown(primary, key, PRIMARY, faults)
+    _note_unknown(custom, known_customs, CUSTOM, faults)
+    for name in known_customs:
+        if name not in rest:
+            faults.note("missing-attribute", f"{CUSTOM}.{name} is missing: taken for null")
+            rest[name] = None
+    return Record(str(id), key, rest)
+
+
+def _part(said: Mapping[str, Any], name: str, faults: Faults) -> Mapping[str, Any]:
+    part = said.get(name)
+    if isinstance(part, Mapping):
+        return part
+    faults.refuse(name, f"{name} is {brief(part)}, not an object")
+    return {}
+
+
+def _required(known: AttributeSchema, primary: Mapping[str, Any], faults: Faults) -> Any:
+    if primary.get(known.name) is None:
+        faults.refuse(PRIMARY, f"{PRIMARY}.{known.name} is missing or null")
+        return None
+    return _value(known, primary[known.name], PRIMARY, faults)
+
+
+def _note_unknown(said: Mapping[str, Any], known: Mapping[str, Any], part: str, faults: Faults) -> None:
+    for name in said:
+        if name not in known:
+            faults.note("unknown-attribute", f"{part}.{name} is not in the schema: passed over")
+
+
+def _value(known: AttributeSchema, said: Any, part: str, faults: Faults) -> Any:
+    try:
+        return value_from_json(known.dtype, said)
+    except (SchemaError, TypeError, ValueError, OverflowError):
+        faults.refuse(part, f"{part}.{known.name} is {brief(said)}, not of the type {type_name(known.dtype)}")
+        return None
+
+
+def value_from_json(kind: type, said: Any) -> Any:
+    """One value of an attribute of this type; TypeError, ValueError or OverflowError where it is none."""
+    reader = _READERS.get(kind) or _BY_KIND[np.dtype(kind).kind]
+    return reader(said)
+
+
+def _int(said: Any) -> int:
+    if isinstance(said, bool) or not isinstance(said, int | float | str):
+        raise TypeError("no whole number")
+    number = int(said)
+    if isinstance(said, float) and number != said:
+        raise ValueError("no whole number")
+    return number
+
+
+def _float(said: Any) -> float:
+    if isinstance(said, bool) or not isinstance(said, int | float | str):
+        raise TypeError("no float")
+    return float(said)
+
+
+def _complex(said: Any) -> complex:
+    if isinstance(said, bool) or not isinstance(said, int | float | str):
+        raise TypeError("no complex number")
+    return complex(said.strip() if isinstance(said, str) else said)
+
+
+def _text(said: Any) -> str:
+    if not isinstance(said, str):
+        raise TypeError("no text")
+    return said
+
+
+def _tuple(said: Any) -> tuple[Any, ...]:
+    if not isinstance(said, list | tuple):
+        raise TypeError("no list")
+    return tuple(_tuple(part) if isinstance(part, list | tuple) else part for part in said)
+
+
+def _moment(said: Any) -> datetime:
+    return get_utc(_text(said))
+
+
+_READERS: dict[type, Callable[[Any], Any]] = {
+    int: _int,
+    float: _float,
+    complex: _complex,
+    str: _text,
+    tuple: _tuple,
+    datetime: _moment,
+}
+_BY_KIND = {"i": _int, "u": _int, "f": _float, "c": _complex}

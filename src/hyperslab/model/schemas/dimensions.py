@@ -1,0 +1,246 @@
+"""Dimension schemas: a name, a size, and what their positions are called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from math import isfinite, ulp
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hyperslab.errors import SchemaError
+from hyperslab.model import dims
+from hyperslab.model.schemas.times import check_span, get_utc, iso, step_to_json
+
+LARGEST = 2**63 - 1
+_SCALE_KEYS = {"start_value", "step", "name"}
+
+
+class Scale(NamedTuple):
+    """A regular scale: position ``i`` is ``start_value + i * step``; the name is optional."""
+
+    start_value: float
+    step: float
+    name: str | None = None
+
+    def value(self, position: int) -> float:
+        """The value of a position, rounded to the decimals of the scale: 2.54 and not 2.5400000000000005."""
+        return dims.scale_value(self.start_value, self.step, position)
+
+
+def check_name(name: Any, what: str) -> str:
+    """A name that is not blank."""
+    if not isinstance(name, str) or not name.strip():
+        raise SchemaError(f"{what} has the name {name!r}", remedy="a name is text that is not blank")
+    return str(name)
+
+
+def check_size(size: Any, name: str) -> int | None:
+    """A count of cells from 1 on; None for a dimension that grows."""
+    if size is None:
+        return None
+    if isinstance(size, bool | np.bool_) or not isinstance(size, int | np.integer) or not 0 < size <= LARGEST:
+        raise SchemaError(
+            f"dimension {name!r} has the size {size!r}",
+            remedy="a size is a whole number from 1 on, or None for an unlimited dimension",
+        )
+    return int(size)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class DimensionSchema:
+    """A dimension of ``size`` cells (None: unlimited, it grows by ``append``), with labels or a scale or neither.
+
+    ``labels`` are texts or floats, one per cell and all different; ``scale`` is a `Scale` or a mapping of its fields.
+    SchemaError says what does not hold.
+    """
+
+    name: str
+    size: int | None
+    labels: tuple[str, ...] | tuple[float, ...] | None
+    scale: Scale | None
+    _names: dims.Labels | dims.FloatLabels | None = field(repr=False, compare=False)
+
+    def __init__(
+        self,
+        name: str,
+        size: int | None,
+        labels: Sequence[str] | Sequence[float] | None = None,
+        scale: Scale | Mapping[str, Any] | None = None,
+    ) -> None:
+        name = check_name(name, "a dimension")
+        size = check_size(size, name)
+        if labels is not None and scale is not None:
+            raise SchemaError(f"dimension {name!r} has labels and a scale", remedy="give one of them")
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "size", size)
+        object.__setattr__(self, "labels", None if labels is None else _checked_labels(labels, name, size))
+        object.__setattr__(self, "scale", None if scale is None else _checked_scale(scale, name, size))
+        object.__setattr__(self, "_names", _names_of(self.labels))
+
+    @property
+    def step(self) -> int:
+        """The distance of neighbouring positions: always 1."""
+        return 1
+
+    @property
+    def as_dict(self) -> dict[str, Any]:
+        """The dimension as a collection document has it."""
+        return {
+            "name": self.name,
+            "size": self.size,
+            "labels": None if self.labels is None else list(self.labels),
+            "scale": None if self.scale is None else self.scale._asdict(),
+            "type": "generic",
+        }
+
+    def index(self, size: int) -> dims.Index | None:
+        """The labels of the first ``size`` positions; None when only the positions themselves name them."""
+        if self._names is not None:
+            return self._names
+        return None if self.scale is None else dims.Scale(self.scale.start_value, self.scale.step, size)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class TimeDimensionSchema:
+    """A dimension of times, ``start_value + i * step``.
+
+    ``start_value`` is a datetime (or ISO text) that all arrays share, kept in UTC, or ``"$name"``: each array takes it
+    from its attribute of this name. ``step`` is a timedelta, not zero. ``size`` None: unlimited.
+    """
+
+    name: str
+    size: int | None
+    start_value: datetime | str
+    step: timedelta
+
+    def __init__(self, name: str, size: int | None, start_value: datetime | str, step: timedelta) -> None:
+        name = check_name(name, "a dimension")
+        size = check_size(size, name)
+        if not isinstance(step, timedelta) or not step:
+            raise SchemaError(
+                f"dimension {name!r} has the step {step!r}", remedy="give a datetime.timedelta that is not zero"
+            )
+        start = _checked_start(start_value, name)
+        if isinstance(start, datetime):
+            check_span(name, start, step, size)
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "size", size)
+        object.__setattr__(self, "start_value", start)
+        object.__setattr__(self, "step", step)
+
+    @property
+    def attribute(self) -> str | None:
+        """The attribute that the start is taken from; None when all arrays share it."""
+        return self.start_value[1:] if isinstance(self.start_value, str) else None
+
+    @property
+    def as_dict(self) -> dict[str, Any]:
+        """The dimension as a collection document has it."""
+        return {
+            "name": self.name,
+            "size": self.size,
+            "type": "time",
+            "start_value": self.start_value if isinstance(self.start_value, str) else iso(self.start_value),
+            "step": step_to_json(self.step),
+        }
+
+    def start_of(self, values: Mapping[str, Any]) -> datetime | None:
+        """The start of one array's axis by the values of its attributes; None where the attribute is unset."""
+        if not isinstance(self.start_value, str):
+            return self.start_value
+        start = values.get(self.start_value[1:])
+        return None if start is None else get_utc(start)
+
+    def index(self, start: datetime, size: int) -> dims.TimeScale:
+        """The times of the first ``size`` positions."""
+        moment = np.datetime64(start.replace(tzinfo=None), "us")
+        return dims.TimeScale(moment, np.timedelta64(self.step, "us"), size)
+
+
+AnyDimensionSchema = DimensionSchema | TimeDimensionSchema
+
+
+def _checked_labels(labels: Any, name: str, size: int | None) -> tuple[str, ...] | tuple[float, ...]:
+    if not isinstance(labels, list | tuple) or not labels:
+        raise SchemaError(f"dimension {name!r} has labels {labels!r}", remedy="give a list of texts or of floats")
+    if size is None:
+        raise SchemaError(f"dimension {name!r} is unlimited and has labels", remedy="give it a size, or a scale")
+    if len(labels) != size:
+        raise SchemaError(f"dimension {name!r} has {len(labels)} labels for {size} cells", remedy="give one per cell")
+    found: tuple[str, ...] | tuple[float, ...]
+    if all(isinstance(label, str) for label in labels):
+        found = tuple(map(str, labels))
+    elif all(isinstance(label, float | np.floating) for label in labels):
+        found = tuple(map(float, labels))
+        if not all(map(isfinite, found)):
+            raise SchemaError(f"dimension {name!r} has labels that are not finite", remedy="give finite floats")
+    else:
+        raise SchemaError(
+            f"dimension {name!r} has labels that are not all texts or all floats",
+            remedy="convert ints to floats or to text: an int is always a position",
+        )
+    if len(set(found)) != len(found):
+        raise SchemaError(f"dimension {name!r} has labels twice", remedy="each label names one cell")
+    return found
+
+
+def _names_of(labels: tuple[str, ...] | tuple[float, ...] | None) -> dims.Labels | dims.FloatLabels | None:
+    if labels is None:
+        return None
+    texts = tuple(label for label in labels if isinstance(label, str))
+    return dims.Labels(texts) if texts else dims.FloatLabels(tuple(map(float, labels)))
+
+
+def _checked_scale(scale: Any, name: str, size: int | None) -> Scale:
+    if isinstance(scale, Mapping):
+        if not {"start_value", "step"} <= set(scale) <= _SCALE_KEYS:
+            raise SchemaError(
+                f"dimension {name!r} has a scale with the keys {list(scale)}",
+                remedy="they are start_value, step and, if you like, name",
+            )
+        scale = Scale(**scale)
+    if not isinstance(scale, Scale):
+        raise SchemaError(
+            f"dimension {name!r} has the scale {scale!r}", remedy="give a Scale or a mapping of its fields"
+        )
+    for word, number in (("start_value", scale.start_value), ("step", scale.step)):
+        if not isinstance(number, float | np.floating):
+            raise SchemaError(
+                f"dimension {name!r}: {word} of the scale is {number!r}", remedy="give a float: 0.0 instead of 0"
+            )
+        if not isfinite(number):
+            raise SchemaError(f"dimension {name!r}: {word} of the scale is {number!r}", remedy="give a finite float")
+    if scale.name is not None:
+        check_name(scale.name, f"the scale of dimension {name!r}")
+    made = Scale(float(scale.start_value), float(scale.step), scale.name)
+    _check_distinct(made, name, size)
+    return made
+
+
+def _check_distinct(scale: Scale, name: str, size: int | None) -> None:
+    """Refuse a scale whose neighbouring cells floats cannot tell apart, or whose values are not finite."""
+    if not scale.step:
+        raise SchemaError(f"dimension {name!r} has a scale of step 0", remedy="give a step that is not zero")
+    last = scale.start_value + ((size or 1) - 1) * scale.step
+    largest = max(abs(scale.start_value), abs(last))
+    if size != 1 and not (isfinite(largest) and abs(scale.step) > 2 * ulp(largest)):
+        raise SchemaError(
+            f"dimension {name!r}: floats cannot tell {size or 'the'} cells from {scale.start_value} to {last} apart "
+            f"in steps of {scale.step}",
+            remedy="give a longer step, or fewer cells",
+        )
+
+
+def _checked_start(start: Any, name: str) -> datetime | str:
+    if isinstance(start, str) and start.startswith("$"):
+        check_name(start[1:], f"the start_value {start!r} of dimension {name!r}")
+        return str(start)
+    if not isinstance(start, datetime | str):
+        raise SchemaError(
+            f"dimension {name!r} has the start_value {start!r}",
+            remedy='give a datetime, ISO 8601 text, or "$" and the name of an attribute',
+        )
+    return get_utc(start)

@@ -1,0 +1,169 @@
+"""How HDF5 files of a collection are cut and compressed: options of ``layout="deker"``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from hyperslab.errors import SchemaError
+
+_NAMED = ("gzip", "lzf", "szip")
+Values = int | tuple[int | str, ...] | None
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class HDF5CompressionOpts:
+    """An HDF5 filter: ``gzip``, ``lzf``, ``szip`` or the number of a registered one (or None), and its values.
+
+    The arguments are those of h5py's ``create_dataset``: ``HDF5CompressionOpts(**hdf5plugin.Zstd())`` works.
+    """
+
+    compression: str | int | None
+    compression_opts: Values
+
+    def __init__(
+        self, compression: str | int | None = None, compression_opts: int | Sequence[int | str] | None = None
+    ) -> None:
+        object.__setattr__(self, "compression", _checked_filter(compression))
+        object.__setattr__(self, "compression_opts", _checked_values(compression_opts))
+        if self.compression is None and self.compression_opts is not None:
+            raise SchemaError("compression_opts without a compression", remedy="name the filter, or leave both out")
+        if self.compression == "gzip" and self.compression_opts is not None:
+            level = self.compression_opts
+            if isinstance(level, tuple) and len(level) == 1 and isinstance(level[0], int):
+                level = level[0]
+            if not isinstance(level, int) or not 0 <= level <= 9:
+                raise SchemaError(f"gzip takes no level {level!r}", remedy="give a level from 0 to 9")
+            object.__setattr__(self, "compression_opts", level)
+
+    @property
+    def as_dict(self) -> dict[str, Any]:
+        """The filter as a collection document has it: every value is text."""
+        if self.compression is None:
+            return {"compression": "none", "options": []}
+        values = self.compression_opts
+        if values is None:
+            return {"compression": str(self.compression), "options": None}
+        return {
+            "compression": str(self.compression),
+            "options": [str(value) for value in (values if isinstance(values, tuple) else (values,))],
+        }
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class HDF5Options:
+    """How the arrays of a collection are cut and compressed in their HDF5 files.
+
+    ``chunks``: None (one block), True (the library chooses) or the lengths of a chunk.
+    """
+
+    chunks: tuple[int, ...] | Literal[True] | None
+    compression_opts: HDF5CompressionOpts
+
+    def __init__(
+        self,
+        chunks: Sequence[int] | Literal[True] | None = None,
+        compression_opts: HDF5CompressionOpts | None = None,
+    ) -> None:
+        if compression_opts is not None and not isinstance(compression_opts, HDF5CompressionOpts):
+            raise SchemaError(f"compression_opts is {compression_opts!r}", remedy="give HDF5CompressionOpts or None")
+        object.__setattr__(self, "chunks", _checked_chunks(chunks))
+        object.__setattr__(self, "compression_opts", compression_opts or HDF5CompressionOpts())
+
+    @property
+    def as_dict(self) -> dict[str, Any]:
+        """The options as a collection document has them."""
+        if self.chunks is None:
+            mode: dict[str, Any] = {"mode": "none"}
+        elif self.chunks is True:
+            mode = {"mode": "true"}
+        else:
+            mode = {"mode": "manual", "size": list(self.chunks)}
+        return {"chunks": mode, "compression": self.compression_opts.as_dict}
+
+
+def options_from_json(said: Any) -> HDF5Options | None:
+    """The options of a collection document; SchemaError."""
+    if said is None:
+        return None
+    if not isinstance(said, Mapping):
+        raise SchemaError(f"options is {said!r}, not an object")
+    return HDF5Options(_chunks_from_json(said.get("chunks")), _filter_from_json(said.get("compression")))
+
+
+def check_options(options: HDF5Options, shape: Sequence[int]) -> None:
+    """Refuse chunks that do not fit arrays (or tiles) of this shape."""
+    if not isinstance(options.chunks, tuple):
+        return
+    fits = len(options.chunks) == len(shape) and all(
+        length <= size for length, size in zip(options.chunks, shape, strict=True)
+    )
+    if not fits:
+        raise SchemaError(
+            f"chunks {options.chunks} do not fit arrays of shape {tuple(shape)}",
+            remedy="give one length per dimension, none longer than the array or tile",
+        )
+
+
+def _chunks_from_json(said: Any) -> Any:
+    match said:
+        case None | {"mode": "none"}:
+            return None
+        case {"mode": "true"}:
+            return True
+        case {"mode": "manual", "size": list() as size}:
+            return size
+        case _:
+            raise SchemaError(f"options.chunks is {said!r}")
+
+
+def _filter_from_json(said: Any) -> HDF5CompressionOpts:
+    match said:
+        case None | {"compression": "none"}:
+            return HDF5CompressionOpts()
+        case {"compression": str() | int() as name, "options": list() | None as values}:
+            found = None if values is None else [_number(value) for value in values]
+            return HDF5CompressionOpts(_number(name), found)
+        case _:
+            raise SchemaError(f"options.compression is {said!r}")
+
+
+def _number(text: Any) -> Any:
+    """The whole number that a text is, else the text."""
+    plain = isinstance(text, str) and text.removeprefix("-").isascii() and text.removeprefix("-").isdigit()
+    return int(text) if plain else text
+
+
+def _checked_filter(given: Any) -> str | int | None:
+    if given is None or given in _NAMED:
+        return str(given) if given is not None else None
+    if isinstance(given, int | np.integer) and not isinstance(given, bool) and 0 < given < 2**16:
+        return int(given)
+    raise SchemaError(
+        f"compression is {given!r}", remedy=f"choose {', '.join(_NAMED)} or the number of a registered filter"
+    )
+
+
+def _checked_values(given: Any) -> Values:
+    if given is None:
+        return None
+    if isinstance(given, int | np.integer) and not isinstance(given, bool):
+        return int(given)
+    if not isinstance(given, list | tuple):
+        raise SchemaError(f"compression_opts is {given!r}", remedy="give a whole number or a tuple of filter values")
+    if any(isinstance(value, bool) or not isinstance(value, int | np.integer | str) for value in given):
+        raise SchemaError(f"compression_opts is {given!r}", remedy="filter values are whole numbers or words")
+    return tuple(value if isinstance(value, str) else int(value) for value in given)
+
+
+def _checked_chunks(given: Any) -> tuple[int, ...] | Literal[True] | None:
+    if given is None or given is True:
+        return given if given is None else True
+    if not isinstance(given, list | tuple) or not given:
+        raise SchemaError(f"chunks is {given!r}", remedy="give None, True or the lengths of a chunk")
+    if any(isinstance(part, bool) or not isinstance(part, int | np.integer) or part < 1 for part in given):
+        raise SchemaError(f"chunks is {given!r}", remedy="lengths are whole numbers from 1 on")
+    return tuple(int(part) for part in given)

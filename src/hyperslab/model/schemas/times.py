@@ -1,0 +1,71 @@
+"""Moments of collections: aware datetimes in UTC, exact to the microsecond."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from hyperslab.errors import SchemaError
+
+_STEP_PARTS = ("days", "seconds", "microseconds")
+
+
+def get_utc(value: datetime | str) -> datetime:
+    """A datetime, or ISO 8601 text, in UTC: an aware one is converted, a naive one is taken to be UTC."""
+    if type(value) is datetime and value.tzinfo is UTC:
+        return value
+    if isinstance(value, str):
+        value = _parsed(value)
+    if not isinstance(value, datetime):
+        raise SchemaError(f"{value!r} is no datetime", remedy="give a datetime.datetime or ISO 8601 text")
+    nanosecond = getattr(value, "nanosecond", 0)
+    if nanosecond or value != value:
+        raise SchemaError(f"{value!r} is not a whole microsecond", remedy="give a datetime.datetime")
+    try:
+        moment = value.astimezone(UTC) if value.tzinfo is not None else value.replace(tzinfo=UTC)
+    except (OverflowError, ValueError) as error:
+        raise SchemaError(f"{value!r} has no time in UTC: {error}", remedy="years go from 1 to 9999") from None
+    return datetime.combine(moment.date(), moment.time(), UTC)
+
+
+def _parsed(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise SchemaError(
+            f"{text!r} is no time", remedy="ISO 8601 text is needed, such as '2023-01-01T00:00:00+00:00'"
+        ) from None
+
+
+def iso(moment: datetime) -> str:
+    """``2023-01-01T00:00:00+00:00``, with microseconds only where there are some."""
+    return get_utc(moment).isoformat()
+
+
+def step_to_json(step: timedelta) -> dict[str, int]:
+    """The three parts of a normalised timedelta."""
+    return {"days": step.days, "seconds": step.seconds, "microseconds": step.microseconds}
+
+
+def step_from_json(said: Any) -> timedelta:
+    """A timedelta from its parts, each a whole number, any of them left out; SchemaError."""
+    if not isinstance(said, Mapping) or not set(said) <= set(_STEP_PARTS):
+        raise SchemaError(f"a step of {said!r}", remedy=f"it has the keys {', '.join(_STEP_PARTS)}")
+    if not all(type(part) is int for part in said.values()):
+        raise SchemaError(f"a step of {dict(said)!r}", remedy="its parts are whole numbers")
+    try:
+        return timedelta(**said)
+    except OverflowError:
+        raise SchemaError(f"a step of {dict(said)!r} is too long", remedy="at most 999999999 days") from None
+
+
+def check_span(name: str, start: datetime, step: timedelta, size: int | None) -> None:
+    """Refuse a time axis of which a cell lies outside the years 1 to 9999."""
+    try:
+        start + (max(size or 1, 1) - 1) * step
+    except OverflowError:
+        raise SchemaError(
+            f"dimension {name!r}: {size} steps of {step} from {start} leave the years 1 to 9999",
+            remedy="give fewer or shorter steps",
+        ) from None

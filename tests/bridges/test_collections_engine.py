@@ -1,0 +1,83 @@
+"""xarray's engine on collections: what it claims, one array with coordinates, and refusals that say what to name."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import hyperslab as hs
+from hyperslab.bridges.xarray.engine import HyperslabBackendEntrypoint
+from hyperslab.database import (
+    ArraySchema,
+    AttributeSchema,
+    Client,
+    DimensionSchema,
+    Scale,
+    TimeDimensionSchema,
+)
+from hyperslab.errors import Invalid
+
+DAY = datetime(2023, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture(params=["hyperslab", "deker"])
+def root(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    dims = [
+        TimeDimensionSchema("hour", 2, "$dt", timedelta(hours=12)),
+        DimensionSchema("lat", 3, scale=Scale(60.0, -2.5)),
+        DimensionSchema("layer", 2, labels=["warm", "wet"]),
+    ]
+    with Client(tmp_path / "db") as client:
+        air = client.create_collection(
+            "air", ArraySchema(dims, float, [AttributeSchema("dt", datetime, True)]), layout=request.param
+        )
+        for day in range(2):
+            air.create({"dt": DAY + timedelta(days=day)})[:].update(np.full((2, 3, 2), float(day)))
+    return tmp_path / "db"
+
+
+def test_a_folder_of_collections_is_claimed(root: Path, tmp_path: Path) -> None:
+    engine = HyperslabBackendEntrypoint()
+    assert engine.guess_can_open(str(root))
+    assert engine.guess_can_open(root / "collections" / "air")
+    (tmp_path / "plain").mkdir()
+    with hs.create(tmp_path / "a.zarr") as other:
+        other.create_array("v", shape=(2,))
+    for name in ("plain", "a.zarr", "nothing"):
+        assert not engine.guess_can_open(tmp_path / name)
+
+
+def test_one_array_is_a_dataset_with_coordinates(root: Path) -> None:
+    id = next(iter(hs.open_group(root)["air"]))
+    found = xr.open_dataset(root, engine="hyperslab", group=f"air/{id}")
+    array = found[id]
+    assert array.dims == ("hour", "lat", "layer")
+    assert found["lat"].values.tolist() == [60.0, 57.5, 55.0]
+    assert found["layer"].values.tolist() == ["warm", "wet"]
+    assert found["hour"].dtype.kind == "M"
+    assert array.sel(lat=57.4, method="nearest").sel(layer="wet").shape == (2,)
+
+
+@pytest.mark.parametrize("group", [None, "air"])
+def test_what_is_no_dataset_is_refused(root: Path, group: str | None) -> None:
+    with pytest.raises(Invalid, match="group='air"):
+        xr.open_dataset(root, engine="hyperslab", group=group)
+
+
+def test_arrays_of_other_times_leave_a_tree_s_dimension_without_labels(root: Path) -> None:
+    tree = xr.open_datatree(root, engine="hyperslab")
+    air = tree["air"].to_dataset()
+    assert len(air.data_vars) == 2
+    assert "hour" not in air.coords
+    assert air["lat"].values.tolist() == [60.0, 57.5, 55.0]
+
+
+def test_a_database_made_of_a_dataset_is_one(tmp_path: Path) -> None:
+    given = xr.Dataset({"v": (("lat",), np.arange(3.0))}, {"lat": [3.0, 2.0, 1.0]})
+    given.hyperslab.save(tmp_path / "db", format="collections")
+    found = xr.open_dataset(tmp_path / "db", engine="hyperslab")
+    xr.testing.assert_identical(found.load(), given)

@@ -1,0 +1,285 @@
+"""``hyperslab db`` on collections, in both layouts: listed, described, asked for, cut, checked, relinked."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import hyperslab as hs
+from hyperslab.cli import main
+from hyperslab.database import (
+    ArraySchema,
+    AttributeSchema,
+    Client,
+    DimensionSchema,
+    Scale,
+    TimeDimensionSchema,
+    VArraySchema,
+)
+
+DAY = datetime(2023, 1, 1, tzinfo=UTC)
+
+
+def run(*arguments: Any) -> Result:
+    return CliRunner().invoke(main, [*map(str, arguments)])
+
+
+def db(*arguments: Any) -> Result:
+    return run("db", *arguments)
+
+
+def run_alone(*arguments: Any) -> subprocess.CompletedProcess[str]:
+    """In a process of its own, which logs to stderr."""
+    command = [sys.executable, "-m", "hyperslab", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def document(*arguments: Any) -> Any:
+    result = db(*arguments, "--json")
+    assert result.exit_code in (0, 1), result.output
+    return json.loads(result.stdout)
+
+
+def ids(*arguments: Any) -> list[str]:
+    return [array["id"] for array in document("query", *arguments)["arrays"]]
+
+
+@pytest.fixture(params=["hyperslab", "deker"])
+def root(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    dims = [
+        TimeDimensionSchema("hour", 4, "$dt", timedelta(hours=6)),
+        DimensionSchema("lat", 3, scale=Scale(60.0, -2.5)),
+        DimensionSchema("layer", 2, labels=["warm", "wet"]),
+    ]
+    attributes = [
+        AttributeSchema("dt", datetime, True),
+        AttributeSchema("station", str, True),
+        AttributeSchema("height", int, False),
+        AttributeSchema("place", tuple, False),
+    ]
+    with Client(tmp_path / "weather.db") as client:
+        air = client.create_collection("air", ArraySchema(dims, np.float32, attributes), layout=request.param)
+        for day in range(3):
+            for station in ("KEF", "LRW"):
+                key = {"dt": DAY + timedelta(days=day), "station": station}
+                array = air.create(key, {"height": 10 * day, "place": (day, "x") if day else None})
+                array[:].update(np.full((4, 3, 2), day, "f4"))
+        tiles = VArraySchema([DimensionSchema("y", 4), DimensionSchema("x", 6)], int, vgrid=(2, 3))
+        client.create_collection("tiles", tiles, layout=request.param)
+    return tmp_path / "weather.db"
+
+
+def test_list(root: Path) -> None:
+    air, tiles = document("list", root)["collections"]
+    assert (air["name"], air["kind"], air["arrays"], air["dimensions"]) == (
+        "air",
+        "array",
+        6,
+        {"hour": 4, "lat": 3, "layer": 2},
+    )
+    assert (tiles["kind"], tiles["arrays"]) == ("varray", 0)
+    assert db("list", root).stdout.splitlines()[0].split() == [
+        "name", "kind", "layout", "dtype", "dimensions", "attributes", "arrays"
+    ]  # fmt: skip
+    assert len(document("list", root, "--limit", 1)["collections"]) == 1
+    assert db("list", root, "--attr", "a=1").exit_code == 2
+    (root.parent / "empty" / "collections").mkdir(parents=True)
+    assert db("list", root.parent / "empty").stderr == "no collections\n"
+
+
+def test_a_damaged_collection_is_told_and_hides_no_other(root: Path) -> None:
+    next((root / "collections" / "air").glob("*.json")).write_text("{")
+    result = run_alone("db", "list", root)
+    assert (result.returncode, [line.split()[0] for line in result.stdout.splitlines()]) == (0, ["name", "tiles"])
+    assert "passed over" in result.stderr and "air" in result.stderr
+    assert run_alone("db", "list", root, "--quiet").stderr == ""
+
+
+def test_schema(root: Path) -> None:
+    assert [dim["name"] for dim in document("schema", root, "air")["collection"]["schema"]["dimensions"]] == [
+        "hour",
+        "lat",
+        "layer",
+    ]
+    text = db("schema", root, "air").stdout
+    for words in ("from $dt by 6:00:00", "from 60.0 by -2.5", "warm, wet", "string", "primary", "float32"):
+        assert words in text
+    assert "tiles" in db("schema", root, "tiles").stdout
+
+
+def test_arrays(root: Path) -> None:
+    lines = db("arrays", root, "air", "--limit", 2).stdout.splitlines()
+    assert [line.split()[1:3] for line in lines] == [
+        ["dt", "station"],
+        ["2023-01-01T00:00:00+00:00", "KEF"],
+        ["2023-01-01T00:00:00+00:00", "LRW"],
+    ]
+    assert db("arrays", root, "tiles").stderr == "no arrays\n"
+
+
+@pytest.mark.parametrize(
+    ("conditions", "count"),
+    [
+        ((), 6),
+        (("station=KEF",), 3),
+        (("station=KEF", "station=LRW"), 6),
+        (("station^=K",), 3),
+        (("dt=2023-01-02",), 2),
+        (("dt=2023-01-02T00:00:00Z", "station=LRW"), 1),
+        (("dt>=2023-01-02", "dt<=2023-01-03"), 4),
+        (("height>=10",), 4),
+        (("height<=10", "station^=L"), 2),
+        (("height:=20",), 2),
+        (('place=[1, "x"]',), 2),
+        (("place=null",), 2),
+        (("station=nobody",), 0),
+    ],
+)
+def test_query(root: Path, conditions: tuple[str, ...], count: int) -> None:
+    assert len(ids(root, "air", *conditions)) == count
+
+
+def test_floats_that_are_no_numbers_are_shown(tmp_path: Path) -> None:
+    schema = ArraySchema(
+        [DimensionSchema("x", 1)], float, [AttributeSchema("n", int, True), AttributeSchema("bias", float, False)]
+    )
+    with Client(tmp_path) as client:
+        runs = client.create_collection("runs", schema)
+        for n, bias in enumerate((float("inf"), float("nan"), 0.5, None)):
+            runs.create({"n": n}, {"bias": bias})
+    rows = [line.split()[1:] for line in db("arrays", tmp_path, "runs").stdout.splitlines()]
+    assert rows == [["n", "bias"], ["0", "inf"], ["1", "nan"], ["2", "0.5"], ["3"]]
+
+
+def test_text_that_no_encoding_can_write_is_shown(tmp_path: Path) -> None:
+    schema = ArraySchema([DimensionSchema("x", 1)], float, [AttributeSchema("s", str, True)])
+    with Client(tmp_path) as client:
+        client.create_collection("odd", schema).create({"s": "a\ud800"})
+    shown = db("arrays", tmp_path, "odd")
+    assert (shown.exit_code, "a\\ud800" in shown.stdout) == (0, True)
+    assert document("arrays", tmp_path, "odd")["arrays"][0]["primary_attributes"] == {"s": "a\ud800"}
+
+
+def test_query_orders_and_limits(root: Path) -> None:
+    found = document("query", root, "air", "station=KEF", "--order", "-dt", "--limit", 2)["arrays"]
+    assert [array["custom_attributes"]["height"] for array in found] == [20, 10]
+
+
+@pytest.mark.parametrize(
+    "conditions",
+    [
+        ("dt",),
+        ("=1",),
+        ("nothing=1",),
+        ("height=high",),
+        ("dt=never",),
+        ("height=1", "height>=2"),
+        ("place=x",),
+        ("height:={",),
+    ],
+)
+def test_conditions_that_make_no_sense(root: Path, conditions: tuple[str, ...]) -> None:
+    result = db("query", root, "air", *conditions)
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+
+
+def test_the_help_tells_whole_sentences_and_both_kinds_of_places() -> None:
+    _, *said = db("--help").stdout.splitlines()
+    assert not any(line.endswith("...") for line in said) and "weather.db" in said[-1]
+    assert "weather.db" in db("list", "--help").stdout
+
+
+def test_get(root: Path, tmp_path: Path) -> None:
+    wanted = ("get", root, "air", "dt=2023-01-03", "station=KEF")
+    lines = db(*wanted, "-s", "hour=2023-01-03T06:00", "-s", "lat=60.0..57.5", "-s", "layer=wet").stdout.splitlines()
+    assert [line.split() for line in lines[1:]] == [["60.0", "2.0"], ["57.5", "2.0"]]
+    said = document(*wanted, "-s", "lat=60.0")
+    assert said["coordinates"]["layer"] == ["warm", "wet"]
+    assert said["coordinates"]["hour"][1].startswith("2023-01-03T06:00")
+    for end in ("npy", "csv", "json", "nc", "zarr"):
+        assert db(*wanted, "-s", "layer=wet", "-o", tmp_path / f"part.{end}").exit_code == 0
+    assert np.array_equal(np.load(tmp_path / "part.npy"), np.full((4, 3), 2, "f4"))
+    part = hs.open_group(tmp_path / "part.nc")
+    assert part["lat"][...].tolist() == [60.0, 57.5, 55.0]
+    first = ids(root, "air")[0]
+    assert db("get", root, "air", first, "-s", "lat=61.0", "--nearest").exit_code == 0
+    assert db("get", root, "air", first, "-s", "lat=61.0").exit_code != 0
+
+
+@pytest.mark.parametrize("option", ["--overwrite", "--allow-loss"])
+def test_get_takes_no_options_of_objects(root: Path, tmp_path: Path, option: str) -> None:
+    result = db("get", root, "air", ids(root, "air")[0], "-o", tmp_path / "part.npy", option)
+    assert (result.exit_code, "objects of a server" in result.stderr) == (2, True)
+    assert not (tmp_path / "part.npy").exists()
+
+
+def test_get_names_one_array(root: Path) -> None:
+    several = db("get", root, "air", "dt=2023-01-02")
+    assert (several.exit_code, "several arrays" in several.stderr) == (2, True)
+    nobody = db("get", root, "air", "station=nobody")
+    assert (nobody.exit_code, "hyperslab db arrays" in nobody.stderr) == (3, True)
+    assert db("get", root, "air", "00000000-0000-0000-0000-000000000000").exit_code == 3
+    assert db("get", root, "air", "no-id").exit_code == 2
+    assert db("get", root).exit_code == 2
+
+
+def test_what_is_not_there(root: Path) -> None:
+    missing = db("schema", root, "aire")
+    assert (missing.exit_code, "did you mean 'air'" in missing.stderr) == (3, True)
+    nothing = db("list", root / "nothing")
+    assert (nothing.exit_code, "check the spelling" in nothing.stderr) == (3, True)
+    of_server = db("info", root)
+    assert (of_server.exit_code, "db list, schema" in of_server.stderr) == (8, True)
+    for verb in ("query", "arrays", "schema"):
+        server = db(verb, "mongodb://localhost/climate", "air")
+        assert (server.exit_code, f"db {verb} of a server" in server.stderr) == (8, True)
+
+
+def test_nothing_is_written_by_looking(root: Path) -> None:
+    before = sorted(root.rglob("*"))
+    for arguments in (("list", root), ("arrays", root, "air"), ("check", root, "--deep")):
+        assert db(*arguments).exit_code == 0
+    assert sorted(root.rglob("*")) == before
+
+
+def test_check(root: Path) -> None:
+    assert document("check", root, "--deep") == {
+        "schema": "hyperslab.db-check/1", "url": str(root), "deep": True, "sound": True, "problems": []
+    }  # fmt: skip
+    path = next((root / "collections" / "air").glob("*.json"))
+    path.write_text("{")
+    result = db("check", root)
+    assert result.exit_code == 1
+    assert "air" in result.stdout
+
+
+@pytest.mark.parametrize("root", ["deker"], indirect=True)
+def test_relink_after_a_copy(root: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    shutil.copytree(root, copy, symlinks=True)
+    assert document("relink", copy)["collections"] == ["air", "tiles"]
+    links = [path for path in copy.rglob("*") if path.is_symlink()]
+    assert links
+    assert all(str(path.readlink()).startswith(str(copy)) for path in links)
+    assert db("relink", copy, "air", "--relative").exit_code == 0
+    assert all(
+        not path.readlink().is_absolute() for path in (copy / "collections" / "air").rglob("*") if path.is_symlink()
+    )
+
+
+def test_other_commands_show_collections(root: Path) -> None:
+    assert "air" in run("info", root).stdout
+    assert len(run("tree", root).stdout.splitlines()) == 9
+    first = ids(root, "air")[0]
+    assert "1 chunk" in run("plan", root, f"air/{first}", "-s", "lat=60.0").stdout
+    assert "group: air" in run("dump", root, "-h").stdout
+    assert run("get", root, f"air/{first}", "-s", "lat=60.0", "-s", "layer=wet").stdout.count("\n") == 5

@@ -1,0 +1,141 @@
+"""Our own layout in a bucket of a real S3 server and in memory: the same calls as on a disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from uuid import uuid4
+
+import numpy as np
+import pytest
+
+from hyperslab.database import (
+    ArraySchema,
+    AttributeSchema,
+    Client,
+    DimensionSchema,
+    Scale,
+    TimeDimensionSchema,
+    VArraySchema,
+)
+from hyperslab.database.connection import Connection
+from hyperslab.errors import AlreadyExists, ClientError, CollectionNotFound, NodeNotFound, ReadOnly, Unsupported
+from servers.s3 import S3, running_s3
+
+DIMENSIONS = [
+    TimeDimensionSchema("t", 4, "$dt", timedelta(hours=1)),
+    DimensionSchema("y", 6, scale=Scale(90.0, -0.5)),
+    DimensionSchema("l", 2, labels=["a", "b"]),
+]
+ATTRIBUTES = [AttributeSchema("dt", datetime, True), AttributeSchema("n", int, False)]
+DATA = np.arange(48).reshape(4, 6, 2)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[S3]:
+    with running_s3() as running:
+        yield running
+
+
+@pytest.fixture(params=["s3", "memory"])
+def opened(request):
+    """What opens a client of an empty place, again and again."""
+    if request.param == "memory":
+        name = uuid4().hex
+        return lambda **options: Client(f"memory://{name}", **options)
+    server = request.getfixturevalue("server")
+    place = f"s3://{server.bucket()}/data/store"
+    return lambda **options: Client(place, storage_options=server.options, **options)
+
+
+@pytest.mark.parametrize("grid", [{}, {"vgrid": (2, 3, 1)}], ids=["array", "varray"])
+def test_a_life_of_a_collection(opened, grid):
+    schema = (VArraySchema if grid else ArraySchema)(DIMENSIONS, int, ATTRIBUTES, **grid)
+    with opened() as client:
+        collection = client.create_collection("c", schema)
+        with pytest.raises(AlreadyExists):
+            client.create_collection("c", schema)
+        array = collection.create({"dt": datetime(2023, 1, 1)}, {"n": 1})
+        collection.create_many(({"dt": datetime(2023, 1, day)}, {"n": day}) for day in (3, 2))
+        with pytest.raises(AlreadyExists):
+            collection.create({"dt": datetime(2023, 1, 2)})
+        array[:].update(DATA)
+        array["2023-01-01T01:00:00", 89.5:88.0, "b"].update([-1, -2, -3])
+    expected = DATA.copy()
+    expected[1, 1:4, 1] = [-1, -2, -3]
+    with client:
+        found = client.get_collection("c").filter({"dt": "2023-01-01"}).first()
+        np.testing.assert_array_equal(found[:].read(), expected)
+        np.testing.assert_array_equal(found[::-2, 88.5:, "a"].read(), expected[::-2, 3:, 0])
+        found.update_custom_attributes({"n": 9})
+        assert [each.custom_attributes["n"] for each in collection] == [9, 2, 3] and len(collection) == 3
+        assert [each.custom_attributes["n"] for each in collection.query(n=(3, None), order="-n")] == [9, 3]
+        found[:2].clear()
+        expected[:2] = found.fill_value
+        np.testing.assert_array_equal(array[:].read(), expected)
+        assert client.calculate_storage_size("c").bytes > 0 and not client.check_integrity(4, False)
+        found.delete()
+        with pytest.raises(NodeNotFound):
+            array[:].read()
+    with opened(mode="r") as reader:
+        assert [each.custom_attributes["n"] for each in reader.get_collection("c")] == [2, 3]
+        with pytest.raises(ReadOnly):
+            reader.get_collection("c").clear()
+    with client:
+        collection.clear()
+        assert len(collection) == 0
+        collection.delete()
+        assert list(client) == [] and client.get_collection("c") is None
+        with pytest.raises(CollectionNotFound):
+            list(collection)
+
+
+def test_of_many_who_create_one_key_one_wins(opened):
+    with opened() as client:
+        collection = client.create_collection(
+            "c", ArraySchema([DimensionSchema("x", 2)], int, [AttributeSchema("k", int, True)])
+        )
+
+        def create(_: int) -> bool:
+            try:
+                collection.create({"k": 1})
+            except AlreadyExists:
+                return False
+            return True
+
+        with ThreadPoolExecutor(8) as pool:
+            assert sum(pool.map(create, range(16))) == 1
+        assert len(collection) == 1
+
+
+def test_unlimited_dimensions_grow(opened):
+    with opened() as client:
+        dims = [DimensionSchema("x", None), DimensionSchema("y", 3)]
+        array = client.create_collection("c", VArraySchema(dims, float, arrays_shape=(2, 3))).create()
+        for start in range(0, 9, 3):
+            array.append(np.arange(start, start + 9.0).reshape(3, 3))
+        assert array.shape == (9, 3) and array[7].read().tolist() == [9.0, 10.0, 11.0]
+
+
+def test_a_closed_client_tells_its_place(opened):
+    client = opened()
+    place = client.url
+    client.close()
+    assert place in repr(client) and "closed" in repr(client) and client.url == place
+
+
+def test_secrets_of_a_url_are_told_to_nobody():
+    for place in ("nix://user:canary@host/store", "file://user:canary@host/store"):
+        with pytest.raises(ClientError) as caught:
+            Client(place)
+        assert "canary" not in str(caught.value) and "canary" not in repr(caught.value)
+    kept = Connection("s3://bucket/store", "a", 1, {"storage_options": {"password": "canary"}})
+    assert "canary" not in repr(kept)
+
+
+def test_dekers_layout_is_one_of_folders(opened):
+    with opened() as client:
+        with pytest.raises(Unsupported):
+            client.create_collection("c", ArraySchema(DIMENSIONS, int, ATTRIBUTES), layout="deker")
+        assert list(client) == []

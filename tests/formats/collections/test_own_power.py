@@ -1,0 +1,76 @@
+"""A power cut after any call of a durable creation, on the model of the medium that tiles are tested on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from test_tiles_power import MODEL
+
+CHILD = (
+    MODEL
+    + """
+from hyperslab.chunks.settings import Settings
+from hyperslab.stores.location import Location
+from own_store import key_of, made, opened, record
+
+COUNT = int(sys.argv[3])
+made(Location.of(PLACE), settings=Settings(durable=True))
+opened(Location.of(PLACE)).create([record(400)])
+medium, seen = Medium(), set()
+old, new = [[record(number) for number in range(first, first + COUNT)] for first in (0, COUNT)]
+acknowledged = []
+
+
+def check():
+    for flushed_alone in (True, False):
+        medium.build(flushed_alone)
+        holding = opened(Location.of(COPY), writable=False)
+        found = [each for each in [*old, *new] if holding.id_of(key_of(each)) == each.id]
+        assert [holding.record(each.id) for each in found] == found
+        assert not (set(map(str, acknowledged)) - set(map(str, found))), (len(acknowledged), len(found))
+        listed = {id for part in holding.generations() for id in holding.listing(part)}
+        assert {each.id for each in found} <= listed
+        seen.add((flushed_alone, len(acknowledged), len(found)))
+
+
+def guard(name, real):
+    def call(*arguments, **options):
+        with medium.lock:
+            if medium.busy:
+                return real(*arguments, **options)
+            noted = medium.before(name, arguments)
+            result = real(*arguments, **options)
+            medium.after(name, arguments, noted, result)
+            medium.busy = True
+            try:
+                check()
+            finally:
+                medium.busy = False
+            return result
+    return call
+
+
+for name, real in system.items():
+    if name != "open":
+        setattr(os, name, guard(name, real))
+writer = opened(Location.of(PLACE), durable=True)
+for records in (old, new):
+    writer.create(records)
+    acknowledged += records
+    medium.busy = True
+    check()
+    medium.busy = False
+assert {(alone, count, count) for alone in (True, False) for count in (0, COUNT, 2 * COUNT)} <= seen, seen
+"""
+)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_an_acknowledged_creation_survives_a_power_cut(tmp_path: Path, count: int) -> None:
+    """At any time a key entry leads to a whole document in a part that is listed."""
+    command = [sys.executable, "-c", CHILD, str(Path(__file__).parent), str(tmp_path), str(count)]
+    child = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert child.returncode == 0, child.stderr[-3000:]

@@ -1,0 +1,94 @@
+"""Several processes that make, change, read and remove arrays of one collection: nothing is lost, nothing is torn."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from own_store import ids, key_of, kinds, made, opened, record
+
+from hyperslab.stores.location import Location
+from servers.s3 import S3
+
+HERE = Path(__file__).parent
+
+WORKER = """
+import json, random, sys
+from dataclasses import replace
+sys.path.insert(0, sys.argv[1])
+from own_store import ids, key_of, opened, record
+from hyperslab.errors import AlreadyExists, NodeNotFound
+from hyperslab.stores.location import Location
+
+options, shared, count = json.loads(sys.argv[3]), sys.argv[4], int(sys.argv[5])
+holding = opened(Location.of(sys.argv[2], options or None))
+pick = random.Random(sys.argv[6])
+added, alive = 0, {}
+for _ in range(count):
+    number = pick.randrange(1, 9)
+    wanted = record(number, note="made")
+    what = pick.choice(["create", "update", "remove", "read", "count", "many", "list"])
+    id = holding.id_of(key_of(wanted))
+    try:
+        if what == "create":
+            holding.create([wanted])
+        elif what == "many":
+            holding.create([record(number), record(number, "B")])
+        elif what == "count":
+            holding.update(shared, lambda now: replace(now, custom={**now.custom, "level": now.custom["level"] + 1}))
+            added += 1
+        elif what == "list":
+            assert shared in ids(holding)
+        elif id is not None and what == "update":
+            assert holding.update(id, lambda now: replace(now, custom={**now.custom, "note": "x"})).id == id
+        elif id is not None and what == "remove":
+            holding.remove(id)
+        elif id is not None:
+            assert holding.record(id).primary == wanted.primary
+    except (AlreadyExists, NodeNotFound) as error:
+        assert what not in ("count", "list"), error
+print(added)
+"""
+
+
+def work(url: str, options: dict[str, object], shared: str, workers: int, count: int) -> int:
+    """Let so many processes work; how often they added one."""
+    arguments = [sys.executable, "-c", WORKER, str(HERE), url, json.dumps(options), shared, str(count)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    processes = [subprocess.Popen([*arguments, str(seed)], **pipes) for seed in range(workers)]  # type: ignore[call-overload]
+    try:
+        said = [process.communicate(timeout=200) for process in processes]
+        assert [errors for _, errors in said] == [""] * workers
+        return sum(int(text) for text, _ in said)
+    finally:
+        for process in processes:
+            process.kill()
+
+
+def check(where: Location, options: dict[str, object], url: str, workers: int, count: int) -> None:
+    holding = made(where)
+    shared = record(0, level=0.0)
+    holding.create([shared])
+    added = work(url, options, shared.id, workers, count)
+    assert holding.record(shared.id).custom["level"] == added
+    found = list(holding.records(ids(holding)))
+    assert len({key_of(each) for each in found}) == len(found)
+    assert all(holding.id_of(key_of(each)) == each.id for each in found)
+    assert kinds(opened(where), deep=True) == []
+
+
+def test_in_a_folder(tmp_path: Path) -> None:
+    check(Location.of(tmp_path / "root"), {}, str(tmp_path / "root"), 4, 150)
+
+
+def test_in_a_bucket(s3: S3) -> None:
+    url = f"s3://{s3.bucket()}/root"
+    check(Location.of(url, s3.options), s3.options, url, 2, 25)
+
+
+@pytest.mark.soak
+def test_for_long(tmp_path: Path) -> None:
+    check(Location.of(tmp_path / "root"), {}, str(tmp_path / "root"), 8, 5000)
