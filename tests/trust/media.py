@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
-import struct
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +15,9 @@ import numpy as np
 from corpus import MAIN, Case
 
 import hyperslab as hs
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from permissions import read_only
 
 NOISE = np.random.default_rng(3).integers(0, 2**31, (8, 8)).astype("i4")
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -58,40 +61,6 @@ REMOVALS: dict[str, Callable[[str], Any]] = {
 # -- permissions ------------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def _no_permission(root: Path) -> Iterator[None]:
-    """Nobody may write below ``root``, not even the superuser while this lasts."""
-    paths = [root.parent, root, *sorted(root.rglob("*"))] if root.is_dir() else [root.parent, root]
-    for path in paths:
-        path.chmod(0o555 if path.is_dir() else 0o444)
-    before = _capabilities()
-    _set_capabilities((before[0] & ~0b1110, before[1], before[2]))  # CAP_DAC_OVERRIDE, _READ_SEARCH, CAP_FOWNER
-    try:
-        yield
-    finally:
-        _set_capabilities(before)
-        for path in paths:
-            path.chmod(0o755 if path.is_dir() else 0o644)
-
-
-_HEADER = struct.pack("Ii", 0x20080522, 0)
-
-
-def _capabilities() -> tuple[int, int, int]:
-    data = ctypes.create_string_buffer(24)
-    if _LIBC.capget(ctypes.create_string_buffer(_HEADER, 8), data):
-        raise OSError(ctypes.get_errno(), "capget")
-    low = struct.unpack("6I", data.raw)
-    return low[0] | low[3] << 32, low[1] | low[4] << 32, low[2] | low[5] << 32
-
-
-def _set_capabilities(sets: tuple[int, int, int]) -> None:
-    mask = 2**32 - 1
-    data = struct.pack("6I", *(each & mask for each in sets), *(each >> 32 for each in sets))
-    if _LIBC.capset(ctypes.create_string_buffer(_HEADER, 8), ctypes.create_string_buffer(data, 24)):
-        raise OSError(ctypes.get_errno(), "capset")
-
-
 def readonly() -> Iterator[Case]:
     """Every kind of change to a dataset in a folder without permission, and to one that is open for reading."""
     for layout in MAIN:
@@ -103,7 +72,7 @@ def readonly() -> Iterator[Case]:
                 layout,
                 (write, write),
                 where=(),
-                around=_no_permission,
+                around=read_only,
                 afterwards=write,
             )
         for name in ("all cells", "one cell", "an append"):
@@ -145,7 +114,7 @@ def _read_only(name: str) -> Callable[[str], Any]:
 
 @contextmanager
 def _no_permission_above(path: Path) -> Iterator[None]:
-    with _no_permission(path.parent / "nothing"):
+    with read_only(path.parent / "nothing"):
         yield
 
 

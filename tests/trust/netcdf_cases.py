@@ -12,10 +12,11 @@ import h5py
 import netCDF4
 import numpy as np
 from corpus import GOOD, A, Case, opened, whole
-from media import NOISE, WRITES, _filled, _mounts, _no_permission, _small_disk
+from media import NOISE, WRITES, _filled, _mounts, _small_disk
 from places import _told
 
 import hyperslab as hs
+from permissions import read_only
 
 BROKEN = ("FormatError", "StorageError")
 CORRUPT = ("CorruptChunk",)
@@ -233,9 +234,7 @@ def _writes() -> Iterator[Case]:
     small = _mounts()
     closing = {name: _closed(name) for name in simple}
     for name, write in closing.items():
-        yield Case(
-            f"{name}, no permission", sound, ("ReadOnly",), steps=(write,), where=(), around=_no_permission, **COMMON
-        )
+        yield Case(f"{name}, no permission", sound, ("ReadOnly",), steps=(write,), where=(), around=read_only, **COMMON)
         if small:
             yield Case(
                 f"{name}, full disk", sound, ("StorageError",), steps=(write,), where=(), around=_full,
