@@ -8,6 +8,8 @@ import logging
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +19,9 @@ from hypothesis import HealthCheck, settings
 sys.path.insert(0, str(Path(__file__).parent))
 if TYPE_CHECKING:
     from servers.mongo import Mongo
+
+with suppress(ImportError):  # before any test brings netCDF4, whose HDF5 library its filters would take for h5py's
+    import_module("hdf5plugin")
 
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 

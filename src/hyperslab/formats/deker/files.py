@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from hyperslab.errors import Unsupported
 from hyperslab.formats.deker.flat import block_shape
 from hyperslab.formats.deker.opened import library
 from hyperslab.formats.deker.stored import need_plugin
-from hyperslab.formats.hdf5 import filters_of
+from hyperslab.formats.hdf5 import codec_of_filter, filters_of
 from hyperslab.formats.hdf5_lock import LOCK
 from hyperslab.model.schemas.options import HDF5Options
 from hyperslab.model.spec import Codec
@@ -69,8 +70,15 @@ class Form:
             return None
 
     def create(self, file: Any) -> Any:
-        """Make ``data`` in an h5py file."""
-        return file.create_dataset("data", self.shape, self.dtype, **dict(self.how))
+        """Make ``data`` in an h5py file; Unsupported for what the library, as it is in this process, cannot make."""
+        if isinstance(dict(self.how).get("compression"), int):
+            need_plugin()
+        return _made(file, self.shape, self.dtype, self.how)
+
+    def rehearse(self) -> None:
+        """Make ``data`` in memory: what :meth:`create` would refuse is refused now."""
+        with _in_memory() as file:
+            self.create(file)
 
 
 def form_of(options: HDF5Options | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Form:
@@ -85,21 +93,43 @@ def form_of(options: HDF5Options | None, shape: tuple[int, ...], dtype: np.dtype
         how["compression"] = filters.compression
         if filters.compression_opts is not None:
             how["compression_opts"] = filters.compression_opts
-    return _made(shape, dtype, tuple(how.items()))
+    return _form(shape, dtype, tuple(how.items()))
 
 
 @lru_cache(maxsize=256)
-def _made(shape: tuple[int, ...], dtype: np.dtype[Any], how: tuple[tuple[str, Any], ...]) -> Form:
-    """The form that the library makes of it, asked in memory."""
-    h5py = library()
-    if isinstance(dict(how).get("compression"), int):
-        need_plugin()
-    try:
-        with LOCK, h5py.File(temporary_name("form"), "w", driver="core", backing_store=False) as file:
-            data = file.create_dataset("data", shape, dtype, **dict(how))
+def _form(shape: tuple[int, ...], dtype: np.dtype[Any], how: tuple[tuple[str, Any], ...]) -> Form:
+    """The form that the library makes of it, asked in memory.
+
+    A filter that has a number is one of a plug-in, which reading does not need: how it cuts the cells is asked without.
+    """
+    options = dict(how)
+    number = options.get("compression")
+    if not isinstance(number, int):
+        with _in_memory() as file:
+            data = _made(file, shape, dtype, how)
             return Form(shape, dtype, how, data.chunks, filters_of(data))
+    codec = codec_of_filter(number, tuple(options.get("compression_opts") or ()))
+    with _in_memory() as file:
+        data = _made(file, shape, dtype, (("chunks", options.get("chunks", True)),))
+        return Form(shape, dtype, how, data.chunks, (codec,))
+
+
+def _made(file: Any, shape: tuple[int, ...], dtype: np.dtype[Any], how: tuple[tuple[str, Any], ...]) -> Any:
+    try:
+        return file.create_dataset("data", shape, dtype, **dict(how))
     except (ValueError, TypeError, RuntimeError) as error:
-        raise Unsupported(f"HDF5 with {dict(how)}: {error}", remedy="choose other collection_options") from error
+        remedy = "choose other collection_options"
+        if "netCDF4" in sys.modules and isinstance(dict(how).get("compression"), int):
+            remedy = "import hdf5plugin before netCDF4, whose HDF5 library its filters take for h5py's"
+        raise Unsupported(f"HDF5 with {dict(how)}: {error}", remedy=remedy) from error
+
+
+@contextmanager
+def _in_memory() -> Iterator[Any]:
+    """An h5py file that is nowhere, under the library's lock."""
+    h5py = library()
+    with LOCK, h5py.File(temporary_name("form"), "w", driver="core", backing_store=False) as file:
+        yield file
 
 
 def empty_file(text: str, count: int) -> bytes:

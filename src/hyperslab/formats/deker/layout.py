@@ -55,7 +55,7 @@ class DekerLayout:
                 remedy='choose layout="hyperslab"',
             )
         holding = DekerHolding(os.path.dirname(folder), document, settings, writable=True)
-        _ = holding.cells.form  # options that HDF5 cannot have are refused before anything is stored
+        holding.cells.form.rehearse()  # options that HDF5 cannot have are refused before anything is stored
         path, lock = holding.folder.path, holding.folder.lock
         with write_errors(where.url, f"collections/{document.name}"):
             os.makedirs(folder, exist_ok=True)
