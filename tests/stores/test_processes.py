@@ -47,7 +47,10 @@ def stop_within_a_write(process: subprocess.Popen[str], folder: Path) -> list[st
 
 @pytest.mark.parametrize("durable", [False, True])
 def test_killed_while_writing(tmp_path: Path, actor: Actor, durable: bool) -> None:
-    """The value is whole and no older than the last that was acknowledged; no lock stays; what is left is no key."""
+    """The value is whole and no older than the last that was acknowledged; no lock stays; what is left is no key.
+
+    One that was not flushed changes names with the old one: it may be seen while the old one is still to be removed.
+    """
     store = DirectoryStore(tmp_path)
     for _ in range(KILLS // 2):
         process = actor("overwrite", tmp_path, durable)
@@ -59,7 +62,9 @@ def test_killed_while_writing(tmp_path: Path, actor: Actor, durable: bool) -> No
         assert process.stdout is not None
         said += [int(text) for text in process.stdout.read().split("\n") if text]
         process.wait()
-        assert store.get("a/0") == bytes([said[-1]]) * (2 << 20)
+        found = store.get("a/0")
+        assert found is not None and found[0] in (said[-1], said[-1] if durable else said[-1] + 1)
+        assert found == found[:1] * (2 << 20)
         with store.lock_chunks("a", [0], 0), store.lock_node("a", 0):
             pass
         assert set(os.listdir(tmp_path / "a")) == {"0", ".lock", *left}
