@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -27,6 +28,7 @@ from hyperslab.database import (
     VArraySchema,
 )
 from hyperslab.errors import Invalid, NodeNotFound, SchemaError, Unsupported
+from permissions import unreadable
 
 START = datetime(2023, 1, 1, tzinfo=UTC)
 STATIONS = ("Augsburg", "Aalen", "Ulm")
@@ -324,14 +326,30 @@ def test_only_one_layout_keeps_an_index(client):
         client.create_collection("many", SCHEMA, index="kept")
 
 
+def file_of(root: Path, layout: str, id: str) -> Path:
+    """The file with the record of an array."""
+    name = {"hyperslab": "zarr.json", "deker": f"{id}.hdf5"}[layout]
+    (path,) = [found for found in root.rglob(name) if found.parent.name == id[9 * (layout == "deker") :]]
+    return path
+
+
 def test_a_damaged_array_is_left_out_and_the_log_says_which(client, layout, tmp_path, caplog):
     weather = filled(client, layout)
     broken, *sound = [array.id for array in weather]
-    name = {"hyperslab": "zarr.json", "deker": f"{broken}.hdf5"}[layout]
-    (path,) = [found for found in tmp_path.rglob(name) if found.parent.name == broken[9 * (layout == "deker") :]]
+    path = file_of(tmp_path, layout, broken)
     path.write_bytes(b"damaged" * 9)
     os.utime(path, (0, 0))
     with Client(client.root_path.parent, mode="r") as other:
         caplog.clear()
         assert {array.id for array in other.get_collection("weather").query()} == set(sound)
     assert "passed over" in caplog.text and broken in caplog.text
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="capabilities are of Linux")
+def test_what_could_not_be_read_once_is_found_at_the_next_look(client, tmp_path):
+    ids = [array.id for array in filled(client, "deker")]
+    with Client(client.root_path.parent, mode="r") as other:
+        collection = other.get_collection("weather")
+        with unreadable(file_of(tmp_path, "deker", ids[0])):
+            assert [array.id for array in collection] == ids[1:]
+        assert [array.id for array in collection] == ids

@@ -93,10 +93,19 @@ class Index:
         self._loose = {id for id in loose if id not in news.gone and not self._is_listed(id)}
         self._pending = {id: each for id, each in self._pending.items() if id not in news.gone and id not in news.rows}
         self._pending.update(news.pending)
+        self._look_again_for(news.gone)
         self._table.change(news.gone | news.pending.keys(), news.rows)
         self._changes += len(news.gone) + len(news.rows)
         if self._changes > max(_WORTH_KEEPING, len(self._table.rows) >> 4):
             self._keep()
+
+    def _look_again_for(self, gone: Collection[str]) -> None:
+        """What is listed and could not be read, for now or because it is damaged, is read at the next look too."""
+        for part in self._parts.values():
+            if unread := part.marks.keys() & gone:
+                part.stamp = index_text.UNSURE
+                for id in unread:
+                    del part.marks[id]
 
     def _is_listed(self, id: str) -> bool:
         return any(id in part.marks for part in self._parts.values())

@@ -21,6 +21,8 @@ from hyperslab.model.schemas import AttributeSchema
 _MAGIC = b"hyperslab index 1 "
 _LARGEST = 1 << 29
 """Bytes of JSON: of some two million arrays."""
+UNSURE = 0
+"""The mark of a part that is to be looked at again, whatever its present one is."""
 
 
 @dataclass(slots=True)
@@ -44,7 +46,7 @@ def render(stored: Stored, attributes: Sequence[AttributeSchema]) -> bytes:
     parts: dict[str, tuple[int, dict[str, int]]] = {}
     for name, part in stored.parts.items():
         known = {id: mark for id, mark in part.marks.items() if id in stored.rows}
-        parts[name] = (part.stamp if len(known) == len(part.marks) else 0, known)
+        parts[name] = (part.stamp if len(known) == len(part.marks) else UNSURE, known)
     rows = {id: [value_to_json(value) for value in stored.rows[id][1:]] for _, marks in parts.values() for id in marks}
     said = {"attributes": _described(attributes), "parts": parts, "rows": rows}
     body = zlib.compress(json.dumps(said, separators=(",", ":")).encode(), 1)
