@@ -15,6 +15,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -151,13 +152,21 @@ def prepare(peer: Peer, interpreter: Interpreter) -> Path:
     wanted = "\n".join((*peer.requirements, *beside, (ROOT / "pyproject.toml").read_text()))
     if stamp.exists() and stamp.read_text() == wanted:
         return python
-    subprocess.run(
-        [interpreter.command, "-m", "venv", "--clear", str(home)], env=interpreter.environment, check=True, timeout=300
-    )
-    install = [str(python), "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
-    subprocess.run([*install, *beside, *peer.requirements], check=True, timeout=900)
+    make = [interpreter.command, "-m", "venv", "--clear", "--without-pip", str(home)]
+    subprocess.run(make, env=interpreter.environment, check=True, timeout=300)
+    _install(str(python), *beside, *peer.requirements)
     stamp.write_text(wanted)
     return python
+
+
+def _install(python: str, *wanted: str) -> None:
+    """By uv, in a tenth of pip's time; what it cannot (an index that only pip's configuration names) pip does."""
+    uv = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", python]
+    if find_spec("uv") and not subprocess.run([*uv, *wanted], timeout=900).returncode:
+        return
+    subprocess.run([python, "-m", "ensurepip"], stdout=subprocess.DEVNULL, check=True, timeout=300)
+    pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
+    subprocess.run([*pip, *wanted], check=True, timeout=900)
 
 
 def run(peer: Peer, available: list[Interpreter]) -> str:
