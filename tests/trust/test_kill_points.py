@@ -7,6 +7,7 @@ next writer is held up by nothing, and repeating the change gives what it should
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,16 +15,16 @@ from pathlib import Path
 import pytest
 
 DRIVER = '''
-import json, os, shutil, signal, sys
+import json, os, shutil, sys
 import numpy as np
 import hyperslab as hs
+from dying import killed_at
 from hyperslab.errors import NodeNotFound
 
 folder, name, sharded = sys.argv[1], sys.argv[2], sys.argv[3] == "sharded"
 ROWS = np.repeat(np.arange(12, dtype="i4")[:, None] + 1, 4, 1)
 SOUND, URL = os.path.join(folder, "sound"), os.path.join(folder, "x.zarr")
 OPTIONS = {"durable": False, "workers": 1, "lock_timeout": 2.0, "consolidated": True}
-CALLS = ("open", "write", "replace", "rename", "mkdir", "rmdir", "unlink", "utime")
 
 
 def rows(array, length):
@@ -173,40 +174,8 @@ def check_copy():
     assert found <= listed, found - listed
 
 
-def killed_at(change, number):
-    """Run the change in a child that dies before its n-th call; whether it died."""
-    pid = os.fork()
-    if pid:
-        _, status = os.waitpid(pid, 0)
-        if os.WIFSIGNALED(status):
-            return True
-        if status:
-            sys.exit(f"the change failed by itself at {number}: {status}")
-        return False
-    left = number
-
-    def guarded(real):
-        def call(*arguments, **options):
-            nonlocal left
-            if real is not system["open"] or arguments[1] & os.O_CREAT:
-                left -= 1
-                if not left:
-                    if real is system["write"]:
-                        real(arguments[0], memoryview(arguments[1])[: len(arguments[1]) // 2])
-                    os.kill(os.getpid(), signal.SIGKILL)
-            return real(*arguments, **options)
-        return call
-
-    system = {each: getattr(os, each) for each in CALLS}
-    status = 1
-    try:
-        root = hs.open(URL, "r+", **OPTIONS)
-        for each, real in system.items():
-            setattr(os, each, guarded(real))
-        change(root)
-        status = 0
-    finally:
-        os._exit(status)
+def opened():
+    return hs.open(URL, "r+", **OPTIONS)
 
 
 def fresh():
@@ -223,7 +192,7 @@ for title, (change, state) in CHANGES.items():
     number = 1
     while True:
         fresh()
-        died = killed_at(change, number)
+        died = killed_at(number, opened, change)
         try:
             check_copy()
             state(hs.open(URL), not died)
@@ -247,7 +216,7 @@ for title, (change, state) in CHANGES.items():
     report[title] = number - 1
 
 
-def replace(root):
+def replace(_):
     hs.create(URL, name, overwrite=True, **OPTIONS)
 
 
@@ -255,7 +224,7 @@ number, died = 0, True
 while died:
     number += 1
     fresh()
-    died = killed_at(replace, number)
+    died = killed_at(number, opened, replace)
     left = sorted(hs.open(URL))
     assert left == [] or (died and left == ["g", "good"]), f"replace, killed at call {number}: {left}"
     if left:
@@ -266,7 +235,7 @@ print(json.dumps(report))
 '''
 
 
-@pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="the children are forked")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the children are forked")
 @pytest.mark.parametrize(("name", "sharded"), [("zarr2", "plain"), ("zarr3", "plain"), ("zarr3", "sharded")])
 def test_each_call_may_be_the_last(tmp_path: Path, name: str, sharded: str) -> None:
     done = subprocess.run(
@@ -275,6 +244,7 @@ def test_each_call_may_be_the_last(tmp_path: Path, name: str, sharded: str) -> N
         text=True,
         timeout=400,
         check=False,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
     )
     assert done.returncode == 0, done.stderr[-3000:]
     points = json.loads(done.stdout)

@@ -90,9 +90,10 @@ def test_one_of_two_creators_wins_in_a_bucket(s3: S3) -> None:
 
 
 KILLED = '''
-import json, os, shutil, signal, sys
+import json, os, shutil, sys
 from dataclasses import replace
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = sys.argv[1], os.path.join(sys.argv[1], "..", "..")
+from dying import killed_at
 from own_store import ids, key_of, kinds, made, opened, record, repair, schema
 from hyperslab.errors import AlreadyExists, HyperslabError
 from hyperslab.model.schemas import AttributeSchema, Record
@@ -101,7 +102,6 @@ from hyperslab.stores.location import Location
 
 folder, name = sys.argv[2], sys.argv[3]
 SOUND, PLACE = os.path.join(folder, "sound"), os.path.join(folder, "x")
-CALLS = ("open", "write", "replace", "rename", "link", "mkdir", "rmdir", "unlink", "utime")
 OLD = [record(number, note="old") for number in range(3)]
 NEW = [record(number) for number in range(10, 13)]
 
@@ -164,41 +164,6 @@ def is_there(holding, id):
         return False
 
 
-def killed_at(change, number):
-    pid = os.fork()
-    if pid:
-        _, status = os.waitpid(pid, 0)
-        if os.WIFSIGNALED(status):
-            return True
-        if status:
-            sys.exit(f"the change failed by itself at {number}: {status}")
-        return False
-    left = number
-
-    def guarded(real):
-        def call(*arguments, **options):
-            nonlocal left
-            if real is not system["open"] or arguments[1] & os.O_CREAT:
-                left -= 1
-                if not left:
-                    if real is system["write"]:
-                        real(arguments[0], memoryview(arguments[1])[: len(arguments[1]) // 2])
-                    os.kill(os.getpid(), signal.SIGKILL)
-            return real(*arguments, **options)
-        return call
-
-    system = {each: getattr(os, each) for each in CALLS}
-    status = 1
-    try:
-        holding = opened(Location.of(PLACE))
-        for each, real in system.items():
-            setattr(os, each, guarded(real))
-        change(holding)
-        status = 0
-    finally:
-        os._exit(status)
-
-
 change = globals()[name]
 sound = made(Location.of(SOUND))
 sound.create(OLD)
@@ -209,7 +174,7 @@ while True:
     shutil.copytree(SOUND, PLACE)
     holding = opened(Location.of(PLACE))
     before = {part: (stamp, holding.listing(part)) for part, stamp in holding.generations().items()}
-    died = killed_at(change, number)
+    died = killed_at(number, lambda: opened(Location.of(PLACE)), change)
     check(holding, not died)
     assert list(changed_unnoticed(holding, before)) == []
     left.update(kinds(holding, deep=True))

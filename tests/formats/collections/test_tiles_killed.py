@@ -16,10 +16,11 @@ from hyperslab.stores.directory import DirectoryStore
 
 TESTS = str(Path(__file__).parents[1])
 
-KILLED = '''
-import json, os, shutil, signal, sys
+KILLED = """
+import json, os, shutil, sys
 import numpy as np
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = sys.argv[1], os.path.join(sys.argv[1], "..")
+from dying import killed_at
 from hyperslab.formats.collections.journal import parse
 from hyperslab.stores.directory import DirectoryStore
 from tiled import JOURNAL, aside, made, opened
@@ -27,7 +28,6 @@ from tiled import JOURNAL, aside, made, opened
 folder, durable = sys.argv[2], sys.argv[3] == "durable"
 SOUND, PLACE = os.path.join(folder, "sound"), os.path.join(folder, "x")
 OLD = np.arange(1, 65, dtype="i4").reshape(8, 8)
-CALLS = ("open", "write", "replace", "rename", "link", "mkdir", "rmdir", "unlink", "utime", "fsync")
 
 
 def whole(array):
@@ -46,40 +46,8 @@ def grown(array):
     array.append(OLD)
 
 
-def killed_at(change, number):
-    """Run the change in a child that dies before its n-th call; whether it died."""
-    pid = os.fork()
-    if pid:
-        _, status = os.waitpid(pid, 0)
-        if os.WIFSIGNALED(status):
-            return True
-        if status:
-            sys.exit(f"the change failed by itself at {number}: {status}")
-        return False
-    left = number
-
-    def guarded(real):
-        def call(*arguments, **options):
-            nonlocal left
-            if real is not system["open"] or arguments[1] & os.O_CREAT:
-                left -= 1
-                if not left:
-                    if real is system["write"]:
-                        real(arguments[0], memoryview(arguments[1])[: len(arguments[1]) // 2])
-                    os.kill(os.getpid(), signal.SIGKILL)
-            return real(*arguments, **options)
-        return call
-
-    system = {each: getattr(os, each) for each in CALLS}
-    status = 1
-    try:
-        array = opened(DirectoryStore(PLACE), workers=1, durable=durable)
-        for each, real in system.items():
-            setattr(os, each, guarded(real))
-        change(array)
-        status = 0
-    finally:
-        os._exit(status)
+def writer():
+    return opened(DirectoryStore(PLACE), workers=1, durable=durable)
 
 
 made(DirectoryStore(SOUND))[...] = OLD
@@ -92,7 +60,7 @@ for change in (whole, cleared) if durable else (whole, middle, cleared, grown):
     while died:
         shutil.rmtree(PLACE, ignore_errors=True)
         shutil.copytree(SOUND, PLACE)
-        died = killed_at(change, number)
+        died = killed_at(number, writer, change, "fsync")
         found = opened(DirectoryStore(PLACE, read_only=True))[...]
         try:
             if change is grown:
@@ -121,7 +89,7 @@ for change in (whole, cleared) if durable else (whole, middle, cleared, grown):
     assert outcomes == {False, True}
     report[change.__name__] = number - 2
 print(json.dumps(report))
-'''
+"""
 
 WRITER = """
 import os, sys
