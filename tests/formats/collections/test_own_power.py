@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from test_tiles_power import MODEL
 
-CHILD = (
-    MODEL
-    + """
+CHILD = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
 from hyperslab.chunks.settings import Settings
 from hyperslab.stores.location import Location
 from own_store import key_of, made, opened, record
+from power import Medium
 
+PLACE, COPY = os.path.join(sys.argv[2], "x"), os.path.join(sys.argv[2], "copy")
 COUNT = int(sys.argv[3])
 made(Location.of(PLACE), settings=Settings(durable=True))
 opened(Location.of(PLACE)).create([record(400)])
-medium, seen = Medium(), set()
+medium, seen = Medium(PLACE, COPY), set()
 old, new = [[record(number) for number in range(first, first + COUNT)] for first in (0, COUNT)]
 acknowledged = []
 
@@ -36,41 +38,19 @@ def check():
         seen.add((flushed_alone, len(acknowledged), len(found)))
 
 
-def guard(name, real):
-    def call(*arguments, **options):
-        with medium.lock:
-            if medium.busy:
-                return real(*arguments, **options)
-            noted = medium.before(name, arguments)
-            result = real(*arguments, **options)
-            medium.after(name, arguments, noted, result)
-            medium.busy = True
-            try:
-                check()
-            finally:
-                medium.busy = False
-            return result
-    return call
-
-
-for name, real in system.items():
-    if name != "open":
-        setattr(os, name, guard(name, real))
+medium.watch(check)
 writer = opened(Location.of(PLACE), durable=True)
 for records in (old, new):
     writer.create(records)
     acknowledged += records
-    medium.busy = True
-    check()
-    medium.busy = False
+    medium.look(check)
 assert {(alone, count, count) for alone in (True, False) for count in (0, COUNT, 2 * COUNT)} <= seen, seen
 """
-)
 
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_an_acknowledged_creation_survives_a_power_cut(tmp_path: Path, count: int) -> None:
     """At any time a key entry leads to a whole document in a part that is listed."""
     command = [sys.executable, "-c", CHILD, str(Path(__file__).parent), str(tmp_path), str(count)]
-    child = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    child = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=ENVIRONMENT)
     assert child.returncode == 0, child.stderr[-3000:]
