@@ -106,7 +106,7 @@ def unequal(a: Values, b: Values) -> Values:
     The order of bytes means nothing; NaN equals NaN of another type.
     """
     if a.dtype.names is not None and a.dtype.names == b.dtype.names:
-        fields = [_over_cell(unequal(a[name], b[name]), a.ndim) for name in a.dtype.names]
+        fields = [_over_cell(_unequal_fields(a[name], b[name]), a.ndim) for name in a.dtype.names]
         return np.logical_or.reduce(fields) if fields else np.zeros(a.shape, bool)
     if a.dtype == object or b.dtype == object:
         pairs = zip(a.reshape(-1), b.reshape(-1), strict=True)
@@ -119,6 +119,18 @@ def unequal(a: Values, b: Values) -> Values:
         return np.zeros(a.shape, bool)
     bits = np.ascontiguousarray(x).reshape(-1).view(np.uint8) != np.ascontiguousarray(y).reshape(-1).view(np.uint8)
     return np.asarray(bits.reshape(-1, size).any(axis=1).reshape(a.shape))
+
+
+def _unequal_fields(a: Values, b: Values) -> Values:
+    """Where fields differ, of which one may be n chars and the other text; everywhere where their shapes do."""
+    a, b = (_joined(x) if x.ndim > y.ndim else x for x, y in ((a, b), (b, a)))
+    return unequal(a, b) if a.shape == b.shape else np.ones(a.shape, bool)
+
+
+def _joined(chars: Values) -> Values:
+    if chars.dtype != np.dtype("S1") or not chars.shape[-1]:
+        return chars
+    return np.ascontiguousarray(chars).view(f"S{chars.shape[-1]}")[..., 0]
 
 
 def _over_cell(other: Values, ndim: int) -> Values:

@@ -37,6 +37,8 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 
 Features = frozenset[Feature]
 Node = GroupSpec | ArraySpec | Link
+FITS = "fits"
+"""In the layout of an array of a source: a type that its cells fit into, where the target has not their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,12 @@ def held_type(dtype: DataType, features: Features) -> DataType | None:
     return None if poorer is None else held_type(poorer, features)
 
 
+def held_cells(spec: ArraySpec, features: Features) -> DataType | None:
+    """The type of an array's cells in the target: :func:`held_type`, else the one that they were found to fit into."""
+    held = held_type(spec.dtype, features)
+    return spec.layout.get(FITS) if held is None else held
+
+
 def _with_text(dtype: DataType) -> DataType:
     """The type with n bytes of text in place of n chars in its fields: the same bytes, no sub-array."""
     match dtype:
@@ -179,7 +187,7 @@ def _group_losses(path: str, spec: GroupSpec, features: Features) -> Iterator[Lo
 
 
 def _array_losses(path: str, spec: ArraySpec, features: Features) -> Iterator[Loss]:
-    held = held_type(spec.dtype, features)
+    held = held_cells(spec, features)
     if held is None:
         lacking = next(need for need in needs(spec.dtype) if need not in features)
         yield Loss(path, lacking, f"cells of type {describe(spec.dtype)}: the array is left out")
@@ -267,7 +275,7 @@ def left_out(path: str, node: Node, features: Features) -> bool:
         case GroupSpec():
             return bool(path) and Feature.GROUPS not in features
         case ArraySpec():
-            unheld = held_type(node.dtype, features) is None
+            unheld = held_cells(node, features) is None
             return unheld or (not node.shape and Feature.SCALARS not in features)
 
 

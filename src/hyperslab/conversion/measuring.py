@@ -43,7 +43,7 @@ def _with_widths(source: Session, plan: Planned, pointing: Pointing | None) -> P
         return plan
     kinds = dict(tagged_fields(spec.numpy_dtype))
     widths = dict.fromkeys((name for name in spec.numpy_dtype.names or () if spec.numpy_dtype[name].hasobject), 0)
-    for block in _blocks(source, plan.item.origin, picked):
+    for block in blocks(source, plan.item.origin, picked):
         moved = block if pointing is None else pointing.cells(block, origin.dtype)
         for name in widths:
             widths[name] = max([widths[name], *(_width(cell, kinds.get(name)) for cell in moved[name].flat)])
@@ -72,10 +72,10 @@ def _measured(source: Session, plan: Planned, target: BoundsText) -> Planned:
 def _longest(source: Session, path: str, spec: ArraySpec, picked: Picked) -> int:
     """The longest text of the chunks that hold the picked cells, and of the fill value."""
     longest = longest_text(np.asarray(spec.fill_cell()))
-    return max([longest, *map(longest_text, _blocks(source, path, picked))])
+    return max([longest, *map(longest_text, blocks(source, path, picked))])
 
 
-def _blocks(source: Session, path: str, picked: Picked) -> Iterator[np.ndarray[Any, Any]]:
+def blocks(source: Session, path: str, picked: Picked) -> Iterator[np.ndarray[Any, Any]]:
     """The chunks that hold the picked cells, one at a time."""
     chunks = source.reader.chunks(path)
     plan = make_plan(picked.region(tuple(slice(0, length) for length in picked.shape)), chunks.grid)

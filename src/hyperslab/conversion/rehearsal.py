@@ -11,6 +11,8 @@ from types import MappingProxyType
 from typing import Any
 
 from hyperslab.array.session import Session
+from hyperslab.conversion.dimension_names import told_apart
+from hyperslab.conversion.fitting import fitted
 from hyperslab.conversion.labelling import chosen_labels, labels_of
 from hyperslab.conversion.losses import Loss, refuse
 from hyperslab.conversion.measuring import with_room_for_text
@@ -51,6 +53,7 @@ def rehearse(
     """Ask the format of every node; nothing is touched at ``where``. ``pointing``: what becomes of references.
     Unsupported with all losses, unless allowed."""
     same = source.format == format
+    items = fitted(source, items, format.features, pointing)
     losses = find_losses(items, format.features, as_it_is=same and not cutting.asks)
     if format.name == "blaze" and options:  # which say how its arrays are stored: what they were stored by gives way
         same = False
@@ -115,7 +118,7 @@ def put_documents(target: Session, planned: Sequence[Planned]) -> None:
     """Write the documents of all nodes."""
     writer = target.writer()
     with writer.batch() if isinstance(writer, Batches) else nullcontext():
-        for plan in planned:
+        for plan in told_apart(planned, target.format):
             try:
                 writer.put(plan.item.path, plan.node)
             except HyperslabError as error:

@@ -13,10 +13,11 @@ from hyperslab.chunks.auto import CHUNK_BYTES, auto_chunks, auto_shards
 from hyperslab.codecs.blosc import config_of
 from hyperslab.codecs.default import parse_codec
 from hyperslab.conversion.labelling import chosen_labels
-from hyperslab.conversion.losses import Features, held_attrs, held_type, held_types
+from hyperslab.conversion.losses import Features, held_attrs, held_cells, held_types
 from hyperslab.conversion.selecting import Picked
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.base import Feature
+from hyperslab.model.cells import as_type
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import is_fixed, numpy_dtype
 from hyperslab.model.spec import ArraySpec, Chunks, GroupSpec
@@ -56,7 +57,7 @@ def new_array(
     spec: ArraySpec, picked: Picked, cutting: Cutting, features: Features, *, same_format: bool
 ) -> tuple[ArraySpec, bool]:
     """The array as wished in the target, and whether its spelling is the target's already (nothing is asked anew)."""
-    dtype = held_type(spec.dtype, features)
+    dtype = held_cells(spec, features)
     if dtype is None:
         raise Unsupported("the target has no such cells")
     dims = tuple(spec.dims[axis] for axis in picked.kept) if Feature.DIMENSIONS in features else ()
@@ -96,7 +97,7 @@ def _kept_codec(spec: ArraySpec) -> Any:
 
 def _as_cell(spec: ArraySpec, dtype: np.dtype[Any]) -> Any:
     """The fill value as a cell of another type."""
-    return spec.fill_value if spec.numpy_dtype == dtype else spec.fill_cell().astype(dtype)[()]
+    return spec.fill_value if spec.numpy_dtype == dtype else as_type(spec.fill_cell(), dtype)[()]
 
 
 def _refit(spec: ArraySpec, picked: Picked) -> Chunks:

@@ -5,51 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import Problem
+from hyperslab.formats.features import Feature as Feature
+from hyperslab.formats.features import FormatInfo as FormatInfo
 from hyperslab.model.refs import Link, Pointer
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.location import Location, Probe
 
 Mode = Literal["r", "r+", "a", "w", "x"]
-
-
-class Feature(StrEnum):
-    """What a format can hold; ``convert`` and ``check`` ask."""
-
-    GROUPS = "groups"
-    ARRAYS = "several arrays"
-    DIMENSIONS = "dimension names"
-    UNLIMITED = "unlimited dimensions"
-    ATTRIBUTES = "attributes"
-    TYPED_ATTRIBUTES = "attribute dtypes"
-    STRINGS = "variable-length strings"
-    VLEN = "variable-length arrays"
-    STRUCTURED = "structured types"
-    SUBARRAYS = "sub-array fields"
-    USER_TYPES = "named types (enum, opaque, compound)"
-    CHAR = "char"
-    COMPLEX = "complex numbers"
-    BOOLEAN = "booleans"
-    DATETIME = "datetime64 and timedelta64"
-    FLOAT16 = "float16"
-    UNICODE = "fixed-length unicode"
-    FIXED_BYTES = "fixed-length bytes"
-    BIG_ENDIAN = "big-endian cells"
-    SCALARS = "0-d arrays"
-    CHUNKS = "chunks"
-    VARYING_CHUNKS = "varying chunk sizes"
-    SHARDS = "shards"
-    CODECS = "codecs"
-    CHECKSUMS = "checksums"
-    LINKS = "links"
-    REFERENCES = "references"
-    SPARSE = "sparse arrays"
-    LABELS = "labels of dimensions"
-    UNITS = "units"
 
 
 class Reader(Protocol):
@@ -299,6 +265,17 @@ class TakesLabels(Protocol):
 
 
 @runtime_checkable
+class SharesDimensions(Protocol):
+    """A format that declares dimensions: a name has one length where it is declared."""
+
+    @property
+    def dimension_scope(self) -> Literal["group", "dataset"]:
+        """Where that is: in a group, as seen from it and those below, or in the whole dataset. Dimensions that
+        :func:`hyperslab.formats.apart.apart` has named are shown by the names that they were given."""
+        ...
+
+
+@runtime_checkable
 class KnowsItsPlace(Protocol):
     """A format whose datasets say where they lie."""
 
@@ -334,16 +311,6 @@ class InDatabase(Protocol):
     def new_array(self, spec: ArraySpec) -> ArraySpec:
         """As :meth:`Plans.new_array`, before anything is opened."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class FormatInfo:
-    """One line of ``list_formats``."""
-
-    name: str
-    holds: str
-    recognised_by: str
-    writable: bool
 
 
 @runtime_checkable

@@ -14,13 +14,15 @@ Values = np.ndarray[Any, Any]
 def as_type(values: Values, dtype: np.dtype[Any]) -> Values:
     """The same values as ``dtype``; themselves where they are that already. Fields are taken one by one.
 
-    References become text, none at all is empty text.
+    References become text, none at all is empty text; bytes that become text are UTF-8, as are those of text.
     """
     if values.dtype == dtype:
         return values
-    if values.dtype == object and dtype.kind == "T":
-        texts = ["" if cell is None else str(cell) for cell in values.reshape(-1)]
-        return np.array(texts, dtype).reshape(values.shape)
+    if values.dtype == object and dtype.kind in "TUS":
+        told: list[Any] = [as_bytes(cell) for cell in values.reshape(-1)]
+        if dtype.kind != "S":
+            told = [cell.decode() for cell in told]
+        return np.array(told, dtype).reshape(values.shape)
     if values.dtype.names is None or dtype.names is None:
         return values.astype(dtype)
     out = np.empty(values.shape, dtype)
@@ -28,15 +30,24 @@ def as_type(values: Values, dtype: np.dtype[Any]) -> Values:
     return out
 
 
+def as_bytes(cell: Any) -> bytes:
+    """The bytes of a cell of bytes, text or references: UTF-8, and none where there is nothing."""
+    return cell if isinstance(cell, bytes) else b"" if cell is None else str(cell).encode()
+
+
 def _fill_fields(out: Values, values: Values) -> None:
     for name in out.dtype.names or ():
         source, target = values[name], out[name]
+        if source.dtype == object and target.ndim == source.ndim + 1 and target.dtype == np.dtype("S1"):
+            source = as_type(source, np.dtype(f"S{target.shape[-1]}"))
         if target.dtype.names is not None:
             _fill_fields(target, source)
         elif target.ndim == source.ndim + 1 and source.dtype.kind == "S":
             target[...] = np.ascontiguousarray(source).view("S1").reshape(target.shape)
         elif source.ndim == target.ndim + 1 and target.dtype.kind == "S":
             target[...] = np.ascontiguousarray(source).view(target.dtype).reshape(target.shape)
+        elif source.dtype == object and target.dtype.kind in "US":
+            target[...] = as_type(source, target.dtype)
         else:
             target[...] = source
 

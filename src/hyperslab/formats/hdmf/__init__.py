@@ -52,6 +52,8 @@ _MARKS = re.compile(
     rb'"(?:neurodata_type|\.specloc|zarr_link|zarr_dtype|_LINKS|_DTYPE|_REFERENCE|_REFERENCE_FIELDS'
     rb'|specifications/[^"/]+/[^"/]+/namespace(?:/\.zarray)?)"\s*:'
 )
+_OF_NCZARR = re.compile(rb'"(?:_nczarr_(?:superblock|group|array)|nczarr_version)"\s*:')
+"""What a dataset of NCZarr says, though its attributes may be those of an NWB file that it was made from."""
 _MOST_CHILDREN = 4
 
 
@@ -112,11 +114,12 @@ class HdmfFormat:
         if (document := probe.get(_DOCUMENT_3)) is not None:
             return _says(document)
         if (copy := probe.get(".zmetadata")) is not None:
-            return _says(copy)
+            return _says(copy) and _OF_NCZARR.search(copy) is None
         if probe.get(".zgroup") is None and probe.get(".zarray") is None:
             return False
         attributes = probe.get(".zattrs")
-        return _says(attributes) if attributes is not None else _children_say(probe)
+        said = _says(attributes) if attributes is not None else _children_say(probe)
+        return said and _OF_NCZARR.search(attributes or b"") is None and probe.get(".zdataset") is None
 
     def open(
         self,

@@ -111,6 +111,11 @@ class NczarrFormat:
         """What changes one, of whatever generation."""
         return NczarrWriter(store, spelling, settings)
 
+    @property
+    def dimension_scope(self) -> Literal["group"]:
+        """Groups declare the dimensions of their arrays."""
+        return "group"
+
     def sniff(self, probe: Probe) -> bool:
         """Whether the root has metadata of NCZarr; a consolidated dataset is known by one request.
 

@@ -33,6 +33,7 @@ from hyperslab.formats.nczarr.dimension_names import (
     last_names,
     read_declared,
     read_dimensions,
+    shown_names,
     write_declared,
 )
 from hyperslab.formats.nczarr.generation import ARRAY, GROUP, PROVENANCE, SUPERBLOCK, TYPES, provenance_of
@@ -160,7 +161,7 @@ def _parse_array(
         "written": read_rows(own.get("written"), spec.shape, faults),
         "kept": _kept(stored),
     }
-    return spec.evolve(attrs=attrs, fill_value=fill, dims=last_names(dimensions), layout=layout)
+    return spec.evolve(attrs=attrs, fill_value=fill, dims=shown_names(dimensions, spec.shape, context), layout=layout)
 
 
 def _meaning(doc: Mapping[str, Any], own: Mapping[str, Any], context: Context) -> Meaning:

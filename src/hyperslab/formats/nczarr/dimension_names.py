@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hyperslab.formats.apart import shown
 from hyperslab.formats.faults import LONGEST, Faults, brief
 from hyperslab.formats.nczarr.context import Context
 from hyperslab.formats.nczarr.names import anonymous, place_of, qualified
@@ -110,3 +111,13 @@ def write_declared(spec: GroupSpec) -> dict[str, Any]:
 def last_names(fqns: Sequence[str]) -> tuple[str, ...]:
     """The names without their groups."""
     return tuple(place_of(fqn)[1] for fqn in fqns)
+
+
+def shown_names(fqns: Sequence[str], shape: Sequence[int], context: Context) -> tuple[str, ...]:
+    """The names without their groups, of dimensions that were told apart as they were given."""
+    return tuple(_shown(fqn, size, context) for fqn, size in zip(fqns, shape, strict=True))
+
+
+def _shown(fqn: str, size: int, context: Context) -> str:
+    group, name = place_of(fqn)
+    return shown(name, size, lambda plain: any(declared(qualified(g, plain), context) for g in outward(group)))

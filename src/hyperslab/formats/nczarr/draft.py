@@ -37,6 +37,7 @@ from hyperslab.formats.nczarr.cells import (
     write_rows,
 )
 from hyperslab.formats.nczarr.context import Context
+from hyperslab.formats.nczarr.dimension_names import shown_names
 from hyperslab.formats.nczarr.generation import PROVENANCE, provenance_of
 from hyperslab.formats.nczarr.names import anonymous, place_of, qualified
 from hyperslab.formats.nczarr.provenance import joined
@@ -117,7 +118,7 @@ def _read_array(
         spec = with_text(spec, length, truncate=True)
     return spec.evolve(
         dtype=dtype,
-        dims=tuple(place_of(name)[1] for name in dimensions),
+        dims=shown_names(dimensions, spec.shape, context),
         attrs=read_attributes(plain, codes, lambda: context.texts(node), faults, lambda fqn: _type_at(fqn, context)),
         problem=faults.problem,
         layout={

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import Invalid, NotFound, Unsupported
@@ -52,6 +52,11 @@ class NetcdfFormat:
             recognised_by="the first bytes: CDF\\x01, CDF\\x02, CDF\\x05 or \\x89HDF",
             writable=True,
         )
+
+    @property
+    def dimension_scope(self) -> Literal["group"]:
+        """Groups declare the dimensions of their arrays."""
+        return "group"
 
     def sniff(self, probe: Probe) -> bool:
         """Whether the place is one file with the mark of netCDF-3 or HDF5, also behind a user block."""

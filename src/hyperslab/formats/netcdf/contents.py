@@ -48,7 +48,8 @@ class Contents:
                 self._load_group(reader, child)
                 continue
             self.specs[child] = node
-            found = (self.dims.find(path, dim or "") for dim in node.dims)
+            axes = zip(node.dims, node.shape, strict=True)
+            found = (self.dims.find_of(path, dim or "", size) for dim, size in axes)
             self.places[child] = tuple(place for place in found if place is not None)
 
     def node(self, path: str) -> Spec | None:

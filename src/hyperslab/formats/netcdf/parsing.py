@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hyperslab.formats.apart import shown
 from hyperslab.formats.hdf5 import filters_of
 from hyperslab.formats.netcdf import document
 from hyperslab.formats.netcdf.confined import lies_elsewhere
@@ -119,7 +120,7 @@ def array_spec(opened: OpenedFile, path: str) -> ArraySpec:
     return ArraySpec(
         shape=shape,
         dtype=dtype,
-        dims=tuple(variable.dimensions),
+        dims=tuple(_dimension_name(dim) for dim in variable.get_dims()),
         chunks=chunks,
         codecs=_codecs(variable, stored) if chunked else (),
         fill_value=_fill_value(variable, stored, dtype),
@@ -127,6 +128,17 @@ def array_spec(opened: OpenedFile, path: str) -> ArraySpec:
         problem=None if stored is None else lies_elsewhere(stored),
         layout={} if chunked else {"contiguous": True},
     )
+
+
+def _dimension_name(dim: Any) -> str:
+    """The name of one of the library's dimensions as it was given."""
+    return shown(dim.name, len(dim), lambda name: _is_seen(dim.group(), name))
+
+
+def _is_seen(group: Any, name: str) -> bool:
+    while group is not None and name not in group.dimensions:
+        group = group.parent
+    return group is not None
 
 
 def cell_type(variable: Any) -> DataType:

@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from hyperslab.errors import Invalid
+from hyperslab.formats.apart import apart
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import Compound, Extension, Opaque, numpy_dtype, tag_of
 from hyperslab.model.paths import outward
@@ -38,6 +39,11 @@ class Declared(Generic[T]):
 
 class Dimensions(Declared[Dimension]):
     """The dimensions of a file; unlimited ones grow."""
+
+    def find_of(self, group: str, name: str, size: int) -> Place | None:
+        """Where the dimension of an array is declared, which may be called apart from others of its name."""
+        plain, other = self.find(group, name), self.find(group, apart(name, size))
+        return plain if plain is None or other is None else other
 
     def place_of(self, group: str, name: str, size: int) -> tuple[Place, Dimension | None]:
         """Where an array in ``group`` finds its dimension, and the new one when it brings it along.

@@ -1,0 +1,97 @@
+"""Names of dimensions with several lengths, and cells of any length, in targets that have neither: nothing is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hyperslab as hs
+from hyperslab.checks import diff
+from hyperslab.errors import Invalid
+from hyperslab.formats.apart import apart, shown
+
+TARGETS: dict[str, dict[str, Any]] = {
+    "netcdf": {},
+    "nczarr": {"dialect": "current"},
+    "nczarr-draft": {"dialect": "draft"},
+}
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Path:
+    """Columns of several lengths along dimensions of one name, in a group and in one below it."""
+    path = tmp_path / "tables.zarr"
+    with hs.create(path, format="hdmf") as root:
+        for group in ("", "a/", "a/b/"):
+            for place, length in enumerate((3, 5, 4, 5)):
+                root.create_array(f"{group}c{length}-{place}", data=np.arange(length, dtype="i4"), dims=["dim0"])
+        root.create_array("square", data=np.ones((2, 6)), dims=["dim0", "dim0"])
+    return path
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_dimensions_keep_their_names(tables: Path, target: str, tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    report = hs.convert(tables, there, target.split("-")[0], verify=True, **TARGETS[target])
+    assert not report.losses
+    assert diff(tables, there) == []
+    with hs.open(there) as root:
+        assert {root[name].dims for name in root if name.startswith("c")} == {("dim0",)}
+        assert root["square"].dims == ("dim0", "dim0")
+    hs.convert(there, tmp_path / "back", "hdmf", verify=True)
+    assert diff(tables, tmp_path / "back") == []
+
+
+def test_in_a_changed_netcdf_file_they_stay(tables: Path, tmp_path: Path) -> None:
+    hs.convert(tables, tmp_path / "a.nc")
+    with hs.open(tmp_path / "a.nc", mode="r+") as root:
+        root["a"].attrs["note"] = "changed"
+        array = root[next(name for name in root if name.startswith("c4"))]
+        array[...] = 7
+    with hs.open(tmp_path / "a.nc") as root:
+        assert array.dims == ("dim0",)
+        assert root[array.path.strip("/")][...].tolist() == [7] * 4
+    with hs.open(tmp_path / "a.nc", mode="r+") as root, pytest.raises(Invalid, match="give it another name"):
+        root.create_array("new", data=np.ones(9), dims=["dim0"])
+
+
+def test_a_name_is_only_taken_apart_beside_the_plain_one() -> None:
+    stored = apart("dim0", 3)
+    assert stored == "dim0@3"
+    assert shown(stored, 3, {"dim0"}.__contains__) == "dim0"
+    assert shown(stored, 3, set().__contains__) == stored
+    assert shown(stored, 4, {"dim0"}.__contains__) == stored
+    assert shown("@3", 3, {""}.__contains__) == "@3"
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    """Rows with text and references, bytes and text."""
+    from hyperslab.model.dtypes import ObjectRef, VlenString, tagged
+
+    kind = np.dtype([("n", "i4"), ("word", tagged(np.dtype(object), VlenString()))])
+    kind = np.dtype([*((name, kind[name]) for name in kind.names or ()), ("to", tagged(np.dtype(object), ObjectRef()))])
+    path = tmp_path / "rows.zarr"
+    with hs.create(path, format="hdmf") as root:
+        target = root.create_array("target", data=[1.0, 2.0]).ref
+        root.create_array("rows", data=[(1, "é", target), (2, "", None)], dtype=kind)
+        root.create_array("text", data=["a", "日本"], dtype=str)
+    return path
+
+
+@pytest.mark.parametrize("target", ["zarr2", "zarr3", "netcdf", "nczarr-draft"])
+def test_rows_with_references_keep_their_numbers_and_text(rows: Path, target: str, tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    options = TARGETS.get(target, {})
+    report = hs.convert(rows, there, target.split("-")[0], allow_loss=True, verify=True, **options)
+    assert [loss.node for loss in report.losses] == ["rows"]
+    with hs.open(there) as root:
+        found = root["rows"][...]
+        assert found["n"].tolist() == [1, 2]
+        words = [
+            word if isinstance(word, str) else bytes(np.asarray(word)).rstrip(b"\0").decode() for word in found["word"]
+        ]
+        assert words == ["é", ""]
