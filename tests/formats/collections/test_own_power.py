@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
 CHILD = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
