@@ -1,4 +1,7 @@
-"""``python -m benchmarks [family ...] [--side CELLS] [--out PAGE]``: measure, print each row, write the page."""
+"""``python -m benchmarks [family ...] [--side CELLS] [--out PAGE]``: measure, print each row, write the page.
+
+A run of all families also brings the figures of the page "Why hyperslab" up to date.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import argparse
 import os
 import shutil
 import tempfile
+import time
 from pathlib import Path
 from statistics import mean
 
@@ -24,7 +28,7 @@ from benchmarks import (
     writing,
 )
 from benchmarks.harness import OURS, Outcome, measure
-from benchmarks.report import amount, page
+from benchmarks.report import Family, amount, page
 
 FAMILIES = {
     "reading": reading,
@@ -43,9 +47,10 @@ FAMILIES = {
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 
 
-def _family(name: str, side: int, loads: list[float]) -> list[Outcome]:
+def _family(name: str, side: int, loads: list[float]) -> Family:
     folder = Path(tempfile.mkdtemp(prefix="hyperslab-bench-"))
     outcomes = []
+    start = time.perf_counter()
     try:
         for row in FAMILIES[name].rows(folder, side):
             outcomes.append(measure(row))
@@ -53,7 +58,7 @@ def _family(name: str, side: int, loads: list[float]) -> list[Outcome]:
             loads.append(os.getloadavg()[0])
     finally:
         shutil.rmtree(folder)
-    return outcomes
+    return Family(FAMILIES[name].TITLE, outcomes, time.perf_counter() - start)
 
 
 def _show(outcome: Outcome) -> None:
@@ -62,10 +67,9 @@ def _show(outcome: Outcome) -> None:
         print(f"  {name:14} {amount(seconds):>10}  x{seconds / outcome.seconds[OURS]:.2f}")
     for name, reason in outcome.missing.items():
         print(f"  {name:14} cannot: {reason}")
-    for target, peer, ratio in outcome.verdicts:
-        print(
-            f"  {ratio:.2f} times {peer} (target {target.factor:.2f}): {'met' if ratio >= target.factor else 'MISSED'}"
-        )
+    for each in outcome.verdicts:
+        told = "met" if each.met else f"MISSED; {each.target.bound}"
+        print(f"  {each.ratio:.2f} times {each.peer} (target {each.target.factor:.2f}): {told}", flush=True)
 
 
 def main() -> None:
@@ -80,7 +84,11 @@ def main() -> None:
         ratio = reading.ratio(Path(folder), 2048)
     print(f"the data's ratio under blosc-lz4: {ratio:.2f}")
     loads: list[float] = []
-    families = {FAMILIES[name].TITLE: _family(name, chosen.side, loads) for name in names}
+    families = []
+    for number, name in enumerate(names, start=1):
+        print(f"\n=== {number} of {len(names)}: {FAMILIES[name].TITLE}", flush=True)
+        families.append(_family(name, chosen.side, loads))
+        print(f"\n({len(families[-1].outcomes)} rows in {families[-1].seconds:.0f} s)", flush=True)
     out = chosen.out or (PAGE if not chosen.families else None)
     if out:
         out.write_text(page(families, ratio, mean(loads)), encoding="utf-8")

@@ -18,8 +18,25 @@ TITLE = "Collections"
 _MODULE = "benchmarks.collections_child"
 _ENVIRONMENT = Path(__file__).parents[1] / ".venvs" / "deker"
 _DEKER = "DEKER"
-_RECORDS, _MANY = 1000, 100_000
-_FIVE, _EIGHT = (Target(_DEKER, 5.0),), (Target(_DEKER, 8.0),)
+_RECORDS, _MANY = 1000, 20_000
+_WHOLE = "the codec, on two threads: DEKER's cells are bare, hyperslab's are compressed and have checksums."
+_PART = "opening and reading the files of the tiles that are touched, and decoding each chunk of them that is needed."
+_UPDATING = (
+    "DEKER writes bare cells in place; hyperslab decodes and encodes the chunk (1 to 2 ms per MiB) and stores the tile "
+    "anew beside the old one, so that nobody sees half of it."
+)
+_CREATING = (
+    "a folder and two files each, for which ext4 takes 60 to 80 us apiece at best, and many times that when many were "
+    "removed shortly before, as between the rounds here; Python's part is 0.1 ms in bulk, 0.2 ms one by one. Durable "
+    "ones wait for two flushes besides, where DEKER never waits."
+)
+_FINDING = "one look into the index for each, and a glance whether that is still true: nothing is read for it twice."
+_PLANNING = "the plan is arithmetic, without a tile being looked at."
+_INDEX = "the index, whose entries take longer to look at the more there are."
+
+
+def _five(bound: str) -> tuple[Target, ...]:
+    return (Target(_DEKER, 5.0, bound),)
 
 
 class Database:
@@ -45,7 +62,7 @@ class Database:
 
 
 def rows(folder: Path, side: int) -> Iterator[Row]:
-    """A tiled array of 64 tiles; 10,000 tiles; 1,000 records; 100,000 of them."""
+    """A tiled array of 64 tiles; 10,000 tiles; 1,000 records; 20,000 of them."""
     with ExitStack() as stack:
         both = [Database(name, folder, stack) for name in (OURS, _DEKER)]
         yield from _tiled(both)
@@ -69,7 +86,9 @@ def _row(
 
 def _tiled(both: list[Database]) -> Iterator[Row]:
     what = "an array of 64 tiles, 64 MiB float64"
-    yield _row(f"write {what}", both, lambda each: each.begin("tiled"), lambda each: each.ask("write"), None, _FIVE)
+    yield _row(
+        f"write {what}", both, lambda each: each.begin("tiled"), lambda each: each.ask("write"), None, _five(_WHOLE)
+    )
     for each in both:
         _try(partial(each.begin, "tiled"))
         _try(partial(each.ask, "write"))
@@ -83,16 +102,18 @@ def _tiled(both: list[Database]) -> Iterator[Row]:
     }
     for title, bounds in parts.items():
         expected = ours.ask("expected", *bounds)
-        yield _row(title, both, _nothing, lambda each, bounds=bounds: each.ask("read", *bounds), expected, _FIVE)
+        yield _row(title, both, _nothing, lambda each, bounds=bounds: each.ask("read", *bounds), expected, _five(_PART))
     for title, bounds in list(parts.items())[1:3]:
         title = title.replace("read", "update")
-        yield _row(title, both, _nothing, lambda each, bounds=bounds: each.ask("update", *bounds), None, _FIVE)
+        yield _row(
+            title, both, _nothing, lambda each, bounds=bounds: each.ask("update", *bounds), None, _five(_UPDATING)
+        )
 
 
 def _planned(both: list[Database]) -> Row:
     for each in both:
         _try(partial(each.begin, "many"))
-    targets = (Target(_DEKER, 50.0),)
+    targets = (Target(_DEKER, 50.0, _PLANNING),)
     return _row(
         "a subset of an array of 10,000 tiles, planned", both, _nothing, lambda each: each.ask("plan"), 10**6, targets
     )
@@ -107,7 +128,7 @@ def _created(both: list[Database]) -> Iterator[Row]:
         lambda each: each.begin("small"),
         lambda each: each.ask("create", 0, _RECORDS),
         None,
-        _FIVE,
+        _five(_CREATING),
     )
     yield _row(
         f"create {hundreds} one by one, durable",
@@ -115,7 +136,7 @@ def _created(both: list[Database]) -> Iterator[Row]:
         lambda each: each.begin("small", durable=True),
         lambda each: each.ask("create", 0, _RECORDS),
         None,
-        (Target(_DEKER, 1.0),),
+        (Target(_DEKER, 1.0, _CREATING),),
     )
     yield _row(
         f"create {hundreds} by one call, durable",
@@ -123,7 +144,7 @@ def _created(both: list[Database]) -> Iterator[Row]:
         lambda each: each.begin("small", durable=True),
         lambda each: each.ask("create_many", 0, _RECORDS),
         None,
-        _EIGHT,
+        (Target(_DEKER, 8.0, _CREATING),),
     )
 
 
@@ -132,28 +153,34 @@ def _found(both: list[Database]) -> Iterator[Row]:
         _try(partial(each.begin, "small"))
         _try(partial(each.ask, "create_many", 0, _RECORDS))
     hundred = f"among {_RECORDS:,} arrays"
-    yield _row(f"find 100 {hundred} by their keys", both, _nothing, lambda each: each.ask("find", 300, 100), 100, _FIVE)
+    yield _row(
+        f"find 100 {hundred} by their keys",
+        both,
+        _nothing,
+        lambda each: each.ask("find", 300, 100),
+        100,
+        _five(_FINDING),
+    )
     yield _row(
         f"the 100 of a span of time {hundred} (DEKER reads them all)",
         both,
         _nothing,
         lambda each: each.ask("query", 300, 100),
         100,
-        _FIVE,
+        _five(_FINDING),
     )
 
 
 def _scaled(folder: Path, stack: ExitStack) -> Iterator[Row]:
-    """The same among a thousand and among a hundred thousand arrays of ours."""
+    """The same among a thousand and among twenty thousand arrays of ours."""
     few, many = Database(OURS, folder, stack), Database(OURS, folder, stack)
     few.name, few.path = f"among {_RECORDS:,}", folder / "few"
     many.path = folder / "many"
     few.begin("small")
     few.ask("create_many", 0, _RECORDS)
-    many.begin("small", durable=True)
-    for first in range(0, _MANY, 10_000):
-        many.ask("create_many", first, 10_000)
-    targets = (Target(few.name, 0.5),)
+    many.begin("small")
+    many.ask("create_many", 0, _MANY)
+    targets = (Target(few.name, 0.5, _INDEX),)
     title = f"among {_MANY:,} arrays of hyperslab"
     both = [many, few]
     yield _row(f"find 100 {title} by their keys", both, _nothing, lambda each: each.ask("find", 300, 100), 100, targets)

@@ -19,8 +19,18 @@ _HDF5, _ZARR = "HDF5IO", "hdmf-zarr"
 _ENDINGS = {OURS: "nwb.zarr", _HDF5: "nwb", _ZARR: "zarr"}
 _SERIES, _LAST = 200, sum(49.0 + number for number in range(200))
 _ROWS = 30_000
-_WRITING = Target(_ZARR, 4.0), Target(_HDF5, 1.0)
-_OPENING = (Target(_ZARR, 1 / 0.7),)
+_FILES = (
+    "half of the time is hdmf's, which makes builders of containers, for all three; hyperslab's own part is 0.15 s in "
+    "memory, and the kernel takes 0.1 to 1 s to make 1,700 files in 640 folders, where HDF5 makes one."
+)
+_BUILDERS = "two thirds are hdmf's and pynwb's own, the same for all; a third of the rest are hdmf's builders."
+_FIRST_READS = (
+    "hyperslab has opened no array before the first of its cells is asked for; then it reads the array's documents, "
+    "which count for more than consolidated metadata, and compiles its codecs. The peers did that work when the file "
+    "was opened; another read of the same dataset takes 35 us, as theirs."
+)
+_COMPRESSED = "HDF5IO stores bare cells in one piece; hyperslab and hdmf-zarr compress them."
+_CHANNEL = "a chunk of hyperslab holds all channels and is decoded whole, one of hdmf-zarr holds four; HDF5's are bare."
 
 
 class Backend:
@@ -88,6 +98,14 @@ def _row(
     return Row(title, contenders, lambda _, got: got == expected, targets)
 
 
+def _writing(bound: str) -> tuple[Target, ...]:
+    return Target(_ZARR, 4.0, bound), Target(_HDF5, 1.0, bound)
+
+
+def _reading(bound: str) -> tuple[Target, ...]:
+    return (Target(_ZARR, 1 / 0.7, bound),)
+
+
 def _many(backends: list[Backend]) -> Iterator[Row]:
     what = f"a file of {_SERIES} series ({2 * _SERIES} small datasets) and trials"
 
@@ -95,9 +113,10 @@ def _many(backends: list[Backend]) -> Iterator[Row]:
         backend.clear()
         backend.ask("make_many")
 
-    yield _row(f"write {what}", backends, make, Backend.write, None, _WRITING)
-    yield _row(f"open {what}", backends, lambda each: each.ask("close"), Backend.open, _SERIES, _OPENING)
-    title, targets = f"read {_SERIES} small datasets of it", (Target(_ZARR, 1.0),)
+    yield _row(f"write {what}", backends, make, Backend.write, None, _writing(_FILES))
+    opening = (Target("fastest", 1 / 0.7, _BUILDERS),)
+    yield _row(f"open {what}", backends, lambda each: each.ask("close"), Backend.open, _SERIES, opening)
+    title, targets = f"read {_SERIES} small datasets of it", (Target(_ZARR, 1.0, _FIRST_READS),)
     yield _row(title, backends, Backend.reopen, lambda each: each.ask("read_many"), _LAST, targets)
 
 
@@ -109,14 +128,16 @@ def _one(backends: list[Backend], rows: int) -> Iterator[Row]:
         backend.clear()
         backend.ask("make_one", rows)
 
-    yield _row(f"write {what}", backends, make, Backend.write, None, _WRITING)
+    yield _row(f"write {what}", backends, make, Backend.write, None, _writing(_COMPRESSED))
     whole, channel = backends[0].ask("expected", _ROWS)
-    yield _row(f"read {what}", backends, Backend.reopen, lambda each: each.ask("read_one"), whole, _OPENING)
+    yield _row(
+        f"read {what}", backends, Backend.reopen, lambda each: each.ask("read_one"), whole, _reading(_COMPRESSED)
+    )
     yield _row(
         f"read {_ROWS:,} samples of one channel of {what}",
         backends,
         Backend.reopen,
         lambda each: each.ask("read_channel", _ROWS),
         channel,
-        _OPENING,
+        _reading(_CHANNEL),
     )

@@ -16,7 +16,15 @@ from benchmarks.writing import writes
 
 TITLE = "Sharded Zarr v3"
 _PEERS = (OURS, ZARR, ZARRS, TENSORSTORE)
-_TARGETS = (Target("fastest", 2.0),)
+_TARGETS = (
+    Target(
+        "fastest",
+        2.0,
+        "an inner chunk of 64 KiB takes 10 us to decode, 20 to encode, and 12 of Python around it, in which threads "
+        "wait for each other; zarrs and tensorstore do the same work in Rust and C++. Of a small part, half is the "
+        "document and the shard's index.",
+    ),
+)
 
 
 def rows(folder: Path, side: int) -> Iterator[Row]:
