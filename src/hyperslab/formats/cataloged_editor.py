@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import AlreadyExists, Unsupported
+from hyperslab.formats.batching import Batches
 from hyperslab.formats.catalog_tree import KEY, Tree, render
 from hyperslab.formats.cataloged import CatalogReader
 from hyperslab.formats.catalogs import Holding, Layout
@@ -27,11 +28,10 @@ class CatalogEditor(CatalogReader):
     ) -> None:
         super().__init__(where, layouts, settings, base)
         self._format = format
-        self._batches = 0
+        self._batches = Batches(self._mutex)
         self._changes: list[Callable[[Tree], Tree]] = []
         self._records: dict[str, dict[str, Record]] = {}
         self._depths = threading.local()
-        self._batch_locks = ExitStack()
 
     def _open_store(self) -> Store:
         return self._where.store(read_only=False, create=True)
@@ -123,7 +123,7 @@ class CatalogEditor(CatalogReader):
         if self._batches:
             with self._mutex:
                 if not self._is_holding:
-                    self._batch_locks.enter_context(self._locked())
+                    self._batches.held.enter_context(self._locked())
                     self.refresh(path)
                 yield
             return
@@ -148,33 +148,20 @@ class CatalogEditor(CatalogReader):
             finally:
                 self._depths.depth = 0
 
-    @contextmanager
-    def batch(self) -> Iterator[None]:
+    def batch(self) -> AbstractContextManager[None]:
         """Arrays of a collection are made at once, and the document of the root is written once, at the end."""
-        with self._mutex:
-            self._batches += 1
-        try:
-            yield
-        finally:
-            with self._mutex:
-                self._batches -= 1
-                ends = not self._batches
-            if ends:
-                self._end_batch()
+        return self._batches.block(self._flush)
 
-    def _end_batch(self) -> None:
-        try:
-            self._flush_records()
-            with self._mutex:
-                changes, self._changes = self._changes, []
-            if changes:
-                with self._locked():
-                    tree = self._read_tree()
-                    for change in changes:
-                        tree = change(tree)
-                    self._write_tree(tree)
-        finally:
-            self._batch_locks.close()
+    def _flush(self) -> None:
+        self._flush_records()
+        with self._mutex:
+            changes, self._changes = self._changes, []
+        if changes:
+            with self._locked():
+                tree = self._read_tree()
+                for change in changes:
+                    tree = change(tree)
+                self._write_tree(tree)
 
     def close(self) -> None:
         """Write what is pending and let go of the store, also when that fails."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import AlreadyExists, FormatError, Invalid
+from hyperslab.formats.batching import Batches
 from hyperslab.formats.documents import check_limits, write_again
 from hyperslab.formats.keyed_commit import Change, Commits, is_within, key
 from hyperslab.formats.keyed_dataset import KeyedReader
@@ -34,8 +35,7 @@ class KeyedWriter(KeyedReader):
         super().__init__(store, spelling, settings, remembered)
         self._target = store
         self._pending: dict[str, Docs] = {}
-        self._batches = 0
-        self._batch_locks = ExitStack()
+        self._batches = Batches(self._mutex)
         self._batch_held: set[str] = set()
         self._held = threading.local()
         self._node_mutex = threading.RLock()
@@ -172,7 +172,8 @@ class KeyedWriter(KeyedReader):
         if self._batches:
             with self._node_mutex:
                 if path not in self._batch_held:
-                    self._batch_locks.enter_context(self._locked(path))
+                    self._batches.held.enter_context(self._locked(path))
+                    self._batches.held.callback(self._batch_held.discard, path)
                     self._batch_held.add(path)
                     self.refresh(path)
                 yield
@@ -195,26 +196,9 @@ class KeyedWriter(KeyedReader):
             finally:
                 held.discard(path)
 
-    @contextmanager
-    def batch(self) -> Iterator[None]:
+    def batch(self) -> AbstractContextManager[None]:
         """Each document of the block is written once, at its end, and consolidated metadata after them."""
-        with self._mutex:
-            self._batches += 1
-        try:
-            yield
-        finally:
-            with self._mutex:
-                self._batches -= 1
-                ends = not self._batches
-            if ends:
-                self._end_batch()
-
-    def _end_batch(self) -> None:
-        try:
-            self._flush()
-        finally:
-            self._batch_locks.close()
-            self._batch_held.clear()
+        return self._batches.block(self._flush)
 
     def _flush(self) -> None:
         with self._mutex:

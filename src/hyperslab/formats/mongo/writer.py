@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,10 +13,12 @@ import numpy as np
 
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import Invalid, Unsupported
+from hyperslab.formats.batching import Batches
 from hyperslab.formats.mongo import lease, names
 from hyperslab.formats.mongo.dataset import ObjectReader, Stock
 from hyperslab.formats.mongo.document import Meta, Variable, embed, parse, render
 from hyperslab.formats.mongo.embedded import EmbeddedChunk
+from hyperslab.formats.mongo.groups import groups_of, with_groups_above, with_inner_group, without_group
 from hyperslab.formats.mongo.respelling import (
     fits_whole,
     fitting_chunks,
@@ -59,8 +61,7 @@ class ObjectWriter(ObjectReader):
         self._base = self._meta
         self._pending: list[Change] = []
         self._afterwards: list[Callable[[], None]] = []
-        self._batches = 0
-        self._batch_lock = ExitStack()
+        self._batches = Batches(self._mutex)
         self._owner: str | None = None
         self._turn = threading.RLock()
         self._held = 0
@@ -73,20 +74,22 @@ class ObjectWriter(ObjectReader):
     # -- documents --------------------------------------------------------------------------------------------------
 
     def put(self, path: str, spec: GroupSpec | ArraySpec) -> None:
-        """Make or replace the attributes of the object, or an array. Unsupported, Invalid."""
-        if not path and isinstance(spec, GroupSpec):
-            self._change(lambda meta: with_group(meta, spec))
+        """Make or replace the attributes of the object or of a group in it, or an array. Unsupported, Invalid."""
+        if isinstance(spec, GroupSpec):
+            if path in self._names:
+                raise Invalid("an array cannot become a group", url=self.url, node=path, remedy="delete it first")
+            self._change(lambda meta: with_inner_group(meta, path, spec) if path else with_group(meta, spec))
             return
-        if isinstance(spec, GroupSpec) or "/" in path or not path:
-            remedy = "make other objects in the collection: open it by the URL without #"
-            raise Unsupported("format mongo has no groups within an object", url=self.url, node=path, remedy=remedy)
+        if not path or path in groups_of(self._meta):
+            what = "an object is a group" if not path else "a group cannot become an array"
+            raise Unsupported(f"format mongo: {what}", url=self.url, node=path, remedy="give the array a name")
         name = self._names.get(path, path)
         fitted, whole = self._fitted(name, spec)
         if self._is_cut_anew(name, whole):
             self._spread(name, fitted)
             self._afterwards.append(lambda: self._delete_chunks(name, None))
             self._ahead.discard(name)
-        self._change(lambda meta: with_array(meta, name, fitted, whole=whole))
+        self._change(lambda meta: with_array(with_groups_above(meta, path), name, fitted, whole=whole))
 
     def _fitted(self, name: str, spec: ArraySpec) -> tuple[ArraySpec, bool]:
         """The array as it is to be stored, and whether in one piece: what is stays so while it is small."""
@@ -130,7 +133,13 @@ class ObjectWriter(ObjectReader):
         self._ahead.add(name)
 
     def drop(self, path: str) -> None:
-        """Remove a variable, then its chunks."""
+        """Remove a variable, then its chunks; or a group with all below it."""
+        if path in groups_of(self._meta):
+            with self.batch():
+                for inner in [face for face in self._names if face.startswith(f"{path}/")]:
+                    self.drop(inner)
+                self._change(lambda meta: without_group(meta, path))
+            return
         name = self._names.get(path)
         if name is None:
             raise self._missing(path) if path else Invalid("the object itself is removed with its collection")
@@ -292,20 +301,9 @@ class ObjectWriter(ObjectReader):
                 meta = change(meta)
             self._take(meta)
 
-    @contextmanager
-    def batch(self) -> Iterator[None]:
+    def batch(self) -> AbstractContextManager[None]:
         """The document is written once, at the end of the block."""
-        with self._mutex:
-            self._batches += 1
-        try:
-            yield
-        finally:
-            with self._mutex:
-                self._batches -= 1
-                last = not self._batches
-            if last:
-                with self._batch_lock:
-                    self._flush()
+        return self._batches.block(self._flush)
 
     def _flush(self) -> None:
         with self._mutex:
@@ -318,7 +316,7 @@ class ObjectWriter(ObjectReader):
         """Hold the object against other writers; afterwards reads see the newest. In a batch, until its end."""
         if self._batches:
             if not self._held:
-                self._batch_lock.enter_context(self._locked())
+                self._batches.held.enter_context(self._locked())
                 self.refresh(path)
             with self._undoing():
                 yield
