@@ -1,4 +1,4 @@
-"""The site: every page can be reached, and every picture is shown somewhere."""
+"""The site: every page can be reached, every picture is shown somewhere, every public name is in the reference."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ import re
 
 from pages import ROOT
 
+import hyperslab
+import hyperslab.database
+import hyperslab.hdmf
+import hyperslab.mongo
+from hyperslab import errors, stores
+
 DOCS = ROOT / "docs"
+FACES = (hyperslab, hyperslab.database, hyperslab.mongo, hyperslab.hdmf, stores)
 
 
 def test_every_page_stands_in_the_navigation() -> None:
@@ -22,3 +29,20 @@ def test_every_picture_is_shown() -> None:
         for target in re.findall(r"!\[[^\]]+\]\(([^)]+)\)", text)
     }
     assert shown == {path.resolve() for path in (DOCS / "images").iterdir()}
+
+
+def test_every_public_name_stands_in_the_reference() -> None:
+    shown = {
+        name
+        for page in (DOCS / "reference").glob("*.md")
+        for name in re.findall(r"^::: (\S+)$", page.read_text(encoding="utf-8"), re.M)
+    }
+    public = [f"{module.__name__}.{name}" for module in FACES for name in module.__all__]
+    public += [f"hyperslab.errors.{name}" for name in vars(errors) if _is_error(getattr(errors, name))]
+    pages = {"hyperslab.errors", "hyperslab.stores"}
+    homes = {"hyperslab.HyperslabError": "hyperslab.errors.HyperslabError"}
+    assert [name for name in public if homes.get(name, name) not in shown | pages] == []
+
+
+def _is_error(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, errors.HyperslabError)
