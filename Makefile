@@ -28,7 +28,7 @@ help: ## what there is
 	@$(call INSTALL,--editable '.[$*]')
 	@touch $@
 
-tour: .venv/.with-tour ## real data through every format, in one minute
+tour: .venv/.with-tour ## real data through every format, step by step
 	@$(BIN)/hyperslab tour
 
 test: .venv/.with-test,peers ## the whole suite

@@ -246,17 +246,6 @@ def test_doctor() -> None:
     assert "numpy" in run("doctor").stdout
 
 
-def test_tour(tmp_path: Path) -> None:
-    told = document("tour", "--dir", tmp_path / "tour")
-    assert [step["step"] for step in told["steps"]][-1] == "netCDF-4 again"
-    assert {step["cells"] for step in told["steps"]} == {11}
-    assert len({step["mean"] for step in told["steps"]}) == 1
-    assert all(Path(step["place"]).exists() and step["nbytes_stored"] > 0 for step in told["steps"])
-    again = run("tour", "--dir", tmp_path / "tour")
-    assert again.exit_code == 0, again.stderr
-    assert str(tmp_path / "tour" / "a1b.sharded.zarr") in again.stdout
-
-
 def test_a_reader_that_goes_away_is_no_error(air: Path) -> None:
     command = f"{sys.executable} -m hyperslab dump {air} | head -n 1; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)

@@ -18,9 +18,9 @@ from matplotlib.collections import QuadMesh
 import hyperslab as hs
 from hyperslab.cli import drawing, main
 from hyperslab.cli.commands import plot
-from hyperslab.cli.commands.tour import sample
 from hyperslab.cli.opening import find_array, selection_key
 from hyperslab.cli.selection import parse_selections
+from hyperslab.cli.tour.walking import sample
 from hyperslab.stores import MemoryStore
 
 PAYLOADS = ["$\\frac{$", "<script>alert(1)</script>", "\x00\x1b[31m\u202e", "\\input{/etc/passwd}", "漢字 🦉", "%s{}"]

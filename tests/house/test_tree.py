@@ -37,4 +37,4 @@ def test_all_takes_every_extra_that_a_user_may_want() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     (everything,) = extras["all"]
     named = set(everything.removeprefix("hyperslab[").removesuffix("]").split(","))
-    assert named == extras.keys() - {"all", "interop", "test", "peers", "check", "bench", "docs"}
+    assert named == extras.keys() - {"all", "tour", "interop", "test", "peers", "check", "bench", "docs"}

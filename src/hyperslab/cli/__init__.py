@@ -25,7 +25,7 @@ COMMANDS = {
     "db": "collections of arrays, and objects in a database: list, query, get, check and more",
     "formats": "the formats that are spoken, and what they hold",
     "doctor": "versions, and what is available here",
-    "tour": "real data through every format, sliced by label on the way",
+    "tour": "real data through every format, step by step, with a chart at the end",
 }
 
 

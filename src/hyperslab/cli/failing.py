@@ -26,7 +26,7 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
@@ -129,6 +129,11 @@ class Commands(click.Group):
         """The table of commands, without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl(list(self.summaries.items()))
+
+    def within(self, arguments: Sequence[str]) -> int:
+        """Run a command for another one: what it ends with is returned, its errors are raised."""
+        result = super().main(list(arguments), prog_name="hyperslab", standalone_mode=False, obj=Manner())
+        return result if isinstance(result, int) else 0
 
     def main(self, *args: Any, **extra: Any) -> NoReturn:
         """Run, and leave with the exit code."""

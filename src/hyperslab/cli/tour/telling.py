@@ -1,0 +1,173 @@
+"""The tour as it is told: text at the width that there is, with colours where they are wanted."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.text import Text
+
+from hyperslab.cli.output import columns, printable, size_text
+from hyperslab.cli.tour.folders import shortened
+from hyperslab.cli.tour.programs import text_of
+from hyperslab.cli.tour.steps import Step
+from hyperslab.cli.tour.walking import Answer, Taken
+
+_WIDEST = 100
+_INDENT = "   "
+_LABEL = 10
+_SIZES = 24
+_OPENING = (
+    "hyperslab opens large labelled arrays, whatever format they are stored in. This tour takes one real dataset "
+    "through all of them: the air temperature over North America, 1860 to 2099, from a climate model.",
+    "Each step shows what you would type, what then lies on disk, how long it took, and whether the numbers are still "
+    "the same: all of them, bit by bit, and a slice that is chosen by its labels.",
+)
+_CHART = (
+    "The best of some times on this machine, opening included: of so little data that is the larger part. Short bars "
+    "are good bars."
+)
+_CLOSING = (
+    "hyperslab info FILE           what a file of yours holds",
+    "hyperslab convert FILE NEW    any format into any other",
+    "hyperslab formats             all formats, and how they are recognised",
+    "hyperslab --help              all commands",
+)
+
+
+class Guide:
+    """Tells the tour while it goes on."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.width = min(console.width, _WIDEST)
+
+    def opening(self, folder: str) -> None:
+        """What this is, and where it happens."""
+        for paragraph in _OPENING:
+            self._prose(paragraph)
+            self._line()
+        self._prose("All of it happens in this folder; look around there afterwards:")
+        self._command(f"cd {folder}")
+
+    def step(self, number: int, step: Step) -> None:
+        """The head of a step and its story."""
+        self._head(f"{number} {step.title}")
+        self._prose(step.story)
+
+    def program(self, step: Step) -> None:
+        """The Python of a step."""
+        self._line()
+        if step.program:
+            for line in text_of(step.program).splitlines():
+                self._line(Text(f"{_INDENT}{line}".rstrip(), "green"))
+
+    def typed(self, command: str) -> None:
+        """A command behind its prompt."""
+        self._line()
+        self._command(command)
+
+    def answered(self, answer: Answer) -> None:
+        """What it said."""
+        for line in answer.output.splitlines():
+            for part in self._wrapped(line, len(_INDENT)):
+                self._line(Text(f"{_INDENT}{part}"))
+
+    def taken(self, taken: Taken) -> None:
+        """What lies there now, what it took, what is equal."""
+        self._line()
+        if taken.install:
+            self._fact("left out", Text(taken.install, "yellow"))
+        found = taken.found
+        if found is None:
+            return
+        if found.tree:
+            room = self.width - len(_INDENT) - _LABEL - _SIZES
+            rows = [(shortened(line.text, room), size_text(line.nbytes)) for line in found.tree]
+            if found.files != 1:
+                rows[0] = (rows[0][0], f"{rows[0][1]} in {found.files} files")
+            self._fact("on disk", *(Text(line) for line in columns(rows).splitlines()))
+        if found.documents:
+            said = ", ".join(f"{count} of {kind}" for kind, count in found.documents.items())
+            self._fact("documents", Text(f"{said}; {size_text(found.nbytes)}"))
+        self._fact("time", Text(_times(taken)))
+        if taken.step.name != "source":
+            same = f"all {found.whole.size:,} cells, and the {found.part.size} of the slice"
+            self._fact("equal", Text(same, "bold green"))
+
+    def closing(self, seconds: float, picture: str | None) -> None:
+        """The end: where the picture is, and what to do next."""
+        self._line()
+        if picture:
+            self._prose(f"The same as a picture: {picture}")
+        else:
+            self._prose("There is no picture of it: pip install 'hyperslab[plot]' brings what draws one.")
+        self._prose(f"The tour took {seconds:.0f} seconds. Your own data next:")
+        self._line()
+        for line in _CLOSING:
+            self._line(Text(f"{_INDENT}{line}"))
+
+    def chart(self, lines: Iterable[Text]) -> None:
+        """The bars of all formats."""
+        self._head("All of them side by side")
+        self._prose(_CHART)
+        self._line()
+        for line in lines:
+            self._line(line)
+
+    def _head(self, title: str) -> None:
+        self._line()
+        rule = "─" * max(self.width - len(title) - 4, 0)
+        self._line(Text.assemble(("── ", "dim"), (f"{title} ", "bold cyan"), (rule, "dim")))
+
+    def _command(self, command: str) -> None:
+        """A command, continued below with a backslash where it is too long."""
+        lines = _broken(command, self.width - len(_INDENT) - 4)
+        for number, line in enumerate(lines):
+            prompt, more = "$ " if number == 0 else "    ", " \\" if number < len(lines) - 1 else ""
+            self._line(Text(f"{_INDENT}{prompt}{line}{more}", "bold"))
+
+    def _fact(self, label: str, *lines: Text) -> None:
+        for number, line in enumerate(lines):
+            head = label if number == 0 else ""
+            self._line(Text.assemble(_INDENT, (head.ljust(_LABEL), "dim"), line))
+
+    def _prose(self, text: str) -> None:
+        for line in self._wrapped(text, len(_INDENT)):
+            self._line(Text(f"{_INDENT}{line}"))
+
+    def _wrapped(self, text: str, indent: int) -> list[str]:
+        """The lines of a text; one that fits is left as it is."""
+        room = self.width - indent
+        if len(text) <= room:
+            return [text]
+        return textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)
+
+    def _line(self, text: Text | None = None) -> None:
+        """One line; what is wider than the terminal ends with an ellipsis."""
+        line = text or Text()
+        line.plain = printable(line.plain)
+        if self.console.is_terminal:
+            line.truncate(self.console.width, overflow="ellipsis")
+        self.console.print(line, soft_wrap=True, highlight=False)
+
+
+def _broken(command: str, width: int) -> list[str]:
+    """The lines of a command; an option stays with its value."""
+    lines = [""]
+    for word in re.findall(r"-\S+ [^-\s]\S*|\S+", command):
+        if lines[-1] and len(lines[-1]) + 1 + len(word) + 2 > width:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".lstrip()
+    return lines
+
+
+def _times(taken: Taken) -> str:
+    """How long the step took, and reading all and the slice."""
+    found = taken.found
+    made = f"{taken.seconds:.2f} s to make it; " if taken.step.name != "source" else ""
+    if found is None:
+        return made
+    return f"{made}all is read in {found.read_seconds * 1000:.1f} ms, the slice in {found.slice_seconds * 1000:.1f} ms"
