@@ -1,6 +1,6 @@
 """Run the tests marked ``interop`` with the peers that stand beside hyperslab in this Python, then once per other peer,
 each in an environment of its own under ``.venvs/``; then the matrix, which is written once, by this Python, and read by
-every peer in its environment. Notebook pages need Chromium as well.
+every peer in its environment. The pages of notebooks and of the site need Chromium as well.
 
 An interpreter counts when it has run and named its version; what could not be run is printed with the reason. Exits
 with 1 when a peer's run failed. ``python .ci/peers.py NAME ...`` runs only the named ones.
@@ -56,6 +56,13 @@ PEERS = (  # the longest run first: two go at a time
         ("nbconvert>=7.16",),
         tests=("tests/interop/test_notebook_pages.py",),
         extra="interop,tour",
+        needs=("chromium", "chromium-browser", "google-chrome"),
+    ),
+    Peer(
+        "site",
+        (),
+        tests=("tests/interop/test_site_pages.py",),
+        extra="interop,docs",
         needs=("chromium", "chromium-browser", "google-chrome"),
     ),
     Peer(
@@ -184,7 +191,10 @@ def run(peer: Peer, available: list[Interpreter]) -> str:
     runs = sys.executable if peer.alone else str(python)
     spoken = {peer.name: str(python)} if peer.alone else {}
     return _tested(
-        f"{peer.name}: {', '.join(peer.requirements)} on Python {fitting[0].version}", runs, spoken, *peer.tests
+        f"{peer.name}: {', '.join(peer.requirements) or peer.extra} on Python {fitting[0].version}",
+        runs,
+        spoken,
+        *peer.tests,
     )
 
 

@@ -7,11 +7,17 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 MEASURE = (Path(__file__).parent / "measure.js").read_text(encoding="utf-8")
+
+
+_QUIET = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-background-networking")
+_QUIET += ("--disable-quic", "--no-first-run", "--disable-component-update", "--disable-sync")
 
 
 def find() -> str | None:
@@ -25,6 +31,28 @@ def _run(page: Path, width: int, height: int, dark: bool, *flags: str) -> str:
     command += [f"--user-data-dir={page.parent / 'profile'}", f"--window-size={width},{height}"]
     command += [f"--blink-settings=preferredColorScheme={0 if dark else 1}", *flags, page.as_uri()]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+
+
+def text_of(address: str, profile: Path) -> str:
+    """The document at an address once its scripts have had five seconds, as the browser has it then."""
+    command = [*_QUIET, f"--user-data-dir={profile}", "--dump-dom", "--virtual-time-budget=5000", address]
+    return subprocess.run(
+        [find() or "chromium", *command], capture_output=True, text=True, timeout=120, check=True
+    ).stdout
+
+
+@contextmanager
+def visiting(address: str, profile: Path) -> Iterator[None]:
+    """The browser at an address, until the block ends."""
+    command = [find() or "chromium", *_QUIET, f"--user-data-dir={profile}", "--remote-debugging-port=0"]
+    process = subprocess.Popen(
+        [*command, "--window-size=1400,1000", address], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait()
 
 
 def screenshot(page: Path, target: Path, *, width: int, height: int, dark: bool = False) -> None:
