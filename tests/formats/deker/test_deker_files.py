@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-import hdf5plugin  # noqa: F401 - filters for the library
 import numpy as np
 import pytest
 from deker_arrays import (

@@ -10,7 +10,6 @@ from typing import Any
 
 import golden_deker
 import h5py
-import hdf5plugin  # noqa: F401 - filters for the library
 import numpy as np
 import pytest
 from deker_arrays import KEY, PLAIN, file_of, make, new, read, values, write

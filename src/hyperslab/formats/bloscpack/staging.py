@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 from hyperslab.stores.files import read_at, write_at
@@ -21,6 +22,7 @@ class Staging:
 
     def __init__(self, folder: str, memory: int = MEMORY) -> None:
         self._file: Any = None
+        self._rest = ExitStack()
         self._folder = folder
         self._lock = threading.Lock()
         self._memory = memory
@@ -37,7 +39,9 @@ class Staging:
                 self.nbytes += len(slot)
                 return
             if self._file is None:
-                self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - closed with the rest
+                with ExitStack() as stack:
+                    self._file = stack.enter_context(tempfile.TemporaryFile(dir=self._folder))
+                    self._rest = stack.pop_all()
             place = self._end, len(slot)
             self._end += len(slot)
         write_at(self._file.fileno(), slot, place[0])
@@ -92,8 +96,7 @@ class Staging:
         """Forget all, and the file."""
         self._slots = {}
         self.nbytes = 0
-        file, self._file, self._end = self._file, None, 0
-        if file is not None:
-            file.close()
+        self._file, self._end = None, 0
+        self._rest.close()
 
     __del__ = close

@@ -15,6 +15,7 @@ from hyperslab.chunks.source import Block
 from hyperslab.errors import CorruptChunk, ReadOnly, Unsupported
 from hyperslab.formats.hdf5 import Stored, StoredChunks, pread
 from hyperslab.formats.hdf5_lock import LOCK
+from hyperslab.formats.hdf5_plugin import load_plugin
 from hyperslab.model.spec import ArraySpec
 
 _IN_HDF5 = frozenset({1, 2, 3, 4, 5, 6, 32000})
@@ -58,10 +59,8 @@ def need_filters(dataset: Any) -> None:
 
 def need_plugin() -> None:
     """Have the library know the filters of the package hdf5plugin."""
-    try:
-        import hdf5plugin  # noqa: F401
-    except ImportError as error:
-        raise Unsupported("an HDF5 filter", remedy="pip install 'hyperslab[hdf5]'") from error
+    if not load_plugin():
+        raise Unsupported("an HDF5 filter", remedy="pip install 'hyperslab[hdf5]'")
 
 
 class _Bytes(io.RawIOBase):

@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, Problem, StorageError, Unsupported
 from hyperslab.formats.hdf5_lock import LOCK
+from hyperslab.formats.hdf5_plugin import load_plugin
 
 
 def netcdf4() -> Any:
@@ -20,8 +21,7 @@ def netcdf4() -> Any:
 
     Filters of hdf5plugin that are loaded after it find its HDF5 library instead of h5py's, and fail: they come first.
     """
-    with suppress(ImportError):
-        import hdf5plugin  # noqa: F401
+    load_plugin()
     try:
         import netCDF4
     except ImportError as error:
