@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from pages import ROOT
 
 import hyperslab
 import hyperslab.database
 import hyperslab.hdmf
 import hyperslab.mongo
-from hyperslab import errors, stores
+from hyperslab import errors, list_formats, stores
 
 DOCS = ROOT / "docs"
+STRUCTURE = ["How it is known", "On disk", "Options", "What it cannot hold", "Beside"]
+"""The sections that the page of each format has, in this order; others may stand between them."""
+FACTS = ["known by", "made where", "lies in", "needs"]
 FACES = (hyperslab, hyperslab.database, hyperslab.mongo, hyperslab.hdmf, stores)
 
 
@@ -29,6 +33,17 @@ def test_every_picture_is_shown() -> None:
         for target in re.findall(r"!\[[^\]]+\]\(([^)]+)\)", text)
     }
     assert shown == {path.resolve() for path in (DOCS / "images").iterdir()}
+
+
+@pytest.mark.parametrize("name", [*sorted(set(list_formats()) - {"zarr2", "zarr3"}), "zarr"])
+def test_pages_of_formats_have_one_structure(name: str) -> None:
+    text = (DOCS / "formats" / f"{name}.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^## (.+)$", text, re.M)
+    same = [heading if not heading.startswith("Beside ") else "Beside" for heading in headings]
+    assert [heading for heading in same if heading in STRUCTURE] == STRUCTURE
+    assert re.findall(r"^\| (known by|made where|lies in|needs) \|", text, re.M)[:4] == FACTS
+    disk = text.split("## On disk\n")[1].split("\n## ")[0]
+    assert "```python" in disk and "```text" in disk, "shows no bytes"
 
 
 def test_every_public_name_stands_in_the_reference() -> None:
