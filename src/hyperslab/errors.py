@@ -23,6 +23,7 @@
     ├── MissingChunks                           write or restore the chunks
     ├── TilesFailed                             look at what is wrong with each tile
     ├── Unsupported (NotImplementedError)       install an extra, or use another format
+    │   └── MissingLibrary (ImportError)
     ├── StorageError (OSError)                  look at the disk or the network
     ├── Conflict                                try again
     └── MemoryLimit (MemoryError)               ask for less, or allow more
@@ -232,6 +233,10 @@ class Unsupported(HyperslabError, NotImplementedError):
     """A feature that this format, or this installation, does not have; the message names both."""
 
     advice = "read the rest without it, or use another format"
+
+
+class MissingLibrary(Unsupported, ImportError):
+    """A library that an extra brings is not installed; the remedy names the extra."""
 
 
 class StorageError(HyperslabError, OSError):

@@ -9,6 +9,9 @@ def zarr_store(url: Any, *, read_only: bool = False, durable: bool = True, stora
     What zarr or ``ds.to_zarr`` write through it is atomic and, if ``durable``, survives a power cut. ``url``: a path, a
     URL or a store of hyperslab's; ``storage_options`` as in ``open``.
     """
+    from hyperslab.bridges.extras import library
+
+    library("zarr")
     from hyperslab.bridges.zarr import ZarrStore
 
     return ZarrStore(url, read_only=read_only, durable=durable, storage_options=storage_options)

@@ -20,6 +20,7 @@ import numpy as np
 from hyperslab.array import Array, View
 from hyperslab.array.scattering import is_sparse
 from hyperslab.bridges.crews import Crew
+from hyperslab.bridges.extras import library
 from hyperslab.bridges.overlaps import Sizes, Source, Turn, check_source, guarded
 from hyperslab.chunks.grid import FixedAxis, Grid
 from hyperslab.errors import Invalid
@@ -41,7 +42,7 @@ def _check_travel(handle: Any) -> None:
 
 def _dask() -> Any:
     """dask.array, imported on use."""
-    return import_module("dask.array")
+    return library("dask.array")
 
 
 # -- reading ------------------------------------------------------------------------------------------------------
@@ -53,9 +54,8 @@ def to_dask(array: Array, chunks: Any = None) -> Any:
     ``chunks``: as dask takes them (lengths, ``"auto"``, ``"64 MiB"``), or a mapping of dimension names to lengths,
     where a dimension that is left out keeps the stored ones. Labels, attributes and units stay behind.
     """
-    from dask.base import tokenize
-
     cuts = _cuts(array, chunks)
+    tokenize = library("dask.base").tokenize
     blocks = Blocks(array.lazy[()].alone(), tokenize(array), cuts)
     _check_travel(blocks)
     meta = np.empty((0,) * array.ndim, array.dtype)

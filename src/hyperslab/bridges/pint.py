@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from typing import Any
+
+from hyperslab.bridges.extras import library
 
 
 def is_quantity(value: Any) -> bool:
@@ -24,7 +25,7 @@ def join(magnitude: Any, units: str, registry: Any = None) -> Any:
 
     What pint says of units that it does not know (``pint.UndefinedUnitError``) passes.
     """
-    chosen = import_module("pint").get_application_registry() if registry is None else registry
+    chosen = library("pint").get_application_registry() if registry is None else registry
     return chosen.Quantity(magnitude, chosen.parse_units(units, as_delta=False))
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from hyperslab.bridges.dask import is_dask_array
+from hyperslab.bridges.extras import library
 from hyperslab.model.coo import Coo, Numbers
 
 
@@ -37,7 +37,7 @@ def to_coo(value: Any) -> Coo:
 def from_coo(cells: Coo) -> Any:
     """The cells as ``sparse.COO``, in C order, without those that are the fill value to the bit."""
     listed = cells.canonical()
-    return import_module("sparse").COO(
+    return library("sparse").COO(
         listed.coords,
         listed.data,
         shape=listed.shape,

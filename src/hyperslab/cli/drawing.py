@@ -20,7 +20,7 @@ import numpy as np
 
 from hyperslab.cli.axes import Axis
 from hyperslab.cli.date_ticks import date_text, date_ticks
-from hyperslab.errors import Invalid, Unsupported
+from hyperslab.errors import Invalid, MissingLibrary
 
 Values = np.ndarray[Any, Any]
 
@@ -70,7 +70,7 @@ def load() -> Any:
     try:
         import matplotlib
     except ImportError as error:
-        raise Unsupported(f"pictures need matplotlib ({error})", remedy="pip install 'hyperslab[plot]'") from None
+        raise MissingLibrary(f"pictures need matplotlib ({error})", remedy="pip install 'hyperslab[plot]'") from None
     return matplotlib
 
 

@@ -10,7 +10,7 @@ from hyperslab.codecs.base import Buffer, Cells, Values
 from hyperslab.codecs.bounds import damaged, wrong_size
 from hyperslab.codecs.config import Config, choice, integer, only
 from hyperslab.codecs.memory import contiguous
-from hyperslab.errors import Invalid, Unsupported
+from hyperslab.errors import Invalid, MissingLibrary
 
 _TYPES = ("uint16", "uint32", "uint64", "int16", "int32", "int64", "float16", "float32", "float64")
 _PAGE = 262144
@@ -130,7 +130,7 @@ def _load() -> tuple[Any, Any, Any]:
         import pcodec
         from pcodec import standalone, wrapped
     except ImportError as error:
-        raise Unsupported(
+        raise MissingLibrary(
             "codec 'pcodec' needs the library pcodec", remedy="pip install 'hyperslab[codecs]'"
         ) from error
     return pcodec, standalone, wrapped

@@ -15,7 +15,7 @@ from hyperslab.codecs.base import Buffer, Cells, Values
 from hyperslab.codecs.bounds import damaged
 from hyperslab.codecs.config import Config, integer, number, only
 from hyperslab.codecs.memory import contiguous
-from hyperslab.errors import CorruptChunk, Invalid, Unsupported
+from hyperslab.errors import CorruptChunk, Invalid, MissingLibrary
 
 _HEADER = 24
 _RATE, _PRECISION, _ACCURACY, _REVERSIBLE = 2, 3, 4, 5
@@ -96,5 +96,5 @@ def _load() -> Any:
     try:
         import zfpy
     except ImportError as error:
-        raise Unsupported("codec 'zfpy' needs the library zfpy", remedy="pip install 'hyperslab[codecs]'") from error
+        raise MissingLibrary("codec 'zfpy' needs the library zfpy", remedy="pip install 'hyperslab[codecs]'") from error
     return zfpy

@@ -109,9 +109,21 @@ def _trial(format: Format, where: Location, options: Mapping[str, Any]) -> Itera
         return
     with (
         TemporaryDirectory() as folder,
+        _told_as(where, folder),
         opened(Path(folder) / "trial", mode="x", format=format.name, **options) as target,
     ):
         yield target.writer(), False
+
+
+@contextmanager
+def _told_as(where: Location, folder: str) -> Iterator[None]:
+    """What is said of the trial's file is said of the target."""
+    try:
+        yield
+    except HyperslabError as error:
+        if error.url is not None and error.url.startswith(folder):
+            error.url = where.url
+        raise
 
 
 def put_documents(target: Session, planned: Sequence[Planned]) -> None:

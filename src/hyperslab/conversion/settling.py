@@ -10,7 +10,7 @@ import numpy as np
 
 from hyperslab.conversion.losses import Loss, Node
 from hyperslab.conversion.walking import Planned
-from hyperslab.errors import HyperslabError, Unsupported
+from hyperslab.errors import HyperslabError, MissingLibrary, Unsupported
 from hyperslab.formats.base import Feature
 from hyperslab.model.cells import same_type
 from hyperslab.model.dtypes import describe
@@ -69,6 +69,8 @@ def _array(path: str, spec: ArraySpec, adapt: Adapt) -> tuple[ArraySpec | None, 
         return adapted, [*_changed_type(path, spec, adapted), *texts]
     try:
         adapt(bare)
+    except MissingLibrary:  # no loss, and mended by installing it
+        raise
     except Unsupported as error:
         return None, [Loss(path, "cells", f"{error.message}: the array is left out")]
     attrs, losses = _attributes(path, spec.attrs, lambda one: adapt(bare.evolve(attrs=one)))

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from hyperslab.bridges.extras import library
 from hyperslab.database.dimensions import Dimension, TimeDimension
 from hyperslab.database.given import as_cells
 from hyperslab.database.limits import require
@@ -110,11 +111,9 @@ class Subset:
         if not self.shape:
             raise Invalid("one cell is no DataArray", remedy="read() it, or select a slice of one cell")
         self._require(2)
-        from xarray import DataArray
-
-        array = self._array
+        xarray, array = library("xarray"), self._array
         positions = [self._resolved.positions(i, d.size) for i, d in enumerate(array.dimensions)]
-        return DataArray(
+        return xarray.DataArray(
             np.asarray(self.read()).reshape([len(along) for along in positions]),
             coords={d.name: d.coordinate(along) for d, along in zip(array.dimensions, positions, strict=True)},
             dims=[d.name for d in array.dimensions],

@@ -9,11 +9,32 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from hyperslab.errors import WrongType
+from hyperslab.errors import MissingLibrary, WrongType
+
+SMALL = (
+    "bfloat16",
+    "float8_e3m4",
+    "float8_e4m3",
+    "float8_e4m3b11fnuz",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+    "float6_e2m3fn",
+    "float6_e3m2fn",
+    "float4_e2m1fn",
+    "int2",
+    "int4",
+    "uint2",
+    "uint4",
+)
+"""Numbers of a few bits, which the package ml_dtypes adds to NumPy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,9 +215,20 @@ def as_data_type(value: Any) -> DataType:
     try:
         dtype = np.dtype(value)
     except (TypeError, ValueError, SyntaxError) as error:
+        if isinstance(value, str) and value in SMALL:
+            return small(value)
         remedy = "give a NumPy dtype such as 'f4' or 'datetime64[s]', or str or bytes for text and bytes of any length"
         raise WrongType(f"{value!r} is no dtype", remedy=remedy) from error
     return VlenString() if dtype.kind in "T" else packed(dtype)
+
+
+def small(name: str) -> np.dtype[Any]:
+    """The dtype of one of :data:`SMALL`; MissingLibrary where ml_dtypes is not installed, or too old for it."""
+    try:
+        dtype: np.dtype[Any] = np.dtype(getattr(import_module("ml_dtypes"), name))
+        return dtype
+    except (ImportError, AttributeError):
+        raise MissingLibrary(f"{name!r} needs ml_dtypes", remedy="pip install 'hyperslab[dtypes]'") from None
 
 
 def packed(dtype: np.dtype[Any]) -> np.dtype[Any]:

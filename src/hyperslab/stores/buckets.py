@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from hyperslab.errors import Invalid, Unsupported
+from hyperslab.errors import Invalid, MissingLibrary
 from hyperslab.stores.base import Store
 from hyperslab.stores.directory import DirectoryStore
 from hyperslab.stores.object import ObjectStore
@@ -34,7 +34,7 @@ def open_objects(url: str, options: Mapping[str, Any], *, read_only: bool) -> St
     except ImportError:
         scheme = url.partition("://")[0]
         remedy = "pip install 'hyperslab[cloud]'"
-        raise Unsupported(f"{scheme}:// needs obstore, which is not installed", remedy=remedy) from None
+        raise MissingLibrary(f"{scheme}:// needs obstore, which is not installed", remedy=remedy) from None
     try:
         given = dict(options)
         for group, defaults in patience(__version__, web=url.startswith("http")).items():

@@ -5,3 +5,7 @@ whole (``reading``, ``assembling``) or lazily (``lazy``), and changed where it l
 ``resuming``, ``replacing``). Tasks of dask carry an
 :class:`~hyperslab.bridges.mongo.origin.Origin`, never a client or a password.
 """
+
+from hyperslab.bridges.extras import pymongo, xarray
+
+assert pymongo and xarray  # asked for first, so that what is missing is named

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from importlib import import_module
 from typing import Any
 
 import xarray as xr
@@ -13,6 +12,7 @@ from bson import ObjectId
 from pymongo.collection import Collection
 from pymongo.database import Database
 
+from hyperslab.bridges.extras import library
 from hyperslab.bridges.mongo import appending, replacing, resuming, updating
 from hyperslab.bridges.mongo.building import built
 from hyperslab.bridges.mongo.lazy import lazily
@@ -107,7 +107,7 @@ class XarrayMongoDB:
         """The registry of units: the one that was given, else pint's application registry."""
         if self._ureg is not None:
             return self._ureg
-        found = import_module("pint").get_application_registry()
+        found = library("pint").get_application_registry()
         return found.get() if hasattr(found, "get") else found
 
     @ureg.setter

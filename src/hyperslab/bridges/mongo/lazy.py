@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib import import_module
 from itertools import accumulate, product
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -13,6 +12,7 @@ from uuid import uuid4
 import numpy as np
 
 from hyperslab.bridges import sparse
+from hyperslab.bridges.extras import library
 from hyperslab.bridges.mongo.assembling import assembled
 from hyperslab.bridges.mongo.origin import Collections, Origin
 from hyperslab.bridges.mongo.parts import part as few_cells
@@ -82,9 +82,9 @@ def lazily(origin: Origin, here: Collections, meta: Meta, names: Sequence[str]) 
 
 
 def _array(source: Stored) -> Any:
-    da: Any = import_module("dask.array")
+    da: Any = library("dask.array")
     token = f"mongo-get-{uuid4().hex}"
-    planning = import_module("dask").config.get("array.query-planning", False)
+    planning = library("dask").config.get("array.query-planning", False)
     if source.variable.known and (planning or not any(0 in sizes for sizes in source.chunks)):
         return da.from_array(source, chunks=source.chunks, name=token, asarray=False, meta=source.meta)
     if planning:

@@ -10,9 +10,11 @@ from typing import Any
 import xarray as xr
 from xarray.backends import AbstractDataStore, StoreBackendEntrypoint
 from xarray.core import indexing
+from xarray.namedarray.parallelcompat import list_chunkmanagers
 
 from hyperslab.array import Array
 from hyperslab.array.references import REFERENCES
+from hyperslab.bridges.extras import library
 from hyperslab.bridges.xarray.coordinates import computed_coordinates
 from hyperslab.bridges.xarray.dtypes import xarray_dtype
 from hyperslab.bridges.xarray.lazy import LazyCells
@@ -184,6 +186,7 @@ def open_array(array: Array, **decoders: Any) -> xr.DataArray:
 def open_lazy(node: Group | Array, chunks: Any = None, **options: Any) -> xr.Dataset:
     """What is open already by ``xarray.open_dataset``; Invalid for chunks that make no sense."""
     known: Any = node  # our engine takes it
+    _need_manager(chunks)
     with named_chunks(chunks):
         dataset = xr.open_dataset(known, engine="hyperslab", chunks=chunks, **options)
     check_chunks([dataset], chunks)
@@ -193,10 +196,17 @@ def open_lazy(node: Group | Array, chunks: Any = None, **options: Any) -> xr.Dat
 def open_lazy_tree(group: Group, chunks: Any = None, **options: Any) -> xr.DataTree:
     """The same by ``xarray.open_datatree``."""
     known: Any = group
+    _need_manager(chunks)
     with named_chunks(chunks):
         tree = xr.open_datatree(known, engine="hyperslab", chunks=chunks, **options)
     check_chunks([node.dataset for node in tree.subtree], chunks)
     return tree
+
+
+def _need_manager(chunks: Any) -> None:
+    """MissingLibrary, of dask, where chunks are asked for and xarray knows nothing that has them."""
+    if chunks is not None and not list_chunkmanagers():
+        library("dask.array")
 
 
 @contextmanager

@@ -27,6 +27,7 @@ LIBRARIES = (
     ("rich", "rich", ""),
     ("netCDF4", "netCDF4", "netcdf"),
     ("h5py", "h5py", "netcdf"),
+    ("hdf5plugin", "hdf5plugin", "hdf5"),
     ("blosc2", "blosc2", "b2nd"),
     ("ml_dtypes", "ml_dtypes", "dtypes"),
     ("pcodec", "pcodec", "codecs"),
@@ -34,10 +35,20 @@ LIBRARIES = (
     ("iris-sample-data", "iris_sample_data", "tour"),
     ("xarray", "xarray", "xarray"),
     ("dask", "dask", "dask"),
+    ("pymongo", "pymongo", "mongo"),
+    ("sparse", "sparse", "sparse"),
+    ("pint", "pint", "pint"),
+    ("hdmf", "hdmf", "hdmf"),
+    ("obstore", "obstore", "cloud"),
     ("matplotlib", "matplotlib", "plot"),
 )
-_NEEDED = {"netcdf": "netCDF4", "b2nd": "blosc2"}
-"""The library that a format needs, from the extra of its name."""
+_NEEDED = {
+    "netcdf": ("netCDF4", "netcdf"),
+    "b2nd": ("blosc2", "b2nd"),
+    "mongo": ("pymongo", "mongo"),
+    "deker": ("h5py", "hdf5"),
+}
+"""The library that a format needs, and the extra that brings it."""
 
 
 @click.command("doctor", epilog="Example: hyperslab doctor --json")
@@ -87,6 +98,7 @@ def _state_of_format(name: str) -> str:
         info = get_format(name).info
     except Exception as error:  # likewise: the reason is the answer
         return f"broken: {type(error).__name__}: {error}"
-    if name in _NEEDED and find_spec(_NEEDED[name]) is None:
-        return f"not available: pip install 'hyperslab[{name}]'"
+    module, extra = _NEEDED.get(name, (None, None))
+    if module is not None and find_spec(module) is None:
+        return f"not available: pip install 'hyperslab[{extra}]'"
     return "read, write" if info.writable else "read"

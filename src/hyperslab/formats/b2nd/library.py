@@ -17,7 +17,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, NotFound, StorageError, Unsupported
+from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, MissingLibrary, NotFound, StorageError, Unsupported
 from hyperslab.formats.b2nd import frame
 from hyperslab.stores.files import read_error
 
@@ -41,7 +41,7 @@ def blosc2() -> Any:
     try:
         import blosc2 as module
     except ImportError as error:
-        raise Unsupported("format b2nd needs the library blosc2", remedy="pip install 'hyperslab[b2nd]'") from error
+        raise MissingLibrary("format b2nd needs the library blosc2", remedy="pip install 'hyperslab[b2nd]'") from error
     return module
 
 

@@ -22,7 +22,7 @@ from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkSource
-from hyperslab.errors import Conflict, FormatError, HyperslabError, NodeNotFound, Unsupported
+from hyperslab.errors import Conflict, FormatError, HyperslabError, MissingLibrary, NodeNotFound, Unsupported
 from hyperslab.formats.deker.flat import FlatCells, block_shape
 from hyperslab.formats.deker.locks import is_held
 from hyperslab.formats.deker.quick import quick
@@ -82,7 +82,7 @@ def library() -> Any:
     try:
         import h5py
     except ImportError as error:
-        raise Unsupported("DEKER's files need h5py", remedy="pip install 'hyperslab[hdf5]'") from error
+        raise MissingLibrary("DEKER's files need h5py", remedy="pip install 'hyperslab[hdf5]'") from error
     return h5py
 
 

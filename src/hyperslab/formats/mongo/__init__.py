@@ -81,8 +81,10 @@ class MongoFormat:
 
     def is_taken(self, where: Location) -> bool:
         """Whether the object is there; a collection is never in the way, for nothing takes its place."""
+        from hyperslab.formats.mongo.server import Place, library
+
+        library()
         from hyperslab.formats.mongo.dataset import Stock
-        from hyperslab.formats.mongo.server import Place
 
         place = Place.of(where)
         if place.object is None:
@@ -95,10 +97,11 @@ class MongoFormat:
 
     def new_array(self, spec: ArraySpec) -> ArraySpec:
         """A user's wish as documents hold it, or Unsupported; nothing is asked of a server."""
-        from hyperslab.formats.mongo.respelling import new_array
         from hyperslab.formats.mongo.server import library
 
         library()
+        from hyperslab.formats.mongo.respelling import new_array
+
         return new_array(spec)
 
     def open(

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote
 
-from hyperslab.errors import HyperslabError, Invalid, ReadOnly, StorageError, Unsupported
+from hyperslab.errors import HyperslabError, Invalid, MissingLibrary, ReadOnly, StorageError
 from hyperslab.stores.credentials import resolve
 from hyperslab.stores.location import Location
 from hyperslab.stores.redaction import redact, redact_text
@@ -116,7 +116,7 @@ def library() -> Any:
     try:
         import pymongo
     except ImportError:
-        raise Unsupported("MongoDB needs pymongo", remedy="pip install 'hyperslab[mongo]'") from None
+        raise MissingLibrary("MongoDB needs pymongo", remedy="pip install 'hyperslab[mongo]'") from None
     return pymongo
 
 

@@ -7,13 +7,12 @@ https://github.com/zarr-developers/zarr-extensions/tree/main/data-types
 from __future__ import annotations
 
 import re
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from hyperslab.errors import Unsupported
-from hyperslab.model.dtypes import DataType, VlenArray, VlenBytes, VlenString, describe, numpy_dtype
+from hyperslab.errors import MissingLibrary, Unsupported
+from hyperslab.model.dtypes import SMALL, DataType, VlenArray, VlenBytes, VlenString, describe, numpy_dtype, small
 from hyperslab.model.schemas.dtype_names import is_extended, reads_extended
 
 CORE = [
@@ -31,24 +30,6 @@ CORE = [
     "float64",
     "complex64",
     "complex128",
-]
-SMALL = [
-    "bfloat16",
-    "float8_e3m4",
-    "float8_e4m3",
-    "float8_e4m3b11fnuz",
-    "float8_e4m3fn",
-    "float8_e4m3fnuz",
-    "float8_e5m2",
-    "float8_e5m2fnuz",
-    "float8_e8m0fnu",
-    "float6_e2m3fn",
-    "float6_e3m2fn",
-    "float4_e2m1fn",
-    "int2",
-    "int4",
-    "uint2",
-    "uint4",
 ]
 _CORE_TYPES = {name: np.dtype(name) for name in CORE}
 _UNITS = ("generic", "Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as")
@@ -71,7 +52,10 @@ def read_dtype(said: Any, depth: int = 0) -> DataType:
     if name in ("variable_length_bytes", "bytes"):
         return VlenBytes()
     if name in SMALL:
-        return _small(name)
+        try:
+            return small(name)
+        except MissingLibrary as error:
+            raise TypeError(f"data_type {error.said}; {error.remedy}") from None
     if match := _RAW.fullmatch(name):
         return _raw(int(match[1]))
     if name in _SIZED:
@@ -89,14 +73,6 @@ def _parts(said: Any) -> tuple[str, dict[str, Any]]:
         if isinstance(config, dict):
             return said["name"], config
     raise TypeError(f"{said!r} is no data_type: a name, or an object with name and configuration")
-
-
-def _small(name: str) -> np.dtype[Any]:
-    try:
-        dtype: np.dtype[Any] = np.dtype(getattr(import_module("ml_dtypes"), name))
-        return dtype
-    except (ImportError, AttributeError):
-        raise TypeError(f"data_type {name!r} needs ml_dtypes; pip install 'hyperslab[dtypes]'") from None
 
 
 def _raw(bits: int) -> np.dtype[Any]:
