@@ -107,8 +107,8 @@ def held_type(dtype: DataType, features: Features) -> DataType | None:
         dtype = _with_text(dtype)
     if features.issuperset(needs(dtype)):
         return dtype
-    poorer = _poorer(dtype)
-    return None if poorer is None else held_type(poorer, features)
+    less = poorer(dtype)
+    return None if less is None else held_type(less, features)
 
 
 def held_cells(spec: ArraySpec, features: Features) -> DataType | None:
@@ -141,7 +141,7 @@ def _with_text_fields(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype({"names": dtype.names, "formats": formats, "offsets": offsets, "itemsize": dtype.itemsize})
 
 
-def _poorer(dtype: DataType) -> DataType | None:
+def poorer(dtype: DataType) -> DataType | None:
     """The next type that holds the same values with less meaning."""
     match dtype:
         case Enum() | Compound() | Opaque() | Char():

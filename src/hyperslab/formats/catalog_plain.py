@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,16 @@ import numpy as np
 from hyperslab.errors import Unsupported
 from hyperslab.formats.catalog_labels import dimension_schema
 from hyperslab.formats.collection_document import CollectionDocument, LayoutName
+from hyperslab.formats.dtype_names import dtype_to_json
 from hyperslab.model.dims import Index
-from hyperslab.model.dtypes import describe
+from hyperslab.model.dtypes import VlenString, describe
 from hyperslab.model.schemas import AnyArraySchema, ArraySchema, HDF5Options, VArraySchema
 from hyperslab.model.spec import ArraySpec
 
 RECORD = ("id", "primary_attributes", "custom_attributes")
 """The attributes of an array of a collection, in order."""
+MOST_IN_DOCUMENT = 16 << 20
+"""Bytes in memory of an array whose cells stand in the document of the root, at the most."""
 _LONGEST = 200
 
 
@@ -50,8 +54,10 @@ def new_array(spec: ArraySpec, format: str) -> ArraySpec:
     if is_record(spec.attrs):
         return spec.evolve(attrs=record_attrs(spec.attrs))
     dtype = spec.dtype
+    if is_small_kind(spec):
+        return _small(spec, format)
     if not isinstance(dtype, np.dtype) or dtype.kind not in "iufc":
-        raise Unsupported(f"format {format} holds numbers, and no cells of type {describe(dtype)}")
+        raise Unsupported(f"format {format} has no cells of type {describe(dtype)}")
     if dtype.byteorder == ">":
         raise Unsupported(f"format {format} has no big-endian cells", remedy="convert them to the native byte order")
     if spec.sparse is not None:
@@ -61,6 +67,33 @@ def new_array(spec: ArraySpec, format: str) -> ArraySpec:
     cut = _lengths(spec.layout.get("shards") or spec.chunks)
     fill = np.zeros((), dtype)[()] if spec.fill_value is None else spec.fill_cell()[()]
     return spec.evolve(chunks=cut, codecs=(), fill_value=fill, layout={})
+
+
+def is_small_kind(spec: ArraySpec) -> bool:
+    """Whether no schema has such arrays, whose cells stand in the document of the root then: those without dimensions,
+    text, truths, times, rows."""
+    dtype = spec.dtype
+    if isinstance(dtype, VlenString):
+        return True
+    if not isinstance(dtype, np.dtype) or dtype.hasobject or dtype.kind not in "biufcmMUSV" or spec.sparse is not None:
+        return False
+    return not spec.shape or dtype.kind in "bmMUSV"
+
+
+def _small(spec: ArraySpec, format: str) -> ArraySpec:
+    """An array whose cells will stand in the document, in one piece. Unsupported for what is too much for it."""
+    nbytes = prod(spec.shape) * max(spec.numpy_dtype.itemsize, 1)
+    if nbytes > MOST_IN_DOCUMENT:
+        message = f"format {format} has no place for {prod(spec.shape)} cells of type {describe(spec.dtype)}"
+        remedy = f"an array of these cells has at most {MOST_IN_DOCUMENT >> 20} MiB"
+        raise Unsupported(message, remedy=remedy)
+    if isinstance(spec.dtype, np.dtype):
+        try:
+            dtype_to_json(spec.dtype)
+        except TypeError as error:
+            raise Unsupported(f"format {format}: {error}") from None
+    whole = tuple(max(1, length) for length in spec.shape)
+    return spec.evolve(chunks=whole, codecs=(), fill_value=spec.fill_cell()[()], layout={})
 
 
 def _lengths(cut: Sequence[Any]) -> tuple[int, ...]:

@@ -9,7 +9,10 @@ Where a dataset of any kind becomes a database, each of its arrays becomes a col
      "arrays": {"surface/air": {"collection": "surface.air", "id": "6f0c…", "dims": ["time", "lat"],
                                 "attrs": {"units": "K"}, "types": {}}}}
 
-An array without cells has no collection: its ``shape``, ``dtype`` and ``fill_value`` stand there instead.
+An array without cells has no collection: its ``shape``, ``dtype`` and ``fill_value`` stand there instead. So they do
+for what no schema has (an array without dimensions, text, truths, times, rows), with its ``cells`` (or ``base64``)::
+
+    "words": {"shape": [2], "dtype": "string", "chunks": [2], "fill_value": "", "cells": ["a", "b"], "dims": ["x"]}
 """
 
 from __future__ import annotations
@@ -24,8 +27,10 @@ import numpy as np
 from hyperslab.errors import FormatError
 from hyperslab.formats.cells_json import cell_from_json, cell_to_json
 from hyperslab.formats.dtype_names import dtype_from_json, dtype_to_json
+from hyperslab.formats.one_array import STRING, cells_from_json, cells_to_json
 from hyperslab.formats.typed_attrs import decode_attrs, encode_attrs
 from hyperslab.model.dims import Dimension
+from hyperslab.model.dtypes import DataType, VlenString
 from hyperslab.model.paths import normalize, outward, split
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -39,7 +44,7 @@ class Kept:
     """An array that is not one of a collection of its users: where its cells are, and what it is called by.
 
     ``collection`` and ``id``: the one array of that collection; without them ``empty`` tells all of an array that has
-    no cells. ``dims``: the names of its dimensions as they were given.
+    no cells, or whose ``cells`` stand here. ``dims``: the names of its dimensions as they were given.
     """
 
     dims: tuple[str | None, ...]
@@ -47,6 +52,7 @@ class Kept:
     collection: str | None = None
     id: str | None = None
     empty: ArraySpec | None = None
+    cells: np.ndarray[Any, Any] | None = None
 
     def shown(self, spec: ArraySpec) -> ArraySpec:
         """What a collection says of its array, with the names and attributes that this one was given."""
@@ -128,8 +134,11 @@ def _group_to_json(spec: GroupSpec) -> dict[str, Any]:
 def _array_to_json(kept: Kept) -> dict[str, Any]:
     said: dict[str, Any] = {"collection": kept.collection, "id": kept.id} if kept.empty is None else {}
     if kept.empty is not None:
-        said |= {"shape": list(kept.empty.shape), "dtype": dtype_to_json(kept.empty.numpy_dtype)}
-        said |= {"chunks": list(kept.empty.chunks), "fill_value": cell_to_json(kept.empty.fill_cell()[()])}
+        is_text = isinstance(kept.empty.dtype, VlenString)
+        fill = kept.empty.fill_cell()[()]
+        said |= {"shape": list(kept.empty.shape), "dtype": STRING if is_text else dtype_to_json(kept.empty.numpy_dtype)}
+        said |= {"chunks": list(kept.empty.chunks), "fill_value": str(fill) if is_text else cell_to_json(fill)}
+        said |= {} if kept.cells is None else cells_to_json(kept.cells)
     return said | {"dims": list(kept.dims)} | _attrs_to_json(kept.attrs)
 
 
@@ -181,7 +190,9 @@ def _array_from_json(said: Mapping[str, Any]) -> Kept:
     if any(not isinstance(dim, str | None) for dim in dims):
         raise TypeError(f"dims {dims!r} are no names")
     if "shape" in said:
-        return Kept(dims, _attrs_from_json(said), empty=_empty_from_json(said, dims))
+        empty = _empty_from_json(said, dims)
+        cells = cells_from_json(said, empty) if {"cells", "base64"} & set(said) else None
+        return Kept(dims, _attrs_from_json(said), empty=empty, cells=cells)
     if not isinstance(said["collection"], str) or not isinstance(said["id"], str):
         raise TypeError("an array without a collection")
     return Kept(dims, _attrs_from_json(said), said["collection"], said["id"])
@@ -191,6 +202,8 @@ def _empty_from_json(said: Mapping[str, Any], dims: tuple[str | None, ...]) -> A
     lengths = [tuple(said["shape"]), tuple(said["chunks"])]
     if any(type(length) is not int or length < 0 for each in lengths for length in each):
         raise TypeError(f"{said['shape']!r} is no shape")
-    dtype: np.dtype[Any] = np.dtype(dtype_from_json(said["dtype"]))
-    fill = cell_from_json(said["fill_value"], dtype)
+    dtype: DataType = VlenString() if said["dtype"] == STRING else np.dtype(dtype_from_json(said["dtype"]))
+    fill = cell_from_json(said["fill_value"], dtype) if isinstance(dtype, np.dtype) else said["fill_value"]
+    if isinstance(dtype, VlenString) and not isinstance(fill, str):
+        raise TypeError(f"{fill!r} is no text")
     return ArraySpec(shape=lengths[0], dtype=dtype, chunks=lengths[1], dims=dims, fill_value=fill)

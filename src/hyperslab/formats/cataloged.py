@@ -174,9 +174,12 @@ class CatalogReader:
             collection, id = split(path)
             return self._required(collection, path).chunks(id, spec)
         if kept.empty is not None:
-            return CellsInMemory(np.empty(spec.shape, spec.numpy_dtype))
+            return self._in_document(path, kept, spec)
         holding = self._required(str(kept.collection), path)
         return holding.chunks(str(kept.id), holding.spec(str(kept.id)))
+
+    def _in_document(self, path: str, kept: Kept, spec: ArraySpec) -> ChunkSource:
+        return CellsInMemory(np.empty(spec.shape, spec.numpy_dtype) if kept.cells is None else kept.cells)
 
     def refresh(self, path: str) -> None:
         """Ask for all anew when it is needed; what is known of a collection stays, for its schema never changes."""

@@ -21,6 +21,7 @@ from hyperslab.formats.cataloged import COLLECTION, KEPT_OPTIONS, told
 from hyperslab.formats.cataloged_editor import CatalogEditor
 from hyperslab.formats.catalogs import Holding
 from hyperslab.formats.collection_document import CollectionDocument, parse, record_of
+from hyperslab.formats.in_memory import CellsInDocument, resized
 from hyperslab.model.dims import Coordinate, Index
 from hyperslab.model.paths import outward, split
 from hyperslab.model.refs import Link
@@ -164,11 +165,9 @@ class CatalogWriter(CatalogEditor):
     # -- arrays that are collections --------------------------------------------------------------------------------
 
     def _put_array(self, path: str, spec: ArraySpec) -> None:
-        if not path or not spec.shape:
-            what, remedy = (
-                ("a 0-d array", "give it a dimension") if path else ("an array as the root", "give it a name")
-            )
-            raise Unsupported(f"format {self._format} has no place for {what}", url=self.url, node=path, remedy=remedy)
+        if not path:
+            message = f"format {self._format} has no place for an array as the root"
+            raise Unsupported(message, url=self.url, remedy="give it a name")
         self._refuse_inside(path)
         if path in self._tree().groups or self._collection(path) is not None:
             raise Invalid("a group cannot become an array", url=self.url, node=path, remedy="remove it first")
@@ -183,6 +182,9 @@ class CatalogWriter(CatalogEditor):
         unlimited = {dim for dim in spec.dims if dim is not None and tree.is_unlimited(path, dim)}
         if 0 in (length for length, dim in zip(spec.shape, spec.dims, strict=True) if dim not in unlimited):
             return Kept(spec.dims, attrs, empty=spec.evolve(attrs={}, indexes={}))
+        if catalog_plain.is_small_kind(spec):
+            cells = np.full(spec.shape, spec.fill_cell(), spec.numpy_dtype)
+            return Kept(spec.dims, attrs, empty=spec.evolve(attrs={}, indexes={}), cells=cells)
         name = catalog_plain.collection_name(path, self.collections())
         labels = {dim: self._labels(path, spec, dim) for dim in spec.dims if dim is not None and dim not in unlimited}
         known = {dim: index for dim, index in labels.items() if index is not None}
@@ -225,6 +227,11 @@ class CatalogWriter(CatalogEditor):
         before = self._kept(path, kept)
         same = (before.dtype, before.dims, len(before.shape)) == (spec.dtype, spec.dims, len(spec.shape))
         limited = before.shape != spec.shape and not self._may_become(kept, spec)
+        if kept.cells is not None and kept.empty is not None and same:
+            spec = catalog_plain.new_array(spec, self._format)
+            cells, empty = resized(kept.cells, spec), spec.evolve(attrs={}, indexes={})
+            self._edit(lambda tree: tree.with_array(path, Kept(spec.dims, dict(spec.attrs), empty=empty, cells=cells)))
+            return
         if kept.empty is not None or not same or limited:
             if before.shape != spec.shape and same and kept.empty is None:
                 remedy = "declare the dimension unlimited before the array is made, or convert to zarr3"
@@ -240,6 +247,14 @@ class CatalogWriter(CatalogEditor):
         if dict(kept.attrs) != dict(spec.attrs):
             changed = replace(kept, attrs=dict(spec.attrs))
             self._edit(lambda tree: tree.with_array(path, changed))
+
+    def _in_document(self, path: str, kept: Kept, spec: ArraySpec) -> ChunkSource:
+        if kept.cells is None:
+            return super()._in_document(path, kept, spec)
+        return CellsInDocument(spec, kept.cells, lambda cells: self._replace_cells(path, cells))
+
+    def _replace_cells(self, path: str, cells: np.ndarray[Any, Any]) -> None:
+        self._edit(lambda tree: tree.with_array(path, replace(tree.arrays[path], cells=cells)))
 
     def _may_become(self, kept: Kept, spec: ArraySpec) -> bool:
         """Whether the array may grow or shrink to another shape where it is."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ import numpy as np
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block
 from hyperslab.errors import ReadOnly
+from hyperslab.formats.one_array import cells_to_json
 from hyperslab.model.spec import ArraySpec
 
 
@@ -28,6 +31,14 @@ class CellsInMemory:
         """The cells, in memory of their own."""
         return self._cells.copy()
 
+    def stored_sizes(self, coords: Iterable[Coords]) -> int:
+        """Bytes of the text of all cells, if it is asked for any."""
+        return self.nbytes_stored() if any(True for _ in coords) else 0
+
+    def nbytes_stored(self) -> int:
+        """Bytes of the text that the cells are in a document."""
+        return text_size(self._cells)
+
     def write(self, coords: Coords, block: Block) -> None:
         """Refused."""
         raise _read_only()
@@ -35,6 +46,32 @@ class CellsInMemory:
     def erase(self, coords: Coords) -> None:
         """Refused."""
         raise _read_only()
+
+
+class CellsInDocument(CellsInMemory):
+    """The same, of an array in a document that ``store`` changes."""
+
+    def __init__(
+        self, spec: ArraySpec, cells: np.ndarray[Any, Any], store: Callable[[np.ndarray[Any, Any]], None]
+    ) -> None:
+        super().__init__(cells)
+        self._spec = spec
+        self._store = store
+
+    def write(self, coords: Coords, block: Block) -> None:
+        """Store all cells."""
+        cells = np.array(block, self._cells.dtype).reshape(self._cells.shape)
+        self._store(cells)
+        self._cells = cells
+
+    def erase(self, coords: Coords) -> None:
+        """Set all cells to the fill value."""
+        self.write(coords, np.full(self._spec.shape, self._spec.fill_cell(), self._spec.numpy_dtype))
+
+
+def text_size(cells: np.ndarray[Any, Any]) -> int:
+    """Bytes of the text that cells are in a document of JSON, whatever that is packed in."""
+    return len(json.dumps(cells_to_json(cells)))
 
 
 def _read_only() -> ReadOnly:

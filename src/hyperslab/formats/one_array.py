@@ -158,12 +158,16 @@ def _coordinate_to_json(name: str, coordinate: Coordinate) -> dict[str, Any]:
     except TypeError as error:
         raise Unsupported(f"coordinate {name!r}: {error}") from None
     said = {"dtype": dtype, "shape": list(spec.shape)} | _described(spec)
-    if isinstance(spec.dtype, VlenString):
-        return said | {"cells": [str(cell) for cell in cells.flat]}
+    return said | cells_to_json(cells)
+
+
+def cells_to_json(cells: Values) -> dict[str, Any]:
+    """The cells of a coordinate as they stand in the document."""
+    if cells.dtype.kind in "OT":
+        return {"cells": [str(cell) for cell in cells.flat]}
     if cells.size > _MANY or cells.dtype.kind == "V":
-        little = np.ascontiguousarray(cells, _little(spec.numpy_dtype))
-        return said | {"base64": bytes_to_base64(little.tobytes())}
-    return said | {"cells": [cell_to_json(cell) for cell in cells.reshape(-1)]}
+        return {"base64": bytes_to_base64(np.ascontiguousarray(cells, _little(cells.dtype)).tobytes())}
+    return {"cells": [cell_to_json(cell) for cell in cells.reshape(-1)]}
 
 
 def _little(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -232,11 +236,11 @@ def _coordinate_from_json(said: Mapping[str, Any]) -> Coordinate:
     if any(type(length) is not int or length < 0 for length in shape):
         raise TypeError(f"{shape} is no shape")
     spec = ArraySpec(shape=shape, dtype=dtype, chunks=tuple(max(1, length) for length in shape))
-    cells = _cells(said, spec)
+    cells = cells_from_json(said, spec)
     return Coordinate(_with_description(spec, said), cells)
 
 
-def _cells(said: Mapping[str, Any], spec: ArraySpec) -> Values:
+def cells_from_json(said: Mapping[str, Any], spec: ArraySpec) -> Values:
     """All cells; there must be as many as the shape says before any memory is taken."""
     dtype, size = spec.numpy_dtype, prod(spec.shape)
     if "base64" in said:

@@ -254,13 +254,45 @@ def test_what_a_database_cannot_hold_is_refused_by_name(root: Path) -> None:
     with hs.open_group(root, "r+") as found:
         for name, options in (
             ("weather/x", {"shape": (4, 6, 2)}),
-            ("scalar", {"shape": ()}),
-            ("words", {"data": np.array(["a"])}),
-            ("true", {"data": np.array([True])}),
+            ("pairs", {"data": np.array([1 + 2j], ">c16")}),
+            ("many", {"shape": (1 << 25,), "dtype": "?"}),
         ):
             with pytest.raises((Invalid, Unsupported)):
                 found.create_array(name, **options)
     assert list(hs.open_group(root)) == ["tiles", "weather"]
+
+
+def test_what_no_schema_has_stands_in_the_document_of_the_root(tmp_path: Path, layout: str) -> None:
+    held = {
+        "scalar": np.array(2.5),
+        "words": np.array(["a", "日本", ""], np.dtypes.StringDType()),
+        "wide": np.array([["ab", "c"]]),
+        "true": np.array([True, False]),
+        "when": np.array(["2013-01-01", "NaT"], "M8[s]"),
+        "rows": np.array([(1, 2.5, b"x")], [("a", "i4"), ("b", "f8"), ("c", "S2")]),
+        "raw": np.array([b"ab", b""]),
+    }
+    with hs.create(tmp_path / "db", "deker" if layout == "deker" else "collections") as made:
+        for name, cells in held.items():
+            dims = [f"{name}_{axis}" for axis in range(cells.ndim)]
+            made.create_array(f"g/{name}", data=cells, dims=dims, units="m")
+        made.create_array("later", shape=(3,), dtype=str, dims=["n"])
+    with hs.open_group(tmp_path / "db", "r+") as made:
+        later = made["later"]
+        assert isinstance(later, hs.Array)
+        later[1] = "b"
+        later.append(np.array(["d"]), dim="n")
+        later.attrs["note"] = 1
+    with hs.open_group(tmp_path / "db") as found:
+        for name, cells in held.items():
+            array = found[f"g/{name}"]
+            assert isinstance(array, hs.Array)
+            assert (array.dtype, array.shape, array.units) == (cells.dtype, cells.shape, "m")
+            assert np.asarray(array[...]).tolist() == cells.tolist()
+        assert isinstance(found["later"], hs.Array)
+        assert found["later"][...].tolist() == ["", "b", "", "d"]
+        assert dict(found["later"].attrs) == {"note": 1}
+    assert not hs.check(tmp_path / "db", deep=True)
 
 
 def test_a_collection_moves_and_is_copied(root: Path) -> None:

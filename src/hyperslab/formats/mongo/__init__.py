@@ -19,7 +19,7 @@ the first document, which others pass over.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import Invalid, NotFound
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 SCHEMES = ("mongodb", "mongodb+srv")
 FEATURES = frozenset(
     {
+        Feature.GROUPS,
         Feature.ARRAYS,
         Feature.DIMENSIONS,
         Feature.UNLIMITED,
@@ -74,6 +75,11 @@ class MongoFormat:
             recognised_by="the URL: mongodb://host/database#name",
             writable=True,
         )
+
+    @property
+    def dimension_scope(self) -> Literal["dataset"]:
+        """The arrays of an object share its dimensions."""
+        return "dataset"
 
     def sniff(self, probe: Probe) -> bool:
         """Whether the place is a database; nothing is asked of it."""

@@ -15,6 +15,7 @@ from hyperslab.formats.mongo import examine, names, objects, probing
 from hyperslab.formats.mongo.changes import durably
 from hyperslab.formats.mongo.document import Meta, Variable, parse
 from hyperslab.formats.mongo.embedded import EmbeddedChunk
+from hyperslab.formats.mongo.groups import below, group_at, groups_of
 from hyperslab.formats.mongo.server import Place, storage_errors
 from hyperslab.formats.mongo.shelf import Shelf
 from hyperslab.formats.mongo.source import MongoChunks
@@ -71,7 +72,7 @@ class Stock:
 
 
 class ObjectReader:
-    """One object: its variables are the arrays of the root."""
+    """One object: its variables are the arrays of the root and of the groups in it."""
 
     def __init__(self, stock: Stock, doc: Mapping[str, Any]) -> None:
         self._stock = stock
@@ -94,16 +95,19 @@ class ObjectReader:
         return self._stock.url
 
     def children(self, path: str) -> Iterable[str]:
-        """The names of the variables, coordinates first."""
-        if path:
+        """The names of the variables, coordinates first, then of the groups."""
+        known = groups_of(self._meta)
+        if path and path not in known:
             raise self._missing(path)
-        return list(self._names)
+        return list(below(path, known, self._names))
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
         """The object, or one of its variables. NodeNotFound; Unsupported and FormatError for one that is no array."""
         with self._mutex:
             if not path:
                 return group_spec(self._meta)
+            if (group := group_at(self._meta, path)) is not None:
+                return group
             name, variable = self._variable(path)
             return array_spec(self._meta, name, variable)
 
@@ -131,7 +135,7 @@ class ObjectReader:
     def chunks(self, path: str) -> ChunkSource:
         """The chunks of a variable; those that stand in the document of the object are in memory."""
         with self._mutex:
-            if not path:
+            if not path or path in groups_of(self._meta):
                 raise NodeNotFound("this is a group, not an array", url=self.url, node=path)
             name, variable = self._variable(path)
             return self._source(name, variable, array_spec(self._meta, name, variable))

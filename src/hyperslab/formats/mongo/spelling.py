@@ -2,7 +2,8 @@
 
 What the documents of xarray_mongodb do not say stands in the field ``hyperslab``: by variable the cell that chunks
 without documents read as (``fill``; in ``fill_value`` where all are stored), chunk lengths that the sizes do not tell,
-types of attributes, and the attribute ``coordinates``, which the object says by where its variables stand.
+types of attributes, and the attribute ``coordinates``, which the object says by where its variables stand. Groups are
+told there as well (:mod:`~hyperslab.formats.mongo.groups`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 
 from hyperslab.formats.mongo.attributes import decode_attrs
 from hyperslab.formats.mongo.document import ARRAY, Meta, Variable
+from hyperslab.formats.mongo.groups import groups_of, is_inside, length_of, shown_dims
 from hyperslab.model.dims import Dimension
 from hyperslab.model.spec import ArraySpec, Chunks, GroupSpec
 
@@ -34,12 +36,13 @@ def face_names(meta: Meta) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     variables = meta.variables
+    groups = groups_of(meta)
     for name in variables:
         if meta.is_array and name == ARRAY:
             wishes = (meta.name, "data")
             free = [wish for wish in wishes if isinstance(wish, str) and _is_usable(wish) and wish not in variables]
             found[(free or [ARRAY])[0]] = name
-        elif _is_usable(name):
+        elif _is_usable(name) or is_inside(name, groups):
             found[name] = name
         else:
             found[_escaped(name, {*variables, *found})] = name
@@ -133,7 +136,7 @@ def array_spec(meta: Meta, name: str, variable: Variable) -> ArraySpec:
         shape=known_sizes(variable.shape),
         dtype=variable.dtype,
         chunks=cut_of(variable, ours).chunks,
-        dims=tuple(dim if isinstance(dim, str) else str(dim) for dim in variable.dims),
+        dims=shown_dims(meta, variable),
         fill_value=fill_of(ours, variable),
         attrs=attrs,
         sparse=SPARSE if variable.sparse else None,
@@ -181,7 +184,7 @@ def group_spec(meta: Meta) -> GroupSpec:
         attrs[COORDINATES] = " ".join(unsaid)
     unlimited = meta.ours.get("unlimited")
     dims = [dim for dim in unlimited if isinstance(dim, str)] if isinstance(unlimited, list) else []
-    return GroupSpec(attrs=attrs, dims=tuple(Dimension(dim, _length(meta, dim), True) for dim in dims))
+    return GroupSpec(attrs=attrs, dims=tuple(Dimension(dim, length_of(meta, dim), True) for dim in dims))
 
 
 def _unsaid(meta: Meta) -> list[str]:
@@ -195,8 +198,3 @@ def _unsaid(meta: Meta) -> list[str]:
 def named_in(text: Any) -> list[str]:
     """The names that an attribute lists."""
     return text.split() if isinstance(text, str) else []
-
-
-def _length(meta: Meta, dim: str) -> int:
-    sizes = (zip(each.dims, each.shape, strict=True) for each in meta.variables.values() if each.problem is None)
-    return max((size or 0 for pairs in sizes for name, size in pairs if name == dim), default=0)
