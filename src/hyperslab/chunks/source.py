@@ -159,7 +159,7 @@ class ReadsNewer(Protocol):
 @runtime_checkable
 class Sized(Protocol):
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
-        """Bytes that these chunks take where they are stored (their whole outer chunks, where there are such)."""
+        """Bytes that these chunks take where they are stored, without what lies beside them in an outer chunk."""
         ...
 
     def nbytes_stored(self) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Iterator
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -268,6 +269,15 @@ class ContiguousCells:
         start = (self._offset or 0) + sum(part.start * step for part, step in zip(extent, strides, strict=True))
         for place in np.ndindex(*(part.stop - part.start for part in extent[:outer])):
             yield start + sum(i * step for i, step in zip(place, strides, strict=False)), place
+
+    def stored_sizes(self, coords: Iterable[Coords]) -> int:
+        """Bytes of these chunks' cells within the array."""
+        counts = (prod(part.stop - part.start for part in self._grid.extent(place)) for place in coords)
+        return 0 if self._offset is None else sum(counts) * self._stored.itemsize
+
+    def nbytes_stored(self) -> int:
+        """Bytes of all cells."""
+        return 0 if self._offset is None else prod(self._spec.shape) * self._stored.itemsize
 
     def read(self, coords: Coords) -> Block | None:
         """The chunk, or None when nothing was ever written."""

@@ -289,8 +289,16 @@ class ShardedChunks:
         return self._keys.stored_sizes(self._key(place) for place in self._keys.stored(len(self._grid.axes)))
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
-        """Bytes of the shards that these chunks lie in."""
-        return self._keys.stored_sizes({self._key(self.place(place)) for place in coords})
+        """Bytes of these chunks within their shards, of which the indexes are read."""
+        found, entries, known = 0, None, None
+        for chunk in coords:
+            place = self.place(chunk)
+            if place != known:
+                known, (_, entries) = place, self._index_now(self._key(place))
+            if entries is not None:
+                local = tuple(i % n for i, n in zip(chunk, self._index.counts, strict=True))
+                found += 0 if int(entries[local][0]) == MISSING else int(entries[local][1])
+        return found
 
 
 INDEX_BYTES = 64 << 20

@@ -9,7 +9,8 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import HyperslabError, Invalid, NodeNotFound
 from hyperslab.formats.b2nd import document, library
-from hyperslab.formats.b2nd.source import MemoryCells, SlicedChunks
+from hyperslab.formats.b2nd.source import StoredSlices
+from hyperslab.formats.in_memory import CellsInMemory
 from hyperslab.formats.one_array import KEYS, Labelled
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -66,9 +67,8 @@ class B2ndReader:
             raise Invalid("this is a group", url=self._url, node=path)
         if path == self.labelled.name:
             handle = self.handle
-            return SlicedChunks(spec, lambda: self._opened(handle), (self._url, path))
-        cells = MemoryCells(self.labelled.coords[path].cells)
-        return SlicedChunks(spec, lambda: cells, (self._url, path))
+            return StoredSlices(spec, lambda: self._opened(handle), (self._url, path), handle.chunk_sizes)
+        return CellsInMemory(self.labelled.coords[path].cells)
 
     def storage(self, path: str) -> dict[str, Any]:
         """The form of the dataset, codec and filters, the blocks that chunks are cut in, what all chunks take."""

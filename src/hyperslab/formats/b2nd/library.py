@@ -31,6 +31,9 @@ FAILURES = (
     IndexError,
     OSError,
     AttributeError,
+_HEAD = 16
+_STORED = 12
+"""Where the header of a chunk says how long it is, to its end."""
     OverflowError,
     BadZipFile,
 )
@@ -119,6 +122,15 @@ class Handle:
 
 _OPEN: WeakSet[Handle] = WeakSet()
 _LEFT: list[Any] = []
+    def chunk_sizes(self) -> list[int]:
+        """Stored bytes of each chunk, in their order in the file; of each only the header is read."""
+        with self.using() as array:
+            try:
+                heads = [info.lazychunk[:_HEAD] for info in array.schunk.iterchunks_info()]
+            except FAILURES as error:
+                raise CorruptChunk(f"blosc2 cannot read this: {error}", url=self._url) from error
+        return [int.from_bytes(head[_STORED:], "little") for head in heads]
+
 """Arrays that a forked child must never free: blosc2 would wait for their threads."""
 
 

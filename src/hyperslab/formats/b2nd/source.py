@@ -121,6 +121,27 @@ class SlicedChunks:
             yield
 
 
+class StoredSlices(SlicedChunks):
+    """The same where the size of what is stored is known: of each chunk, by ``sizes``, in C order."""
+
+    def __init__(
+        self, spec: ArraySpec, find: Callable[[], Cells], place: tuple[str, str], sizes: Callable[[], list[int]]
+    ) -> None:
+        super().__init__(spec, find, place)
+        self._sizes = sizes
+
+    def stored_sizes(self, coords: Iterable[Coords]) -> int:
+        """Bytes that these chunks take."""
+        sizes = self._sizes()
+        counts = self._grid.counts
+        places = (int(np.ravel_multi_index(each, counts)) if counts else 0 for each in coords)
+        return sum(sizes[place] for place in places if place < len(sizes))
+
+    def nbytes_stored(self) -> int:
+        """Bytes that all chunks take."""
+        return sum(self._sizes())
+
+
 def whole(shape: tuple[int, ...]) -> Part:
     """All cells."""
     return tuple(slice(0, length) for length in shape)

@@ -308,8 +308,14 @@ class Column:
         return self._keys.stored_sizes(map(self._keys.key, self._keys.places()[0]))
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
-        """Bytes of the files that these chunks lie in."""
-        return self._keys.stored_sizes({self._keys.key(place) for place in self._by_place(coords)})
+        """Bytes of these chunks within their files, of which the headers are read."""
+        found = 0
+        for place, members in self._by_place(coords).items():
+            index = self.index_at(place)
+            numbers = (self._number(each) % self.per for each in members)
+            spans = [] if index is None else [index.span(number) for number in numbers if number < index.count]
+            found += sum(stop - start for start, stop in spans)
+        return found
 
 
 def in_order(numbers: Sequence[int], there: Sequence[int], found: Sequence[Buffer], index: Index) -> list[Stored]:
