@@ -7,10 +7,7 @@ from collections.abc import Iterator
 from hyperslab.checks.findings import Finding, found
 from hyperslab.formats.keyed_commit import key
 from hyperslab.stores.base import Store
-from hyperslab.stores.strays import Stray, Strays
-
-OLD = 3600.0
-"""Seconds after which an unfinished write is taken for one of a dead writer: a live one takes moments."""
+from hyperslab.stores.strays import ABANDONED, Stray, Strays
 
 _SAYS = {
     "dangling-link": "a symbolic link leads to {target}, where nothing is",
@@ -28,7 +25,7 @@ def strange(store: Store, folder: str, node: str) -> Iterator[Finding]:
     for stray in store.strays(folder):
         if stray.kind != "temporary":
             yield _finding(stray, folder, node, _SAYS[stray.kind].format(target=stray.target))
-        elif stray.age > OLD:
+        elif stray.age > ABANDONED:
             since = f"{stray.age / 3600:.0f} hours ago"
             yield _finding(stray, folder, node, f"an unfinished write, begun {since} by a writer that is gone")
 

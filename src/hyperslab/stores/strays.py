@@ -16,6 +16,9 @@ from hyperslab.stores.files import MISSING, open_folder, remove_tree, sync_and_c
 from hyperslab.stores.folders import Folders
 from hyperslab.stores.keys import LOCK, is_key, is_temporary
 
+ABANDONED = 3600.0
+"""Seconds after which an unfinished write is taken for one of a dead writer: a live one takes moments."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stray:

@@ -63,7 +63,7 @@ def _retype(holding: DekerHolding, id: str) -> None:
         file.create_dataset("data", data=cells.astype("f8"))
 
 
-def _touch(place: str, age: float = 3600) -> Damage:
+def _touch(place: str, age: float = 7200) -> Damage:
     def damage(holding: DekerHolding, id: str) -> None:
         path = Path(holding.folder.path, place.format(id=id))
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -19,12 +19,10 @@ from hyperslab.formats.blaze.data_file import Index
 from hyperslab.formats.blaze.document import SIZES
 from hyperslab.formats.blaze.folder import ArrayFolder
 from hyperslab.formats.blaze.superchunks import Superchunks
-from hyperslab.stores.strays import Strays
+from hyperslab.stores.strays import ABANDONED, Strays
 
 _BATCH = 4
 _TRIES = 5
-_OLD = 3600.0
-"""Seconds after which an unfinished write is taken for one of a dead writer."""
 
 
 def remedies(folder: ArrayFolder, node: str, *, deep: bool, workers: int) -> Iterator[Remedy]:
@@ -58,7 +56,7 @@ def _strangers(folder: ArrayFolder, node: str, place: str, path: str, known: set
         yield Remedy(Problem(node, "unreadable-folder", f"{error.said} [key={place}]"))
         return
     for stray in folder.store.strays(place) if isinstance(folder.store, Strays) else ():
-        if stray.kind != "temporary" or stray.age > _OLD:
+        if stray.kind != "temporary" or stray.age > ABANDONED:
             key = f"{place}/{stray.name}"
             what = "an unfinished write of a writer that is gone" if stray.kind == "temporary" else "no data file"
             problem = Problem(node, stray.kind, f"{stray.name} is {what} [key={key}]")

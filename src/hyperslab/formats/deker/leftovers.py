@@ -13,9 +13,7 @@ from hyperslab.formats.base import Remedy
 from hyperslab.stores.files import remove_tree, write_errors
 from hyperslab.stores.keys import is_temporary
 from hyperslab.stores.locks import hold_file
-
-_OLD = 60.0
-"""Seconds after which an unfinished write is not waited for any more."""
+from hyperslab.stores.strays import ABANDONED
 
 
 def is_left(path: str) -> bool:
@@ -23,7 +21,7 @@ def is_left(path: str) -> bool:
     if not is_temporary(os.path.basename(path)):
         return False
     try:
-        return time.time() - os.lstat(path).st_mtime > _OLD
+        return time.time() - os.lstat(path).st_mtime > ABANDONED
     except OSError:
         return False
 
