@@ -69,6 +69,24 @@ def test_an_array_that_was_not_made_to_the_end(holding: CollectionHolding) -> No
     holding.create([begun])
 
 
+@pytest.mark.parametrize("blank", [b"", bytes(700)])
+def test_an_array_whose_document_lost_its_power(holding: CollectionHolding, blank: bytes) -> None:
+    """Nobody was told that it was made; where a key leads to such a document, an array is damaged, and stays."""
+    begun, damaged = record(9), first(holding)
+    for id in (begun.id, damaged):
+        holding.store.put(holding.places.array_document(id), blank)
+    holding.store.put(holding.places.generation(begun.id[:2]), b"x")
+    found = {remedy.problem.node: remedy for remedy in holding.remedies(deep=False)}
+    assert found.keys() == {f"weather/{begun.id}", f"weather/{damaged}"}
+    lost = found[f"weather/{begun.id}"]
+    assert (lost.problem.kind, lost.action) == ("leftover", "remove it")
+    assert lost.keep == (holding.places.array_document(begun.id),)
+    repair(holding)
+    assert holding.stamp(begun.id) is None
+    assert {remedy.problem.node for remedy in holding.remedies(deep=False)} == {f"weather/{damaged}"}
+    holding.create([begun])
+
+
 def test_an_array_that_was_made_to_the_end_meanwhile(holding: CollectionHolding) -> None:
     """Between the look and the deed."""
     begun = record(9)

@@ -33,10 +33,8 @@ from hyperslab.formats.collections.places import (
 from hyperslab.formats.collections.stored import StoredCollection
 from hyperslab.formats.collections.tile_health import leftovers
 from hyperslab.model.schemas.records import Record, is_id
-from hyperslab.stores.strays import Strays
+from hyperslab.stores.strays import ABANDONED, Strays
 
-_OLD = 60.0
-"""Seconds after which an unfinished write is that of a dead writer."""
 _CLAIM = b"taken by a repair "
 """What a key entry begins with while nobody may complete the array that had no entry."""
 
@@ -53,6 +51,8 @@ class Health:
         self._right: set[str] = set()
         self._lacking: dict[str, list[str]] = {}
         self._damaged: set[str] = set()
+        self._blank: dict[str, FormatError] = {}
+        self._led_to: set[str] = set()
         self._ids: set[str] = set()
         self._waiting: list[Record] = []
 
@@ -63,6 +63,7 @@ class Health:
             yield from self._part(part)
         yield from self._seen_again()
         yield from self._key_entries()
+        yield from self._blanks()
         yield from self._leftovers(unsettled & set(self._holding.unsettled()))
         yield from self._strays()
 
@@ -129,8 +130,10 @@ class Health:
             record = self._holding.documents.record(data, id)
         except FormatError as error:
             self._damaged.add(id)
-            for problem in error.problems or [Problem(node, "damaged", error.said)]:
-                yield self._found(node, problem.kind, problem.message, key)
+            if self._keyed and _is_blank(data):
+                self._blank[id] = error
+            else:
+                yield from self._unparsed(id, error)
             return
         for problem in self._holding.documents.problems(data, id):
             yield self._found(node, problem.kind, problem.message, key)
@@ -149,6 +152,30 @@ class Health:
                 yield self._unreadable(id, error, error.key or key)
         else:
             self._waiting.append(record)
+
+    def _unparsed(self, id: str, error: FormatError) -> Iterator[Remedy]:
+        for problem in error.problems or [Problem(self._node(id), "damaged", error.said)]:
+            yield self._found(self._node(id), problem.kind, problem.message, self._places.array_document(id))
+
+    def _blanks(self) -> Iterator[Remedy]:
+        """Documents that are blank: of a creation that lost its power, which nobody was told of, unless a key leads
+        there."""
+        for id, error in self._blank.items():
+            if id in self._led_to:
+                yield from self._unparsed(id, error)
+                continue
+            key, keys = self._places.array_document(id), tuple(self._store.list(self._places.array(id)))
+            message = "the document is blank and no key leads to it: the array was not made to the end"
+            yield self._found(
+                self._node(id), "leftover", message, key, "remove it", partial(self._drop_blank, id), keys
+            )
+
+    def _drop_blank(self, id: str) -> None:
+        with suppress(NodeNotFound), self._holding.lock(id):
+            if not _is_blank(self._holding.stored(id)):
+                return
+            self._holding.drop_array(id)
+        self._tell_of(id)
 
     def _seen_again(self) -> Iterator[Remedy]:
         """Arrays that had no key a moment ago: some may have been made, or removed, to the end by now, or are being
@@ -227,12 +254,14 @@ class Health:
         for batch in batches(entry for entry in entries if entry not in self._right):
             for entry, said in zip(batch, read_many(self._store, batch), strict=True):
                 if isinstance(said, StorageError):
+                    self._led_to.update(self._blank)  # any of them, for what is known
                     yield self._found(self._places.name, "stray", said.said, entry)
                 elif said is not None:
                     yield from self._wrong_entry(entry, said)
 
     def _wrong_entry(self, entry: str, said: bytes) -> Iterator[Remedy]:
         id = said.decode("ascii", "replace")
+        self._led_to.add(id)
         if not self._keyed or id in self._damaged or self._is_array_of(id, entry):
             if not self._keyed:
                 yield self._found(self._places.name, "stray", "the schema has no primary attributes", entry)
@@ -319,6 +348,11 @@ class Health:
             key = f"{folder}/{stray.name}"
             if stray.kind != "temporary":
                 yield self._found(self._places.name, stray.kind, "this is no value", key)
-            elif stray.age > _OLD:
+            elif stray.age > ABANDONED:
                 act = partial(store.expel, key, None)
                 yield self._found(self._places.name, "unfinished-write", "a writer died", key, "remove it", act)
+
+
+def _is_blank(document: bytes) -> bool:
+    """Whether it is what a file system leaves of a file whose bytes were never flushed."""
+    return not document.strip(b"\0")
