@@ -108,7 +108,7 @@ LAYOUTS = {
     "hdmf3": Layout("hdmf", "gzip", profile="v3"),
 }
 MAIN = ("zarr2", "zarr3", "shards")
-MANY = 150
+MANY = 60
 
 
 def whole(url: str) -> Any:

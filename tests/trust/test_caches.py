@@ -17,7 +17,7 @@ import pytest
 
 import hyperslab as hs
 
-READS = 2000
+READS = 800
 MOST = 100_000
 LAYOUTS = pytest.mark.parametrize(
     ("name", "codec", "shards"),

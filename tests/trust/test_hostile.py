@@ -71,7 +71,7 @@ def outcome_faults(outcome: dict[str, Any], expected: list[str | None]) -> list[
 
 
 @linux
-@pytest.mark.parametrize("share", [3, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("share", [6, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("cause", CAUSES)
 def test_hostile(tmp_path: Path, cause: str, share: int) -> None:
     done = subprocess.run(

@@ -49,7 +49,7 @@ def test_each_call_may_fail(tmp_path: Path) -> None:
 
 
 @FORKS
-@pytest.mark.parametrize("kills", [40, pytest.param(500, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("kills", [16, pytest.param(500, marks=pytest.mark.soak)])
 def test_killed_at_any_time(tmp_path: Path, kills: int) -> None:
     report = run("killed.py", "random", tmp_path, kills)
     print(report)

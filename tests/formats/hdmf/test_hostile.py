@@ -15,9 +15,9 @@ CHILD = Path(__file__).parent / "hostile_child.py"
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of memory and /proc")
 
 
-def ran(cause: str, stores: Path, folder: Path) -> dict[str, list[str]]:
+def ran(cause: str, stores: Path, folder: Path, *share: str) -> dict[str, list[str]]:
     """What was raised by what, in a process of its own."""
-    arguments = [sys.executable, str(CHILD), cause, str(stores), str(folder)]
+    arguments = [sys.executable, str(CHILD), cause, str(stores), str(folder), *share]
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=500, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     said: Any = json.loads(done.stdout.splitlines()[-1])
@@ -50,10 +50,11 @@ def test_every_hostile_store_through_every_door(stores: Path, tmp_path: Path) ->
     assert set(own) <= {"evil_spec schemas"}
 
 
+@pytest.mark.parametrize("share", ["10", pytest.param("1", marks=pytest.mark.soak)])
 @pytest.mark.parametrize("cause", ["truncated", "mutated"])
-def test_damage_of_any_kind(cause: str, stores: Path, tmp_path: Path) -> None:
+def test_damage_of_any_kind(cause: str, share: str, stores: Path, tmp_path: Path) -> None:
     """Documents and chunks that are cut, documents with other values."""
-    raised = ran(cause, stores, tmp_path / "work")
+    raised = ran(cause, stores, tmp_path / "work", share)
     assert raised
     assert {error for errors in raised.values() for error in errors} <= {
         "FormatError", "Unsupported", "CorruptChunk", "NodeNotFound", "BrokenLink", "ExternalLinkRefused",
