@@ -18,6 +18,7 @@ from benchmarks import (
     collections,
     ecosystem,
     hdmf,
+    losing,
     mongo,
     nczarr,
     packed,
@@ -29,6 +30,7 @@ from benchmarks import (
 )
 from benchmarks.harness import OURS, Outcome, measure
 from benchmarks.report import Family, amount, page
+from benchmarks.summary import PAGE, WHY, brought_up_to_date
 
 FAMILIES = {
     "reading": reading,
@@ -44,7 +46,6 @@ FAMILIES = {
     "hdmf": hdmf,
     "collections": collections,
 }
-PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 
 
 def _family(name: str, side: int, loads: list[float]) -> Family:
@@ -91,7 +92,10 @@ def main() -> None:
         print(f"\n({len(families[-1].outcomes)} rows in {families[-1].seconds:.0f} s)", flush=True)
     out = chosen.out or (PAGE if not chosen.families else None)
     if out:
-        out.write_text(page(families, ratio, mean(loads)), encoding="utf-8")
+        out.write_text(page(families, losing.table(), ratio, mean(loads)), encoding="utf-8")
+    if out == PAGE:
+        why = brought_up_to_date(WHY.read_text(encoding="utf-8"), PAGE.read_text(encoding="utf-8"))
+        WHY.write_text(why, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import date
 from importlib.metadata import version
 
+from benchmarks import losing
 from benchmarks.harness import OURS, Outcome
 from benchmarks.peers import SETTINGS
 
@@ -39,8 +40,11 @@ class Family:
     seconds: float
 
 
-def page(families: Sequence[Family], ratio: float, load: float) -> str:
-    """The whole page; ``ratio`` of the data under Blosc-lz4, mean ``load`` of the machine during the run."""
+def page(families: Sequence[Family], lost: str, ratio: float, load: float) -> str:
+    """The whole page; ``ratio`` of the data under Blosc-lz4, mean ``load`` of the machine during the run.
+
+    ``lost``: what :func:`benchmarks.losing.table` has counted.
+    """
     intro = _INTRO.format(
         day=date.today(),
         minutes=round(sum(family.seconds for family in families) / 60),
@@ -56,7 +60,9 @@ def page(families: Sequence[Family], ratio: float, load: float) -> str:
     tables = "".join(
         f"\n## {family.title}\n\n{_table(family.outcomes)}{_bounds(family.outcomes)}" for family in families
     )
-    return f"{intro}{settings}\n**{met} of {len(verdicts)} targets met.** {_ASKED}\n{tables}"
+    return (
+        f"{intro}{settings}\n**{met} of {len(verdicts)} targets met.** {_ASKED}\n{tables}\n## {losing.TITLE}\n\n{lost}"
+    )
 
 
 def _version(package: str) -> str:
