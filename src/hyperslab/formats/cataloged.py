@@ -67,6 +67,11 @@ class CatalogReader:
         return self._where.url
 
     @property
+    def store(self) -> Store:
+        """The store of the root."""
+        return self._store
+
+    @property
     def writable(self) -> bool:
         """Whether changes are taken."""
         return False

@@ -41,11 +41,6 @@ class CatalogEditor(CatalogReader):
         """Whether changes are taken."""
         return True
 
-    @property
-    def store(self) -> Store:
-        """The store of the root."""
-        return self._store
-
     # -- collections ------------------------------------------------------------------------------------------------
 
     def create_collection(self, document: CollectionDocument) -> Holding:

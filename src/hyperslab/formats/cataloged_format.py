@@ -18,7 +18,6 @@ from hyperslab.formats.base import Feature, FormatInfo, Mode
 from hyperslab.formats.catalog_tree import KEY, Tree, render
 from hyperslab.formats.catalogs import Layout
 from hyperslab.model.spec import ArraySpec
-from hyperslab.stores.base import Store
 from hyperslab.stores.building import building, can_build
 from hyperslab.stores.location import Location, Probe
 
@@ -151,8 +150,7 @@ class CatalogFormat:
 
 def _there(reader: CatalogReader, where: Location) -> CatalogReader:
     """The reader of a place that holds collections. NotFound, FormatError."""
-    store: Store = reader._store
-    names, folders = store.list_dir("")
+    names, folders = reader.store.list_dir("")
     if FOLDER not in folders and KEY not in names:
         reader.close()
         if not names and not folders and where.scheme != "file":
