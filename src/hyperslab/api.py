@@ -17,6 +17,7 @@ from hyperslab.errors import AlreadyExists, FormatError, HyperslabError, Invalid
 from hyperslab.formats import SCHEMES, detect, format_for_new, get_format, names
 from hyperslab.formats.appearance import appearance
 from hyperslab.formats.base import Format, FormatInfo, HoldsOne, InDatabase, IsVariant, KnowsItsPlace, Mode, Relocated
+from hyperslab.formats.features import Variant
 from hyperslab.group import Group
 from hyperslab.group.links import follow
 from hyperslab.model.paths import normalize
@@ -216,8 +217,15 @@ def created(url: Target, format: str | None = None, *, overwrite: bool = False, 
 
 
 def list_formats() -> dict[str, FormatInfo]:
-    """Every format by name: what it holds, how it is recognised, whether it can be written."""
-    return {name: get_format(name).info for name in names()}
+    """Every format by name: what it holds, how it is recognised, whether it can be written, its variants with the
+    features of each."""
+    return {name: _info(get_format(name)) for name in names()}
+
+
+def _info(format: Format) -> FormatInfo:
+    """A format without variants is one."""
+    info = format.info
+    return info if info.variants else replace(info, variants=(Variant(format.name, format.features),))
 
 
 __all__ = ["create", "created", "list_formats", "open", "open_array", "open_group"]

@@ -1,8 +1,8 @@
 """Cells of any length for a target that has none: as long as the longest of them, where that keeps every value.
 
-Text becomes fixed-length text, bytes become fixed-length bytes or (where the target has no such cells, and they are
-UTF-8) text, and text or references in the fields of rows become text of one width. Every chunk of such an array is read
-once for that; cells that end with a NUL would lose it, and are not fitted.
+Text becomes fixed-length text, bytes of any length become fixed-length bytes; where the target has no bytes of either
+kind they become text, if they are UTF-8. Text and references in the fields of rows become text of one width. Every
+chunk of such an array is read once for that; cells that end with a NUL would lose it, and are not fitted.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _fitted(source: Session, item: Item, features: Features, pointing: Pointing 
     spec = item.node
     if not isinstance(spec, ArraySpec) or item.picked is None or held_type(spec.dtype, features) is not None:
         return item
-    if not (isinstance(spec.dtype, VlenString | VlenBytes) or spec.numpy_dtype.names):
+    if not (isinstance(spec.dtype, VlenString | VlenBytes) or spec.numpy_dtype.names or spec.numpy_dtype.kind == "S"):
         return item
     cells = (each if pointing is None else pointing.cells(each, spec.dtype) for each in _all(source, item, spec))
     found = _type_for(spec.dtype, spec.numpy_dtype, cells, features)

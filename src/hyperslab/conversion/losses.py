@@ -1,7 +1,7 @@
 """What a target format cannot hold, said before anything is copied, and what becomes of it if the caller allows.
 
 A :class:`Loss` per node and feature. Cells whose values another type can hold keep them (``bool`` becomes ``int8``,
-an enum its integers); what has no such type is left out.
+an enum its integers, complex numbers rows of ``r`` and ``i``); what has no such type is left out.
 """
 
 from __future__ import annotations
@@ -52,6 +52,43 @@ class Loss:
     def __str__(self) -> str:
         return f"/{self.node}: {self.message}"
 
+
+BECOMES: Mapping[Feature, str] = {
+    Feature.GROUPS: "The group is left out, with all that is in it.",
+    Feature.ARRAYS: "One array is taken with its coordinates: the one that `path=` (`--path`) names.",
+    Feature.DIMENSIONS: "The names are lost.",
+    Feature.UNLIMITED: "The dimension becomes limited to the length that it has.",
+    Feature.ATTRIBUTES: "The attributes are left out.",
+    Feature.TYPED_ATTRIBUTES: "The value stays, its type is lost.",
+    Feature.STRINGS: "Fixed-length text, as long as the longest cell; left out where there is no such text either.",
+    Feature.VLEN: "Bytes become fixed-length bytes, or text where they are UTF-8; rows of numbers are left out.",
+    Feature.STRUCTURED: "The array is left out.",
+    Feature.SUBARRAYS: "A field of n chars becomes text; with any other field the array is left out.",
+    Feature.USER_TYPES: "The integers, bytes or rows that the cells are; names and members are left out.",
+    Feature.CHAR: "Bytes of length 1.",
+    Feature.COMPLEX: "Rows of `r` and `i`; left out where there are no structured types.",
+    Feature.BOOLEAN: "`int8`: 0 and 1.",
+    Feature.DATETIME: "`int64`: the count that the time is stored as.",
+    Feature.FLOAT16: "`float32`.",
+    Feature.UNICODE: "Text of any length.",
+    Feature.FIXED_BYTES: "Text, where all cells are UTF-8; else left out.",
+    Feature.BIG_ENDIAN: "The same numbers in the machine's byte order.",
+    Feature.SCALARS: "The array is left out.",
+    Feature.LINKS: "The link is left out; what it leads to stays where it is.",
+    Feature.REFERENCES: "Text: the path that the reference leads to.",
+    Feature.SPARSE: "All cells are stored.",
+    Feature.LABELS: "The labels are left out, unless a coordinate array has them too.",
+    Feature.UNITS: "The units are left out.",
+}
+"""What becomes of what a target cannot hold, if the caller allows."""
+STORAGE: Mapping[Feature, str] = {
+    Feature.CHUNKS: "The array lies in one piece.",
+    Feature.VARYING_CHUNKS: "One length per dimension: the longest.",
+    Feature.SHARDS: "The chunks of shards are chunks; asking for `shards=` is an error.",
+    Feature.CODECS: "Stored as the format stores all.",
+    Feature.CHECKSUMS: "No checksum.",
+}
+"""How cells are stored: no loss, for all of them are the same, and nothing is announced."""
 
 _KINDS = {"c": Feature.COMPLEX, "b": Feature.BOOLEAN, "U": Feature.UNICODE, "S": Feature.FIXED_BYTES}
 _KINDS |= {"m": Feature.DATETIME, "M": Feature.DATETIME}
@@ -150,6 +187,10 @@ def poorer(dtype: DataType) -> DataType | None:
             return dtype.newbyteorder("=")
         case np.dtype(kind="b"):
             return np.dtype(np.int8)
+        case np.dtype(kind="m" | "M"):
+            return np.dtype(np.int64)
+        case np.dtype(kind="c", itemsize=8 | 16):
+            return np.dtype([("r", f"f{dtype.itemsize // 2}"), ("i", f"f{dtype.itemsize // 2}")])
         case np.dtype(kind="f", itemsize=2):
             return np.dtype(np.float32)
         case np.dtype(kind="U") | ObjectRef() | RegionRef():

@@ -53,6 +53,11 @@ class Variant:
     options: Mapping[str, Any] = field(default_factory=dict)
     notes: Mapping[Feature, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(
+            self, "notes", {feature: self.notes[feature] for feature in Feature if feature in self.notes}
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class FormatInfo:

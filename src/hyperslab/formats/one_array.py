@@ -48,6 +48,14 @@ FEATURES = frozenset(Feature) - {
     Feature.LABELS,
 }
 """What such a format can hold, unless it says otherwise; variable-length text in coordinates alone."""
+NOTES = {
+    Feature.GROUPS: "one array with its coordinates, and the attributes of their group",
+    Feature.ARRAYS: "one array; its coordinates stand beside it",
+    Feature.STRINGS: "in coordinates alone",
+    Feature.LABELS: "coordinates say the same",
+    Feature.UNLIMITED: "beside the array, with the names of dimensions",
+}
+"""How such a format has or lacks features, where that does not go without saying."""
 STRING = "string"
 _MANY = 1000
 

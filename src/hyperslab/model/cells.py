@@ -23,6 +23,10 @@ def as_type(values: Values, dtype: np.dtype[Any]) -> Values:
         if dtype.kind != "S":
             told = [cell.decode() for cell in told]
         return np.array(told, dtype).reshape(values.shape)
+    if values.dtype.kind == "S" and dtype.kind == "T":
+        return as_type(values.astype(object), dtype)
+    if values.dtype.kind == "c" and dtype.names == ("r", "i"):
+        return np.ascontiguousarray(values).view(dtype).reshape(values.shape)
     if values.dtype.names is None or dtype.names is None:
         return values.astype(dtype)
     out = np.empty(values.shape, dtype)

@@ -19,14 +19,17 @@ from typing import Any
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import Invalid, Unsupported
+from hyperslab.formats import one_array
 from hyperslab.formats.b2nd import document, frame, library
 from hyperslab.formats.b2nd.dataset import B2ndReader
 from hyperslab.formats.b2nd.trees import EMBEDDED, TreeReader
 from hyperslab.formats.b2nd.writer import B2ndWriter
 from hyperslab.formats.base import Feature, FormatInfo, Mode, Reader
+from hyperslab.formats.features import Variant
 from hyperslab.stores.location import Location, Probe
 
 _ZIP = b"PK"
+_NOTES = {Feature.CHECKSUMS: "a frame of Blosc2 has none", Feature.ATTRIBUTES: "variable-length metalayers (`vlmeta`)"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,7 @@ class B2ndFormat:
             holds="one array of Blosc2 with dimensions, attributes and coordinates, in one file",
             recognised_by="the first bytes: \\x9e\\xa8b2frame; a folder with chunks.b2frame; .b2z, .b2d",
             writable=True,
+            variants=(Variant(self.name, self.features, notes=one_array.NOTES | _NOTES),),
         )
 
     def sniff(self, probe: Probe) -> bool:

@@ -21,20 +21,28 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import AlreadyExists, FormatError
-from hyperslab.formats.base import Feature, FormatInfo, Mode, Reader
+from hyperslab.formats.base import Feature, Format, FormatInfo, Mode, Reader
 from hyperslab.formats.blaze.dataset import BlazeReader
 from hyperslab.formats.blaze.document import SIZES, STORAGE, TABLE, Options
 from hyperslab.formats.blaze.joined import JoinedReader
 from hyperslab.formats.blaze.writer import BlazeWriter
-from hyperslab.formats.one_array import FEATURES
+from hyperslab.formats.features import Variant
+from hyperslab.formats.one_array import FEATURES, NOTES
 from hyperslab.stores.building import building, can_build
 from hyperslab.stores.location import Location, Probe, Several
 from hyperslab.stores.places import REMOTE
 
+_HOLDS = FEATURES | {Feature.SHARDS}
+_BCOLZ_LACKS = {
+    Feature.SHARDS: "each chunk is a file",
+    Feature.CHECKSUMS: "its chunk files have no digests",
+    Feature.STRUCTURED: "bcolz cannot open structured arrays that it has written",
+    Feature.SUBARRAYS: "bcolz cannot open structured arrays that it has written",
+}
 _TABLES = (".blaze", ".bcolz", ".blz")
 """The names by which a table on a server is known."""
 
@@ -43,6 +51,8 @@ _TABLES = (".blaze", ".bcolz", ".blz")
 class BlazeFormat:
     """Format ``blaze``, read and written."""
 
+    layout: Literal["blaze", "bcolz"] = "blaze"
+
     @property
     def name(self) -> str:
         """``blaze``."""
@@ -50,14 +60,23 @@ class BlazeFormat:
 
     @property
     def features(self) -> frozenset[Feature]:
-        """What it can hold."""
-        return FEATURES | {Feature.SHARDS}
+        """What the layout can hold."""
+        return _HOLDS - _BCOLZ_LACKS.keys() if self.layout == "bcolz" else _HOLDS
+
+    def variant(self, options: Mapping[str, Any]) -> Format:
+        """The format with the features that a dataset made with these options has."""
+        return BlazeFormat("bcolz" if options.get("layout") == "bcolz" else "blaze")
 
     @property
     def info(self) -> FormatInfo:
         """Its line of ``list_formats``."""
         holds = "one array with its coordinates, in superchunk files; tables of bcolz and BLZ are read"
-        return FormatInfo("blaze", holds, "meta/storage and meta/sizes, or __rootdirs__", True)
+        bcolz = BlazeFormat("bcolz").features
+        variants = (
+            Variant("blaze", _HOLDS, {"layout": "blaze"}, NOTES | {Feature.SHARDS: "superchunks: one file each"}),
+            Variant("bcolz", bcolz, {"layout": "bcolz"}, NOTES | _BCOLZ_LACKS),
+        )
+        return FormatInfo("blaze", holds, "meta/storage and meta/sizes, or __rootdirs__", True, variants)
 
     def sniff(self, probe: Probe) -> bool:
         """Whether the documents of an array, or of a table, are there."""

@@ -25,7 +25,8 @@ from hyperslab.formats.bloscpack.file import LocalFile, ServedFile
 from hyperslab.formats.bloscpack.header import MAGIC
 from hyperslab.formats.bloscpack.maker import BloscpackMaker
 from hyperslab.formats.bloscpack.writer import BloscpackWriter
-from hyperslab.formats.one_array import FEATURES
+from hyperslab.formats.features import Variant
+from hyperslab.formats.one_array import FEATURES, NOTES
 from hyperslab.stores.location import Location, Probe
 from hyperslab.stores.places import REMOTE
 
@@ -50,6 +51,7 @@ class BloscpackFormat:
             holds="one array with its coordinates in one file of Blosc chunks",
             recognised_by="the first bytes: blpk",
             writable=True,
+            variants=tuple(Variant(name, self.features, {"layout": name}, NOTES) for name in ("v3", "blaze")),
         )
 
     def sniff(self, probe: Probe) -> bool:

@@ -26,8 +26,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hyperslab.formats.base import Feature, FormatInfo
+from hyperslab.formats.catalog_notes import NOTES
 from hyperslab.formats.cataloged_format import FEATURES, CatalogFormat
 from hyperslab.formats.catalogs import Layout
+from hyperslab.formats.features import Variant
 
 
 def _layouts() -> Sequence[Layout]:
@@ -37,14 +39,16 @@ def _layouts() -> Sequence[Layout]:
     return LAYOUT, DEKER
 
 
+_HOLDS = FEATURES | {Feature.UNLIMITED, Feature.CHECKSUMS, Feature.CODECS}
 FORMAT = CatalogFormat(
     "collections",
-    FEATURES | {Feature.UNLIMITED, Feature.CHECKSUMS, Feature.CODECS},
+    _HOLDS,
     FormatInfo(
         "collections",
         "collections of arrays with schemas, labels and attributes",
         "collections/<name>/collection.json, or an empty folder collections",
         True,
+        (Variant("collections", _HOLDS, notes=NOTES),),
     ),
     _layouts,
 )

@@ -19,9 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hyperslab.formats.base import FormatInfo
+from hyperslab.formats.base import Feature, FormatInfo
+from hyperslab.formats.catalog_notes import NOTES
 from hyperslab.formats.cataloged_format import FEATURES, CatalogFormat
 from hyperslab.formats.catalogs import Layout
+from hyperslab.formats.features import Variant
 
 
 def _layouts() -> Sequence[Layout]:
@@ -30,14 +32,23 @@ def _layouts() -> Sequence[Layout]:
     return (LAYOUT,)
 
 
+_HOLDS = FEATURES | {Feature.CODECS}
+_NOTES = NOTES | {
+    Feature.UNLIMITED: "every array of a collection has the shape of its schema, and DEKER refuses any other",
+    Feature.CODECS: "the HDF5 filters that a collection's options name",
+    Feature.CHECKSUMS: "DEKER's options name no checksum",
+    Feature.STRINGS: f"{NOTES[Feature.STRINGS]}, where DEKER does not look: its arrays hold numbers alone",
+    Feature.SCALARS: f"{NOTES[Feature.SCALARS]}, where DEKER does not look: its arrays have dimensions",
+}
 FORMAT = CatalogFormat(
     "deker",
-    FEATURES,
+    _HOLDS,
     FormatInfo(
         "deker",
         "collections of arrays in HDF5 files, as DEKER stores them",
         "collections/<name>/<name>.json",
         True,
+        (Variant("deker", _HOLDS, notes=_NOTES),),
     ),
     _layouts,
     only="deker",

@@ -30,6 +30,7 @@ from typing import Any, Literal
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.formats.base import Feature, Format, FormatInfo, Mode
+from hyperslab.formats.features import Variant
 from hyperslab.formats.hdmf.dataset import HdmfReader
 from hyperslab.formats.hdmf.options import Options
 from hyperslab.formats.hdmf.remedies import HdmfExamined, HdmfMended
@@ -45,6 +46,24 @@ Profile = Literal["v2", "v3"]
 _LACKS = {
     "v2": {Feature.VARYING_CHUNKS, Feature.SHARDS, Feature.SPARSE, Feature.LABELS},
     "v3": {Feature.SUBARRAYS, Feature.SPARSE, Feature.LABELS},
+}
+_OURS = "in the attribute `_hyperslab`, which other readers pass over"
+_NOTES = {
+    **dict.fromkeys((Feature.UNLIMITED, Feature.TYPED_ATTRIBUTES, Feature.USER_TYPES, Feature.CHAR), _OURS),
+    Feature.LABELS: "no word for them beside coordinate arrays",
+}
+_NOTES_OF: dict[Profile, dict[Feature, str]] = {
+    "v2": {
+        Feature.SCALARS: "shape `[1]`, marked `scalar`",
+        Feature.VARYING_CHUNKS: "a document of Zarr v2 has one length per dimension",
+        Feature.LINKS: "the attribute `zarr_link` of their group",
+        Feature.REFERENCES: "`zarr_dtype`, and cells of JSON",
+    },
+    "v3": {
+        Feature.SUBARRAYS: "`struct` of Zarr v3 has no arrays as fields",
+        Feature.LINKS: "the attribute `_LINKS` of their group",
+        Feature.REFERENCES: "`_DTYPE`, `_REFERENCE`, and cells of text",
+    },
 }
 _DOCUMENT_3 = "zarr.json"
 _OPTIONS = tuple(field.name for field in fields(Options))
@@ -79,7 +98,10 @@ class HdmfFormat:
     def info(self) -> FormatInfo:
         """Its line of ``list_formats``."""
         said = "Zarr with a neurodata_type, a .specloc, links or data types of HDMF in its attributes"
-        return FormatInfo("hdmf", "the HDMF and NWB model on Zarr", said, True)
+        variants = tuple(
+            Variant(name, HdmfFormat(name).features, {"profile": name}, _NOTES | _NOTES_OF[name]) for name in _NOTES_OF
+        )
+        return FormatInfo("hdmf", "the HDMF and NWB model on Zarr", said, True, variants)
 
     @property
     def spelling(self) -> Profiled:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import Invalid, NotFound
 from hyperslab.formats.base import Feature, FormatInfo, Mode, Reader
+from hyperslab.formats.features import Variant
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.location import Location, Probe
 
@@ -52,6 +53,21 @@ FEATURES = frozenset(
         Feature.UNITS,
     }
 )
+_FIELD = "in the field `hyperslab` of the object's document, which other readers pass over"
+_NOTES = {
+    Feature.GROUPS: f"arrays are variables called by their paths; what groups say stands {_FIELD}",
+    Feature.DIMENSIONS: "shared by all arrays of an object; a second length of one name is stored as `name@length`",
+    Feature.UNLIMITED: _FIELD,
+    Feature.TYPED_ATTRIBUTES: _FIELD,
+    Feature.STRINGS: "cells have one length: `<U…`",
+    Feature.VLEN: "cells have one length: `|S…`",
+    Feature.STRUCTURED: "the name of a dtype in a document says no fields",
+    Feature.BIG_ENDIAN: "bytes are little-endian (R26)",
+    Feature.CODECS: "compression is the server's",
+    Feature.CHECKSUMS: "left to the server",
+    Feature.UNITS: "the field `units`, or the attribute",
+    Feature.LABELS: "coordinates say the same",
+}
 _EMBEDDED = 255 << 10
 _SEGMENT = 2 << 20
 _MOST = 15 << 20
@@ -74,6 +90,7 @@ class MongoFormat:
             holds="labelled arrays with units, dense and sparse, as objects of a database",
             recognised_by="the URL: mongodb://host/database#name",
             writable=True,
+            variants=(Variant(self.name, self.features, notes=_NOTES),),
         )
 
     @property

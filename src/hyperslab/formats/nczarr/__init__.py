@@ -30,6 +30,7 @@ from typing import Any, Literal
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import Invalid
 from hyperslab.formats.base import Feature, Format, FormatInfo, Mode
+from hyperslab.formats.features import Variant
 from hyperslab.formats.keyed_dataset import KeyedReader
 from hyperslab.formats.keyed_format import open_keyed
 from hyperslab.formats.nczarr.context import Options
@@ -55,7 +56,21 @@ _HOLDS = frozenset(
         Feature.CHUNKS,
         Feature.CODECS,
         Feature.CHECKSUMS,
+        Feature.UNITS,
     }
+)
+_NETCDF = "netCDF has no such type"
+_NOTES = {
+    Feature.DIMENSIONS: "declared in groups; a second length of one name is stored as `name@length`",
+    Feature.STRINGS: "UTF-8 in cells of one width, which follows from the longest text",
+    Feature.VLEN: "no place in Zarr v2 that netcdf-c knows",
+    **dict.fromkeys((Feature.COMPLEX, Feature.BOOLEAN, Feature.DATETIME, Feature.FLOAT16, Feature.UNICODE), _NETCDF),
+    Feature.FIXED_BYTES: "what has this type in Zarr v2 is text in netCDF",
+    Feature.UNITS: "the attribute `units`",
+}
+_NO_TYPES = dict.fromkeys(
+    (Feature.USER_TYPES, Feature.STRUCTURED, Feature.SUBARRAYS),
+    "the draft alone has user types; netcdf-c never wrote them",
 )
 _DRAFT_HOLDS = _HOLDS | {Feature.STRUCTURED, Feature.SUBARRAYS, Feature.USER_TYPES}
 _OPTIONS = tuple(field.name for field in fields(Options))
@@ -90,7 +105,11 @@ class NczarrFormat:
     def info(self) -> FormatInfo:
         """Its line of ``list_formats``."""
         said = "metadata of NCZarr in .zgroup or .zattrs, a .zdataset or .nczarr"
-        return FormatInfo("nczarr", "the netCDF-4 model on Zarr v2", said, True)
+        variants = (
+            Variant("current", _HOLDS, {"dialect": "current"}, _NOTES | _NO_TYPES),
+            Variant("draft", _DRAFT_HOLDS, {"dialect": "draft"}, _NOTES | {Feature.USER_TYPES: "in `.ztypedefs`"}),
+        )
+        return FormatInfo("nczarr", "the netCDF-4 model on Zarr v2", said, True, variants)
 
     @property
     def spelling(self) -> NczarrSpelling:

@@ -25,6 +25,7 @@ from typing import Any, Literal
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import Invalid, NotFound, Unsupported
 from hyperslab.formats.base import Feature, FormatInfo, Mode, Reader
+from hyperslab.formats.features import Variant
 from hyperslab.formats.netcdf import document, library
 from hyperslab.formats.netcdf.classic import MAGICS
 from hyperslab.formats.netcdf.dataset import NetcdfReader
@@ -33,6 +34,18 @@ from hyperslab.formats.netcdf.writer import NetcdfWriter
 from hyperslab.stores.location import Location, Probe
 from hyperslab.stores.places import REMOTE
 
+_NO_TYPE = "netCDF has no such type"
+_NOTES = {
+    Feature.DIMENSIONS: "declared in groups; a second length of one name is stored as `name@length`",
+    Feature.VLEN: "bytes: arrays of `ubyte` of any length",
+    **dict.fromkeys((Feature.COMPLEX, Feature.BOOLEAN, Feature.DATETIME, Feature.FLOAT16, Feature.UNICODE), _NO_TYPE),
+    Feature.FIXED_BYTES: _NO_TYPE + " but arrays of chars, whose shape is another",
+    Feature.VARYING_CHUNKS: "HDF5 has one length per dimension",
+    Feature.SHARDS: "HDF5 has none",
+    Feature.LINKS: "HDF5 has them, the netCDF library follows none",
+    Feature.REFERENCES: "HDF5 has them, netCDF has no such type",
+    Feature.UNITS: "the attribute `units`",
+}
 _USER_BLOCKS = (512, 1024, 2048, 4096)
 
 
@@ -51,6 +64,7 @@ class NetcdfFormat:
             holds="groups, shared and unlimited dimensions, typed attributes, user types, in one file",
             recognised_by="the first bytes: CDF\\x01, CDF\\x02, CDF\\x05 or \\x89HDF",
             writable=True,
+            variants=(Variant(self.name, self.features, notes=_NOTES),),
         )
 
     @property

@@ -37,6 +37,7 @@ MODELS = ("NETCDF4", "NETCDF4_CLASSIC", "NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET
 FEATURES = frozenset(
     {
         Feature.GROUPS,
+        Feature.ARRAYS,
         Feature.DIMENSIONS,
         Feature.UNLIMITED,
         Feature.ATTRIBUTES,
@@ -52,6 +53,7 @@ FEATURES = frozenset(
         Feature.CHUNKS,
         Feature.CODECS,
         Feature.CHECKSUMS,
+        Feature.UNITS,
     }
 )
 

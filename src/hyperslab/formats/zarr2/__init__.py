@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hyperslab.formats.base import Feature, FormatInfo, Mode
+from hyperslab.formats.features import Variant
 from hyperslab.formats.keyed_dataset import KeyedReader
 from hyperslab.formats.keyed_format import open_keyed
 from hyperslab.formats.zarr2.dataset import COPY, Zarr2
@@ -39,6 +40,17 @@ _LACKS = frozenset(
         Feature.SPARSE,
     }
 )
+_OURS = "in the attribute `_hyperslab`, which other readers pass over"
+_NOTES = {
+    Feature.DIMENSIONS: "in the attribute `_ARRAY_DIMENSIONS`, as xarray reads them",
+    **dict.fromkeys((Feature.UNLIMITED, Feature.TYPED_ATTRIBUTES, Feature.USER_TYPES, Feature.CHAR), _OURS),
+    Feature.LABELS: _OURS,
+    Feature.STRINGS: "objects with the filter `vlen-utf8`",
+    Feature.VLEN: "objects with the filter `vlen-bytes` or `vlen-array`",
+    Feature.VARYING_CHUNKS: "a document has one length per dimension",
+    Feature.LINKS: "no word for them; format hdmf has",
+    Feature.REFERENCES: "no word for them; format hdmf has",
+}
 
 
 @dataclass(frozen=True)
@@ -58,7 +70,9 @@ class Zarr2Format:
     @property
     def info(self) -> FormatInfo:
         """Its line of ``list_formats``."""
-        return FormatInfo("zarr2", "trees of groups and chunked arrays", "a .zgroup, .zarray or .zmetadata", True)
+        variants = (Variant("zarr2", self.features, notes=_NOTES),)
+        known_by = "a .zgroup, .zarray or .zmetadata"
+        return FormatInfo("zarr2", "trees of groups and chunked arrays", known_by, True, variants)
 
     @property
     def spelling(self) -> Zarr2:

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hyperslab.formats.base import Feature, FormatInfo, Mode
+from hyperslab.formats.features import Variant
 from hyperslab.formats.keyed_dataset import KeyedReader, holds_nodes
 from hyperslab.formats.keyed_format import open_keyed
 from hyperslab.formats.zarr3.dataset import Zarr3
@@ -32,6 +33,16 @@ from hyperslab.stores.location import Location, Probe
 
 _LACKS = frozenset({Feature.SUBARRAYS, Feature.LINKS, Feature.REFERENCES, Feature.SPARSE})
 _FORMAT_2 = (".zmetadata", ".zgroup", ".zarray")
+_OURS = "in the attribute `_hyperslab`, which other readers pass over"
+_NOTES = {
+    Feature.DIMENSIONS: "`dimension_names`",
+    **dict.fromkeys((Feature.UNLIMITED, Feature.TYPED_ATTRIBUTES, Feature.USER_TYPES, Feature.CHAR), _OURS),
+    Feature.LABELS: _OURS,
+    Feature.VARYING_CHUNKS: "the grid `rectilinear`",
+    Feature.SUBARRAYS: "`struct` has no arrays as fields",
+    Feature.LINKS: "no word for them; format hdmf has",
+    Feature.REFERENCES: "no word for them; format hdmf has",
+}
 
 
 @dataclass(frozen=True)
@@ -51,7 +62,8 @@ class Zarr3Format:
     @property
     def info(self) -> FormatInfo:
         """Its line of ``list_formats``."""
-        return FormatInfo("zarr3", "trees of groups and chunked or sharded arrays", "a zarr.json", True)
+        variants = (Variant("zarr3", self.features, notes=_NOTES),)
+        return FormatInfo("zarr3", "trees of groups and chunked or sharded arrays", "a zarr.json", True, variants)
 
     @property
     def spelling(self) -> Zarr3:
