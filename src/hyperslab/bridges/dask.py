@@ -25,6 +25,7 @@ from hyperslab.bridges.overlaps import Sizes, Source, Turn, check_source, guarde
 from hyperslab.chunks.grid import FixedAxis, Grid
 from hyperslab.errors import Invalid
 from hyperslab.model.guessing import meant
+from hyperslab.stores import counting
 
 
 def is_dask_array(value: Any) -> bool:
@@ -35,9 +36,14 @@ def is_dask_array(value: Any) -> bool:
 
 def _check_travel(handle: Any) -> None:
     """Raise before any task is sent what says that it cannot be; of distributed one would learn that, and not why."""
-    scheduler: Any = import_module("dask.base").get_scheduler()
-    if getattr(scheduler, "__module__", None) in ("distributed.client", "dask.multiprocessing"):
+    if _is_elsewhere():
         pickle.dumps(handle)
+
+
+def _is_elsewhere() -> bool:
+    """Whether tasks are run by other processes."""
+    scheduler: Any = import_module("dask.base").get_scheduler()
+    return getattr(scheduler, "__module__", None) in ("distributed.client", "dask.multiprocessing")
 
 
 def _dask() -> Any:
@@ -156,6 +162,8 @@ def write(target: Array | View, data: Any, region: Any = None, compute: bool = T
     if not compute:
         return delayed(_nothing)(written)
     crew.compute(written)
+    if counting.watchers and _is_elsewhere():
+        counting.done(data.npartitions, data.nbytes, written=True)
     if session is not None:
         session.version.renew()
     return None

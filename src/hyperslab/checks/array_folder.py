@@ -13,6 +13,7 @@ from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.pool import each_batch
 from hyperslab.errors import StorageError
 from hyperslab.formats.keyed_commit import key
+from hyperslab.stores import counting
 from hyperslab.stores.base import Store
 
 _BATCH = 16
@@ -50,6 +51,8 @@ class ArrayFolder:
             for flaw in self._flaws(coords, place):
                 message = f"{flaw.message} [key={place}, cells {span(self._objects.grid, coords)}]"
                 self._found.append(found(self._path, flaw.kind, message, key=place, coords=coords))
+        if self._deep and counting.watchers:
+            counting.done(len(batch))
 
     def _flaws(self, coords: Coords, place: str) -> list[Flaw]:
         """The flaws of one version of an object; one that is replaced meanwhile is looked at again."""

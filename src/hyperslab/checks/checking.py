@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from hyperslab.api import Target
 from hyperslab.checks.findings import Finding, found
 from hyperslab.checks.keyed import Walk
+from hyperslab.checks.measuring import extent_of
 from hyperslab.checks.places import Place, find_place
 from hyperslab.checks.readable import examine_reader
 from hyperslab.checks.report import Report
+from hyperslab.chunks.progress import Report as Reports
+from hyperslab.chunks.progress import watching
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import FormatError, HyperslabError
 from hyperslab.formats.keyed_format import OpensKeys
@@ -24,17 +28,20 @@ def check(
     storage_options: Mapping[str, Any] | None = None,
     workers: int | None = None,
     allow_external: Sequence[str] | bool = (),
+    progress: bool | Reports | None = None,
 ) -> Report:
     """Every problem of the dataset at ``url``, with the node it is in and its kind; an empty report when it is sound.
 
     All folders, documents, names and lengths of chunks, indexes of shards and consolidated metadata are looked at;
     ``deep`` decodes every chunk besides, by ``workers`` threads, each in the memory of about one chunk. Links are
-    looked at where ``open`` follows them: ``allow_external`` as there. Nothing is changed. NotFound when nothing is
-    there, FormatError when it is no dataset at all.
+    looked at where ``open`` follows them: ``allow_external`` as there. ``progress``: True for a bar on a terminal, or a
+    function of ``Progress``; it is of ``deep``. Nothing is changed. NotFound when nothing is there, FormatError when it
+    is no dataset at all.
     """
     place = find_place(url, format, storage_options, allow_external)
     settings = Settings(workers=workers, cache_bytes=0)
-    return report_of(place, examine(place, settings, deep=deep), deep)
+    with watching(progress if deep else None, "checking", partial(extent_of, place, settings)):
+        return report_of(place, examine(place, settings, deep=deep), deep)
 
 
 def examine(place: Place, settings: Settings, *, deep: bool) -> Iterable[Finding]:

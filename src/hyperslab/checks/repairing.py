@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from hyperslab.api import Target
 from hyperslab.checks.checking import examine
 from hyperslab.checks.findings import Finding
 from hyperslab.checks.keyed import Walk
+from hyperslab.checks.measuring import extent_of
 from hyperslab.checks.mending import Menders, Mending, Stage, stage_of
 from hyperslab.checks.mending_chunks import Act
 from hyperslab.checks.own_remedies import OwnRepair, mends_itself
 from hyperslab.checks.places import Place, find_place
 from hyperslab.checks.quarantine import Quarantine, quarantine_folder
 from hyperslab.checks.report import Mend, Report
+from hyperslab.chunks.progress import Report as Reports
+from hyperslab.chunks.progress import watching
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import HyperslabError, ReadOnly
 from hyperslab.formats.base import Remedy
@@ -38,6 +42,7 @@ def repair(
     links: bool = False,
     drop_links: bool = False,
     allow_external: Sequence[str] | bool = (),
+    progress: bool | Reports | None = None,
 ) -> Report:
     """What would be mended (``dry_run``) or has been: a report of :class:`Mend`, empty when the dataset is sound.
 
@@ -47,25 +52,38 @@ def repair(
     taken out goes to the folder ``quarantine`` (beside a local dataset: its name with ``.quarantine``), else it is
     removed. ``deep``: decode every chunk to find the damaged ones. ``links``: mend links, references and consolidated
     metadata alone, and let links say all that they can of their targets; ``drop_links``: take out those that lead
-    nowhere, which otherwise are only told; ``allow_external``: where they may lead, as for ``open``. What cannot be
-    mended, also because a writer held a lock for longer than ``lock_timeout`` seconds, is not ``done``. ReadOnly when
-    the place takes no writes; Conflict when a bucket's lease is another's for that long: a conversion, or another
-    repair, is at work.
+    nowhere, which otherwise are only told; ``allow_external``: where they may lead, as for ``open``. ``progress``: as
+    for ``check``. What cannot be mended, also because a writer held a lock for longer than ``lock_timeout`` seconds, is
+    not ``done``. ReadOnly when the place takes no writes; Conflict when a bucket's lease is another's for that long: a
+    conversion, or another repair, is at work.
     """
     place = find_place(url, format, storage_options, allow_external)
     settings = Settings(workers=workers, cache_bytes=0, lock_timeout=lock_timeout)
+    wishes = frozenset(name for name, wished in (("links", links), ("drop_links", drop_links)) if wished)
+    folder = partial(quarantine_folder, place.where, quarantine)
+    with watching(progress if deep else None, "repairing", partial(extent_of, place, settings)):
+        mends = _mends(place, settings, folder, wishes, deep=deep, dry_run=dry_run)
+        return Report(mends, url=place.where.url, deep=deep)
+
+
+def _mends(
+    place: Place,
+    settings: Settings,
+    folder: Callable[[], str | None],
+    wishes: frozenset[str],
+    *,
+    deep: bool,
+    dry_run: bool,
+) -> Iterable[Mend]:
+    """By the format itself where it can; else those of a dataset under keys, or no more than the problems."""
     spelling = place.spelling
     if spelling is None and mends_itself(place, settings):
-        own = OwnRepair(place, settings, quarantine_folder(place.where, quarantine))
-        return Report(own.run(deep, dry_run=dry_run), url=place.where.url, deep=deep)
+        return OwnRepair(place, settings, folder()).run(deep, dry_run=dry_run)
     if spelling is None:
         problems = [finding.problem for finding in examine(place, settings, deep=deep) if not finding.sound]
-        mends = [Mend(problem.node, problem.kind, problem.message) for problem in problems]
-        return Report(mends, url=place.where.url, deep=deep)
-    folder = quarantine_folder(place.where, quarantine)
-    wishes = frozenset(name for name, wished in (("links", links), ("drop_links", drop_links)) if wished)
-    job = _Repair(place, spelling, settings, folder, wishes)
-    return Report(job.plan(deep) if dry_run else job.run(deep), url=place.where.url, deep=deep)
+        return [Mend(problem.node, problem.kind, problem.message) for problem in problems]
+    job = _Repair(place, spelling, settings, folder(), wishes)
+    return job.plan(deep) if dry_run else job.run(deep)
 
 
 class _Repair:

@@ -72,12 +72,14 @@ def read(
         workers = min(settings.workers or concurrency, 1 << (pieces - 1).bit_length())  # few sizes, few pools
     if counting.traces:
         counting.count(chunks=pieces)
+    work: Callable[[Any], None] = reader.read_batch
+    if counting.watchers:
+        work = counting.telling(work, out.nbytes / pieces)
     if pieces == 1 or (workers == 1 and plan.grid.outer is None and pieces <= _MOST):
-        reader.read_batch(list(plan))
+        work(list(plan))
         return
     size = max(1, min(_MOST, _BATCH // nbytes, -(-pieces // (4 * workers))))
-    work = reader.read_batch if whole is None else whole.noting(reader.read_batch)
-    each_batch(work, batches(plan, plan.grid, size, _MOST), workers)
+    each_batch(work if whole is None else whole.noting(work), batches(plan, plan.grid, size, _MOST), workers)
 
 
 class _BatchReader:
@@ -307,7 +309,8 @@ def _work(
 ) -> Callable[[Sequence[Piece]], None]:
     """What writes batches of pieces."""
     make = swapper if hasattr(source, "swap") else _writer
-    return make(source, plan, values, fill, settings, fields)
+    work = make(source, plan, values, fill, settings, fields)
+    return counting.telling(work, values.nbytes / len(plan), written=True) if counting.watchers else work
 
 
 def transaction_of(source: ChunkSource, settings: Settings) -> AbstractContextManager[None]:

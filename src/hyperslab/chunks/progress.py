@@ -1,11 +1,17 @@
-"""How far a conversion or a long write is: a value for callers' functions, and a bar on a terminal."""
+"""How far a conversion, a check or a long write is: a value for callers' functions, and a bar on a terminal."""
 
 from __future__ import annotations
 
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from math import isfinite
+from typing import Any
+
+from hyperslab.stores import counting
 
 Report = Callable[["Progress"], None]
 
@@ -59,6 +65,73 @@ def bar(wanted: bool, title: str) -> Iterator[Report]:
             yield report
     else:
         yield _silent
+
+
+@contextmanager
+def watching(
+    progress: bool | Report | None, title: str, total: Callable[[], tuple[int, int]], *, written: bool = False
+) -> Iterator[None]:
+    """Report each batch of chunks that this process reads, or has ``written``, until the block ends well, when all is
+    done. ``total``: bytes of cells and chunks, asked for only where somebody is to be told.
+
+    What other threads do meanwhile is counted too, but never beyond the total. Chunks that are 0 in ``total`` are not
+    known before: there are as many as were done.
+    """
+    if not callable(progress) and not (progress and sys.stderr.isatty()):
+        yield
+        return
+    with reporting(progress, title) as report:
+        nbytes, chunks = total()
+        watch = _Watch(report, Progress(0, nbytes, 0, chunks), written)
+        counting.watchers.append(watch)
+        try:
+            yield
+        finally:
+            counting.watchers.remove(watch)
+        watch.finish()
+
+
+def storing(progress: bool | Report | None, obj: Any) -> AbstractContextManager[None]:
+    """:func:`watching` while the cells of an object are stored: their bytes are known, as far as it tells, and chunks
+    are not, for how they are cut is decided as they are written."""
+    nbytes = getattr(obj, "nbytes", 0)
+    return watching(progress, "saving", lambda: (int(nbytes) if isfinite(nbytes) else 0, 0), written=True)
+
+
+class _Watch:
+    """Adds up what is done, and tells it."""
+
+    def __init__(self, report: Report, begun: Progress, written: bool) -> None:
+        self._report = report
+        self._written = written
+        self._now = begun
+        self._knows_chunks = begun.total_chunks > 0
+        self._nbytes = 0.0
+        self._began = time.perf_counter()
+        self._lock = threading.Lock()
+        report(begun)
+
+    def done(self, chunks: int, nbytes: float, *, written: bool) -> None:
+        """Told by whoever reads or writes."""
+        if written is not self._written:
+            return
+        with self._lock:
+            now = self._now
+            self._nbytes += nbytes or chunks * now.total_bytes / max(now.total_chunks, 1)
+            self._tell(min(round(self._nbytes), now.total_bytes), now.done_chunks + chunks)
+
+    def finish(self) -> None:
+        """All is done."""
+        with self._lock:
+            self._tell(self._now.total_bytes, max(self._now.total_chunks, self._now.done_chunks))
+
+    def _tell(self, nbytes: int, chunks: int) -> None:
+        total = self._now.total_chunks if self._knows_chunks else chunks
+        seconds = time.perf_counter() - self._began
+        self._now = replace(
+            self._now, done_bytes=nbytes, done_chunks=min(chunks, total), total_chunks=total, seconds=seconds
+        )
+        self._report(self._now)
 
 
 def _silent(progress: Progress) -> None:

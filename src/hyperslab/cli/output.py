@@ -30,10 +30,15 @@ def json_text(schema: str, **document: Any) -> str:
     return printable(json.dumps(said, indent=2, ensure_ascii=False))
 
 
+def is_quiet() -> bool:
+    """Whether the command runs with ``--quiet``."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(getattr(context.obj, "quiet", False))
+
+
 def say(text: str) -> None:
     """A remark on stderr, unless ``--quiet``."""
-    context = click.get_current_context(silent=True)
-    if context is None or not getattr(context.obj, "quiet", False):
+    if not is_quiet():
         click.echo(text, err=True)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from hyperslab import api
+from hyperslab.chunks.progress import Report, storing
 from hyperslab.errors import Invalid
 
 Mode = Literal["x", "w", "a", "r+"]
@@ -19,6 +20,7 @@ def save(
     codec: Any = None,
     mode: Mode | None = None,
     densify: bool = False,
+    progress: bool | Report | None = None,
     **options: Any,
 ) -> Any:
     """Store ``obj``: an xarray Dataset, DataArray or DataTree, an array of NumPy, dask or sparse, a Quantity of pint.
@@ -30,10 +32,12 @@ def save(
     ``append_dim``, ``region`` (slices by dimension, or ``"auto"``; it need not align with chunks), ``compute=False``
     (gives a Delayed that writes the dask arrays). Other options as in ``open``. A plain array becomes the array
     ``data``. Sparse arrays stay sparse, Unsupported where the format has none: ``densify=True`` stores all their cells.
-    Units of Quantities become the attribute ``units``. Invalid for what cannot be stored.
+    Units of Quantities become the attribute ``units``. ``progress``: True for a bar on a terminal, or a function of
+    ``Progress``. Invalid for what cannot be stored.
     """
     if type(obj).__module__.partition(".")[0] == "xarray":
-        return _save_xarray(url, obj, format=format, chunks=chunks, codec=codec, mode=mode, densify=densify, **options)
+        how = {"format": format, "chunks": chunks, "codec": codec, "mode": mode, "densify": densify}
+        return _save_xarray(url, obj, **how, progress=progress, **options)
     if not hasattr(obj, "__array__") or not hasattr(obj, "shape"):
         raise Invalid(f"{type(obj).__name__} cannot be saved", remedy="give an xarray object or an array")
     if hasattr(obj, "mask"):
@@ -41,7 +45,7 @@ def save(
     if mode not in (None, "x", "w"):
         raise Invalid(f"mode {mode!r} for a plain array", remedy="open the dataset and assign to the array")
     layout = {name: value for name, value in (("chunks", chunks), ("codec", codec)) if value is not None}
-    with api.created(url, format, overwrite=mode == "w", **options) as root:
+    with storing(progress, obj), api.created(url, format, overwrite=mode == "w", **options) as root:
         root.create_array("data", data=obj, densify=densify, **layout)
     return None
 

@@ -1,10 +1,14 @@
-"""What a block of code cost: requests to stores, bytes that came or went, chunks that were wanted. ``hs.trace()``."""
+"""What a block of code cost: requests to stores, bytes that came or went, chunks that were wanted. ``hs.trace()``.
+
+Beside it :data:`watchers`, who are told of chunks when they are done: how far a long piece of work is.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any, Protocol
 
 
 class Trace:
@@ -53,3 +57,31 @@ def count(requests: int = 0, read: int = 0, written: int = 0, chunks: int = 0) -
     """Add to every running trace; callers look at :data:`traces` first."""
     for counts in tuple(traces):
         counts.add(requests, read, written, chunks)
+
+
+class Watcher(Protocol):
+    """Who wants to know of chunks that are done; called from any thread."""
+
+    def done(self, chunks: int, nbytes: float, *, written: bool) -> None:
+        """So many more were read or ``written``, with ``nbytes`` of cells (0: so many as chunks have on average)."""
+        ...
+
+
+watchers: list[Watcher] = []
+"""Those that look on. As with traces, an empty list is all that is looked at where nobody does."""
+
+
+def done(chunks: int, nbytes: float = 0, *, written: bool = False) -> None:
+    """Tell every watcher; callers look at :data:`watchers` first."""
+    for watcher in tuple(watchers):
+        watcher.done(chunks, nbytes, written=written)
+
+
+def telling(work: Callable[[Any], None], nbytes: float, *, written: bool = False) -> Callable[[Any], None]:
+    """``work`` of batches, which tells the watchers of each: its items are chunks of ``nbytes`` each."""
+
+    def told(batch: Any) -> None:
+        work(batch)
+        done(len(batch), len(batch) * nbytes, written=written)
+
+    return told

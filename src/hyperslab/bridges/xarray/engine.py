@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +12,7 @@ from xarray.backends import BackendEntrypoint
 from hyperslab import api
 from hyperslab.array import Array
 from hyperslab.bridges.xarray import accessors
+from hyperslab.bridges.xarray.precedence import is_database
 from hyperslab.bridges.xarray.reading import open_group, open_groups
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.formats import detect
@@ -59,7 +59,7 @@ class HyperslabBackendEntrypoint(BackendEntrypoint):
         if not isinstance(filename_or_obj, str | os.PathLike):
             return False
         name = os.fspath(filename_or_obj).rstrip("/")
-        if name.lower().endswith(_OURS) or re.match(r"mongodb(\+srv)?://", name) is not None:
+        if name.lower().endswith(_OURS) or is_database(name):
             return True
         return _holds_collections(name)
 

@@ -15,6 +15,7 @@ from hyperslab.bridges.xarray.replacing import replacing
 from hyperslab.bridges.xarray.storable import check_chunks, check_storable
 from hyperslab.bridges.xarray.wrapped import measured
 from hyperslab.bridges.xarray.writing import Storing, append, detached, write_new, write_over, write_region
+from hyperslab.chunks.progress import Report, storing
 from hyperslab.errors import AlreadyExists, Invalid, NotFound
 from hyperslab.formats import format_for_new
 from hyperslab.group import Group
@@ -38,6 +39,7 @@ def save_xarray(
     region: Mapping[str, Any] | Literal["auto"] | None = None,
     compute: bool = True,
     densify: bool = False,
+    progress: bool | Report | None = None,
     **options: Any,
 ) -> Any:
     """:func:`hyperslab.save` of an xarray object."""
@@ -48,16 +50,17 @@ def save_xarray(
     datasets = _datasets(obj)
     check_storable(datasets.values())
     check_chunks(datasets.values(), chunks)
-    if mode in ("x", "w") and not path:
-        later = _save_new(url, datasets, format, mode == "w", how, options)
-    elif append_dim is not None or region is not None:
-        with api.open_group(url, "r+", format=format, path=path, **options) as root:
-            later = _save_part(root, datasets[""], append_dim, region, how)
-    else:
-        made = mode != "r+" and not Location.of(url, options.get("storage_options")).exists()
-        how_opened = _consolidated(url, format, options) if made else options
-        with api.open_group(url, "r+" if mode == "r+" else "a", format=format, **how_opened) as root:
-            later = _save_into(root, path, datasets, mode, how)
+    with storing(progress if compute else None, obj):
+        if mode in ("x", "w") and not path:
+            later = _save_new(url, datasets, format, mode == "w", how, options)
+        elif append_dim is not None or region is not None:
+            with api.open_group(url, "r+", format=format, path=path, **options) as root:
+                later = _save_part(root, datasets[""], append_dim, region, how)
+        else:
+            made = mode != "r+" and not Location.of(url, options.get("storage_options")).exists()
+            how_opened = _consolidated(url, format, options) if made else options
+            with api.open_group(url, "r+" if mode == "r+" else "a", format=format, **how_opened) as root:
+                later = _save_into(root, path, datasets, mode, how)
     return None if compute else _delayed(url, later, {"format": format, **options})
 
 

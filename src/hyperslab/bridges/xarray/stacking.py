@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
@@ -21,10 +21,9 @@ from hyperslab.bridges.xarray.storable import check_chunks
 from hyperslab.errors import Invalid
 from hyperslab.model.dims import Scale, TimeScale, scale_value
 from hyperslab.model.guessing import meant
+from hyperslab.model.schemas.times import as_nanoseconds, microseconds
 
-_NEAR = np.array(["1678", "2262"], "M8[us]")
 _UNSET = np.iinfo("i8").min
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -108,9 +107,7 @@ class _Engine(BackendEntrypoint):
             if isinstance(index, TimeScale) and start is not None and start.dtype.kind == "M":
                 dataset = dataset.assign_coords(_times_of(stack, dim, index, start))
             elif isinstance(index, TimeScale):
-                dataset = dataset.assign_coords(
-                    {dim: _in_nanoseconds(index.start + np.arange(index.size) * index.step)}
-                )
+                dataset = dataset.assign_coords({dim: as_nanoseconds(index.start + np.arange(index.size) * index.step)})
             elif isinstance(index, Scale):
                 values = [scale_value(index.start, index.step, position) for position in range(index.size)]
                 dataset = dataset.assign_coords({dim: np.array(values)})
@@ -164,17 +161,5 @@ def as_cells(values: Sequence[Any]) -> np.ndarray[Any, Any]:
 
 
 def _times(values: Sequence[datetime | None]) -> np.ndarray[Any, Any]:
-    micro = [_UNSET if value is None else _microseconds(value) for value in values]
-    return _in_nanoseconds(np.array(micro, "i8").view("M8[us]"))
-
-
-def _in_nanoseconds(times: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """As xarray has times, or in microseconds where some are too far away."""
-    known = times[~np.isnat(times)]
-    near = not known.size or (_NEAR[0] <= known.min() and known.max() < _NEAR[1])
-    return times.astype("M8[ns]" if near else "M8[us]")
-
-
-def _microseconds(value: datetime) -> int:
-    since = value - _EPOCH
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+    micro = [_UNSET if value is None else microseconds(value) for value in values]
+    return as_nanoseconds(np.array(micro, "i8").view("M8[us]"))

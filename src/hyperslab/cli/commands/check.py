@@ -9,7 +9,7 @@ import click
 from hyperslab.checks import check
 from hyperslab.checks.report import as_line
 from hyperslab.cli.opening import url_argument
-from hyperslab.cli.output import json_option, print_json, remark
+from hyperslab.cli.output import is_quiet, json_option, print_json, remark
 from hyperslab.cli.storage import allow_option, storage_option
 
 
@@ -32,7 +32,14 @@ def command(
 
     The exit code is 1 when there are problems. What may well be meant (chunks that are not stored) is said with -v.
     """
-    report = check(url, deep=deep, format=format, storage_options=storage_option, allow_external=allow_external)
+    report = check(
+        url,
+        deep=deep,
+        format=format,
+        storage_options=storage_option,
+        allow_external=allow_external,
+        progress=not as_json and not is_quiet(),
+    )
     if as_json:
         problems, notes = (
             [{"node": p.node, "kind": p.kind, "message": p.message} for p in some] for some in (report, report.notes)

@@ -10,7 +10,7 @@ import click
 from hyperslab.checks import Mend, repair
 from hyperslab.checks.report import as_line
 from hyperslab.cli.opening import url_argument
-from hyperslab.cli.output import json_option, print_json, say
+from hyperslab.cli.output import is_quiet, json_option, print_json, say
 from hyperslab.cli.storage import allow_option, storage_option
 
 
@@ -54,6 +54,7 @@ def command(
         format=format,
         storage_options=storage_option,
         allow_external=allow_external,
+        progress=not as_json and not is_quiet(),
     )
     left = [mend for mend in report if not (isinstance(mend, Mend) and mend.done)]
     if as_json:

@@ -19,6 +19,7 @@ from hyperslab.formats.blaze.data_file import Index
 from hyperslab.formats.blaze.document import SIZES
 from hyperslab.formats.blaze.folder import ArrayFolder
 from hyperslab.formats.blaze.superchunks import Superchunks
+from hyperslab.stores import counting
 from hyperslab.stores.strays import ABANDONED, Strays
 
 _BATCH = 4
@@ -150,6 +151,8 @@ class _Files:
             if error is not None:
                 act = ("replace it by fill values", partial(column.blank_out, coords))
                 self._say(place, "corrupt-chunk", f"chunk {local}: {error.said}", act, keep=(key,))
+        if self._deep and counting.watchers:
+            counting.done(1)
 
     def _error(self, coords: tuple[int, ...], scratch: Block) -> HyperslabError | None:
         """What is wrong with one version of a chunk; one that is replaced meanwhile is looked at again."""

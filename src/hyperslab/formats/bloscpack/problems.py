@@ -13,6 +13,7 @@ from hyperslab.formats.bloscpack.document import Content, parse
 from hyperslab.formats.bloscpack.file import LocalFile, ServedFile
 from hyperslab.formats.bloscpack.source import open_stream
 from hyperslab.formats.bloscpack.table import ChunkTable, Tables
+from hyperslab.stores import counting
 
 _BATCH = 64
 _ENDS = ("unfinished", "missing-chunk")
@@ -46,6 +47,8 @@ def chunk_problems(
             except HyperslabError as error:
                 kind = "not-decoded" if isinstance(error, Unsupported | MemoryLimit) else "corrupt-chunk"
                 flaws[number] = Problem(node, kind, f"{error.key}: {error.said}")
+        if deep and counting.watchers:
+            counting.done(len(numbers))
 
     count = min(table.found, table.said)
     each_batch(work, (range(i, min(i + _BATCH, count)) for i in range(0, count, _BATCH)), workers)

@@ -20,6 +20,7 @@ from hyperslab.formats.sharded import ShardedChunks
 from hyperslab.formats.sources import open_chunks
 from hyperslab.formats.zarr3.document import key_of
 from hyperslab.model.spec import ArraySpec
+from hyperslab.stores import counting
 
 
 class ArrayHealth:
@@ -103,6 +104,8 @@ class ArrayHealth:
                 action = "take it out: it reads as the fill value"
                 problem = Problem(node, "corrupt-chunk", f"{error.said} [key={key} inner chunk {coords}]")
                 yield Remedy(problem, action, partial(self._erase, shard, coords), (key,), at=key)
+        if self._deep and counting.watchers:
+            counting.done(1)
 
     def _take_out(self, key: str, shard: _Shard) -> None:
         with shard.held.lock([shard.first], self._holding.settings.lock_timeout):

@@ -22,6 +22,7 @@ from hyperslab.formats.mongo.segments import SPARSE, Key, Segment, expected_byte
 from hyperslab.formats.mongo.spelling import ours_of
 from hyperslab.formats.mongo.tally import Tally, contradicting, documents_of, tallies
 from hyperslab.formats.mongo.undo import entries
+from hyperslab.stores import counting
 
 if TYPE_CHECKING:
     from pymongo.collection import Collection
@@ -119,6 +120,8 @@ class Survey:
                 strays[flaw.key] = flaw
             elif flaw is not None:
                 yield flaw
+            if counting.watchers:
+                counting.done(1)
         doubled -= self._past.keys()
         if strays or doubled:
             found = documents_of(self.chunks, self.meta.id, strays.keys() | doubled)

@@ -1,0 +1,42 @@
+"""How much there is to look at in a dataset, as far as its documents tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from hyperslab.checks.places import Place
+from hyperslab.chunks.grid import Grid
+from hyperslab.chunks.settings import Settings
+from hyperslab.errors import HyperslabError
+from hyperslab.formats.base import Reader
+from hyperslab.model.paths import child
+from hyperslab.model.spec import ArraySpec, GroupSpec
+
+
+def extent_of(place: Place, settings: Settings) -> tuple[int, int]:
+    """Bytes of cells, and chunks (shards), of all arrays; what cannot be read counts nothing."""
+    try:
+        reader = place.format.open(place.where, "r", settings=settings)
+    except HyperslabError:
+        return 0, 0
+    nbytes = chunks = 0
+    try:
+        for spec in _arrays(reader, ""):
+            nbytes += prod(spec.shape) * spec.numpy_dtype.itemsize
+            chunks += Grid.of(spec.shape, spec.chunks).size
+    finally:
+        reader.close()
+    return nbytes, chunks
+
+
+def _arrays(reader: Reader, path: str) -> Iterator[ArraySpec]:
+    try:
+        node = reader.node(path)
+        names = list(reader.children(path)) if isinstance(node, GroupSpec) else []
+    except HyperslabError:
+        return
+    if isinstance(node, ArraySpec) and node.problem is None:
+        yield node
+    for name in names:
+        yield from _arrays(reader, child(path, name))
