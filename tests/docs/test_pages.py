@@ -21,6 +21,8 @@ def test_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reque
     if DATABASE in text:
         server = request.getfixturevalue("mongo")
         text = text.replace(DATABASE, f"{server.url}/{server.database()}")
+    if "hyperslab_npy" in text:
+        request.getfixturevalue("npy_folder")
     for block in blocks(text):
         run.block(block)
 

@@ -60,7 +60,8 @@ def _refused(path: str, error: HyperslabError) -> Iterator[Finding]:
     for problem in problems:
         yield found(path, problem.kind, problem.message)
     if not problems:
-        yield found(path, "unreadable-node", error.said)
+        key = f" [key={error.key}]" if error.key else ""
+        yield found(path, "unreadable-node", f"{error.said}{key}")
 
 
 def _array(reader: Reader, path: str, spec: ArraySpec, settings: Settings, deep: bool) -> Iterator[Finding]:
@@ -84,7 +85,8 @@ def _cells(path: str, spec: ArraySpec, source: ChunkSource, settings: Settings) 
             try:
                 _read(spec, source, coords, settings)
             except HyperslabError as error:
-                message = f"{error.said} [cells {span(source.grid, coords)}]"
+                key = f"key={error.key}, " if error.key else ""
+                message = f"{error.said} [{key}cells {span(source.grid, coords)}]"
                 flaws.append(found(path, "corrupt-chunk", message, coords=coords))
 
     chunks = iter(source.grid)

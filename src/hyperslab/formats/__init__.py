@@ -7,7 +7,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 
 from hyperslab.errors import Unsupported
-from hyperslab.formats.base import Format
+from hyperslab.formats.base import Format, NamesDatasets
 from hyperslab.stores.location import Probe
 
 # in the order of detection
@@ -62,9 +62,18 @@ def get_format(name: str) -> Format:
         found: Format = import_module(FORMATS[name]).FORMAT
         return found
     if name in _foreign():
-        foreign: Format = _foreign()[name].load()
-        return foreign
+        return _loaded(_foreign()[name])
     raise Unsupported(f"no format {name!r}", remedy=f"there are {', '.join(names())}")
+
+
+def _loaded(entry: EntryPoint) -> Format:
+    """What a third party registered; Unsupported when it cannot be imported."""
+    try:
+        foreign: Format = entry.load()
+    except Exception as error:  # another's code, which may fail in any way
+        message = f"format {entry.name} of another package ({entry.value}) cannot be loaded: {error!r}"
+        raise Unsupported(message, remedy="mend, update or uninstall that package") from error
+    return foreign
 
 
 def names() -> list[str]:
@@ -102,4 +111,16 @@ def format_for_new(url: str) -> str:
             url=url,
             remedy=f"end it with one of {', '.join(SUFFIXES)}, or give format= (--format)",
         )
-    return next((SUFFIXES[end] for end in sorted(SUFFIXES, key=len, reverse=True) if path.endswith(end)), "zarr3")
+    for end in sorted(SUFFIXES, key=len, reverse=True):
+        if path.endswith(end):
+            return SUFFIXES[end]
+    return next((name for name in _foreign() if path.endswith(_suffixes(name))), "zarr3")
+
+
+def _suffixes(name: str) -> tuple[str, ...]:
+    """How the names of a third party's datasets end."""
+    try:
+        found = get_format(name)
+    except Unsupported:  # it cannot be imported: told where it is asked for
+        return ()
+    return found.suffixes if isinstance(found, NamesDatasets) else ()

@@ -339,6 +339,16 @@ class IsVariant(Protocol):
         ...
 
 
+@runtime_checkable
+class NamesDatasets(Protocol):
+    """A third party's format of which datasets have names of their own kind."""
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """How the names of new datasets end, such as ``.npys``."""
+        ...
+
+
 class Format(Protocol):
     """A format: ``formats/<name>/__init__.py`` exports one as ``FORMAT``."""
 

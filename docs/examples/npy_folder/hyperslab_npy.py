@@ -1,0 +1,98 @@
+"""A folder of ``.npy`` files as a format of hyperslab: each array a file, and a JSON file for what is said of it."""
+
+import io
+from typing import Any
+
+import numpy as np
+
+from hyperslab.formats import authoring as own
+
+HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+
+
+class Folder:
+    """An open dataset. ``children``, ``node``, ``chunks`` and ``close`` are enough to read, the others write."""
+
+    def __init__(self, store: Any, durable: bool) -> None:  # a store: bytes under keys
+        self.store, self.durable = store, durable
+
+    def children(self, path: str) -> list[str]:
+        files, folders = self.store.list_dir(path)
+        parts = (name.rpartition(".") for name in files)
+        return sorted({stem for stem, _, end in parts if stem and end in ("npy", "json")} | set(folders))
+
+    def node(self, path: str) -> own.GroupSpec | own.ArraySpec:
+        document, header = self.store.get(f"{path}.json"), self.header(path)
+        said = own.read_json(document) if document else {}
+        if header is not None:
+            return own.array_from_json(said, header)
+        if path and document is None and not any(self.store.list_dir(path)):
+            raise own.NodeNotFound("there is nothing", url=self.store.url, node=path)
+        return own.group_from_json(said)
+
+    def header(self, path: str) -> own.ArraySpec | None:
+        found = self.store.get_ranges(f"{path}.npy", [(0, 1 << 16)])
+        if found is None:
+            return None
+        try:
+            file = io.BytesIO(found[0])
+            read = HEADERS[np.lib.format.read_magic(file)]
+            shape, _, dtype = read(file)
+        except (ValueError, KeyError) as error:
+            raise own.FormatError(f"no .npy file: {error}", url=self.store.url, key=f"{path}.npy") from error
+        return own.ArraySpec(shape=shape, dtype=dtype, chunks=own.whole_chunks(shape))
+
+    def chunks(self, path: str) -> own.WholeArray:
+        spec = self.node(path)
+        if not isinstance(spec, own.ArraySpec):
+            raise own.NodeNotFound("this is a group", url=self.store.url, node=path)
+        return own.WholeArray(spec, f"{path}.npy", lambda: self.load(path), lambda cells: self.save(path, cells))
+
+    def load(self, path: str) -> own.Block:
+        return np.asarray(np.load(io.BytesIO(self.store.get(f"{path}.npy")), allow_pickle=False))
+
+    def save(self, path: str, cells: own.Block) -> None:
+        file = io.BytesIO()
+        np.save(file, cells, allow_pickle=False)
+        self.store.put(f"{path}.npy", file.getvalue(), durable=self.durable)
+
+    def new_array(self, wish: own.ArraySpec) -> own.ArraySpec:
+        return own.whole_wish(wish, "npy")
+
+    def put(self, path: str, spec: Any) -> None:
+        if is_array := isinstance(spec, own.ArraySpec):
+            old = self.header(path)
+            if old is None or old.shape != spec.shape:
+                self.save(path, own.blank(spec) if old is None else own.resized(self.load(path), spec))
+        said = own.array_to_json(spec) if is_array else own.group_to_json(spec)
+        self.store.put(f"{path}.json", own.write_json(said), durable=self.durable)
+        for group in own.outward(own.split(path)[0]):
+            if self.store.get(f"{group}.json") is None:
+                self.store.put(f"{group}.json", b"{}", durable=self.durable)
+
+    def drop(self, path: str) -> None:
+        for key in (f"{path}.npy", f"{path}.json"):
+            self.store.delete(key)
+        self.store.delete_prefix(path)
+
+    def close(self) -> None:
+        self.store.close()
+
+
+class NpyFormat:
+    name, features, suffixes = "npy", own.PLAIN, (".npys",)
+    info = own.FormatInfo("npy", "trees of arrays, each in a .npy file", "a .npy file or a .json in a folder", True)
+
+    def sniff(self, probe: own.Probe) -> bool:
+        return any(name == ".json" or name.endswith(".npy") for name in probe.list_dir()[0])
+
+    def open(self, where: own.Location, mode: own.Mode, settings: Any = own.DEFAULTS, remembered: Any = None) -> Folder:
+        store: Any = where.store(read_only=mode == "r", create=mode in ("w", "x"))
+        if mode == "w":
+            store.delete_prefix("")
+        if mode in ("w", "x"):
+            store.put(".json", b"{}", durable=settings.durable)
+        return Folder(store, settings.durable)
+
+
+FORMAT = NpyFormat()

@@ -1,0 +1,58 @@
+"""All that it takes to write a format of your own, in one place: import it from here.
+
+What a format is stands in :mod:`hyperslab.formats.base` as protocols, none of which has to be inherited. It is
+registered by an entry point of the group ``hyperslab.formats`` and proved by ``hyperslab.testing.formats.FormatTests``.
+A worked example is the page "A format of your own" of the documentation.
+"""
+
+from __future__ import annotations
+
+from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.chunks.settings import DEFAULTS, Settings
+from hyperslab.chunks.source import Block, ChunkSource
+from hyperslab.errors import CorruptChunk, FormatError, NodeNotFound, Unsupported
+from hyperslab.formats.base import Feature, Format, FormatInfo, Mode, Reader, Writer
+from hyperslab.formats.description import array_from_json, array_to_json, group_from_json, group_to_json
+from hyperslab.formats.documents import read_json, write_json
+from hyperslab.formats.in_memory import resized
+from hyperslab.formats.whole import PLAIN, WholeArray, blank, whole_chunks, whole_wish
+from hyperslab.model.paths import outward, split
+from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.stores.location import Location, Probe
+
+__all__ = [
+    "DEFAULTS",
+    "PLAIN",
+    "ArraySpec",
+    "Block",
+    "ChunkSource",
+    "Coords",
+    "CorruptChunk",
+    "Feature",
+    "Format",
+    "FormatError",
+    "FormatInfo",
+    "Grid",
+    "GroupSpec",
+    "Location",
+    "Mode",
+    "NodeNotFound",
+    "Probe",
+    "Reader",
+    "Settings",
+    "Unsupported",
+    "WholeArray",
+    "Writer",
+    "array_from_json",
+    "array_to_json",
+    "blank",
+    "group_from_json",
+    "group_to_json",
+    "outward",
+    "read_json",
+    "resized",
+    "split",
+    "whole_chunks",
+    "whole_wish",
+    "write_json",
+]
