@@ -17,6 +17,7 @@ closed.
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -48,6 +49,14 @@ class FormatTests(OneArrayTests):
         with self.reading(place) as reader:
             assert isinstance(reader.node(""), GroupSpec)
             assert list(reader.children("")) == []
+
+    def test_what_is_no_dataset_is_not_taken_for_one(self, place: Location, tmp_path: Path) -> None:
+        if place.scheme != "file":
+            pytest.skip("only files and folders may hold anything else")
+        (tmp_path / "folder" / "notes").mkdir(parents=True)
+        (tmp_path / "folder" / "notes" / "read.me").write_text("{}")
+        (tmp_path / "file").write_text("neither")
+        assert [self.format.sniff(Probe(Location.of(tmp_path / name))) for name in ("folder", "file")] == [False, False]
 
     def test_what_is_not_there(self, place: Location) -> None:
         with self.writing(place) as writer:
