@@ -11,12 +11,12 @@ from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self
 
 from hyperslab.checks.report import Report
+from hyperslab.chunks.memory import require
 from hyperslab.database.collection import Collection
 from hyperslab.database.connection import Connection
 from hyperslab.database.held import Held
 from hyperslab.database.integrity import examine, write_report
 from hyperslab.database.limits import memory_limit as limit_of
-from hyperslab.database.limits import require
 from hyperslab.database.uri import place_of
 from hyperslab.errors import (
     ClientError,

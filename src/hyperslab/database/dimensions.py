@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
 
 from hyperslab.errors import SelectionError
 from hyperslab.model.schemas import AnyDimensionSchema, DimensionSchema, Scale
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_NANOSECONDS = 2**63 // 1000
-"""Microseconds around 1970 that datetime64[ns] can tell."""
+from hyperslab.model.schemas.times import as_nanoseconds, microseconds
 
 
 @dataclass(frozen=True, repr=False)
@@ -84,12 +81,10 @@ class TimeDimension:
 
     def coordinate(self, positions: range) -> np.ndarray[Any, Any]:
         """The moments as datetime64[ns], of UTC; in microseconds where nanoseconds do not reach."""
-        micro = timedelta(microseconds=1)
-        first = (self.start_value - _EPOCH) // micro
         places = np.arange(positions.start, positions.stop, positions.step, dtype=np.int64)
-        moments = first + places * (self.step // micro)
-        near = not moments.size or int(np.abs(moments).max()) < _NANOSECONDS
-        return moments.astype("M8[us]").astype("M8[ns]" if near else "M8[us]")
+        return as_nanoseconds(
+            (microseconds(self.start_value) + places * (self.step // timedelta(microseconds=1))).view("M8[us]")
+        )
 
     @property
     def as_dict(self) -> dict[str, Any]:

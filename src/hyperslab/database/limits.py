@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
 
-from hyperslab.errors import ClientError, MemoryLimit
+from hyperslab.chunks.memory import installed
+from hyperslab.errors import ClientError
 
 _TEXT = re.compile(r"\s*(\d+)\s*([kKmMgGtT])\s*")
 _POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
@@ -23,25 +22,8 @@ def memory_limit(given: object) -> int:
         wanted = given
     else:
         raise _wrong(given)
-    whole = machine_memory()
+    whole = installed()
     return wanted if 0 < wanted < whole else whole
-
-
-def machine_memory() -> int:
-    """Bytes of memory and swap together; without bound where the system does not tell."""
-    with contextlib.suppress(OSError, ValueError), open("/proc/meminfo") as lines:
-        sizes = dict(line.split(":", 1) for line in lines)
-        return 1024 * sum(int(sizes[name].split()[0]) for name in ("MemTotal", "SwapTotal") if name in sizes)
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return 1 << 62
-
-
-def require(nbytes: int, limit: int, what: str) -> None:
-    """MemoryLimit unless so many bytes may be taken."""
-    if nbytes > limit:
-        remedy = "select less at a time, or open the client with a larger memory_limit="
-        raise MemoryLimit(f"{what} takes {nbytes:,} bytes and {limit:,} are allowed", remedy=remedy)
 
 
 def _wrong(given: object) -> ClientError:

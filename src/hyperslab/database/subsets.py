@@ -9,9 +9,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from hyperslab.bridges.extras import library
+from hyperslab.chunks.memory import require
 from hyperslab.database.dimensions import Dimension, TimeDimension
 from hyperslab.database.given import as_cells
-from hyperslab.database.limits import require
 from hyperslab.database.plain import plain_attributes
 from hyperslab.database.slicing import Item, Resolved
 from hyperslab.errors import Invalid

@@ -6,8 +6,14 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import numpy as np
+
 from hyperslab.errors import SchemaError
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_NANOSECONDS = 2**63 // 1000
+"""Microseconds around 1970 that datetime64[ns] can tell."""
 _STEP_PARTS = ("days", "seconds", "microseconds")
 
 
@@ -41,6 +47,18 @@ def _parsed(text: str) -> datetime:
 def iso(moment: datetime) -> str:
     """``2023-01-01T00:00:00+00:00``, with microseconds only where there are some."""
     return get_utc(moment).isoformat()
+
+
+def microseconds(moment: datetime) -> int:
+    """Microseconds since 1970, exactly."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def as_nanoseconds(times: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Times in microseconds (datetime64) as datetime64[ns], as xarray has them; as they are where some are too far."""
+    known = times[~np.isnat(times)].view("i8")
+    near = not known.size or int(np.abs(known).max()) < _NANOSECONDS
+    return times.astype("M8[ns]") if near else times
 
 
 def step_to_json(step: timedelta) -> dict[str, int]:
