@@ -39,12 +39,21 @@ _REMEDIES = {
     errno.EISDIR: "a value and a folder cannot share a name; remove the folder first",
     errno.ENOTDIR: "a value and a folder cannot share a name; remove the value first",
 }
+_LOOKS = 100
 
 
 def read_error(error: OSError, url: str, key: str) -> StorageError:
     """What a failed read is raised as."""
     remedy = _REMEDIES.get(error.errno or 0)
     return StorageError(f"cannot read: {error.strerror or error}", url=url, key=key, remedy=remedy)
+
+
+def real_path(path: str) -> str:
+    """``os.path.realpath``, which fails where a link on the way is removed between two of its looks."""
+    for _ in range(_LOOKS):
+        with suppress(OSError):
+            return os.path.realpath(path)
+    return os.path.realpath(path)
 
 
 def write_error(error: OSError, url: str, key: str) -> HyperslabError:

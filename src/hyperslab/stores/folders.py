@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 
 from hyperslab.errors import StorageError
-from hyperslab.stores.files import open_folder, sync_folder
+from hyperslab.stores.files import open_folder, real_path, sync_folder
 
 _MOST = 1 << 16
 _MOST_OPEN = 64
@@ -45,7 +45,7 @@ class Folders:
 
     def is_linked(self, folder: str) -> bool:
         """Whether a symbolic link stands on the way from the root to the folder."""
-        return os.path.join(os.path.realpath(self.path(folder)), "") != os.path.join(self._real, folder, "")
+        return os.path.join(real_path(self.path(folder)), "") != os.path.join(self._real, folder, "")
 
     def find(self, folder: str) -> str | None:
         """The folder's path, None when there is none; a link that leads out of the root is a ``StorageError``."""
@@ -56,7 +56,7 @@ class Folders:
         try:
             if not self._is_plain(folder, path):
                 mode = os.stat(path).st_mode
-                if not self.inside(os.path.realpath(path)):
+                if not self.inside(real_path(path)):
                     raise self.escape(folder)
                 if not stat.S_ISDIR(mode):
                     return None

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import suppress
 
-from hyperslab.stores.files import MISSING
+from hyperslab.stores.files import MISSING, real_path
 from hyperslab.stores.folders import Folders
 from hyperslab.stores.keys import is_key
 
@@ -34,7 +34,7 @@ def names_in(folders: Folders, folder: str) -> Names:
 def _sort_in(folders: Folders, folder: str, entry: os.DirEntry[str], files: list[str], inner: list[str]) -> None:
     """One entry. Behind a link to a folder no further one is shown, else a few of them would make an endless tree."""
     is_link = entry.is_symlink()
-    if is_link and not folders.inside(os.path.realpath(entry.path)):
+    if is_link and not folders.inside(real_path(entry.path)):
         return
     try:
         is_folder = entry.is_dir()
@@ -69,7 +69,7 @@ def walk(folders: Folders, folder: str) -> Iterator[str]:
 
 def _real(path: str, parent: str) -> str:
     """The real place of a folder whose parent's is known."""
-    return os.path.realpath(path) if os.path.islink(path) else os.path.join(parent, os.path.basename(path))
+    return real_path(path) if os.path.islink(path) else os.path.join(parent, os.path.basename(path))
 
 
 def _steps(folders: Folders, folder: str) -> Iterator[str]:
@@ -93,7 +93,7 @@ def statuses(folders: Folders, folder: str, tail: str) -> Iterator[tuple[str, os
             status = None if entry.is_symlink() else _status(place)
             if status is not None and stat.S_ISREG(status.st_mode):
                 yield entry.name, status
-            elif (status is None or stat.S_ISLNK(status.st_mode)) and folders.inside(os.path.realpath(place)):
+            elif (status is None or stat.S_ISLNK(status.st_mode)) and folders.inside(real_path(place)):
                 yield entry.name, None
 
 

@@ -18,6 +18,7 @@ from hyperslab.stores.files import (
     read_rest,
     read_whole,
     readv,
+    real_path,
     too_long,
 )
 from hyperslab.stores.folders import Folders
@@ -191,7 +192,7 @@ class FolderReader(Named):
         place = self._folders.find(folder)
         if place is None:
             return None
-        path = os.path.realpath(place + key.rpartition("/")[2])
+        path = real_path(place + key.rpartition("/")[2])
         if not self._folders.inside(path):
             raise self._folders.escape(key)
         return path if os.path.isfile(path) else None

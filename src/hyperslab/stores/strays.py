@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from hyperslab.errors import Invalid
-from hyperslab.stores.files import MISSING, open_folder, remove_tree, sync_and_close, sync_folder
+from hyperslab.stores.files import MISSING, open_folder, real_path, remove_tree, sync_and_close, sync_folder
 from hyperslab.stores.folders import Folders
 from hyperslab.stores.keys import LOCK, is_key, is_temporary
 
@@ -85,11 +85,11 @@ def _link_kind(folders: Folders, entry: os.DirEntry[str]) -> str | None:
         mode = os.stat(entry.path).st_mode
     except OSError as error:
         return "circular-link" if error.errno == errno.ELOOP else "dangling-link"
-    real = os.path.realpath(entry.path)
+    real = real_path(entry.path)
     if not folders.inside(real):
         return "outside-link"
     if stat.S_ISDIR(mode):
-        place = os.path.join(os.path.realpath(os.path.dirname(entry.path)), "")
+        place = os.path.join(real_path(os.path.dirname(entry.path)), "")
         return "circular-link" if place.startswith(os.path.join(real, "")) else None
     return None if stat.S_ISREG(mode) else "special-file"
 

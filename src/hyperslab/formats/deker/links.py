@@ -14,6 +14,7 @@ from contextlib import suppress
 from hyperslab.errors import StorageError
 from hyperslab.formats.deker.files import in_folder
 from hyperslab.formats.deker.paths import SUFFIXES, Kind, data_path, id_in
+from hyperslab.stores.files import real_path
 from hyperslab.stores.keys import temporary_name
 
 
@@ -108,7 +109,7 @@ def follow(folder: str, kind: Kind, place: str, id: str) -> str | None:
     path = f"{folder}/{data_path(kind, id)}"
     if os.path.isfile(path) and not leads_out(folder, path):
         return path
-    real = os.path.realpath(f"{folder}/{place}/{id}{os.path.splitext(path)[1]}")
+    real = real_path(f"{folder}/{place}/{id}{os.path.splitext(path)[1]}")
     root = os.path.realpath(os.path.dirname(os.path.dirname(folder)))
     return real if real.startswith(os.path.join(root, "")) and os.path.isfile(real) else None
 
@@ -120,7 +121,7 @@ def leads_out(folder: str, path: str) -> bool:
         place = f"{place}/{part}"
         if os.path.islink(place):
             root = os.path.realpath(os.path.dirname(os.path.dirname(folder)))
-            return not os.path.realpath(path).startswith(os.path.join(root, ""))
+            return not real_path(path).startswith(os.path.join(root, ""))
     return False
 
 
