@@ -124,7 +124,10 @@ def stored_as(spec: ArraySpec) -> ArraySpec:
     """The array as Zarr's own format is to know it."""
     steps = steps_in(spec.codecs)
     if not steps:
-        if step_for(spec.dtype, {}) is not None:
+        as_zarr_has_them = isinstance(spec.dtype, VlenBytes) and any(
+            codec.name == "vlen-bytes" for codec in spec.codecs
+        )
+        if step_for(spec.dtype, {}) is not None and not as_zarr_has_them:
             raise Unsupported(f"cells of type {spec.dtype} without codec {step_for(spec.dtype, {})}")
         return spec
     codecs = without_steps(spec.codecs)

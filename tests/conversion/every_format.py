@@ -1,0 +1,182 @@
+"""Four real datasets, and each variant of each format that they are brought into: what the test of all pairs shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sparse
+import xarray as xr
+
+import hyperslab as hs
+from hyperslab.checks import diff
+from hyperslab.formats import get_format
+from hyperslab.formats.base import Feature, Varies
+from hyperslab.model.paths import outward, split
+
+Place = str | Path
+VARIANTS: dict[str, dict[str, Any]] = {
+    "zarr2": {},
+    "zarr3": {},
+    "nczarr-draft": {"dialect": "draft"},
+    "nczarr-current": {"dialect": "current"},
+    "hdmf-v2": {"profile": "v2"},
+    "hdmf-v3": {"profile": "v3"},
+    "bloscpack": {},
+    "blaze-blaze": {"layout": "blaze"},
+    "blaze-bcolz": {"layout": "bcolz"},
+    "b2nd": {},
+    "mongo": {},
+    "collections": {},
+    "deker": {},
+    "netcdf": {},
+}
+"""By name, the options that a new dataset is made with; the format is what stands before the first dash."""
+MAIN = {
+    "a1b": "air_temperature",
+    "atlantic": "salinity",
+    "nwb": "acquisition/ts0/data",
+    "coo": "small",
+}
+"""By dataset, the array that formats of one array take."""
+ENDS = {"netcdf": ".nc", "bloscpack": ".blp", "b2nd": ".b2nd", "hdmf": ".zarr", "zarr2": ".zarr", "zarr3": ".zarr"}
+HOLD_ONE = {name for name in VARIANTS if not get_format(name.split("-")[0]).features & {Feature.ARRAYS}}
+NEVER = {Feature.DIMENSIONS, Feature.ATTRIBUTES, Feature.TYPED_ATTRIBUTES, Feature.SCALARS, Feature.UNITS}
+"""What no format may lack: each has a place for it."""
+
+
+def features_of(variant: str) -> frozenset[Feature]:
+    """What a variant declares that it holds."""
+    found = get_format(variant.split("-")[0])
+    return (found.variant(VARIANTS[variant]) if isinstance(found, Varies) else found).features
+
+
+@dataclass
+class Shelf:
+    """Each dataset in each variant, made when it is first asked for."""
+
+    folder: Path
+    database: str
+    bases: dict[str, Callable[[], Place]] = field(default_factory=dict)
+    made: dict[tuple[str, str], Place] = field(default_factory=dict)
+    count: int = 0
+
+    def __post_init__(self) -> None:
+        makers = {"a1b": _a1b, "atlantic": _atlantic, "nwb": _nwb, "coo": _coo}
+        self.bases = {name: lambda make=make: make(self) for name, make in makers.items()}
+
+    def place(self, variant: str) -> Place:
+        """Where another dataset of a variant may be made."""
+        self.count += 1
+        if variant == "mongo":
+            return f"{self.database}#d{self.count}"
+        return self.folder / f"d{self.count}{ENDS.get(variant.split('-')[0], '')}"
+
+    def dataset(self, name: str, variant: str) -> Place:
+        """A dataset in a variant."""
+        if (name, "") not in self.made:
+            self.made[name, ""] = self.bases[name]()
+        if (name, variant) not in self.made:
+            there = self.place(variant)
+            to(self.made[name, ""], there, variant, path_of(name, "", variant))
+            self.made[name, variant] = there
+        return self.made[name, variant]
+
+
+def to(source: Place, target: Place, variant: str, path: str) -> Any:
+    """Convert, whatever is lost, and compare both sides."""
+    options = {"allow_loss": True, "verify": True, **VARIANTS[variant]}
+    return hs.convert(source, target, variant.split("-")[0], path=path, **options)
+
+
+def path_of(name: str, source: str, target: str) -> str:
+    """What is converted: all, or the main array where the target holds one and the source holds several."""
+    return MAIN[name] if target in HOLD_ONE and source not in HOLD_ONE else ""
+
+
+def _sample(name: str) -> Path:
+    spec = find_spec("iris_sample_data")
+    assert spec is not None and spec.origin is not None
+    return Path(spec.origin).parent / "sample_data" / name
+
+
+def _a1b(shelf: Shelf) -> Place:
+    """A field over North America, as far as a test needs it."""
+    there = shelf.place("netcdf")
+    hs.convert(_sample("A1B_north_america.nc"), there, select={"time": slice(0, 12), "latitude": slice(0, 20)})
+    return there
+
+
+def _atlantic(shelf: Shelf) -> Place:
+    """Profiles of the Atlantic."""
+    return _sample("atlantic_profiles.nc")
+
+
+def _nwb(shelf: Shelf) -> Place:
+    """An NWB file with a series, one that links to it, trials that refer to it and ragged columns."""
+    from nwb_files import small_file
+
+    from hyperslab.hdmf import HyperslabIO
+
+    there = shelf.folder / "mock.nwb.zarr"
+    with HyperslabIO(str(there), "w") as io:
+        io.write(small_file(), cache_spec=False)
+    return there
+
+
+def _coo(shelf: Shelf) -> Place:
+    """Lists of cells, in memory and by blocks, dense ones beside them."""
+    cells = np.zeros((20, 13))
+    cells[::7, ::5] = np.arange(9).reshape(3, 3) + 0.5
+    counts = np.full((20, 13), 7, "i2")
+    counts[3, 4] = -1
+    dataset = xr.Dataset(
+        {
+            "small": (("y", "x"), sparse.COO.from_numpy(cells), {"long_name": "few cells", "units": "m"}),
+            "counts": (("y", "x"), sparse.COO.from_numpy(counts, fill_value=np.int16(7))),
+            "dense": (("x",), np.arange(13, dtype="u2"), {"valid_range": np.array([0, 12], "u2")}),
+        },
+        coords={"x": np.arange(13) / 4, "y": np.arange(20)},
+        attrs={"title": "sparse"},
+    )
+    there = f"{shelf.database}#coo"
+    hs.save(there, dataset)
+    return there
+
+
+# -- what is compared -------------------------------------------------------------------------------------------------
+
+
+def unexpected(source: Place, target: Place, lost: set[str]) -> list[str]:
+    """What differs between two whole datasets at nodes of which nothing was announced."""
+    return [str(each) for each in diff(source, target) if not any(_is_at(each.node, node) for node in lost)]
+
+
+def _is_at(node: str, top: str) -> bool:
+    return node == top or node.startswith(f"{top}/")
+
+
+def differing(source: Place, main: str, target: Place, lost: set[str]) -> Iterator[str]:
+    """How the arrays of a target of one array differ from those of the source, as seen from its main array."""
+    with hs.open_group(source) as ours, hs.open_group(target) as theirs:
+        for name in theirs:
+            found = theirs[name]
+            places = [f"{group}/{name}".strip("/") for group in outward(split(main)[0])]
+            place = main if name == split(main)[1] else next(place for place in places if place in ours)
+            yield from _array_differs(ours[place], found, name in lost)
+
+
+def _array_differs(ours: Any, theirs: Any, is_announced: bool) -> Iterator[str]:
+    if (ours.shape, ours.dims) != (theirs.shape, theirs.dims):
+        yield f"{ours.path}: {ours.shape} {ours.dims} -> {theirs.shape} {theirs.dims}"
+    elif ours.dtype != theirs.dtype and not is_announced:
+        yield f"{ours.path}: {ours.dtype} -> {theirs.dtype}"
+    elif not np.array_equal(np.asarray(ours[...]), np.asarray(theirs[...]), equal_nan=ours.dtype.kind in "fc"):
+        yield f"{ours.path}: other cells"
+    for key, value in ours.attrs.items():
+        if not np.array_equal(theirs.attrs.get(key), value):
+            yield f"{ours.path}: attribute {key!r} {value!r} -> {theirs.attrs.get(key)!r}"
