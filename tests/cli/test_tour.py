@@ -19,7 +19,7 @@ import hyperslab as hs
 from hyperslab.cli import main
 from hyperslab.cli.commands import tour as command
 from hyperslab.cli.tour.charts import bar
-from hyperslab.cli.tour.folders import shortened, tree
+from hyperslab.cli.tour.folders import Line, shortened, tree
 from hyperslab.cli.tour.looking import look
 from hyperslab.cli.tour.programs import damage_a_chunk, text_of
 from hyperslab.cli.tour.steps import STEPS, Need, Step, Typed
@@ -237,7 +237,7 @@ def test_a_tree_shows_some_of_many(tmp_path: Path) -> None:
     for number in range(12):
         (place / f"{number}").write_bytes(bytes(number + 1))
     lines = tree(place)
-    assert [line.text for line in lines] == [
+    assert [line.text(80) for line in lines] == [
         "x.zarr/",
         "├── 0",
         "├── 1",
@@ -248,13 +248,14 @@ def test_a_tree_shows_some_of_many(tmp_path: Path) -> None:
         "└── … 9 more",
     ]
     assert lines[0].nbytes == sum(line.nbytes for line in lines[1:5]) + lines[-1].nbytes == 5010 + sum(range(1, 13))
-    assert [line.text for line in tree(place / "big" / "doc")] == ["doc"]
+    assert [line.text(80) for line in tree(place / "big" / "doc")] == ["doc"]
 
 
 def test_bars_and_names_have_their_lengths() -> None:
     assert [bar(share, 4) for share in (0, 0.5, 1, 0.28)] == ["▏   ", "██  ", "████", "█▏  "]
     assert shortened("a" * 5, 5) == "aaaaa" and len(shortened("abcdefghijkl", 7)) == 7
     assert shortened("abcdefghijkl", 7) == "ab…ijkl"
+    assert Line("│   └── ", "abcdefghijkl", 1).text(15) == "│   └── ab…ijkl"
 
 
 def test_the_programs_that_are_shown_are_those_that_run() -> None:

@@ -14,10 +14,15 @@ _DEPTH = 4
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the tree: branches and name, bytes."""
+    """One line of the tree: branches, name, bytes."""
 
-    text: str
+    branches: str
+    name: str
     nbytes: int
+
+    def text(self, width: int) -> str:
+        """Branches and name, the middle of which is left out where they are wider."""
+        return self.branches + shortened(self.name, width - len(self.branches))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +52,8 @@ def stored(place: Path) -> tuple[int, int]:
 def tree(place: Path) -> list[Line]:
     """The dataset and some of what is in it."""
     if place.is_file():
-        return [Line(place.name, place.stat().st_size)]
-    return [Line(f"{place.name}/", stored(place)[0]), *_below(place, "", _DEPTH)]
+        return [Line("", place.name, place.stat().st_size)]
+    return [Line("", f"{place.name}/", stored(place)[0]), *_below(place, "", _DEPTH)]
 
 
 def _below(folder: Path, indent: str, depth: int) -> Iterator[Line]:
@@ -58,11 +63,11 @@ def _below(folder: Path, indent: str, depth: int) -> Iterator[Line]:
     left = [entry for entry in entries if entry not in shown]
     for entry in shown:
         last = entry is shown[-1] and not left
-        yield Line(f"{indent}{'└── ' if last else '├── '}{entry.name}", entry.nbytes)
+        yield Line(indent + ("└── " if last else "├── "), entry.name, entry.nbytes)
         if entry is opened and depth:
             yield from _below(entry.path, indent + ("    " if last else "│   "), depth - 1)
     if left:
-        yield Line(f"{indent}└── … {len(left)} more", sum(entry.nbytes for entry in left))
+        yield Line(f"{indent}└── ", f"… {len(left)} more", sum(entry.nbytes for entry in left))
 
 
 def _some(entries: list[_Entry], opened: _Entry | None) -> list[_Entry]:

@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.text import Text
 
 from hyperslab.cli.output import columns, printable, size_text
-from hyperslab.cli.tour.folders import shortened
 from hyperslab.cli.tour.programs import text_of
 from hyperslab.cli.tour.steps import Step
 from hyperslab.cli.tour.walking import Answer, Taken
@@ -77,15 +76,16 @@ class Guide:
 
     def taken(self, taken: Taken) -> None:
         """What lies there now, what it took, what is equal."""
-        self._line()
         if taken.install:
+            self._line()
             self._fact("left out", Text(taken.install, "yellow"))
         found = taken.found
         if found is None:
             return
+        self._line()
         if found.tree:
             room = self.width - len(_INDENT) - _LABEL - _SIZES
-            rows = [(shortened(line.text, room), size_text(line.nbytes)) for line in found.tree]
+            rows = [(line.text(room), size_text(line.nbytes)) for line in found.tree]
             if found.files != 1:
                 rows[0] = (rows[0][0], f"{rows[0][1]} in {found.files} files")
             self._fact("on disk", *(Text(line) for line in columns(rows).splitlines()))
