@@ -17,12 +17,23 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, MissingLibrary, NotFound, StorageError, Unsupported
+from hyperslab.errors import (
+    CorruptChunk,
+    FormatError,
+    HyperslabError,
+    MissingLibrary,
+    NotFound,
+    StorageError,
+    Unsupported,
+)
 from hyperslab.formats.b2nd import frame
 from hyperslab.stores.files import read_error
 
 Part = tuple[slice, ...]
 Version = tuple[int, int, int]
+_HEAD = 16
+_STORED = 12
+"""Where the header of a chunk says how long it is, to its end."""
 FAILURES = (
     RuntimeError,
     ValueError,
@@ -31,9 +42,6 @@ FAILURES = (
     IndexError,
     OSError,
     AttributeError,
-_HEAD = 16
-_STORED = 12
-"""Where the header of a chunk says how long it is, to its end."""
     OverflowError,
     BadZipFile,
 )
@@ -114,14 +122,6 @@ class Handle:
             with self.using() as array, writing(self._url):
                 array[part or ()] = np.ascontiguousarray(cells, array.dtype).reshape(cells.shape)
 
-    def close(self) -> None:
-        """Let go of the file."""
-        with self._lock:
-            self._array = None
-
-
-_OPEN: WeakSet[Handle] = WeakSet()
-_LEFT: list[Any] = []
     def chunk_sizes(self) -> list[int]:
         """Stored bytes of each chunk, in their order in the file; of each only the header is read."""
         with self.using() as array:
@@ -131,6 +131,27 @@ _LEFT: list[Any] = []
                 raise CorruptChunk(f"blosc2 cannot read this: {error}", url=self._url) from error
         return [int.from_bytes(head[_STORED:], "little") for head in heads]
 
+    def metadata(self) -> dict[str, Any]:
+        """All variable-length metalayers by name."""
+        with self.using() as array:
+            return metadata(array, self._url)
+
+    def stored(self, number: int) -> bytes | None:
+        """What is stored of a chunk, whatever is wrong with it; None when blosc2 does not give it."""
+        with self.using() as array:
+            try:
+                return bytes(array.schunk.get_chunk(number))
+            except FAILURES:
+                return None
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._lock:
+            self._array = None
+
+
+_OPEN: WeakSet[Handle] = WeakSet()
+_LEFT: list[Any] = []
 """Arrays that a forked child must never free: blosc2 would wait for their threads."""
 
 
