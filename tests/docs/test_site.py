@@ -43,6 +43,7 @@ def test_pages_of_formats_have_one_structure(name: str) -> None:
     assert [heading for heading in same if heading in STRUCTURE] == STRUCTURE
     assert re.findall(r"^\| (known by|made where|lies in|needs) \|", text, re.M)[:4] == FACTS
     disk = text.split("## On disk\n")[1].split("\n## ")[0]
+    assert "](matrix.md)" in text.split("## What it cannot hold\n")[1].split("\n## ")[0]
     assert "```python" in disk and "```text" in disk, "shows no bytes"
 
 
