@@ -154,7 +154,7 @@ def test_files_are_what_the_library_makes_of_the_options(tmp_path: Path, chunks:
         assert (found.chunks, found.maxshape) == (wanted.chunks, (20, 30))
         plists = [data.id.get_create_plist() for data in (found, wanted)]
         filters_of = [[plist.get_filter(at) for at in range(plist.get_nfilters())] for plist in plists]
-        assert filters_of[0] == filters_of[1]
+        assert filters_of[0] == filters_of[1] and len(filters_of[0]) == len(holding.spec(id).codecs)
         assert found.fillvalue == 0
     assert kinds(holding, deep=True) == []
 

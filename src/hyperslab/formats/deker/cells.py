@@ -52,7 +52,8 @@ class Cells:
         spec = bare_spec(self._document, self._records.read(id))
         if spec.problem is not None:
             return spec
-        return spec.evolve(chunks=schema.arrays_shape if isinstance(schema, VArraySchema) else self.form.pieces)
+        cut = schema.arrays_shape if isinstance(schema, VArraySchema) else self.form.pieces
+        return spec.evolve(chunks=cut, codecs=self.form.codecs)
 
     def source(self, id: str, spec: ArraySpec) -> ChunkSource:
         """The cells of an array."""
