@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from operator import floordiv
 from typing import Any, Protocol
 
-from hyperslab.chunks.execute import members_per_outer
-from hyperslab.chunks.source import Lists
 from hyperslab.database.arrays import Array, VArray
 from hyperslab.database.filters import FilteredManager
 from hyperslab.database.subsets import Subset
+from hyperslab.database.tiles import stored_tiles
 from hyperslab.errors import SchemaError, Unsupported
 
 _OF_A_TILE = {"vid", "v_position"}
@@ -117,16 +115,5 @@ class Tiles:
     def __iter__(self) -> Iterator[Tile]:
         for array in self._collection:
             if isinstance(array, VArray) and self._wanted.get("vid", array.id) == array.id:
-                places = stored_tiles(array)
+                places = stored_tiles(array.array)
                 yield from (Tile(array, place) for place in places if self._wanted.get("v_position", place) == place)
-
-
-def stored_tiles(array: VArray) -> list[tuple[int, ...]]:
-    """The positions of the tiles that have data, sorted; those of all tiles where the layout cannot tell."""
-    source = array.array.lazy[...].cells.source
-    grid = source.grid
-    places = source.stored() if isinstance(source, Lists) else iter(grid)
-    if grid.outer is None:
-        return sorted(places)
-    members = members_per_outer(grid)
-    return sorted({tuple(map(floordiv, place, members)) for place in places})

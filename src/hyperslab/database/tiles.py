@@ -1,16 +1,22 @@
-"""Cells of arrays in tiles: read and written whole; when that fails, an error says what is wrong with each tile."""
+"""Arrays in tiles: the schema of a tile, which of them have data, and their cells, read and written whole.
+
+When that fails, an error says what is wrong with each tile.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from operator import floordiv
 from typing import Any
 
 import numpy as np
 
 from hyperslab.array import Array
+from hyperslab.chunks.execute import members_per_outer
 from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.plan import Piece, make_plan
+from hyperslab.chunks.source import Lists, Transacts, WritesTogether
 from hyperslab.database.slicing import Item
 from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, MissingChunks, StorageError, TilesFailed
 from hyperslab.model.schemas import ArraySchema, AttributeSchema, DimensionSchema, TimeDimensionSchema, VArraySchema
@@ -35,6 +41,17 @@ def tile_schema(schema: VArraySchema) -> ArraySchema:
     return ArraySchema(dimensions, schema.dtype, attributes, schema.fill_value)
 
 
+def stored_tiles(cells: Array) -> list[tuple[int, ...]]:
+    """The positions of the tiles that have data, sorted; those of all tiles where the layout cannot tell."""
+    source = cells.lazy[...].cells.source
+    grid = source.grid
+    places = source.stored() if isinstance(source, Lists) else iter(grid)
+    if grid.outer is None:
+        return sorted(places)
+    members = members_per_outer(grid)
+    return sorted({tuple(map(floordiv, place, members)) for place in places})
+
+
 def read_tiles(cells: Array, items: tuple[Item, ...], tile: tuple[int, ...]) -> Any:
     """The cells of a key. TilesFailed when tiles are damaged: it has the error of each."""
     try:
@@ -55,7 +72,7 @@ def write_tiles(cells: Array, items: tuple[Item, ...], tile: tuple[int, ...], va
     except _OF_A_TILE as error:
         pieces = list(_pieces(cells, items, tile))
         source = view.cells.source
-        if hasattr(source, "together") or hasattr(source, "transaction") or len(pieces) < 2:
+        if isinstance(source, WritesTogether | Transacts) or len(pieces) < 2:
             raise
         spread = view.selection.spread(values)
         _each(pieces, lambda piece: cells.lazy[_within(piece, tile)].write(spread[piece.out]), "not written", error)
