@@ -260,7 +260,12 @@ def test_netcdf_files(tmp_path: Path) -> None:
     place.write_bytes(data)
     report = hs.check(place, deep=True)
     assert {problem.node for problem in report} == {"a"} and "cells [" in report[0].message
-    assert [mend.action for mend in hs.repair(place, dry_run=False)] == [None] * len(report)  # type: ignore[attr-defined]
+    shown = hs.repair(place)
+    assert place.read_bytes() == bytes(data) and len(shown) == len(report)
+    assert all(mend.done for mend in hs.repair(place, dry_run=False, quarantine=tmp_path / "out"))  # type: ignore[attr-defined]
+    assert not hs.check(place, deep=True) and len(list((tmp_path / "out").rglob("chunk.*"))) == len(report)
+    found = hs.open_array(place, path="a")[...]
+    assert (found == cells).mean() >= 0.5 and np.unique(found[found != cells]).size == 1
     place.write_bytes(data[:200])
     assert hs.check(place)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 
@@ -42,6 +43,12 @@ class Quarantine:
         if self.folder:
             self._copy(place, self._free(place))
 
+    def keep_bytes(self, name: str, data: bytes) -> None:
+        """Keep what is about to be replaced and has no key of its own."""
+        if self.folder and data:
+            with self._failing(name):
+                self._write([data], self._free(name))
+
     def _take(self, place: str, target: str | None) -> None:
         if isinstance(self.store, Strays):
             self.store.expel(place, target)
@@ -58,9 +65,15 @@ class Quarantine:
             pieces = self._pieces(self.store, self.store, place)
         else:
             pieces = iter([self.store.get(place) or b""])
-        try:
+        with self._failing(place):
             for first in filter(None, pieces):
                 self._write(chain([first], pieces), target)
+
+    @contextmanager
+    def _failing(self, place: str) -> Iterator[None]:
+        """What the quarantine's medium refuses is told as that."""
+        try:
+            yield
         except HyperslabError:
             raise
         except OSError as error:

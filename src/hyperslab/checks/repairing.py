@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from hyperslab.api import Target
+from hyperslab.checks.blanking import Blanking
 from hyperslab.checks.checking import examine
 from hyperslab.checks.findings import Finding
 from hyperslab.checks.keyed import Walk
@@ -21,7 +22,7 @@ from hyperslab.checks.report import Mend, Report
 from hyperslab.chunks.progress import Report as Reports
 from hyperslab.chunks.progress import watching
 from hyperslab.chunks.settings import DEFAULTS, Settings
-from hyperslab.errors import HyperslabError, ReadOnly
+from hyperslab.errors import HyperslabError, Problem, ReadOnly
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.keyed_format import OpensKeys
 from hyperslab.formats.keyed_writer import KeyedWriter
@@ -75,13 +76,15 @@ def _mends(
     deep: bool,
     dry_run: bool,
 ) -> Iterable[Mend]:
-    """By the format itself where it can; else those of a dataset under keys, or no more than the problems."""
+    """Those of a dataset under keys; else by the format itself where it can, and damaged chunks as fill values."""
     spelling = place.spelling
-    if spelling is None and mends_itself(place, settings):
-        return OwnRepair(place, settings, folder()).run(deep, dry_run=dry_run)
     if spelling is None:
-        problems = [finding.problem for finding in examine(place, settings, deep=deep) if not finding.sound]
-        return [Mend(problem.node, problem.kind, problem.message) for problem in problems]
+        problems: list[Problem]
+        if mends_itself(place, settings):
+            problems = list(OwnRepair(place, settings, folder()).run(deep, dry_run=dry_run))
+        else:
+            problems = [finding.problem for finding in examine(place, settings, deep=deep) if not finding.sound]
+        return Blanking(place, settings, folder()).run(problems, dry_run=dry_run)
     job = _Repair(place, spelling, settings, folder(), wishes)
     return job.plan(deep) if dry_run else job.run(deep)
 

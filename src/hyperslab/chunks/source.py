@@ -168,6 +168,13 @@ class Sized(Protocol):
 
 
 @runtime_checkable
+class TellsStored(ChunkSource, Protocol):
+    def stored_bytes(self, coords: Coords) -> bytes | None:
+        """What is stored of a chunk, whatever is wrong with it; None when it has no place that is its own."""
+        ...
+
+
+@runtime_checkable
 class HasColumns(Protocol):
     def of_field(self, name: str) -> tuple[ArraySpec, ChunkSource]:
         """The array as if its cells had this field alone: chunks that read nothing else."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -198,6 +198,16 @@ class Repairs(Protocol):
 
 
 @runtime_checkable
+class Rebuilds(Protocol):
+    """A format in which no single chunk is replaced that cannot be decoded."""
+
+    def rebuild(self, path: str, without: Collection[tuple[int, ...]]) -> None:
+        """Make an array anew of its chunks; those at the coordinates ``without`` are not read, and hold the fill
+        value."""
+        ...
+
+
+@runtime_checkable
 class LeadsOut(Protocol):
     """A format whose links and references may lead to other datasets."""
 
@@ -353,11 +363,20 @@ class Format(Protocol):
     """A format: ``formats/<name>/__init__.py`` exports one as ``FORMAT``."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """What ``format=`` calls it, such as ``"zarr3"``."""
+        ...
+
     @property
-    def features(self) -> frozenset[Feature]: ...
+    def features(self) -> frozenset[Feature]:
+        """What it can hold."""
+        ...
+
     @property
-    def info(self) -> FormatInfo: ...
+    def info(self) -> FormatInfo:
+        """What ``list_formats`` says of it."""
+        ...
+
     def sniff(self, probe: Probe) -> bool:
         """Whether the place holds this format; each key is read at most once for all formats."""
         ...

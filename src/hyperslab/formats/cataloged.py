@@ -211,7 +211,21 @@ class CatalogReader:
         return (remedy.problem for remedy in self.remedies(deep=deep, workers=workers))
 
     def remedies(self, *, deep: bool, workers: int) -> Iterator[Remedy]:
-        """The same with what mends them."""
+        """The same with what mends them; of an array that its collection is there for, under the name it has here."""
+        names = self._names_of_members()
+        for remedy in self._remedies(deep):
+            name = names.get(remedy.problem.node)
+            yield remedy if name is None else replace(remedy, problem=replace(remedy.problem, node=name))
+
+    def _names_of_members(self) -> dict[str, str]:
+        """The paths of arrays that are the only one of a collection, by collection and id."""
+        try:
+            arrays = self._tree().arrays
+        except FormatError:
+            return {}
+        return {f"{kept.collection}/{kept.id}": path for path, kept in arrays.items() if kept.collection is not None}
+
+    def _remedies(self, deep: bool) -> Iterator[Remedy]:
         known: set[str] = set()
         for name in self.collections():
             try:

@@ -201,6 +201,14 @@ class StoredChunks:
         table = self.table()
         return sum(table[place][1] for place in coords if place in table)
 
+    def stored_bytes(self, coords: Coords) -> bytes | None:
+        """What is stored of a chunk, whatever is wrong with it; None where its place is outside of the file."""
+        stored = self.table().get(coords)
+        try:
+            return None if stored is None else bytes(pread(self._descriptor, stored[1], stored[0]))
+        except HyperslabError:
+            return None
+
     def nbytes_stored(self) -> int:
         """Bytes that all chunks take."""
         return self.stored_sizes(self.table())

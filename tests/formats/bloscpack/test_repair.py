@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from blp_files import golden, write
+from blp_files import file_of, golden, write
 from numpy.testing import assert_array_equal
 
 import hyperslab as hs
@@ -104,14 +104,26 @@ def test_a_change_that_was_never_finished(tmp_path: Path) -> None:
     assert list(hs.repair(path, dry_run=False)) == []
 
 
-def test_what_cannot_be_mended_stays(tmp_path: Path) -> None:
+def test_a_damaged_chunk_becomes_fill_values(tmp_path: Path) -> None:
     path = tmp_path / "x.blp"
     hs.save(path, WALK, chunks=(4, 16))
     data = bytearray(path.read_bytes())
     data[-20] ^= 1
     path.write_bytes(data)
-    (mend,) = hs.repair(path, dry_run=False)
-    assert (mend.kind, mend.action, mend.done) == ("corrupt-chunk", None, False)
+    (mend,) = hs.repair(path)
+    assert (mend.kind, mend.done) == ("corrupt-chunk", False) and "[60:64, 0:16] read as the fill value" in mend.action
     assert path.read_bytes() == data
-    hs.open(path, "r+")[60:] = 1
-    assert not hs.check(path, deep=True)
+    (mend,) = hs.repair(path, dry_run=False)
+    assert mend.done and not hs.check(path, deep=True)
+    assert_array_equal(hs.open(path)[...], np.concatenate([WALK[:60], np.zeros((4, 16))]))
+    assert (tmp_path / "x.blp.quarantine" / "data" / "chunk.15.0").read_bytes() in bytes(data)
+
+
+def test_a_damaged_chunk_that_is_none_of_the_grid_stays(tmp_path: Path) -> None:
+    """With it sound cells would be lost."""
+    data = bytearray(file_of(WALK, chunk_size=1000))
+    data[-20] ^= 1
+    path = Path(write(tmp_path, bytes(data)))
+    found = hs.repair(path, dry_run=False)
+    assert [(mend.kind, mend.action, mend.done) for mend in found] == [("corrupt-chunk", None, False)]  # type: ignore[attr-defined]
+    assert path.read_bytes() == data

@@ -67,7 +67,9 @@ class B2ndReader:
             raise Invalid("this is a group", url=self._url, node=path)
         if path == self.labelled.name:
             handle = self.handle
-            return StoredSlices(spec, lambda: self._opened(handle), (self._url, path), handle.chunk_sizes)
+            return StoredSlices(
+                spec, lambda: self._opened(handle), (self._url, path), handle.chunk_sizes, handle.stored
+            )
         return CellsInMemory(self.labelled.coords[path].cells)
 
     def storage(self, path: str) -> dict[str, Any]:

@@ -125,17 +125,28 @@ class StoredSlices(SlicedChunks):
     """The same where the size of what is stored is known: of each chunk, by ``sizes``, in C order."""
 
     def __init__(
-        self, spec: ArraySpec, find: Callable[[], Cells], place: tuple[str, str], sizes: Callable[[], list[int]]
+        self,
+        spec: ArraySpec,
+        find: Callable[[], Cells],
+        place: tuple[str, str],
+        sizes: Callable[[], list[int]],
+        stored: Callable[[int], bytes | None],
     ) -> None:
         super().__init__(spec, find, place)
         self._sizes = sizes
+        self._stored = stored
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
         """Bytes that these chunks take."""
         sizes = self._sizes()
-        counts = self._grid.counts
-        places = (int(np.ravel_multi_index(each, counts)) if counts else 0 for each in coords)
-        return sum(sizes[place] for place in places if place < len(sizes))
+        return sum(sizes[number] for number in map(self._number, coords) if number < len(sizes))
+
+    def stored_bytes(self, coords: Coords) -> bytes | None:
+        """What is stored of a chunk, whatever is wrong with it; None when blosc2 does not give it."""
+        return self._stored(self._number(coords))
+
+    def _number(self, coords: Coords) -> int:
+        return int(np.ravel_multi_index(coords, self._grid.counts)) if coords else 0
 
     def nbytes_stored(self) -> int:
         """Bytes that all chunks take."""

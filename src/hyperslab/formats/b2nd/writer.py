@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, Invalid, NodeNotFound, StorageError, Unsupported
@@ -183,6 +184,22 @@ class B2ndWriter:
         grown = self._new_cells(new)
         grown.write(kept, cells.array[kept])
         self._cells[path] = grown
+
+    def rebuild(self, path: str, without: Collection[Coords]) -> None:
+        """Make an array anew of its chunks; those at the coordinates ``without`` are not read, and hold the fill
+        value. blosc2 counts wrongly where it replaces a chunk whose header is damaged."""
+        old, spec, gone = self._found(path), self._specs[path], frozenset(without)
+        made = WorkingFile(self._target, self._url, self._settings, spec)
+        if self._old is not None:
+            made.describe(self._old.handle.metadata())
+        grid = Grid.of(spec.shape, spec.chunks)
+        for coords in grid:
+            if coords not in gone:
+                part = grid.extent(coords)
+                cells = np.empty([cut.stop - cut.start for cut in part], spec.numpy_dtype)
+                old.read(part, cells)
+                made.write(part, cells)
+        self._cells[path], self._changed = made, True
 
     def drop(self, path: str) -> None:
         """Remove the array or a coordinate."""

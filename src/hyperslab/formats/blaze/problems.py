@@ -149,7 +149,10 @@ class _Files:
                 scratch = np.empty(column.grid.chunk_shape(coords), column.dtype)
             error = self._error(coords, scratch)
             if error is not None:
-                act = ("replace it by fill values", partial(column.blank_out, coords))
+                first = column.rows_of(place)[0] + local * column.chunk_rows
+                rows = f"{first}:{min(first + column.chunk_rows, column.rows_of(place)[1])}"
+                action = f"write fill values in its place; the rows {rows} read as the fill value then"
+                act = (action, partial(column.blank_out, coords))
                 self._say(place, "corrupt-chunk", f"chunk {local}: {error.said}", act, keep=(key,))
         if self._deep and counting.watchers:
             counting.done(1)

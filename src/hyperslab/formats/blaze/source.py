@@ -277,6 +277,11 @@ class Column:
         rows = self.per * self._chunk_rows
         return place * rows, max(place * rows, min((place + 1) * rows, self._rows))
 
+    @property
+    def chunk_rows(self) -> int:
+        """Rows of a chunk."""
+        return self._chunk_rows
+
     def is_short(self, place: int) -> bool:
         """Whether a superchunk holds fewer rows than the array has there."""
         index = self.index_at(place)

@@ -273,6 +273,18 @@ class StreamChunks:
             wanted |= set(self.stored_chunks(table, place))
         return sum(int(table.rooms[number]) for number in wanted if number < table.found)
 
+    def stored_bytes(self, coords: Coords) -> bytes | None:
+        """What is stored of a chunk, whatever is wrong with it; None where stored chunks are not those of the grid."""
+        table = self._table or self.table()
+        numbers = self.stored_chunks(table, coords)
+        if len(numbers) != 1 or table.edges is not None or table.chunk_size != self._rows * self._row:
+            return None
+        try:
+            offset, size, _ = table.entry(numbers[0])
+            return bytes(self._file.pread(size, offset))
+        except HyperslabError:
+            return None
+
     def stored_chunks(self, table: ChunkTable, coords: Coords) -> range:
         """The stored chunks that hold a chunk of the grid."""
         first = (coords[self._axis] if coords else 0) * self._rows

@@ -1,0 +1,133 @@
+"""Repair of formats that are no documents and chunks under keys: a chunk that cannot be decoded is replaced by fill
+values, where it lies in a place of its own. What was stored of it goes to the quarantine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from hyperslab.checks.objects import span
+from hyperslab.checks.places import Place
+from hyperslab.checks.quarantine import Quarantine
+from hyperslab.checks.report import Mend
+from hyperslab.chunks.grid import Coords
+from hyperslab.chunks.pool import each_batch
+from hyperslab.chunks.settings import Settings
+from hyperslab.chunks.source import TellsStored, Transacts
+from hyperslab.errors import HyperslabError, Problem, ReadOnly
+from hyperslab.formats.base import Rebuilds
+from hyperslab.model.spec import ArraySpec
+
+KIND = "corrupt-chunk"
+_BATCH = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Damaged:
+    """A chunk that cannot be decoded, the bytes that are stored of it, and what is wrong with it."""
+
+    node: str
+    coords: Coords
+    stored: bytes
+    message: str
+    action: str
+
+    def mend(self, *, done: bool) -> Mend:
+        return Mend(self.node, KIND, self.message, self.action, done)
+
+    def failed(self, reason: str) -> Mend:
+        return Mend(self.node, KIND, f"{self.message}; mending failed: {reason}")
+
+
+@dataclass
+class Blanking:
+    """One repair. ``folder``: where what is replaced goes, None: nowhere."""
+
+    place: Place
+    settings: Settings
+    folder: str | None
+    _found: list[_Damaged] = field(default_factory=list)
+
+    def run(self, mends: Iterable[Problem], *, dry_run: bool) -> Iterator[Mend]:
+        """What others found; in place of damaged chunks that nothing else mends, what is done to them."""
+        known = [mend if isinstance(mend, Mend) else Mend(mend.node, mend.kind, mend.message) for mend in mends]
+        nodes = sorted({mend.node for mend in known if mend.kind == KIND and mend.action is None})
+        if nodes and self.place.format.info.writable and self.place.where.path is not None:
+            self._look(nodes)
+        mended = {each.node for each in self._found}
+        yield from (mend for mend in known if mend.kind != KIND or mend.action or mend.node not in mended)
+        if dry_run or not self._found:
+            yield from (each.mend(done=False) for each in self._found)
+            return
+        try:
+            self._replace()
+        except ReadOnly:
+            raise
+        except HyperslabError as error:
+            yield from (each.failed(error.said) for each in self._found)
+            return
+        yield from (each.mend(done=True) for each in self._found)
+
+    # -- which ------------------------------------------------------------------------------------------------------
+
+    def _look(self, nodes: Iterable[str]) -> None:
+        """All damaged chunks of the arrays of which some are damaged, unless one shares its bytes with others."""
+        reader = self.place.format.open(self.place.where, "r", settings=self.settings)
+        try:
+            for node in nodes:
+                spec, source = reader.node(node), reader.chunks(node)
+                if isinstance(spec, ArraySpec) and isinstance(source, TellsStored):
+                    self._found += self._of(node, source) or []
+        finally:
+            reader.close()
+
+    def _of(self, node: str, source: Any) -> list[_Damaged] | None:
+        found: list[_Damaged | None] = []
+
+        def work(batch: list[Coords]) -> None:
+            for coords in batch:
+                try:
+                    source.read(coords)
+                except HyperslabError as error:
+                    found.append(self._damaged(node, source, coords, error))
+
+        chunks = iter(source.grid)
+        each_batch(work, iter(lambda: list(islice(chunks, _BATCH)), []), self.settings.threads)
+        sure = [each for each in found if each is not None]
+        return sorted(sure, key=lambda each: each.coords) if len(sure) == len(found) else None
+
+    def _damaged(self, node: str, source: TellsStored, coords: Coords, error: HyperslabError) -> _Damaged | None:
+        stored = source.stored_bytes(coords)
+        if stored is None:
+            return None
+        cells = span(source.grid, coords)
+        kept = f"move it to {self.folder}" if self.folder else "remove it"
+        action = f"{kept}; the cells {cells} read as the fill value then"
+        return _Damaged(node, coords, bytes(stored), f"{error.said} [{error.key}, cells {cells}]", action)
+
+    # -- the deed ---------------------------------------------------------------------------------------------------
+
+    def _replace(self) -> None:
+        store: Any = None  # nothing here lies under a key
+        quarantine = Quarantine(store, self.folder)
+        for each in self._found:
+            quarantine.keep_bytes(f"{each.node}/chunk.{'.'.join(map(str, each.coords)) or '0'}", each.stored)
+        with ExitStack() as stack:
+            writer: Any = self.place.format.open(self.place.where, "r+", settings=self.settings)
+            stack.callback(writer.close)
+            for node in {each.node: None for each in self._found}:
+                self._blank(writer, node, [each.coords for each in self._found if each.node == node])
+
+    def _blank(self, writer: Any, node: str, damaged: list[Coords]) -> None:
+        if isinstance(writer, Rebuilds):
+            writer.rebuild(node, damaged)
+            return
+        source = writer.chunks(node)
+        timeout = self.settings.lock_timeout
+        with source.transaction(timeout) if isinstance(source, Transacts) else nullcontext():
+            for coords in damaged:
+                source.erase(coords)
