@@ -51,7 +51,8 @@ def open(
     ``mode``: ``r`` read, ``r+`` change, ``a`` change or make, ``w`` replace, ``x`` make. ``format`` is found out
     unless given. ``path``: the node to give in place of the root. ``workers`` threads; a cache of ``cache_bytes`` of
     decoded chunks; ``durable`` writes survive a power cut; ``lock_timeout`` in seconds; ``memory_limit`` in bytes for
-    one result. Raises NotFound, FormatError (says what the bytes look like), ReadOnly.
+    one result; ``options`` are those of the format, such as ``allow_external``: places that links may lead to, a list
+    of folders and URLs or True. Raises NotFound, FormatError (says what the bytes look like), ReadOnly.
     """
     if mode not in _MODES:
         raise Invalid(f"mode {mode!r}", remedy=f"a mode is one of {', '.join(_MODES)}")
@@ -176,7 +177,10 @@ def open_array(url: Target, mode: Mode = "r", **options: Any) -> Array:
 
 
 def create(url: Target, format: str | None = None, *, overwrite: bool = False, **options: Any) -> Group:
-    """A new empty dataset; its format follows from the end of its name unless given. AlreadyExists when taken."""
+    """A new empty dataset; its format follows from the end of its name unless given. AlreadyExists when taken.
+
+    ``options`` are those of :func:`open`, and of the format, such as ``dialect`` or ``consolidated``: its page has them.
+    """
     return _create(url, format, "w" if overwrite else "x", **options)
 
 

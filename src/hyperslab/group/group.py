@@ -103,6 +103,7 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
     # -- mapping ----------------------------------------------------------------------------------------------------
 
     def __getitem__(self, name: str | Pointer) -> Group | Array:
+        """The node at a path, or what a link or reference leads to; NodeNotFound (a KeyError) or BrokenLink."""
         if not isinstance(name, str):
             return self._pointed(name)
         session, path, spec = follow(self._session, join(self._path, name))
@@ -142,9 +143,11 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
             return False
 
     def __setitem__(self, name: str, value: Any) -> None:
+        """A new array of these cells; AlreadyExists when the name is taken."""
         self.create_array(name, data=value)
 
     def __delitem__(self, name: str) -> None:
+        """Remove the node with all below it; of a link the link alone. NodeNotFound (a KeyError)."""
         writer = self._session.writer()
         path = join(self._path, name)
         writer.node(path)
