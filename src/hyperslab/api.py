@@ -16,7 +16,7 @@ from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import AlreadyExists, FormatError, HyperslabError, Invalid, NodeNotFound, NotFound, Unsupported
 from hyperslab.formats import SCHEMES, detect, format_for_new, get_format, names
 from hyperslab.formats.appearance import appearance
-from hyperslab.formats.base import Format, FormatInfo, HoldsOne, InDatabase, IsVariant, KnowsItsPlace, Mode, Relocated
+from hyperslab.formats.base import Format, FormatInfo, InDatabase, KnowsItsPlace, Mode, Reader
 from hyperslab.formats.features import Variant
 from hyperslab.group import Group
 from hyperslab.group.links import follow
@@ -75,18 +75,11 @@ def open(
         if not unknown:
             raise
         raise Invalid(f"format {chosen.name} has no option {unknown[0]!r}", url=where.url) from None
-    if isinstance(reader, Relocated):
-        origin = replace(origin, where=reader.location)
+    relocated, variant = _told(reader, "location"), _told(reader, "variant")
+    if relocated is not None:
+        origin = replace(origin, where=relocated)
     cache = BlockCache(cache_bytes) if cache_bytes else None
-    session = Session(
-        reader,
-        reader.variant if isinstance(reader, IsVariant) else chosen,
-        where.url,
-        mode != "r",
-        settings,
-        cache,
-        origin,
-    )
+    session = Session(reader, variant or chosen, where.url, mode != "r", settings, cache, origin)
     led, place, spec = follow(session, node or _main(session) or "")
     if led is not session:  # it goes on by itself
         session.linked.keep(led)
@@ -95,8 +88,17 @@ def open(
 
 
 def _main(session: Session) -> str | None:
-    """The array that stands for the dataset, where the format holds one."""
-    return session.reader.main if isinstance(session.reader, HoldsOne) else None
+    """The array that stands for the dataset, where the format holds one (``HoldsOne``)."""
+    main: str | None = _told(session.reader, "main")
+    return main
+
+
+def _told(reader: Reader, name: str) -> Any:
+    """What a reader tells that has the capability (``Relocated``, ``IsVariant``, ``HoldsOne``), else None.
+
+    Asked by name: ``isinstance`` with a protocol takes 10 us before Python 3.12, a fifth of opening in all.
+    """
+    return getattr(reader, name, None)
 
 
 def _choose(where: Location, mode: Mode, name: str | None) -> tuple[Format, Mode, Mapping[str, bytes | None]]:

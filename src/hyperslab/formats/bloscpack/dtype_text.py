@@ -19,6 +19,7 @@ from hyperslab.formats.dtype_names import dtype_from_json
 
 _LONG = re.compile(r"bool|u?int(?:8|16|32|64)|float(?:16|32|64)|complex(?:64|128)|(?:datetime|timedelta)64(?:\[\w+\])?")
 _SHORT = re.compile(r"[<>|=]?(?:[a-zA-Z?]\d*(?:\[\w+\])?)")
+_QUOTED = re.compile(f"'({_SHORT.pattern})'")
 _OBJECTS = re.compile(r"[<>|=]?(?:O\d*|object)")
 _EXOTIC = re.compile(r"[<>|=]?(?:f12|f16|c24|c32|g|G)|float(?:96|128)|complex(?:192|256)")
 _LARGEST = 1 << 28
@@ -34,6 +35,8 @@ def read_dtype(said: Any) -> np.dtype[Any]:
         text = said.strip()
         if _SHORT.fullmatch(text) or _LONG.fullmatch(text) or _OBJECTS.fullmatch(text) or _EXOTIC.fullmatch(text):
             return _simple(text)
+        if quoted := _QUOTED.fullmatch(text):  # a literal as bloscpack writes it, without asking Python's parser
+            return _simple(quoted[1])
         try:
             said = read_literal(text)
         except FormatError:
