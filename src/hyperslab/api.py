@@ -181,7 +181,7 @@ def open_array(url: Target, mode: Mode = "r", **options: Any) -> Array:
 def create(url: Target, format: str | None = None, *, overwrite: bool = False, **options: Any) -> Group:
     """A new empty dataset; its format follows from the end of its name unless given. AlreadyExists when taken.
 
-    ``options`` are those of :func:`open`, and of the format, such as ``dialect`` or ``consolidated``: its page has them.
+    ``options`` are those of :func:`open` and of the format, such as ``dialect`` or ``consolidated``; its page has them.
     """
     return _create(url, format, "w" if overwrite else "x", **options)
 
