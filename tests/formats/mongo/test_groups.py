@@ -1,0 +1,87 @@
+"""Groups within an object, by a real server: arrays called by their paths, attributes beside them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from pymongo import MongoClient
+
+import hyperslab as hs
+from hyperslab.errors import AlreadyExists, Invalid, Unsupported
+from hyperslab.mongo import XarrayMongoDB
+
+if TYPE_CHECKING:
+    from servers.mongo import Mongo
+
+
+@pytest.fixture
+def place(mongo: Mongo) -> str:
+    """An object with groups two deep."""
+    place = f"{mongo.url}/{mongo.database()}#air"
+    with hs.create(place) as root:
+        root.attrs["title"] = "air"
+        group = root.create_group("surface/low")
+        group.attrs.update({"level": np.float32(2), "note": "é"})
+        group.create_array("t2m", data=np.arange(6.0).reshape(2, 3), dims=["time", "x"], units="K")
+        root.create_array("surface/x", data=np.arange(3), dims=["x"])
+    return place
+
+
+def test_what_is_in_them_is_found_again(place: str) -> None:
+    root = hs.open_group(place)
+    assert (list(root), list(root["surface"]), list(root["surface/low"])) == (["surface"], ["x", "low"], ["t2m"])
+    group = root["surface/low"]
+    assert (dict(group.attrs), type(group.attrs["level"])) == ({"level": 2, "note": "é"}, np.float32)
+    array = hs.open_array(place, path="surface/low/t2m")
+    assert (array.dims, array.units, array.sel(x=1).tolist()) == (("time", "x"), "K", [1.0, 4.0])
+    assert not hs.check(place, deep=True)
+
+
+def test_others_read_the_arrays_by_their_paths(place: str, mongo: Mongo) -> None:
+    name = place.rpartition("/")[2].partition("#")[0]
+    with MongoClient(mongo.url) as client:
+        found = XarrayMongoDB(client[name])
+        id = client[name]["xarray.meta"].find_one({})["_id"]
+        dataset = found.get(id, load=True)
+    assert sorted(dataset.variables) == ["surface/low/t2m", "surface/x"]
+    assert dataset["surface/low/t2m"].attrs["units"] == "K"
+
+
+def test_they_are_changed_and_removed(place: str) -> None:
+    with hs.open_group(place, "r+") as root:
+        root["surface/low"].attrs["note"] = "changed"
+        root["surface/low/t2m"][0, 0] = 9
+        root.create_group("empty")
+        with pytest.raises((Invalid, AlreadyExists)):
+            root.create_array("surface", data=[1.0])
+        with pytest.raises((Invalid, AlreadyExists)):
+            root.create_group("surface/x")
+    root = hs.open_group(place)
+    assert (root["surface/low"].attrs["note"], root["surface/low/t2m"][0, 0]) == ("changed", 9)
+    with hs.open_group(place, "r+") as root:
+        del root["surface/low"]
+    root = hs.open_group(place)
+    assert (list(root), list(root["surface"]), len(root["empty"])) == (["surface", "empty"], ["x"], 0)
+    assert not hs.check(place, deep=True)
+
+
+def test_a_data_array_has_none(mongo: Mongo) -> None:
+    import xarray as xr
+
+    name = mongo.database()
+    with MongoClient(mongo.url) as client:
+        id, _ = XarrayMongoDB(client[name]).put(xr.DataArray([1.0, 2.0], dims="x", name="one"))
+    with hs.open_group(f"{mongo.url}/{name}#{id}", "r+") as root, pytest.raises(Unsupported, match="DataArray"):
+        root.create_group("g")
+
+
+def test_one_name_of_a_dimension_has_several_lengths(mongo: Mongo, tmp_path: object) -> None:
+    base = f"{mongo.url}/{mongo.database()}"
+    with hs.create(f"{tmp_path}/a.zarr") as root:
+        for group, length in (("a", 3), ("b", 4), ("", 5)):
+            root.create_array(f"{group}/v".strip("/"), data=np.arange(length), dims=["n"])
+    report = hs.convert(f"{tmp_path}/a.zarr", f"{base}#x", verify=True)
+    assert not report.losses
+    assert not hs.diff(f"{tmp_path}/a.zarr", f"{base}#x")
