@@ -10,6 +10,16 @@ from hyperslab.formats import authoring as own
 HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
+def decoded(stored: bytes) -> own.Block:
+    return np.asarray(np.load(io.BytesIO(stored), allow_pickle=False))
+
+
+def encoded(cells: own.Block) -> bytes:
+    file = io.BytesIO()
+    np.save(file, cells, allow_pickle=False)
+    return file.getvalue()
+
+
 class Folder:
     """An open dataset. ``children``, ``node``, ``chunks`` and ``close`` are enough to read, the others write."""
 
@@ -23,12 +33,9 @@ class Folder:
 
     def node(self, path: str) -> own.GroupSpec | own.ArraySpec:
         document, header = self.store.get(f"{path}.json"), self.header(path)
-        said = own.read_json(document) if document else {}
-        if header is not None:
-            return own.array_from_json(said, header)
-        if path and document is None and not any(self.store.list_dir(path)):
+        if path and document is None and header is None and not any(self.store.list_dir(path)):
             raise own.NodeNotFound("there is nothing", url=self.store.url, node=path)
-        return own.group_from_json(said)
+        return own.node_from_json(own.read_json(document or b"{}"), header)
 
     def header(self, path: str) -> own.ArraySpec | None:
         found = self.store.get_ranges(f"{path}.npy", [(0, 1 << 16)])
@@ -46,26 +53,18 @@ class Folder:
         spec = self.node(path)
         if not isinstance(spec, own.ArraySpec):
             raise own.NodeNotFound("this is a group", url=self.store.url, node=path)
-        return own.WholeArray(spec, f"{path}.npy", lambda: self.load(path), lambda cells: self.save(path, cells))
+        return self.cells(path, spec)
 
-    def load(self, path: str) -> own.Block:
-        return np.asarray(np.load(io.BytesIO(self.store.get(f"{path}.npy")), allow_pickle=False))
-
-    def save(self, path: str, cells: own.Block) -> None:
-        file = io.BytesIO()
-        np.save(file, cells, allow_pickle=False)
-        self.store.put(f"{path}.npy", file.getvalue(), durable=self.durable)
+    def cells(self, path: str, spec: own.ArraySpec) -> own.WholeArray:
+        return own.WholeArray(spec, self.store, f"{path}.npy", decoded, encoded, self.durable)
 
     def new_array(self, wish: own.ArraySpec) -> own.ArraySpec:
         return own.whole_wish(wish, "npy")
 
     def put(self, path: str, spec: Any) -> None:
-        if is_array := isinstance(spec, own.ArraySpec):
-            old = self.header(path)
-            if old is None or old.shape != spec.shape:
-                self.save(path, own.blank(spec) if old is None else own.resized(self.load(path), spec))
-        said = own.array_to_json(spec) if is_array else own.group_to_json(spec)
-        self.store.put(f"{path}.json", own.write_json(said), durable=self.durable)
+        if isinstance(spec, own.ArraySpec):
+            self.cells(path, spec).fit(before=self.header(path))
+        self.store.put(f"{path}.json", own.write_json(own.node_to_json(spec)), durable=self.durable)
         for group in own.outward(own.split(path)[0]):
             if self.store.get(f"{group}.json") is None:
                 self.store.put(f"{group}.json", b"{}", durable=self.durable)

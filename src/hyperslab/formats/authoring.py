@@ -12,10 +12,9 @@ from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.errors import CorruptChunk, FormatError, NodeNotFound, Unsupported
 from hyperslab.formats.base import Feature, Format, FormatInfo, Mode, Reader, Writer
-from hyperslab.formats.description import array_from_json, array_to_json, group_from_json, group_to_json
+from hyperslab.formats.description import node_from_json, node_to_json
 from hyperslab.formats.documents import read_json, write_json
-from hyperslab.formats.in_memory import resized
-from hyperslab.formats.whole import PLAIN, WholeArray, blank, whole_chunks, whole_wish
+from hyperslab.formats.whole import PLAIN, WholeArray, whole_chunks, whole_wish
 from hyperslab.model.paths import outward, split
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.location import Location, Probe
@@ -43,14 +42,10 @@ __all__ = [
     "Unsupported",
     "WholeArray",
     "Writer",
-    "array_from_json",
-    "array_to_json",
-    "blank",
-    "group_from_json",
-    "group_to_json",
+    "node_from_json",
+    "node_to_json",
     "outward",
     "read_json",
-    "resized",
     "split",
     "whole_chunks",
     "whole_wish",

@@ -44,6 +44,16 @@ def array_to_json(spec: ArraySpec) -> dict[str, Any]:
     return said
 
 
+def node_to_json(spec: GroupSpec | ArraySpec) -> dict[str, Any]:
+    """What is said of either. Errors as of :func:`attrs_to_json`."""
+    return array_to_json(spec) if isinstance(spec, ArraySpec) else group_to_json(spec)
+
+
+def node_from_json(said: Mapping[str, Any], array: ArraySpec | None) -> GroupSpec | ArraySpec:
+    """``array``, which has the shape and dtype, or a group where it is None, with all that is said; FormatError."""
+    return group_from_json(said) if array is None else array_from_json(said, array)
+
+
 def attrs_from_json(said: Mapping[str, Any]) -> dict[str, Any]:
     """The attributes; FormatError for what makes no sense."""
     try:
