@@ -188,12 +188,13 @@ def test_only_numbers_become_collections_and_words_their_labels(tmp_path: Path) 
     with hs.create(tmp_path / "a.zarr") as root:
         root.create_array("station", data=np.array(["a", "b"]), dims=["station"])
         root.create_array("v", data=np.arange(2.0), dims=["station"])
-    with pytest.raises(Unsupported, match=r"/station: .* left out"):
-        hs.convert(tmp_path / "a.zarr", tmp_path / "db", "collections")
-    hs.convert(tmp_path / "a.zarr", tmp_path / "db", "collections", allow_loss=True)
+    assert not hs.convert(tmp_path / "a.zarr", tmp_path / "db", "collections", verify=True).losses
+    with Client(tmp_path / "db") as client:
+        assert [collection.name for collection in client] == ["v"]
+        assert client.get_collection("v").schema.dimensions[0].labels == ("a", "b")
     found = hs.open_group(tmp_path / "db")
-    assert list(found) == ["v"]
-    assert found["v"].sel(station="b") == 1.0
+    assert sorted(found) == ["station", "v"]
+    assert (found["v"].sel(station="b"), found["station"][...].tolist()) == (1.0, ["a", "b"])
 
 
 def test_what_deker_s_layout_cannot_have_is_refused(tmp_path: Path) -> None:
@@ -220,3 +221,18 @@ for array in hs.open({str(root)!r})["comp_32001"].values():
     clean = {name: value for name, value in os.environ.items() if name != "HDF5_PLUGIN_PATH"}  # which netCDF4 sets
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=clean)
     assert (done.returncode, done.stdout) == (0, "(20, 30)\n"), done.stderr
+
+
+def test_what_is_too_much_for_the_document_keeps_its_values(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "many.zarr") as root:
+        many = root.create_array("many", shape=(17 << 20,), dtype="?", dims=["n"], chunks=(1 << 21,))
+        many[-3:] = True
+        root.create_array("few", data=[True, False], dims=["m"])
+        root.create_array("text", shape=(2 << 20,), dtype=str, dims=["k"])
+    with pytest.raises(Unsupported, match="/many: cells of type bool become int8"):
+        hs.convert(tmp_path / "many.zarr", tmp_path / "db", "collections")
+    report = hs.convert(tmp_path / "many.zarr", tmp_path / "db", "collections", allow_loss=True, verify=True)
+    assert sorted(loss.node for loss in report.losses) == ["many", "text"]
+    found = hs.open_group(tmp_path / "db")
+    assert sorted(found) == ["few", "many"]
+    assert (found["few"].dtype, found["many"].dtype, found["many"][-4:].tolist()) == (bool, "i1", [0, 1, 1, 1])

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.conversion.losses import Loss, Node
+from hyperslab.conversion.losses import Loss, Node, poorer
 from hyperslab.conversion.walking import Planned
 from hyperslab.errors import HyperslabError, MissingLibrary, Unsupported
 from hyperslab.formats.base import Feature
 from hyperslab.model.cells import same_type
-from hyperslab.model.dtypes import describe
+from hyperslab.model.dtypes import describe, numpy_dtype
 from hyperslab.model.refs import RegionReference
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -72,9 +72,21 @@ def _array(path: str, spec: ArraySpec, adapt: Adapt) -> tuple[ArraySpec | None, 
     except MissingLibrary:  # no loss, and mended by installing it
         raise
     except Unsupported as error:
+        if (found := _as_poorer(path, spec, adapt)) is not None:
+            return found
         return None, [Loss(path, "cells", f"{error.message}: the array is left out")]
     attrs, losses = _attributes(path, spec.attrs, lambda one: adapt(bare.evolve(attrs=one)))
     return adapt(spec.evolve(attrs=attrs)), losses
+
+
+def _as_poorer(path: str, spec: ArraySpec, adapt: Adapt) -> tuple[ArraySpec, list[Loss]] | None:
+    """The array with numbers for its truths or times, where the target has no place for so many of its own type."""
+    less = poorer(spec.dtype) if isinstance(spec.dtype, np.dtype) and spec.dtype.kind in "bmM" else None
+    if less is None:
+        return None
+    fill = None if spec.fill_value is None else spec.fill_cell().astype(numpy_dtype(less))[()]
+    adapted, losses = _array(path, spec.evolve(dtype=less, fill_value=fill), adapt)
+    return None if adapted is None else (adapted, [*_changed_type(path, spec, adapted), *losses])
 
 
 def _changed_type(path: str, asked: ArraySpec, given: ArraySpec) -> list[Loss]:
