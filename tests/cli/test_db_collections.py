@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -102,6 +103,18 @@ def test_a_damaged_collection_is_told_and_hides_no_other(root: Path) -> None:
     assert (result.returncode, [line.split()[0] for line in result.stdout.splitlines()]) == (0, ["name", "tiles"])
     assert "passed over" in result.stderr and "air" in result.stderr
     assert run_alone("db", "list", root, "--quiet").stderr == ""
+
+
+def test_damaged_arrays_are_counted(root: Path) -> None:
+    path = next(path for path in root.rglob("*") if path.name == "zarr.json" or path.suffix == ".hdf5")
+    path.write_bytes(b"damaged")
+    os.utime(path, (1e9, 1e9))
+    for arguments in (("list", root), ("query", root, "air"), ("arrays", root, "air")):
+        result = db(*arguments)
+        assert result.exit_code == 0
+        assert f"1 array that cannot be read is left out of air: hyperslab check {root} tells why\n" in result.stderr
+    assert [array["arrays"] for array in document("list", root)["collections"]] == [5, 0]
+    assert db("query", root, "air", "--quiet").stderr == ""
 
 
 def test_schema(root: Path) -> None:
@@ -230,6 +243,12 @@ def test_get_names_one_array(root: Path) -> None:
     assert db("get", root, "air", "00000000-0000-0000-0000-000000000000").exit_code == 3
     assert db("get", root, "air", "no-id").exit_code == 2
     assert db("get", root).exit_code == 2
+
+
+def test_get_writes_files_whose_ending_says_what_they_hold(root: Path, tmp_path: Path) -> None:
+    result = db("get", root, "air", ids(root, "air")[0], "-o", tmp_path / "x.txt")
+    assert (result.exit_code, ".npy, .csv, .json" in result.stderr) == (2, True)
+    assert not (tmp_path / "x.txt").exists()
 
 
 def test_what_is_not_there(root: Path) -> None:

@@ -191,6 +191,12 @@ class Collection:
         self._held.required()
         return self._held.index.count()
 
+    @property
+    def unreadable(self) -> int:
+        """How many arrays were left out when some were looked for last, since what is stored of them could not be read;
+        :func:`hyperslab.check` tells of each what is wrong."""
+        return self._held.index.unread
+
     def __bool__(self) -> bool:
         return True
 

@@ -59,6 +59,7 @@ class Index:
         self._loose: set[str] = set()
         self._table = Table(self._columns)
         self._changes = 0
+        self._unread = 0
         self._is_loaded = self._keeper is None
 
     @property
@@ -78,6 +79,11 @@ class Index:
             self._refresh()
             return self._table.found(query)
 
+    @property
+    def unread(self) -> int:
+        """How many arrays the last look left out, since their records could not be read."""
+        return self._unread
+
     # -- following changes ------------------------------------------------------------------------------------------
 
     def _refresh(self) -> None:
@@ -93,19 +99,22 @@ class Index:
         self._loose = {id for id in loose if id not in news.gone and not self._is_listed(id)}
         self._pending = {id: each for id, each in self._pending.items() if id not in news.gone and id not in news.rows}
         self._pending.update(news.pending)
-        self._look_again_for(news.gone)
+        self._unread = self._left_unread(news.gone)
         self._table.change(news.gone | news.pending.keys(), news.rows)
         self._changes += len(news.gone) + len(news.rows)
         if self._changes > max(_WORTH_KEEPING, len(self._table.rows) >> 4):
             self._keep()
 
-    def _look_again_for(self, gone: Collection[str]) -> None:
-        """What is listed and could not be read, for now or because it is damaged, is read at the next look too."""
+    def _left_unread(self, gone: Collection[str]) -> int:
+        """How many are listed and could not be read, for now or because they are damaged: the next look reads them."""
+        count = 0
         for part in self._parts.values():
             if unread := part.marks.keys() & gone:
+                count += len(unread)
                 part.stamp = index_text.UNSURE
                 for id in unread:
                     del part.marks[id]
+        return count
 
     def _is_listed(self, id: str) -> bool:
         return any(id in part.marks for part in self._parts.values())

@@ -22,11 +22,12 @@ from hyperslab.cli.collecting import (
     is_server,
     schema_rows,
 )
-from hyperslab.cli.commands.get import labels_taken, show, write
+from hyperslab.cli.commands.get import check_ending, labels_taken, show, write
 from hyperslab.cli.databases import tell_problems
 from hyperslab.cli.opening import selection_key
 from hyperslab.cli.output import columns, echo_rows, print_json, say
 from hyperslab.cli.selection import parse_selections
+from hyperslab.database import Collection
 from hyperslab.errors import Invalid, Unsupported
 
 
@@ -39,7 +40,10 @@ def refuse_server(url: str, verb: str) -> None:
 def list_collections(url: str, storage: dict[str, Any] | None, as_json: bool, limit: int | None) -> None:
     """The collections of a place, one a line."""
     with client_of(url, storage) as client:
-        facts = [facts_of(collection) for collection in islice(client, limit)]
+        shown = list(islice(client, limit))
+        facts = [facts_of(collection) for collection in shown]
+        for collection in shown:
+            _tell_unreadable(url, collection)
     if as_json:
         print_json("db-list", url=url, collections=facts)
     else:
@@ -74,8 +78,15 @@ def show_arrays(
         found = (array_facts(array) for array in collection.query(wanted, order=order, limit=limit))
         if as_json:
             print_json("db-query", url=url, collection=name, arrays=list(found))
-            return
-        echo_rows(found, array_rows, "no arrays")
+        else:
+            echo_rows(found, array_rows, "no arrays")
+        _tell_unreadable(url, collection)
+
+
+def _tell_unreadable(url: str, collection: Collection) -> None:
+    if lost := collection.unreadable:
+        arrays = "array that cannot be read is" if lost == 1 else "arrays that cannot be read are"
+        say(f"{lost} {arrays} left out of {collection.name}: hyperslab check {url} tells why")
 
 
 def get_part(
@@ -91,6 +102,7 @@ def get_part(
     """A labelled part of one array, to a file or stdout."""
     if not wanted:
         raise Invalid("db get is about one array", url=url, remedy="name its collection, and its id or ATTR=VALUE")
+    check_ending(output)
     with client_of(url, storage) as client:
         array = array_of(collection_of(client, wanted[0]), wanted[1:])
         path = f"{wanted[0]}/{array.id}"

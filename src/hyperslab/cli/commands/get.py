@@ -48,10 +48,7 @@ def command(
     A whole number is a position, a float, a date or a word a label; @850 forces a label. Ranges by label include
     their stop, ranges by position do not.
     """
-    if output and not output.endswith(_FILES):
-        raise Invalid(
-            f"{output!r} has no ending that says what to write", remedy=f"end it with one of {', '.join(_FILES)}"
-        )
+    check_ending(output)
     root = open_dataset(url, storage_option, allow=allow_external)
     array = find_array(root, path)
     chosen = parse_selections(selections)
@@ -69,6 +66,13 @@ def command(
         print_json("get", url=url, **part.as_json())
     elif not output:
         show(part)
+
+
+def check_ending(output: str | None) -> None:
+    """Invalid for the name of a file that does not tell what to write."""
+    if output and not output.endswith(_FILES):
+        remedy = f"end it with one of {', '.join(_FILES)}"
+        raise Invalid(f"{output!r} has no ending that says what to write", remedy=remedy)
 
 
 def labels_taken(part: labelled.Part) -> str:
