@@ -210,9 +210,9 @@ def test_what_workers_cannot_reach(source: Path, tmp_path: Path, s3: S3) -> None
             refuse_unreachable(where, there, keyed=True)
         with pytest.raises(Unsupported, match="process"):
             refuse_unreachable(here, where, keyed=True)
-    with pytest.raises(Unsupported, match="one file"):
+    with pytest.raises(Unsupported, match="of this kind together"):
         convert(source, tmp_path / "target.nc", scheduler="tcp://127.0.0.1:1")
-    with pytest.raises(Unsupported, match="one file"):
+    with pytest.raises(Unsupported, match="of this kind together"):
         convert(source, tmp_path / "target.zarr.zip", scheduler="tcp://127.0.0.1:1")
     with pytest.raises(Invalid, match="address"):
         convert(source, tmp_path / "target.zarr", scheduler=5)

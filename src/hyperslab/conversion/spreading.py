@@ -64,7 +64,8 @@ def refuse_unreachable(source: Location, target: Location, *, keyed: bool) -> No
         Origin(where, "", "r", SETTINGS).__reduce__()  # Invalid where secrets would have to be sent
     if not keyed or target.scheme == "zip":
         remedy = "convert to a Zarr folder by the workers, then that one here"
-        raise Unsupported("several processes cannot write one file", url=target.url, remedy=remedy)
+        message = "several processes cannot write a new dataset of this kind together"
+        raise Unsupported(message, url=target.url, remedy=remedy)
 
 
 def spread(client: Any, copies: Sequence[ArrayCopy], tally: Tally, source: Location, site: Site, format: str) -> None:
