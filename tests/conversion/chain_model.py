@@ -108,7 +108,8 @@ def settled(tree: SampleTree, told: Told, root: hs.Group) -> SampleTree:
     groups = {path: attrs for path, attrs in tree.groups.items() if not path or not told.is_gone(path)}
     links = {path: target for path, target in tree.links.items() if not told.is_gone(path)}
     found = dict(_walk(root, ""))
-    assert sorted(found) == sorted([*arrays, *(path for path in groups if path)]), "the nodes"
+    expected = [*arrays, *(path for path in groups if path)]
+    assert sorted(found) == sorted(expected), f"nodes {sorted(found)} for {sorted(expected)}"
     assert {name: link.target.lstrip("/") for name, link in root.links()} == links
     unlimited = tree.unlimited - told.limited
     assert unlimited <= {name for name, dim in root.dims.items() if dim.unlimited}, "unlimited dimensions"
@@ -138,8 +139,7 @@ def _array(path: str, one: SampleArray, found: Any, told: Told) -> SampleArray:
     values = np.asarray(found[...])
     if path in told.types:
         assert describe(found.spec.dtype) == told.types[path]
-        kept = np.array([str(cell) for cell in values.flat], values.dtype) if values.dtype.kind == "T" else values
-        same = kept.reshape(values.shape).astype(one.cells.dtype)
+        same = _as_drawn(one.cells, values)
     else:
         same = values
         if isinstance(one.dtype, np.dtype) and one.cells.dtype.kind != "S":
@@ -152,6 +152,21 @@ def _array(path: str, one: SampleArray, found: Any, told: Told) -> SampleArray:
     attrs = _attributes(path, one.attrs, found, told)
     fill = None if one.fill_value is None else values.dtype.type(one.fill_value)
     return replace(one, cells=values, dtype=found.spec.dtype, dims=found.dims, attrs=attrs, fill_value=fill)
+
+
+def _as_drawn(expected: Any, found: Any) -> Any:
+    """Cells of the type that was announced, as the one that was drawn."""
+    cells = found.ravel().tolist() if found.dtype.kind in "TSUO" else found
+    if expected.dtype.kind in "OS" and found.dtype.kind in "TU":
+        cells = [text.encode() for text in cells]
+    elif expected.dtype.kind == "T" and found.dtype.kind in "SO":
+        cells = [text.decode() for text in cells]
+    if found.dtype.kind not in "TSUO":
+        return found.astype(expected.dtype)
+    made = np.empty(found.shape, expected.dtype)
+    for place, cell in zip(np.ndindex(found.shape), cells, strict=True):
+        made[place] = cell
+    return made
 
 
 def _assert_same(path: str, expected: Any, found: Any) -> None:

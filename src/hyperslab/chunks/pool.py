@@ -13,7 +13,11 @@ _MANY = 8
 
 
 class _Pools:
-    """One pool per size, made on first use; forgotten in a forked child, whose threads are gone."""
+    """One pool per size, made on first use; forgotten in a forked child, whose threads are gone.
+
+    All threads of a pool are started at once, and by another thread than the caller's: a Ctrl-C while one is starting
+    would leave it unknown to its pool, and Python waits for it for ever when the process ends.
+    """
 
     def __init__(self) -> None:
         self.forget()
@@ -26,8 +30,18 @@ class _Pools:
     def get(self, size: int) -> ThreadPoolExecutor:
         with self.lock:
             if size not in self.by_size:
-                self.by_size[size] = ThreadPoolExecutor(size, thread_name_prefix="hyperslab")
+                pool = self.by_size[size] = ThreadPoolExecutor(size, thread_name_prefix="hyperslab")
+                starting = threading.Thread(target=_start_all, args=(pool, size), daemon=True)
+                starting.start()
+                starting.join()
             return self.by_size[size]
+
+
+def _start_all(pool: ThreadPoolExecutor, size: int) -> None:
+    """Have a pool start its threads: as many tasks as it has threads, all of which wait for one another."""
+    together = threading.Barrier(size)
+    for task in [pool.submit(together.wait) for _ in range(size)]:
+        task.result()
 
 
 _pools = _Pools()

@@ -4,7 +4,7 @@
 code  meaning
 ====  =========================================================
 0     done
-1     problems were found (``check``, ``repair``, ``diff``)
+1     problems were found (``check``, ``repair``, ``diff``), or damage was left out (``convert --skip-damaged``)
 2     usage, or an argument that makes no sense here
 3     not found
 4     conflict: the target exists, or a lock is held
@@ -60,6 +60,8 @@ CODES: tuple[tuple[type[BaseException], int], ...] = (
     (ModuleNotFoundError, 8),
 )
 DEFECT = 70
+_IN_PYTHON = ", or make it with mode='x'"
+"""What no command does where nothing is."""
 
 
 def exit_code(error: BaseException) -> int:
@@ -166,7 +168,7 @@ def _line(error: BaseException) -> str:
     elif code == DEFECT:
         text = f"internal error: {type(error).__name__}: {error}; --debug shows where"
     elif isinstance(error, errors.HyperslabError):
-        text = str(error)
+        text = str(error).replace(_IN_PYTHON, "")
     else:
         text = str(error) or type(error).__name__
     colour = sys.stderr.isatty() and not os.environ.get("NO_COLOR")

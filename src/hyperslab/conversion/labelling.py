@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 
 from hyperslab.array.indexes import find_index
 from hyperslab.array.session import Session
+from hyperslab.conversion.damage import DAMAGE
 from hyperslab.conversion.selecting import Picked
 from hyperslab.model.dims import CFTime, Coordinate, FloatLabels, Index, Labels, Scale, TimeScale, scale_value
 from hyperslab.model.spec import ArraySpec
@@ -24,9 +26,14 @@ def chosen_labels(indexes: Mapping[str, Index], dims: Sequence[str | None], pick
 
 
 def labels_of(source: Session, path: str, spec: ArraySpec) -> dict[str, Index]:
-    """All labels of an array, those of coordinate arrays too."""
-    found = {dim: find_index(source, path, spec, dim) for dim in spec.dims if dim is not None}
-    return {dim: index for dim, index in found.items() if index is not None}
+    """All labels of an array, those of coordinate arrays too; not those that cannot be read."""
+    found = {}
+    for dim in spec.dims:
+        with suppress(*DAMAGE):  # which is told where the coordinate itself is copied
+            index = None if dim is None else find_index(source, path, spec, dim)
+            if dim is not None and index is not None:
+                found[dim] = index
+    return found
 
 
 def _taken(index: Index, axis: Axis) -> Index:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hyperslab.array.session import Session
+from hyperslab.conversion.damage import DAMAGE, Damage
 from hyperslab.conversion.losses import Features, Node
 from hyperslab.errors import Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.base import Feature
@@ -28,32 +29,42 @@ class Part:
     whole: bool = True
 
 
-def parts_of(session: Session, path: str, features: Features) -> list[Part]:
+def parts_of(session: Session, path: str, features: Features, damage: Damage | None = None) -> list[Part]:
     """What is converted, parents first. ``path``: a group, or an array with its coordinates; empty for everything.
 
     A target without groups takes one array with its coordinates: Invalid lists the arrays where there are several.
+    ``damage``: where nodes are noted that cannot be read; without it they are errors.
     """
     if path:
         place, spec = follow_within(session, normalize(path))
         if isinstance(spec, ArraySpec):
-            return one_array(session, place, spec)
-        nodes = {name[len(place) :].strip("/"): (name, node) for name, node in below(session, place)}
+            return one_array(session, place, spec, damage)
+        nodes = {name[len(place) :].strip("/"): (name, node) for name, node in below(session, place, damage)}
     else:
-        nodes = {name: (name, node) for name, node in below(session, "")}
+        nodes = {name: (name, node) for name, node in below(session, "", damage)}
     if features & {Feature.GROUPS, Feature.ARRAYS}:
         return [Part(name, origin, node) for name, (origin, node) in nodes.items()]
     return _the_one(session, dict(nodes.values()))
 
 
-def below(session: Session, path: str) -> Iterator[tuple[str, Node]]:
-    """Every node at and below ``path``; Unsupported for cells that cannot be decoded."""
-    node = session.reader.node(path)
-    if isinstance(node, ArraySpec) and node.problem is not None:
-        raise Unsupported(f"the cells cannot be decoded: {node.problem}", url=session.url, node=path)
-    yield path, node
-    if isinstance(node, GroupSpec):
-        for name in session.reader.children(path):
-            yield from below(session, child(path, name))
+def below(session: Session, path: str, damage: Damage | None = None) -> Iterator[tuple[str, Node]]:
+    """Every node at and below ``path``; Unsupported for cells that cannot be decoded. ``damage`` notes those below that
+    cannot be read."""
+    waiting = [path]
+    while waiting:
+        place = waiting.pop()
+        try:
+            node = session.reader.node(place)
+            names = list(session.reader.children(place)) if isinstance(node, GroupSpec) else []
+        except DAMAGE as error:
+            if damage is None or place == path:
+                raise
+            damage.errors[place] = error.locate(url=session.url, node=place)
+            continue
+        if isinstance(node, ArraySpec) and node.problem is not None:
+            raise Unsupported(f"the cells cannot be decoded: {node.problem}", url=session.url, node=place)
+        yield place, node
+        waiting += [child(place, name) for name in reversed(names)]
 
 
 def _the_one(session: Session, nodes: Mapping[str, Node]) -> list[Part]:
@@ -79,9 +90,9 @@ def _says(node: Node) -> bool:
     return isinstance(node, Link) or (isinstance(node, GroupSpec) and bool(node.attrs))
 
 
-def one_array(session: Session, path: str, spec: ArraySpec) -> list[Part]:
+def one_array(session: Session, path: str, spec: ArraySpec, damage: Damage | None = None) -> list[Part]:
     """An array and its coordinates, which may stand in groups above it, as the arrays of one group."""
-    return _beside(session, path, spec, coordinates_of(session, path, spec))
+    return _beside(session, path, spec, coordinates_of(session, path, spec, damage))
 
 
 def _beside(session: Session, path: str, spec: ArraySpec, others: Mapping[str, ArraySpec]) -> list[Part]:
@@ -100,23 +111,23 @@ def _dims(session: Session, group: str) -> tuple[Any, ...]:
     return node.dims if isinstance(node, GroupSpec) else ()
 
 
-def coordinates_of(session: Session, path: str, spec: ArraySpec) -> dict[str, ArraySpec]:
+def coordinates_of(session: Session, path: str, spec: ArraySpec, damage: Damage | None = None) -> dict[str, ArraySpec]:
     """By path: the arrays called as its dimensions, and those that ``coordinates`` names, with their bounds."""
     found: dict[str, ArraySpec] = {}
     wanted = [dim for dim in spec.dims if dim is not None] + names_in(spec, "coordinates", "grid_mapping")
     for name in wanted:
-        place, other = _near(session, split(path)[0], name)
+        place, other = _near(session, split(path)[0], name, damage)
         if other is None or place == path or (len(other.shape) > 1 and name in spec.dims):
             continue
         found[place] = other
         for bounds in names_in(other, "bounds"):
-            place, other = _near(session, split(place)[0], bounds)
+            place, other = _near(session, split(place)[0], bounds, damage)
             if other is not None and place != path:
                 found[place] = other
     return found
 
 
-def _near(session: Session, folder: str, name: str) -> tuple[str, ArraySpec | None]:
+def _near(session: Session, folder: str, name: str, damage: Damage | None) -> tuple[str, ArraySpec | None]:
     """The array of this name in the nearest group upwards."""
     for group in _above(folder):
         place = child(group, name)
@@ -124,6 +135,11 @@ def _near(session: Session, folder: str, name: str) -> tuple[str, ArraySpec | No
             node = session.reader.node(place)
         except NodeNotFound:
             continue
+        except DAMAGE as error:
+            if damage is None:
+                raise
+            damage.errors[place] = error.locate(url=session.url, node=place)
+            break
         if isinstance(node, ArraySpec):
             return place, node
     return "", None

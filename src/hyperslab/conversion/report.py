@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hyperslab.conversion.losses import Loss
+from hyperslab.errors import Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class ConversionReport:
 
     ``nbytes`` counts decoded cells, ``chunks`` the target's chunks (its shards, where it has such) whether or not a
     cell in them differs from the fill value, ``seconds`` the whole. ``resumed_nbytes``: how many of ``nbytes`` an
-    interrupted conversion had copied.
+    interrupted conversion had copied. ``damaged``: what of the source could not be read and was left out.
     """
 
     source: str
@@ -39,6 +40,7 @@ class ConversionReport:
     losses: tuple[Loss, ...] = ()
     verified: Verification | None = None
     resumed_nbytes: int = 0
+    damaged: tuple[Problem, ...] = ()
 
     def __str__(self) -> str:
         lines = [
@@ -48,6 +50,7 @@ class ConversionReport:
         if self.resumed_nbytes:
             lines.append(f"resumed: {self.resumed_nbytes} bytes were there already")
         lines += [f"lost: {loss}" for loss in self.losses]
+        lines += [f"damaged, left out: {problem}" for problem in self.damaged]
         if self.verified is not None:
             seen = self.verified
             lines.append(f"verified: {seen.cells} cells and {seen.attributes} attributes of {seen.arrays} arrays equal")

@@ -5,17 +5,22 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 from hyperslab import api
+from hyperslab.array.session import Session
 from hyperslab.bridges.cluster import client_of
 from hyperslab.chunks.progress import Progress, Report, bar, reporting
+from hyperslab.conversion.damage import Damage
 from hyperslab.conversion.fingerprint import head_of
 from hyperslab.conversion.job import SETTINGS, Job, Tally, copy_arrays
+from hyperslab.conversion.looking import readable, told_whole
+from hyperslab.conversion.losses import Features
 from hyperslab.conversion.opening import opened
+from hyperslab.conversion.overlap import refuse_overlap
 from hyperslab.conversion.parts import parts_of
 from hyperslab.conversion.pointing import pointing_of
 from hyperslab.conversion.rehearsal import Rehearsal, put_documents, rehearse
@@ -26,7 +31,7 @@ from hyperslab.conversion.sizes import parse_size
 from hyperslab.conversion.spreading import refuse_unreachable, spread
 from hyperslab.conversion.translate import Cutting
 from hyperslab.conversion.verifying import verify as verify_target
-from hyperslab.conversion.walking import walk
+from hyperslab.conversion.walking import Item, walk
 from hyperslab.errors import Unsupported
 from hyperslab.formats import format_for_new, get_format
 from hyperslab.formats.base import Feature, KnowsItsPlace, Varies
@@ -54,6 +59,7 @@ def convert(
     verify: bool = False,
     resume: bool = False,
     allow_loss: bool = False,
+    skip_damaged: bool = False,
     memory: int | str = MEMORY,
     scheduler: Any = None,
     storage_options: Options | tuple[Options, Options] = None,
@@ -62,27 +68,28 @@ def convert(
 ) -> ConversionReport:
     """Copy the dataset ``src`` to ``dst`` in another format, or cut and encoded anew.
 
-    ``format``: of the target; without it the end of its name tells. ``path``: the group that becomes the target's root,
-    or the array that is copied with its coordinates; a target that holds one array needs it where the source has
-    several. ``chunks``, ``shards``: lengths by dimension name (-1: the whole dimension) or ``"auto"``; without
-    ``chunks`` the source's are kept where they suit. ``codec``: as in ``create_array``. ``select``: by dimension name,
-    whole numbers are positions and anything else labels (slices of labels include their stop); it applies to every
-    array that has the dimension, and one label drops the dimension. ``verify``: read both sides again and compare every
-    cell by its bits, types, dimensions and attributes. ``resume``: keep a journal and, when interrupted, the half-built
-    target, and go on where the last call stopped. ``memory``: bytes for cells in flight (per process), or text such as
-    ``"1GB"``. ``scheduler``: a dask.distributed Client (or address) whose workers copy. ``progress``: True for a bar on
-    a terminal, or a function of ``Progress``. ``storage_options``: for sides in the network, or a pair of them: the
-    source's and the target's. ``allow_external``: of the source, as for ``open``: links to there are found, and led
+    ``format``: of the target, else the end of its name tells. ``path``: the group that becomes the target's root, or
+    the array that is copied with its coordinates; a target that holds one array needs it where there are several.
+    ``chunks``, ``shards``: lengths by dimension name (-1: the whole) or ``"auto"``, else as in the source where it
+    suits. ``codec``: as in ``create_array``. ``select``: by dimension name, whole numbers are positions, anything else
+    labels (slices of labels include their stop); one label drops the dimension. ``verify``: read both sides again and
+    compare all. ``resume``: keep what is done, with a journal, when interrupted, and go on where the last call stopped.
+    ``skip_damaged``: read the source once before, and leave out what of it cannot be read. ``memory``: bytes for cells
+    in flight (per process), or text such as ``"1GB"``. ``scheduler``: a dask.distributed Client (or address) whose
+    workers copy. ``progress``: True for a bar on a terminal, or a function of ``Progress``. ``storage_options``: for
+    sides in the network, or a pair of them. ``allow_external``: of the source, as for ``open``: links to there are led
     there from the target. ``layout``: what the target's format takes as options of its own.
 
     Raises Unsupported with all losses before anything is touched, unless ``allow_loss`` (then they are logged before);
-    AlreadyExists unless ``overwrite``, which replaces the target once the new one is complete. An interrupted
-    conversion leaves the target as it was (a store without renames: empty, where something was to be replaced).
-    Invalid when it cannot be resumed, as the source or the options are others.
+    AlreadyExists unless ``overwrite``, which replaces the target once the new one is complete; errors of damage list
+    all of it. An interrupted conversion leaves the target as it was (a store without renames: empty, where something
+    was to be replaced). Invalid when one side lies in the other, or when it cannot be resumed.
     """
-    started = time.perf_counter()
-    wishes = {"chunks": chunks, "shards": shards, "codec": codec}
+    started, wishes = time.perf_counter(), {"chunks": chunks, "shards": shards, "codec": codec}
+    said = _said(path=path, allow_external=allow_external, skip_damaged=skip_damaged)
+    flags = {"resume": resume, "overwrite": overwrite, "allow_loss": allow_loss, "skip_damaged": skip_damaged}
     source, target = two_sides(src, dst, storage_options)
+    refuse_overlap(source, target)
     order = _Order(
         source=source,
         target=target,
@@ -92,11 +99,9 @@ def convert(
         format=format or format_for_new(_name(dst)),
         path=path,
         layout=layout,
-        options={**wishes, "allow_loss": allow_loss, **_said(path=path, allow_external=allow_external), **layout},
-        resume=resume,
-        overwrite=overwrite,
-        allow_loss=allow_loss,
+        options={**wishes, "allow_loss": allow_loss, **said, **layout},
         verify=verify,
+        **flags,
     )
     return replace(_run(order, progress, scheduler), target=_name(dst), seconds=time.perf_counter() - started)
 
@@ -117,6 +122,7 @@ class _Order:
     resume: bool
     overwrite: bool
     allow_loss: bool
+    skip_damaged: bool
     verify: bool
 
     @property
@@ -133,14 +139,14 @@ def _run(order: _Order, progress: bool | Report | None, scheduler: Any) -> Conve
         raise Unsupported(f"format {chosen.name} has no shards", remedy="leave shards= (--shards) out, or use zarr3")
     with ExitStack() as held:
         source = held.enter_context(opened(order.source, **order.reading))
-        parts = parts_of(source, order.path, chosen.features)
-        items = walk(source, parts, order.select, order.cutting)
+        items, damage = _items(source, chosen.features, order)
         pointing = pointing_of(source, items, order.path, order.target)
         if pointing is not None:
             items = [replace(item, node=pointing.node(item.node)) for item in items]
         target, cutting, lossy = order.target, order.cutting, order.allow_loss
         asked: dict[str, Any] = {"allow_loss": lossy, "options": order.layout, "pointing": pointing}
-        plan = rehearse(source, items, cutting, chosen, target, **asked)
+        with told_whole(source, items):
+            plan = rehearse(source, items, cutting, chosen, target, **asked)
         for loss in plan.losses:
             _log.warning("lost in %s: %s", chosen.name, loss)
         head: Head | None = None
@@ -150,9 +156,10 @@ def _run(order: _Order, progress: bool | Report | None, scheduler: Any) -> Conve
         if scheduler is not None:
             refuse_unreachable(order.source, order.target, keyed=plan.keyed)
             client = held.enter_context(client_of(scheduler))
+        held.enter_context(_hint(order, resumable=plan.keyed and order.target.scheme != "zip"))
         site = held.enter_context(site_of(order.target, overwrite=order.overwrite, head=head))
         job = Job(chosen, source, plan.planned, order.memory, order.layout, pointing)
-        with reporting(progress, "converting") as report:
+        with reporting(progress, "converting") as report, told_whole(source, items):
             done = _write(job, site, plan, order, report, client)
         verified = None
         if order.verify:
@@ -160,7 +167,29 @@ def _run(order: _Order, progress: bool | Report | None, scheduler: Any) -> Conve
                 verified = verify_target(job, order.source, site, report, keyed=plan.keyed)
     if isinstance(chosen, KnowsItsPlace):
         chosen.placed(order.target)
-    return replace(job.summary(order.target.url, done), losses=plan.losses, verified=verified)
+    return replace(job.summary(order.target.url, done), losses=plan.losses, damaged=damage.problems, verified=verified)
+
+
+@contextmanager
+def _hint(order: _Order, *, resumable: bool) -> Iterator[None]:
+    """Say, at Ctrl-C, how to go on where nothing was kept."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not (order.resume and resumable):
+            how = "with resume=True (--resume) what is done is kept for the next call" if resumable else "begin anew"
+            _log.warning("interrupted: nothing of %s is kept; %s", order.target.url, how)
+        raise
+
+
+def _items(source: Session, features: Features, order: _Order) -> tuple[list[Item], Damage]:
+    """What is converted; what cannot be read is refused, or left out where that was asked for."""
+    damage = Damage()
+    parts = parts_of(source, order.path, features, damage)
+    if damage and not order.skip_damaged:
+        damage.refuse()
+    items = walk(source, parts, order.select, order.cutting)
+    return (readable(source, items, damage) if order.skip_damaged else items), damage
 
 
 def _write(job: Job, site: Site, plan: Rehearsal, order: _Order, report: Report, client: Any) -> Progress:

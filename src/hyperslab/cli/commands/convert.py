@@ -29,6 +29,7 @@ from hyperslab.errors import Invalid, LabelError
 @click.option("--verify", is_flag=True, help="Read the target anew and compare every cell and attribute.")
 @click.option("--overwrite", is_flag=True, help="Replace the target, once the new one is complete.")
 @click.option("--allow-loss", is_flag=True, help="Convert what the target can hold, leave out the rest.")
+@click.option("--skip-damaged", is_flag=True, help="Copy what can be read, and list the rest; exit code 1 then.")
 @click.option("--resume", is_flag=True, help="Keep what is done when interrupted, and go on from there.")
 @click.option("--memory", default="256MiB", show_default=True, metavar="SIZE", help="Memory for cells in flight.")
 @click.option("--scheduler", metavar="ADDRESS", help="Have the workers of this dask.distributed cluster copy.")
@@ -55,7 +56,7 @@ def command(
     layout: dict[str, Any] | None,
     as_json: bool,
     **options: Any,
-) -> None:
+) -> int:
     """Copy the dataset SRC to DST; what DST cannot hold is said first. The format follows from DST's name."""
     chosen = parse_selections(selections)
     if chosen.isel:
@@ -77,7 +78,8 @@ def command(
     if as_json:
         print_json("convert", **asdict(report))
     else:
-        say(str(replace(report, losses=())))
+        say(str(replace(report, losses=(), damaged=())))
+    return 1 if report.damaged else 0
 
 
 def _of_format(layout: dict[str, Any]) -> dict[str, Any]:
