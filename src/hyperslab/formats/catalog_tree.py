@@ -26,10 +26,9 @@ import numpy as np
 
 from hyperslab.errors import FormatError
 from hyperslab.formats.cells_json import cell_from_json, cell_to_json
+from hyperslab.formats.description import attrs_from_json, attrs_to_json, group_from_json, group_to_json
 from hyperslab.formats.dtype_names import dtype_from_json, dtype_to_json
 from hyperslab.formats.one_array import STRING, cells_from_json, cells_to_json
-from hyperslab.formats.typed_attrs import decode_attrs, encode_attrs
-from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import DataType, VlenString
 from hyperslab.model.paths import normalize, outward, split
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -119,16 +118,11 @@ def _is_within(path: str, top: str) -> bool:
 
 def render(tree: Tree) -> bytes:
     """The document; Invalid or Unsupported for attributes that JSON cannot hold."""
-    groups = {path: _group_to_json(spec) for path, spec in tree.groups.items()}
+    groups = {path: group_to_json(spec) for path, spec in tree.groups.items()}
     arrays = {path: _array_to_json(kept) for path, kept in tree.arrays.items()}
     said: dict[str, Any] = {"version": VERSION}
     said |= {name: part for name, part in (("groups", groups), ("arrays", arrays)) if part}
     return json.dumps(said, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
-
-
-def _group_to_json(spec: GroupSpec) -> dict[str, Any]:
-    dims = {dim.name: {"size": dim.size} | ({"unlimited": True} if dim.unlimited else {}) for dim in spec.dims}
-    return _attrs_to_json(spec.attrs) | ({"dims": dims} if dims else {})
 
 
 def _array_to_json(kept: Kept) -> dict[str, Any]:
@@ -139,14 +133,7 @@ def _array_to_json(kept: Kept) -> dict[str, Any]:
         said |= {"shape": list(kept.empty.shape), "dtype": STRING if is_text else dtype_to_json(kept.empty.numpy_dtype)}
         said |= {"chunks": list(kept.empty.chunks), "fill_value": str(fill) if is_text else cell_to_json(fill)}
         said |= {} if kept.cells is None else cells_to_json(kept.cells)
-    return said | {"dims": list(kept.dims)} | _attrs_to_json(kept.attrs)
-
-
-def _attrs_to_json(attrs: Mapping[str, Any]) -> dict[str, Any]:
-    if not attrs:
-        return {}
-    values, codes = encode_attrs(attrs)
-    return {"attrs": values} | ({"types": codes} if codes else {})
+    return said | {"dims": list(kept.dims)} | attrs_to_json(kept.attrs)
 
 
 # -- from JSON ----------------------------------------------------------------------------------------------------
@@ -158,9 +145,11 @@ def parse(data: bytes) -> Tree:
         said = json.loads(data)
         if said.get("version") != VERSION:
             raise TypeError(f"version {said.get('version')!r}, not {VERSION}")
-        groups = {normalize(path): _group_from_json(part) for path, part in _object(said, "groups").items()}
+        groups = {normalize(path): group_from_json(part) for path, part in _object(said, "groups").items()}
         arrays = {normalize(path): _array_from_json(part) for path, part in _object(said, "arrays").items()}
         return Tree({"": GroupSpec()} | groups, arrays)
+    except FormatError as error:
+        raise error.locate(key=KEY) from error.__cause__
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise FormatError(f"the document of groups and arrays makes no sense: {error}", key=KEY) from error
 
@@ -172,19 +161,6 @@ def _object(said: Mapping[str, Any], name: str) -> dict[str, Any]:
     return value
 
 
-def _attrs_from_json(said: Mapping[str, Any]) -> dict[str, Any]:
-    return decode_attrs(_object(said, "attrs"), _object(said, "types"))
-
-
-def _group_from_json(said: Mapping[str, Any]) -> GroupSpec:
-    dims = _object(said, "dims")
-    for name, dim in dims.items():
-        if type(dim["size"]) is not int or dim["size"] < 0:
-            raise TypeError(f"dimension {name!r} has no size")
-    made = tuple(Dimension(name, dim["size"], dim.get("unlimited") is True) for name, dim in dims.items())
-    return GroupSpec(attrs=_attrs_from_json(said), dims=made)
-
-
 def _array_from_json(said: Mapping[str, Any]) -> Kept:
     dims = tuple(said["dims"])
     if any(not isinstance(dim, str | None) for dim in dims):
@@ -192,10 +168,10 @@ def _array_from_json(said: Mapping[str, Any]) -> Kept:
     if "shape" in said:
         empty = _empty_from_json(said, dims)
         cells = cells_from_json(said, empty) if {"cells", "base64"} & set(said) else None
-        return Kept(dims, _attrs_from_json(said), empty=empty, cells=cells)
+        return Kept(dims, attrs_from_json(said), empty=empty, cells=cells)
     if not isinstance(said["collection"], str) or not isinstance(said["id"], str):
         raise TypeError("an array without a collection")
-    return Kept(dims, _attrs_from_json(said), said["collection"], said["id"])
+    return Kept(dims, attrs_from_json(said), said["collection"], said["id"])
 
 
 def _empty_from_json(said: Mapping[str, Any], dims: tuple[str | None, ...]) -> ArraySpec:

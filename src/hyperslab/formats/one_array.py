@@ -23,8 +23,8 @@ import numpy as np
 from hyperslab.errors import FormatError, Invalid, Unsupported
 from hyperslab.formats.base import Feature
 from hyperslab.formats.cells_json import base64_to_bytes, bytes_to_base64, cell_from_json, cell_to_json
+from hyperslab.formats.description import array_from_json, array_to_json, attrs_from_json, attrs_to_json
 from hyperslab.formats.dtype_names import dtype_from_json, dtype_to_json
-from hyperslab.formats.typed_attrs import decode_attrs, encode_attrs
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import DataType, VlenString, describe, numpy_dtype
 from hyperslab.model.paths import check_name
@@ -131,10 +131,10 @@ def labels_to_json(labelled: Labelled) -> dict[str, Any]:
     """The document, without what goes without saying; Unsupported for cells that JSON cannot hold."""
     spec = labelled.spec
     said: dict[str, Any] = {} if labelled.name == DEFAULT else {"name": labelled.name}
-    said |= _described(spec)
+    said |= array_to_json(spec)
     if labelled.coords:
         said["coords"] = {name: _coordinate_to_json(name, each) for name, each in labelled.coords.items()}
-    group = _attrs_to_json(labelled.group.attrs)
+    group = attrs_to_json(labelled.group.attrs)
     unlimited = [dim.name for dim in labelled.group.dims if dim.unlimited]
     if unlimited:
         group["unlimited"] = unlimited
@@ -143,29 +143,13 @@ def labels_to_json(labelled: Labelled) -> dict[str, Any]:
     return said
 
 
-def _described(spec: ArraySpec) -> dict[str, Any]:
-    said: dict[str, Any] = {"dims": list(spec.dims)} if any(dim is not None for dim in spec.dims) else {}
-    said |= _attrs_to_json(spec.attrs)
-    if spec.fill_value is not None:
-        fill = spec.fill_cell()[()]
-        said["fill_value"] = str(fill) if isinstance(fill, str) else cell_to_json(fill)
-    return said
-
-
-def _attrs_to_json(attrs: Mapping[str, Any]) -> dict[str, Any]:
-    if not attrs:
-        return {}
-    values, codes = encode_attrs(attrs)
-    return {"attrs": values} | ({"types": codes} if codes else {})
-
-
 def _coordinate_to_json(name: str, coordinate: Coordinate) -> dict[str, Any]:
     spec, cells = coordinate.spec, coordinate.cells
     try:
         dtype = STRING if isinstance(spec.dtype, VlenString) else dtype_to_json(spec.numpy_dtype)
     except TypeError as error:
         raise Unsupported(f"coordinate {name!r}: {error}") from None
-    said = {"dtype": dtype, "shape": list(spec.shape)} | _described(spec)
+    said = {"dtype": dtype, "shape": list(spec.shape)} | array_to_json(spec)
     return said | cells_to_json(cells)
 
 
@@ -202,13 +186,15 @@ def labels_from_json(said: Mapping[str, Any], spec: ArraySpec) -> Labelled:
         }
         if check_name(name) in map(check_name, coords):
             raise TypeError(f"a coordinate is called {name!r}, as the array is")
-        main = _with_description(spec, said)
+        main = array_from_json(said, spec)
         names = [dim for dim in main.dims if dim is not None]
         unlimited = group.get("unlimited", [])
         dims = tuple(
             Dimension(dim, main.shape[main.dims.index(dim)], unlimited=True) for dim in names if dim in unlimited
         )
-        return Labelled(name, main, coords, GroupSpec(attrs=_attrs(group), dims=dims))
+        return Labelled(name, main, coords, GroupSpec(attrs=attrs_from_json(group), dims=dims))
+    except FormatError as error:
+        raise FormatError(f"the labels make no sense: {error.message}") from error
     except (TypeError, ValueError, OverflowError, KeyError, AttributeError) as error:
         raise FormatError(f"the labels make no sense: {error}") from error
 
@@ -220,24 +206,6 @@ def _object(said: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     return value
 
 
-def _attrs(said: Mapping[str, Any]) -> dict[str, Any]:
-    return decode_attrs(_object(said, "attrs"), _object(said, "types"))
-
-
-def _with_description(spec: ArraySpec, said: Mapping[str, Any]) -> ArraySpec:
-    dims = said.get("dims") or [None] * len(spec.shape)
-    if not isinstance(dims, list) or len(dims) != len(spec.shape):
-        raise TypeError(f"dims {dims!r} for {len(spec.shape)} dimensions")
-    if any(dim is not None and not isinstance(dim, str) for dim in dims):
-        raise TypeError(f"dims {dims!r} are no names")
-    fill = said.get("fill_value")
-    if isinstance(spec.dtype, VlenString) and not isinstance(fill, str | None):
-        raise TypeError(f"{fill!r} is no text")
-    if fill is not None and not isinstance(spec.dtype, VlenString):
-        fill = cell_from_json(fill, spec.numpy_dtype)
-    return spec.evolve(dims=tuple(dims), attrs=_attrs(said), fill_value=fill)
-
-
 def _coordinate_from_json(said: Mapping[str, Any]) -> Coordinate:
     dtype: DataType = VlenString() if said["dtype"] == STRING else dtype_from_json(said["dtype"])
     shape = tuple(said["shape"])
@@ -245,7 +213,7 @@ def _coordinate_from_json(said: Mapping[str, Any]) -> Coordinate:
         raise TypeError(f"{shape} is no shape")
     spec = ArraySpec(shape=shape, dtype=dtype, chunks=tuple(max(1, length) for length in shape))
     cells = cells_from_json(said, spec)
-    return Coordinate(_with_description(spec, said), cells)
+    return Coordinate(array_from_json(said, spec), cells)
 
 
 def cells_from_json(said: Mapping[str, Any], spec: ArraySpec) -> Values:
