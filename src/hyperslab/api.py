@@ -103,12 +103,12 @@ def _told(reader: Reader, name: str) -> Any:
 
 def _choose(where: Location, mode: Mode, name: str | None) -> tuple[Format, Mode, Mapping[str, bytes | None]]:
     """The format to open with, the mode with ``a`` decided, and what was read by key to find out."""
-    if mode in ("r", "r+") or (mode == "a" and _is_taken(where)):
+    if mode in ("r", "r+") or (mode == "a" and is_taken(where)):
         if not where.exists():
             raise _nothing(where)
         found, seen = (get_format(name), {}) if name else _detect(where)
         return found, ("r" if mode == "r" else "r+"), (seen if mode == "r" else {})
-    taken = _is_taken(where)
+    taken = is_taken(where)
     if mode == "x" and taken:
         raise _taken(where)
     if taken:
@@ -124,7 +124,7 @@ def _taken(where: Location) -> AlreadyExists:
     return AlreadyExists("the target exists", url=where.url, remedy=_REPLACE)
 
 
-def _is_taken(where: Location) -> bool:
+def is_taken(where: Location) -> bool:
     """Whether something is there; an empty folder or store is free."""
     if where.scheme in SCHEMES:
         database = get_format(SCHEMES[where.scheme])
@@ -141,7 +141,7 @@ def _detect(where: Location) -> tuple[Format, Mapping[str, bytes | None]]:
     """The format that lies there, and what was read to find out."""
     probe = Probe(where)
     found = detect(probe)
-    if found is None and where.path is None and not _is_taken(where):  # a bucket tells only when it is listed
+    if found is None and where.path is None and not is_taken(where):  # a bucket tells only when it is listed
         raise _nothing(where)
     if found is None:
         raise unknown(probe)
@@ -207,7 +207,7 @@ def created(url: Target, format: str | None = None, *, overwrite: bool = False, 
             yield root
         return
     where = Location.of(path)
-    if _is_taken(where):
+    if is_taken(where):
         if not overwrite:
             raise _taken(where)
         _detect(where)  # what is no dataset is never replaced

@@ -222,11 +222,20 @@ class TilesFailed(HyperslabError):
     ) -> None:
         super().__init__(message, **place)
         self.exceptions = dict(exceptions or {})
+        known = (error.remedy for error in self.exceptions.values() if isinstance(error, HyperslabError))
+        self.remedy = self.remedy or next(filter(None, known), None)
 
     @property
     def said(self) -> str:
         """What failed, tile by tile."""
-        return "; ".join([self.message, *(f"tile {place}: {error}" for place, error in self.exceptions.items())])
+        return "; ".join([self.message, *(f"tile {place}: {_told(error)}" for place, error in self.exceptions.items())])
+
+
+def _told(error: Exception) -> str:
+    """What is wrong, and under which key."""
+    if not isinstance(error, HyperslabError):
+        return str(error)
+    return f"{error.said} [key={error.key}]" if error.key else error.said
 
 
 class Unsupported(HyperslabError, NotImplementedError):

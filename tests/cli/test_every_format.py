@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+import hyperslab as hs
 from cli.every_format import (
     AIR,
     ARRAYS,
@@ -239,3 +240,19 @@ def test_a_damaged_document_is_told(maker: Maker, variant: Variant, kind: str) -
     assert [problem["kind"] for problem in told if problem["node"] == node] == ["json-damaged"]
     assert "json-damaged" in run("repair", made, code=1).stdout
     assert AIR in run("get", made, AIR, code=5).stderr or variant.format == "blaze"
+
+
+def test_collections_are_known_under_any_name(source: Path, tmp_path: Path) -> None:
+    for name in ("a.zarr", "b.zarr.zip"):
+        hs.convert(source, tmp_path / name, "collections")
+        with hs.open_group(tmp_path / name) as root:
+            assert root.format == "collections"
+
+
+def test_nothing_is_nothing_for_every_command(s3: Any, tmp_path: Path) -> None:
+    words = [word for name, value in s3.options.items() for word in ("--storage-option", f"{name}={value}")]
+    for url, options in ((f"s3://{s3.bucket()}/a.zarr", words), (f"{tmp_path}/a.zarr", [])):
+        for command in ("info", "tree", "dump", "check", "repair", "get", "plan"):
+            done = CliRunner().invoke(main, [command, url, *options])
+            assert (done.exit_code, done.stdout) == (3, "")
+            assert "there is nothing" in done.stderr and "mode=" not in done.stderr

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hyperslab.api import Target, unknown
+from hyperslab.api import Target, is_taken, unknown
 from hyperslab.errors import Invalid, NotFound
 from hyperslab.formats import FORMATS, detect, get_format
 from hyperslab.formats.base import AllowsExternal, Format, VariesByPlace
@@ -41,6 +41,8 @@ def find_place(
         raise NotFound("there is nothing", url=where.url, remedy="check the spelling")
     probe = Probe(where)
     chosen = get_format(format) if format is not None else detect(probe) or _by_nodes_below(probe)
+    if chosen is None and where.path is None and not is_taken(where):  # a bucket tells only when it is listed
+        raise NotFound("there is nothing", url=where.url, remedy="check the spelling")
     if chosen is None:
         raise unknown(probe)
     found = chosen.at(probe) if isinstance(chosen, VariesByPlace) else chosen

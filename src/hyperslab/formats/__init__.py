@@ -26,7 +26,7 @@ FORMATS = {
 }
 
 # formats whose datasets look like one of another format that is asked first
-WITHIN = {"zarr3": ("hdmf", "zarr3")}
+WITHIN = {"zarr3": ("hdmf", "collections", "deker", "zarr3")}
 
 # where the scheme of the URL says it all, and nobody else is asked
 SCHEMES = {"mongodb": "mongo", "mongodb+srv": "mongo"}

@@ -52,7 +52,7 @@ class DekerLayout:
             raise Unsupported(
                 "the layout deker needs a folder of a file system",
                 url=where.url,
-                remedy='choose layout="hyperslab"',
+                remedy='choose layout="hyperslab", which is format="collections"',
             )
         holding = DekerHolding(os.path.dirname(folder), document, settings, writable=True)
         holding.cells.form.rehearse()  # options that HDF5 cannot have are refused before anything is stored
