@@ -9,12 +9,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.source import Block
 from hyperslab.errors import HyperslabError, ReadOnly
+from hyperslab.formats.sliced import Part, SlicedArray
 from hyperslab.model.spec import ArraySpec
-
-Part = tuple[slice, ...]
 
 
 class Cells(Protocol):
@@ -37,7 +36,7 @@ class MemoryCells:
         self.array[part] = cells
 
 
-class SlicedChunks:
+class SlicedChunks(SlicedArray):
     """Chunks as slices of the cells that ``find`` gives; without ``changing``, which gives them for a change, writes
     are refused."""
 
@@ -48,32 +47,11 @@ class SlicedChunks:
         place: tuple[str, str],
         changing: Callable[[], AbstractContextManager[Cells]] | None = None,
     ) -> None:
-        self._spec = spec
-        self._grid = Grid.of(spec.shape, spec.chunks)
+        super().__init__(spec)
         self._find = find
         self._url, self._node = place
         self._changing = changing
         self._lock = threading.RLock()
-
-    @property
-    def grid(self) -> Grid:
-        """The chunk grid of the file; of a coordinate, the one that it was made with."""
-        return self._grid
-
-    def read_into(self, coords: Coords, out: Block) -> bool:
-        """Read the chunk into ``out``; what reaches past the array's edge holds the fill value. Always True."""
-        extent = self._grid.extent(coords)
-        inside: tuple[Any, ...] = tuple(slice(0, part.stop - part.start) for part in extent)
-        if out[(*inside, ...)].shape != out.shape:
-            out[...] = self._spec.fill_cell()
-        self._read(coords, extent, out[(*inside, ...)])
-        return True
-
-    def read(self, coords: Coords) -> Block:
-        """The chunk in memory of its own."""
-        block = np.empty(self._grid.chunk_shape(coords), self._spec.numpy_dtype)
-        self.read_into(coords, block)
-        return block
 
     def read_part(self, coords: Coords, within: Part, out: Block) -> bool:
         """Read only the blocks that hold the cells ``within``. Always True."""
@@ -82,37 +60,23 @@ class SlicedChunks:
             return True
         origin = self._grid.origin(coords)
         part = tuple(slice(at + cut.start, at + cut.stop) for at, cut in zip(origin, within, strict=True))
-        self._read(coords, part, out)
+        self.take(coords, part, out)
         return True
 
-    def _read(self, coords: Coords, part: Part, out: Block) -> None:
+    def take(self, coords: Coords, part: Part, out: Block) -> None:
+        """A part of the cells, read by blosc2."""
         try:
             self._find().read(part, out)
         except HyperslabError as error:
             key = f"chunk {', '.join(map(str, coords))}"
             raise error.locate(url=self._url, node=self._node, key=key) from error.__cause__
 
-    def write(self, coords: Coords, block: Block) -> None:
-        """Put the chunk's cells inside the array."""
+    def give(self, part: Part, cells: Block) -> None:
+        """Put cells into the array."""
         if self._changing is None:
             raise ReadOnly("this array is open for reading", remedy="open it with mode='r+'")
-        extent = self._grid.extent(coords)
-        inside: tuple[Any, ...] = tuple(slice(0, part.stop - part.start) for part in extent)
-        with self._changing() as cells:
-            cells.write(extent, block[(*inside, ...)])
-
-    def erase(self, coords: Coords) -> None:
-        """Write the fill value, which blosc2 stores in a few bytes."""
-        self.write(coords, np.full(self._grid.chunk_shape(coords), self._spec.fill_cell(), self._spec.numpy_dtype))
-
-    def write_many(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
-        """One after the other; they become visible, and durable, when the dataset is closed."""
-        for coords, block in pairs:
-            self.write(coords, block)
-
-    def stored(self) -> Iterator[Coords]:
-        """Every chunk."""
-        return iter(self._grid)
+        with self._changing() as whole:
+            whole.write(part, cells)
 
     @contextmanager
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> Iterator[None]:

@@ -14,8 +14,8 @@ import numpy as np
 from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.settings import Settings
 from hyperslab.formats.b2nd import document, library
-from hyperslab.formats.b2nd.source import Part
 from hyperslab.formats.one_array import KEYS
+from hyperslab.formats.sliced import Part
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.building import remove, sibling
 from hyperslab.stores.files import write_error

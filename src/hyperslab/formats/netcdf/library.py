@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, Problem, StorageError, Unsupported
 from hyperslab.formats.hdf5_lock import LOCK
 from hyperslab.formats.hdf5_plugin import load_plugin
+
+_FAILURES = (OSError, RuntimeError, UnicodeError, ValueError, KeyError, AttributeError, IndexError)
+"""What the libraries raise for what they cannot do."""
 
 
 def netcdf4() -> Any:
@@ -45,7 +48,7 @@ def open_dataset(path: str, mode: str, url: str, **options: Any) -> tuple[Any, b
         warnings.simplefilter("always")
         try:
             dataset = module.Dataset(path, mode, **options)
-        except (OSError, RuntimeError, UnicodeError, ValueError, KeyError, AttributeError, IndexError) as error:
+        except _FAILURES as error:
             raise open_error(error, url) from error
     dataset.set_auto_maskandscale(False)
     dataset.set_auto_chartostring(False)
@@ -62,25 +65,22 @@ def open_error(error: Exception, url: str) -> HyperslabError:
     return FormatError(message, problems=(Problem("", "netcdf-open", message),), url=url, remedy=remedy)
 
 
-@contextmanager
-def reading(url: str, node: str) -> Iterator[None]:
+def reading(url: str, node: str) -> AbstractContextManager[None]:
     """Hold the lock; what the library cannot read is damage of this node."""
-    with LOCK:
-        try:
-            yield
-        except HyperslabError:
-            raise
-        except (OSError, RuntimeError, UnicodeError, ValueError, KeyError, AttributeError, IndexError) as error:
-            raise CorruptChunk(f"the netCDF library cannot read this: {error}", url=url, node=node) from error
+    return _calling(lambda error: CorruptChunk(f"the netCDF library cannot read this: {error}", url=url, node=node))
+
+
+def writing(url: str, node: str) -> AbstractContextManager[None]:
+    """Hold the lock; what the library cannot write is a failure of the medium."""
+    return _calling(lambda error: StorageError(f"the netCDF library cannot write this: {error}", url=url, node=node))
 
 
 @contextmanager
-def writing(url: str, node: str) -> Iterator[None]:
-    """Hold the lock; what the library cannot write is a failure of the medium."""
+def _calling(said: Callable[[Exception], HyperslabError]) -> Iterator[None]:
     with LOCK:
         try:
             yield
         except HyperslabError:
             raise
-        except (OSError, RuntimeError, UnicodeError, ValueError, KeyError, AttributeError, IndexError) as error:
-            raise StorageError(f"the netCDF library cannot write this: {error}", url=url, node=node) from error
+        except _FAILURES as error:
+            raise said(error) from error

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.source import Block
 from hyperslab.errors import ReadOnly
 from hyperslab.formats.hdf5_lock import LOCK
 from hyperslab.formats.netcdf import library
 from hyperslab.formats.netcdf.document import is_hidden
+from hyperslab.formats.sliced import Part, SlicedArray
 from hyperslab.model.dtypes import Enum, VlenArray, VlenBytes, VlenString
 from hyperslab.model.spec import ArraySpec
 
@@ -25,7 +26,7 @@ Wrote = Callable[[tuple[int, ...]], None]
 """Is told where a chunk ends that was written."""
 
 
-class LibraryChunks:
+class LibraryChunks(SlicedArray):
     """Chunks as slices of the variable that ``find`` gives; without ``changing`` writes are refused."""
 
     def __init__(
@@ -37,59 +38,27 @@ class LibraryChunks:
         changing: Changing | None = None,
         wrote: Wrote | None = None,
     ) -> None:
+        super().__init__(spec)
         self._find = find
-        self._spec = spec
-        self._grid = Grid.of(spec.shape, spec.chunks)
         self._url = url
         self._node = node
         self._changing = changing
         self._wrote = wrote
 
-    @property
-    def grid(self) -> Grid:
-        """The chunk grid of the file, or one laid over a variable that lies in one piece."""
-        return self._grid
-
-    def read_into(self, coords: Coords, out: Block) -> bool:
-        """Read the chunk into ``out``; what reaches past the array's edge holds the fill value. Always True."""
-        extent = self._grid.extent(coords)
-        inside: tuple[Any, ...] = tuple(slice(0, part.stop - part.start) for part in extent)
+    def take(self, coords: Coords, part: Part, out: Block) -> None:
+        """A part of the variable, as cells of the model."""
         with library.reading(self._url, self._node):
-            cells = self._find()[extent or ...]
-        if out[(*inside, ...)].shape != out.shape:
-            out[...] = self._spec.fill_cell()
-        out[(*inside, ...)] = from_library(cells, self._spec)
-        return True
+            cells = self._find()[part or ...]
+        out[...] = from_library(cells, self._spec)
 
-    def read(self, coords: Coords) -> Block | None:
-        """The chunk in memory of its own."""
-        block = np.empty(self._grid.chunk_shape(coords), self._spec.numpy_dtype)
-        self.read_into(coords, block)
-        return block
-
-    def write(self, coords: Coords, block: Block) -> None:
-        """Put the chunk's cells inside the array into the working copy."""
+    def give(self, part: Part, cells: Block) -> None:
+        """Put cells into the working copy."""
         if self._changing is None:
             raise ReadOnly("this file is open for reading", remedy="open it with mode='r+'")
-        extent = self._grid.extent(coords)
-        inside: tuple[Any, ...] = tuple(slice(0, part.stop - part.start) for part in extent)
         with self._changing():
-            write_cells(self._find(), extent, block[(*inside, ...)], self._spec)
+            write_cells(self._find(), part, cells, self._spec)
             if self._wrote is not None:
-                self._wrote(tuple(part.stop for part in extent))
-
-    def erase(self, coords: Coords) -> None:
-        """Write the fill value: netCDF has no way to forget a chunk."""
-        self.write(coords, np.full(self._grid.chunk_shape(coords), self._spec.fill_cell(), self._spec.numpy_dtype))
-
-    def write_many(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
-        """One after the other; they become visible, and durable, when the dataset is closed."""
-        for coords, block in pairs:
-            self.write(coords, block)
-
-    def stored(self) -> Iterator[Coords]:
-        """Every chunk: the library does not tell which were written."""
-        return iter(self._grid)
+                self._wrote(tuple(cut.stop for cut in part))
 
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
         """Hold the working copy, which no other process knows of, against other threads."""
@@ -114,7 +83,7 @@ def from_library(cells: Any, spec: ArraySpec) -> Block:
     return values if values.dtype == spec.numpy_dtype else values.astype(spec.numpy_dtype)
 
 
-def write_cells(variable: Any, extent: tuple[slice, ...], cells: Block, spec: ArraySpec) -> None:
+def write_cells(variable: Any, extent: Part, cells: Block, spec: ArraySpec) -> None:
     """Put cells of the model into a slice of the library's variable, as the library wants them."""
     if not cells.size:
         return

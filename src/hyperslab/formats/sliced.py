@@ -1,0 +1,73 @@
+"""Chunks of an array that a library, or memory, has as a whole: each is a slice of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.chunks.source import Block
+from hyperslab.model.spec import ArraySpec
+
+Part = tuple[slice, ...]
+"""Cells of the array, along each axis from one to another, none left out."""
+
+
+class SlicedArray:
+    """A source whose :meth:`take` and :meth:`give` read and write any part of the array that ``spec`` describes."""
+
+    def __init__(self, spec: ArraySpec) -> None:
+        self._spec = spec
+        self._grid = Grid.of(spec.shape, spec.chunks)
+
+    @property
+    def grid(self) -> Grid:
+        """The chunk grid of the file, or the one that was laid over what lies in one piece."""
+        return self._grid
+
+    def take(self, coords: Coords, part: Part, out: Block) -> None:
+        """Put a part of the array, within the chunk at ``coords``, into ``out``."""
+        raise NotImplementedError
+
+    def give(self, part: Part, cells: Block) -> None:
+        """Put cells in the place of a part of the array; ReadOnly."""
+        raise NotImplementedError
+
+    def read_into(self, coords: Coords, out: Block) -> bool:
+        """Read the chunk into ``out``; what reaches past the array's edge holds the fill value. Always True."""
+        extent, inside = self._inside(coords)
+        if out[inside].shape != out.shape:
+            out[...] = self._spec.fill_cell()
+        self.take(coords, extent, out[inside])
+        return True
+
+    def read(self, coords: Coords) -> Block:
+        """The chunk in memory of its own."""
+        block = np.empty(self._grid.chunk_shape(coords), self._spec.numpy_dtype)
+        self.read_into(coords, block)
+        return block
+
+    def write(self, coords: Coords, block: Block) -> None:
+        """Put the chunk's cells inside the array."""
+        extent, inside = self._inside(coords)
+        self.give(extent, block[inside])
+
+    def erase(self, coords: Coords) -> None:
+        """Write the fill value: there is no way to forget a chunk."""
+        self.write(coords, np.full(self._grid.chunk_shape(coords), self._spec.fill_cell(), self._spec.numpy_dtype))
+
+    def write_many(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
+        """One after the other; they become visible, and durable, when the dataset is closed."""
+        for coords, block in pairs:
+            self.write(coords, block)
+
+    def stored(self) -> Iterator[Coords]:
+        """Every chunk: nobody tells which were written."""
+        return iter(self._grid)
+
+    def _inside(self, coords: Coords) -> tuple[Part, tuple[Any, ...]]:
+        """The cells of a chunk that are inside the array: in the array, and in the chunk."""
+        extent = self._grid.extent(coords)
+        return extent, (*(slice(0, part.stop - part.start) for part in extent), ...)
