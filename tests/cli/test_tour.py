@@ -24,8 +24,8 @@ from hyperslab.cli.tour.looking import look
 from hyperslab.cli.tour.programs import damage_a_chunk, text_of
 from hyperslab.cli.tour.steps import STEPS, Need, Step, Typed
 from hyperslab.cli.tour.telling import Guide
-from hyperslab.cli.tour.walking import MADE, clear, missing, sample, take, walk
-from hyperslab.errors import AlreadyExists, CorruptChunk, HyperslabError
+from hyperslab.cli.tour.walking import MADE, clear, missing, refuse_lacking, sample, take, walk
+from hyperslab.errors import AlreadyExists, CorruptChunk, HyperslabError, Unsupported
 
 WIDTH = 80
 FORMATS = {  # step -> the format that lies at its place
@@ -200,6 +200,12 @@ def test_what_is_missing_is_left_out_and_says_what_brings_it(tmp_path: Path) -> 
     assert [one.install for one in taken] == [None, need.install, None]
     assert "left out  pip install 'hyperslab[b2nd]'" in text.getvalue()
     assert "$ hyperslab convert america.nc back.nc" in text.getvalue()
+
+
+def test_without_what_it_starts_from_there_is_no_tour() -> None:
+    with pytest.raises(Unsupported, match="without no-such-module") as caught:
+        refuse_lacking("click", "no_such_module")
+    assert caught.value.remedy == "pip install 'hyperslab[tour]'"
 
 
 def test_what_an_earlier_tour_made_is_made_anew_and_nothing_else_is_touched(here: Path) -> None:

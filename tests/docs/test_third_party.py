@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +55,24 @@ def test_it_is_found_by_its_entry_point(tmp_path: Path) -> None:
         root.create_array("g/v", data=np.arange(3), dims=("x",))
     root = hs.open_group(tmp_path / "a.npys")
     assert (root.format, root["g/v"].dims, root["g/v"][:].tolist()) == ("npy", ("x",), [0, 1, 2])
+
+
+@pytest.mark.usefixtures("npy_folder")
+def test_writers_of_parts_of_one_array_keep_each_others_cells(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.npys") as root:
+        root.create_array("v", shape=(4, 10), dtype="i4", fill_value=-1)
+
+    def fill(row: int) -> None:
+        array = hs.open_array(tmp_path / "a.npys", "r+", path="v", durable=False)
+        for column in range(10):
+            array[row, column] = 10 * row + column
+
+    threads = [threading.Thread(target=fill, args=(row,)) for row in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert np.array_equal(hs.open_group(tmp_path / "a.npys")["v"][:], np.arange(40).reshape(4, 10))
 
 
 def test_one_that_cannot_be_imported_is_in_nobodys_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
