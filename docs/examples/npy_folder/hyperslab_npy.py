@@ -1,13 +1,14 @@
-"""A folder of ``.npy`` files as a format of hyperslab: each array a file, and a JSON file for what is said of it."""
+"""A folder of ``.npy`` files as a format of hyperslab, with a JSON file beside each."""
 
 import io
 from typing import Any
 
 import numpy as np
+from numpy.lib import format as npy
 
 from hyperslab.formats import authoring as own
 
-HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
 def decoded(stored: bytes) -> own.Block:
@@ -21,7 +22,7 @@ def encoded(cells: own.Block) -> bytes:
 
 
 class Folder:
-    """An open dataset. ``children``, ``node``, ``chunks`` and ``close`` are enough to read, the others write."""
+    """An open dataset; ``children``, ``node``, ``chunks`` and ``close`` are enough to read."""
 
     def __init__(self, store: Any, durable: bool) -> None:  # a store: bytes under keys
         self.store, self.durable = store, durable
@@ -29,7 +30,8 @@ class Folder:
     def children(self, path: str) -> list[str]:
         files, folders = self.store.list_dir(path)
         parts = (name.rpartition(".") for name in files)
-        return sorted({stem for stem, _, end in parts if stem and end in ("npy", "json")} | set(folders))
+        found = {stem for stem, _, end in parts if stem and end in ("npy", "json")}
+        return sorted(found | set(folders))
 
     def node(self, path: str) -> own.GroupSpec | own.ArraySpec:
         document, header = self.store.get(f"{path}.json"), self.header(path)
@@ -43,10 +45,10 @@ class Folder:
             return None
         try:
             file = io.BytesIO(found[0])
-            read = HEADERS[np.lib.format.read_magic(file)]
+            read = HEADERS[npy.read_magic(file)]
             shape, _, dtype = read(file)
         except (ValueError, KeyError) as error:
-            raise own.FormatError(f"no .npy file: {error}", url=self.store.url, key=f"{path}.npy") from error
+            raise own.FormatError(f"no .npy file: {error}", key=f"{path}.npy") from error
         return own.ArraySpec(shape=shape, dtype=dtype, chunks=own.whole_chunks(shape))
 
     def chunks(self, path: str) -> own.WholeArray:
@@ -80,7 +82,7 @@ class Folder:
 
 class NpyFormat:
     name, features, suffixes = "npy", own.PLAIN, (".npys",)
-    info = own.FormatInfo("npy", "trees of arrays, each in a .npy file", "a .npy file or a .json in a folder", True)
+    info = own.FormatInfo("npy", "trees of .npy files", "a .npy file, or a .json, in a folder", True)
 
     def sniff(self, probe: own.Probe) -> bool:
         return any(name == ".json" or name.endswith(".npy") for name in probe.list_dir()[0])
