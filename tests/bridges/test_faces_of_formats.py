@@ -20,7 +20,7 @@ from xarray.testing import assert_identical
 import hyperslab as hs
 from format_variants import VARIANTS, Places, dataset, save
 from html_pages import check
-from hyperslab.errors import NotFound, Unsupported
+from hyperslab.errors import Invalid, NotFound, Unsupported
 from servers.mongo import Mongo
 
 every = pytest.mark.parametrize("name", VARIANTS)
@@ -92,6 +92,17 @@ def test_saving_again(places: Places, name: str) -> None:
         save(name, url, first)
     save(name, url, dataset(name), mode="w")
     assert_identical(opened(url).load(), dataset(name))
+
+
+@pytest.mark.parametrize("name", ["nczarr draft", "nczarr current", "collections", "netcdf"])
+def test_appending_to_a_fixed_length(places: Places, name: str) -> None:
+    """The error tells what would have made it grow, in xarray's words; nothing is changed."""
+    url, given = places.new(name), dataset(name)
+    given.encoding.clear()
+    save(name, url, given)
+    with pytest.raises((Invalid, Unsupported), match=r"unlimited_dims'\] = \{'time'\}"):
+        dataset(name, 3, 4).hyperslab.save(url, append_dim="time")
+    assert_identical(opened(url).load(), given)
 
 
 # -- dask ------------------------------------------------------------------------------------------------------------

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import hyperslab as hs
-from hyperslab.chunks.progress import Progress, bar, rate_text, reporting
+from hyperslab.chunks.progress import Progress, bar, rate_text, reporting, watching
+from hyperslab.stores import counting
 
 
 def test_nothing_is_known_at_first() -> None:
@@ -47,13 +48,20 @@ def test_the_callers_function_and_silence(capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr() == ("", "")
 
 
+COMMANDS = {
+    "convert source.zarr target.zarr --chunks x=500 --memory 64KiB --verify": ("converting", "verifying"),
+    "check source.zarr --deep": ("checking",),
+    "repair source.zarr": ("repairing",),
+}
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals")
-def test_on_a_terminal(tmp_path: Path) -> None:
-    with hs.create(tmp_path / "source.zarr") as root:
+@pytest.mark.parametrize("line", COMMANDS)
+def test_on_a_terminal(tmp_path: Path, line: str) -> None:
+    with hs.create(tmp_path / "source.zarr", durable=False) as root:
         root.create_array("a", data=np.zeros(200_000), dims=("x",), chunks=(1000,))
     ours, theirs = os.openpty()
-    command = [sys.executable, "-m", "hyperslab", "convert", "source.zarr", "target.zarr", "--chunks", "x=500"]
-    command += ["--memory", "64KiB", "--verify"]
+    command = [sys.executable, "-m", "hyperslab", *line.split()]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
     running = subprocess.Popen(command, cwd=tmp_path, stderr=theirs, stdout=subprocess.DEVNULL, env=environment)
     os.close(theirs)
@@ -69,5 +77,31 @@ def test_on_a_terminal(tmp_path: Path) -> None:
     os.close(ours)
     assert running.wait(60) == 0
     text = shown.decode()
-    assert "converting" in text and "verifying" in text
-    assert "MB/s" in text and "left" in text
+    for word in (*COMMANDS[line], "MB/s", "left"):
+        assert word in text
+
+
+def watched(total: tuple[int, int], *done: tuple[int, float]) -> list[tuple[int, int, int]]:
+    """Bytes, chunks and all chunks that are told when so much is done."""
+    seen: list[Progress] = []
+    with watching(seen.append, "x", lambda: total):
+        for chunks, nbytes in done:
+            counting.done(chunks, nbytes)
+            counting.done(chunks, nbytes, written=True)  # another's writing is none of it
+    return [(now.done_bytes, now.done_chunks, now.total_chunks) for now in seen]
+
+
+def test_watching_adds_up_what_is_read() -> None:
+    assert watched((100, 4), (1, 30), (2, 0)) == [(0, 0, 4), (30, 1, 4), (80, 3, 4), (100, 4, 4)]
+    assert watched((100, 2), (3, 900)) == [(0, 0, 2), (100, 2, 2), (100, 2, 2)]
+    assert watched((100, 0), (3, 40)) == [(0, 0, 0), (40, 3, 3), (100, 3, 3)]
+    assert watched((0, 0)) == [(0, 0, 0), (0, 0, 0)]
+    assert counting.watchers == []
+
+
+def test_what_fails_is_not_all_done() -> None:
+    seen: list[Progress] = []
+    with pytest.raises(KeyError), watching(seen.append, "x", lambda: (100, 4)):
+        raise KeyError
+    assert [now.done_bytes for now in seen] == [0]
+    assert counting.watchers == []

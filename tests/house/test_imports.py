@@ -6,11 +6,15 @@ import importlib
 import json
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 from tree import modules
 
 import hyperslab
+from format_variants import VARIANTS, Places
+from servers.mongo import Mongo
 
 ON_USE = {
     "blosc2",
@@ -18,9 +22,12 @@ ON_USE = {
     "cftime",
     "click",
     "dask",
+    "distributed",
+    "gridfs",
     "h5py",
     "hdf5plugin",
     "hdmf",
+    "iris_sample_data",
     "matplotlib",
     "ml_dtypes",
     "motor",
@@ -31,14 +38,23 @@ ON_USE = {
     "pcodec",
     "pint",
     "pymongo",
+    "pynwb",
     "rich",
     "sparse",
     "starlette",
     "uvicorn",
     "xarray",
     "zarr",
+    "zfpy",
 }
 MOST_MODULES = 120
+NEEDED = {
+    "b2nd": {"blosc2", "click", "numba", "rich"},
+    "deker": {"h5py", "hdf5plugin"},
+    "mongo": {"bson", "gridfs", "pymongo"},
+    "netcdf": {"cftime", "h5py", "hdf5plugin", "netCDF4"},
+}
+"""What formats load of libraries when they are read, with what those import themselves; the others load none."""
 
 
 def loaded_by(statement: str) -> set[str]:
@@ -62,6 +78,24 @@ def test_making_a_dataset_is_light() -> None:
         "import hyperslab\nhyperslab.create('memory://light', 'zarr3').create_array('a', shape=(2,), dtype='i4')"
     )
     assert {name.split(".")[0] for name in loaded_by(statement)} & ON_USE == set()
+
+
+def test_reading_a_format_loads_what_it_needs(mongo: Mongo, tmp_path: Path) -> None:
+    places = Places(tmp_path, f"{mongo.url}/{mongo.database()}")
+    urls = {name: places.new(name) for name in VARIANTS}
+    for name, url in urls.items():
+        with hyperslab.create(url, durable=False, **VARIANTS[name].options) as root:
+            root.create_array("a", data=np.arange(3), dims=("x",))
+    core = [url for name, url in urls.items() if name not in NEEDED]
+    assert read_by(core) == set()
+    for name, libraries in NEEDED.items():
+        assert read_by([urls[name]]) <= libraries
+
+
+def read_by(urls: list[str]) -> set[str]:
+    """The libraries of extras that a fresh interpreter holds after it has read these datasets."""
+    reading = f"import hyperslab\nfor url in {urls!r}:\n    hyperslab.open_group(url)['a'][...]"
+    return {name.split(".")[0] for name in loaded_by(reading)} & ON_USE
 
 
 def test_version_on_the_command_line_is_light() -> None:

@@ -22,6 +22,7 @@ from hyperslab.bridges.xarray.regions import region_dims, resolve, where_of
 from hyperslab.bridges.xarray.replacing import replacing
 from hyperslab.bridges.xarray.wrapped import check_sparse
 from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.formats.base import Feature
 from hyperslab.formats.fill_values import same_fill
 from hyperslab.group import Group
 from hyperslab.group.creation import room_for_text
@@ -165,11 +166,20 @@ def _append_all(group: Group, pairs: Iterable[tuple[Any, xr.Variable]], dim: str
         with group.batch():
             for array, variable in pairs:
                 array.append(cells_of(variable), dim)
-    except BaseException:
+    except BaseException as error:
         for array, shape in before:
             with suppress(HyperslabError):  # of a file that is written whole nothing is kept
                 array.resize(shape)
+        if isinstance(error, HyperslabError) and "unlimited" in str(error) and _lacks_unlimited(group, dim):
+            saying = f"save it with ds.encoding['unlimited_dims'] = {{{dim!r}}}"
+            error.remedy = "; ".join(filter(None, (error.remedy, saying)))
         raise
+
+
+def _lacks_unlimited(group: Group, dim: str) -> bool:
+    """Whether a dimension has a fixed length in a dataset where it could have been unlimited."""
+    known = group.dims.get(dim)
+    return known is not None and not known.unlimited and Feature.UNLIMITED in group._session.format.features
 
 
 def write_region(
