@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import click
 import pytest
 from pages import ROOT
 
+sys.path.insert(0, str(ROOT / "docs" / "making"))
+
+import usage
+
 from hyperslab.cli import main
 from hyperslab.cli.failing import CODES, DEFECT
 
 PAGE = ROOT / "docs" / "cli.md"
+
+
+@dataclass(frozen=True)
+class Page:
+    """What mkdocs says of a page: where its source lies."""
+
+    src_path: str
+
+    @property
+    def file(self) -> Page:
+        """The source, of which nothing else is asked."""
+        return self
 
 
 def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
@@ -67,3 +85,12 @@ def test_no_option_is_named_that_is_not_there(name: str) -> None:
 def test_exit_codes_are_those_of_the_program() -> None:
     rows = re.findall(r"^\| (\d+) \|", sections()["Exit codes"], re.M)
     assert {int(row) for row in rows} == {0, 1, DEFECT, *(code for _, code in CODES)}
+
+
+def test_the_site_shows_the_help_of_each_command_in_its_section() -> None:
+    shown = usage.on_page_markdown(PAGE.read_text(encoding="utf-8"), page=Page(usage.PAGE))
+    for name in COMMANDS:
+        section = shown.split(f"\n## {name}\n")[1].split("\n## ")[0]
+        assert f'??? note "All options of `{name}`"' in section
+        assert f"    Usage: {name} [OPTIONS]" in section
+    assert usage.on_page_markdown("## hyperslab info", page=Page("index.md")) == "## hyperslab info"
