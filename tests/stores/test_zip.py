@@ -115,11 +115,12 @@ def test_opening_and_closing_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_store_that_is_dropped(tmp_path: Path) -> None:
-    """Not closed: what was written is lost, and nothing stays."""
+    """Not closed: what was written is lost, which is said, and nothing stays."""
     path = archive(tmp_path / "x.zip", {"a": b"1"})
     store = ZipStore(path)
     store.put("a", b"2")
-    del store
+    with pytest.warns(ResourceWarning, match="changes were lost"):
+        del store
     assert os.listdir(tmp_path) == ["x.zip"]
     with zipfile.ZipFile(path) as made:
         assert made.read("a") == b"1"

@@ -17,6 +17,7 @@ from hyperslab.stores.files import discard, open_folder, read_error, sync_folder
 from hyperslab.stores.keys import below, check_key, check_prefix, split_names, temporary_name
 from hyperslab.stores.named import Named
 from hyperslab.stores.ranges import span
+from hyperslab.stores.unclosed import Unclosed
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 """The one date that entries get, so that equal contents make equal archives."""
@@ -39,6 +40,7 @@ class ZipStore(Named):
         self._path = os.path.abspath(os.fspath(path))
         super().__init__(f"zip://{self._path}", read_only=read_only)
         self._limit = limit
+        self._held_back = Unclosed(self, self.url)
         self._infos: dict[str, ZipInfo] = {}
         if os.path.exists(self._path):
             self._open()
@@ -143,6 +145,7 @@ class ZipStore(Named):
 
     def close(self) -> None:
         """Make what was written the archive at ``path``; closing twice is fine."""
+        self._held_back.changed = False
         with self._turn:
             try:
                 if self._new is not None:
@@ -154,6 +157,10 @@ class ZipStore(Named):
 
     def abandon(self) -> None:
         """Close without writing: the archive at ``path`` stays as it was."""
+        self._held_back.changed = False
+        self._let_go()
+
+    def _let_go(self) -> None:
         with self._turn:
             if self._new is not None:
                 self._new.fp = None  # else it would write its directory when it is collected
@@ -163,7 +170,7 @@ class ZipStore(Named):
                 self._entries.close()
             self._entries = None
 
-    __del__ = abandon
+    __del__ = _let_go
 
     def _commit(self, archive: ZipFile) -> None:
         archive.filelist[:] = self._infos.values()
@@ -184,6 +191,7 @@ class ZipStore(Named):
     def _change(self, key: str) -> ZipFile:
         """The new archive, to be changed; at first it is a copy of the old one."""
         self._writable(key)
+        self._held_back.changed = True
         if self._new is None:
             try:
                 self._new = self._begin()

@@ -31,6 +31,7 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.building import put_in_place, remove
 from hyperslab.stores.files import write_errors
 from hyperslab.stores.locks import hold_folder
+from hyperslab.stores.unclosed import Unclosed
 
 _SMALL = 1 << 20
 """Bytes of an array up to which it is held in memory."""
@@ -50,7 +51,8 @@ class B2ndWriter:
         self._settings = settings
         self._lock = threading.RLock()
         self._closed = False
-        self._failed = self._changed = False
+        self._failed = False
+        self._held_back = Unclosed(self, url)
         self._group = GroupSpec()
         self._specs: dict[str, ArraySpec] = {}
         self._cells: dict[str, Held] = {}
@@ -121,7 +123,7 @@ class B2ndWriter:
         self._check_open()
         with self._lock:
             try:
-                self._changed = True
+                self._held_back.changed = True
                 yield self._held(path)
             except StorageError:
                 self._failed = True
@@ -150,7 +152,7 @@ class B2ndWriter:
             remedy = "put the array and its coordinates at the root, or use zarr3 or netcdf"
             raise Unsupported(f"format b2nd has no {what}", url=self._url, node=path, remedy=remedy)
         if isinstance(spec, GroupSpec):
-            self._group, self._changed = spec, True
+            self._group, self._held_back.changed = spec, True
         elif not path:
             raise Unsupported("an array of format b2nd has a name", url=self._url, remedy="put it at a name")
         else:
@@ -169,7 +171,7 @@ class B2ndWriter:
             with self._changing(path) as cells:
                 self._resize(path, cells, known, spec)
         self._specs[path] = spec
-        self._changed = True
+        self._held_back.changed = True
 
     def _new_cells(self, spec: ArraySpec) -> Held:
         if isinstance(spec.dtype, VlenString) or prod(spec.shape) * spec.numpy_dtype.itemsize <= _SMALL:
@@ -199,7 +201,7 @@ class B2ndWriter:
                 cells = np.empty([cut.stop - cut.start for cut in part], spec.numpy_dtype)
                 old.read(part, cells)
                 made.write(part, cells)
-        self._cells[path], self._changed = made, True
+        self._cells[path], self._held_back.changed = made, True
 
     def drop(self, path: str) -> None:
         """Remove the array or a coordinate."""
@@ -210,7 +212,7 @@ class B2ndWriter:
             if isinstance(held, WorkingFile):
                 held.discard()
             del self._specs[path]
-            self._changed = True
+            self._held_back.changed = True
 
     # -- ending -----------------------------------------------------------------------------------------------------
 
@@ -223,9 +225,9 @@ class B2ndWriter:
             if self._failed:
                 remedy = "repeat the changes"
                 raise StorageError("a write failed, so nothing was published", url=self._url, remedy=remedy)
-            if self._specs and self._changed:
+            if self._specs and self._held_back.changed:
                 self._publish()
-            elif self._changed and self._mode == "r+":
+            elif self._held_back.changed and self._mode == "r+":
                 raise Invalid("a b2nd file without its array", url=self._url, remedy="remove the file itself")
         except HyperslabError as error:
             raise error.locate(url=self._url) from error.__cause__
@@ -284,7 +286,7 @@ class B2ndWriter:
 
     def discard(self) -> None:
         """Close without publishing: the old file, or nothing, stays."""
-        self._closed = True
+        self._closed, self._held_back.changed = True, False
         for held in self._cells.values():
             if isinstance(held, WorkingFile):
                 held.discard()

@@ -26,6 +26,7 @@ from hyperslab.model.dtypes import Compound, tagged, tagged_fields
 from hyperslab.model.paths import outward
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.stores.unclosed import Unclosed
 
 
 class NetcdfWriter:
@@ -49,6 +50,8 @@ class NetcdfWriter:
             finally:
                 reader.close()
         self._work = WorkingCopy(path, url, mode, self._model, settings)
+        self._held_back = Unclosed(self, url)
+        self._held_back.changed = mode != "r+"
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -109,6 +112,7 @@ class NetcdfWriter:
     def _changing(self, node: str) -> Iterator[None]:
         """Hold the lock; after a failure of the library nothing will be published."""
         self._check_open()
+        self._held_back.changed = True
         try:
             with library.writing(self._url, node):
                 yield
@@ -310,12 +314,12 @@ class NetcdfWriter:
         if self._failed:
             self.discard()
             raise StorageError("a write failed, so nothing was published", url=self._url, remedy="repeat the changes")
-        self._closed = True
+        self._closed, self._held_back.changed = True, False
         self._work.publish()
 
     def discard(self) -> None:
         """Close without publishing: the old file, or nothing, stays."""
-        self._closed = True
+        self._closed, self._held_back.changed = True, False
         self._work.discard()
 
 

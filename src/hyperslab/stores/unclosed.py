@@ -1,0 +1,36 @@
+"""Changes that are stored when what holds them is closed, and that are lost when it never is: that is said."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+import weakref
+from typing import Any
+
+_log = logging.getLogger("hyperslab")
+
+
+class Unclosed:
+    """Whether ``owner`` holds changes that its close stores. Where it is collected with some, or the program ends, the
+    log says so, and a ResourceWarning."""
+
+    def __init__(self, owner: Any, url: str) -> None:
+        self._held = [False]
+        weakref.finalize(owner, _tell, self._held, url, os.getpid())
+
+    @property
+    def changed(self) -> bool:
+        """Whether there are such changes."""
+        return self._held[0]
+
+    @changed.setter
+    def changed(self, changed: bool) -> None:
+        self._held[0] = changed
+
+
+def _tell(held: list[bool], url: str, owner: int) -> None:
+    if held[0] and os.getpid() == owner:
+        message = f"{url}: changes were lost, for the dataset was never closed; use `with`, or call close()"
+        _log.warning(message)
+        warnings.warn(message, ResourceWarning, stacklevel=2)
