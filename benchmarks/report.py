@@ -11,7 +11,7 @@ from importlib.metadata import version
 
 from benchmarks import losing
 from benchmarks.harness import OURS, Outcome
-from benchmarks.peers import SETTINGS
+from benchmarks.settings import SETTINGS
 
 _INTRO = """\
 # Benchmarks
@@ -57,12 +57,14 @@ def page(families: Sequence[Family], lost: str, ratio: float, load: float) -> st
     settings = "".join(f"| {name} | {_version(package)} | {text} |\n" for name, (package, text) in SETTINGS.items())
     verdicts = [verdict for family in families for outcome in family.outcomes for verdict in outcome.verdicts]
     met = sum(verdict.met for verdict in verdicts)
-    tables = "".join(
-        f"\n## {family.title}\n\n{_table(family.outcomes)}{_bounds(family.outcomes)}" for family in families
-    )
-    return (
-        f"{intro}{settings}\n**{met} of {len(verdicts)} targets met.** {_ASKED}\n{tables}\n## {losing.TITLE}\n\n{lost}"
-    )
+    told = f"**{met} of {len(verdicts)} targets met.** {_ASKED}\n"
+    sections = "".join(map(section, families))
+    return f"{intro}{settings}\n{told}{sections}\n## {losing.TITLE}\n\n{lost}"
+
+
+def section(family: Family) -> str:
+    """The heading of a family, its table, and what bounds the rows that missed a target."""
+    return f"\n## {family.title}\n\n{_table(family.outcomes)}{_bounds(family.outcomes)}"
 
 
 def _version(package: str) -> str:

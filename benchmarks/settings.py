@@ -1,0 +1,32 @@
+"""The libraries that are measured: the package whose version is told, and at which setting each runs.
+
+``name==version`` is one that stands in an environment of its own.
+"""
+
+from __future__ import annotations
+
+SETTINGS = {
+    "hyperslab": ("hyperslab", "defaults, cache_bytes=0, checksums of what it writes off as for all"),
+    "zarr-python": ("zarr", "defaults (async.concurrency 10), LocalStore"),
+    "zarr + zarrs": ("zarrs", "codec_pipeline.path = zarrs.ZarrsCodecPipeline, else defaults"),
+    "tensorstore": ("tensorstore", "defaults (as many threads as cores), cache_pool 0; file_io_sync as the row says"),
+    "netCDF4": ("netCDF4", "set_auto_maskandscale(False), chunk cache of 64 MiB"),
+    "engine zarr": ("xarray", "xarray's own engine, over zarr-python as above, consolidated metadata"),
+    "zarr + obstore": ("obstore", "zarr-python's ObjectStore, else defaults"),
+    "zarr + s3fs": ("s3fs", "zarr-python's FsspecStore, else defaults"),
+    "bloscpack": ("bloscpack", "as the row says, by python-blosc with as many threads as cores"),
+    "np.save": ("numpy", "np.save and np.load"),
+    "blosc2 .b2nd": ("blosc2", "blosc2.open, as many threads as cores"),
+    "xarray_mongodb": ("xarray-mongodb", "defaults; documents as the row says"),
+    "raw pymongo": ("pymongo", "insert_many and find of the same bytes, by one thread; journaled as hyperslab's are"),
+    "HDF5IO": ("pynwb", "pynwb's NWBHDF5IO at its defaults: datasets in one piece, uncompressed"),
+    "hdmf-zarr": (
+        "hdmf-zarr==0.13.0",
+        "NWBZarrIO at its defaults, Blosc-lz4; in an environment of its own (make interop)",
+    ),
+    "DEKER": (
+        "deker==1.1.7",
+        "defaults but loglevel CRITICAL; the client stays open; in an environment of its own (make interop)",
+    ),
+    "h5py": ("h5py", "rdcc_nbytes 64 MiB, hdf5plugin's filters, libver latest"),
+}
