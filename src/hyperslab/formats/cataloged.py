@@ -20,6 +20,7 @@ import numpy as np
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, Problem
+from hyperslab.formats.asked import array_at, no_node
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.catalog_tree import KEY, Kept, Tree, parse
 from hyperslab.formats.catalogs import Holding, Layout
@@ -170,9 +171,7 @@ class CatalogReader:
 
     def chunks(self, path: str) -> ChunkSource:
         """The cells of an array. NodeNotFound; Unsupported when they cannot be decoded."""
-        spec = self.node(path)
-        if not isinstance(spec, ArraySpec):
-            raise NodeNotFound("this is a group, not an array", url=self.url, node=path)
+        spec = array_at(path, self.node(path), self.url)
         path = self._whole(path)
         kept = self._tree().arrays.get(path)
         if kept is None:
@@ -272,7 +271,7 @@ class CatalogReader:
         return "/".join(part for part in (self._base, path) if part)
 
     def _missing(self, path: str) -> NodeNotFound:
-        return NodeNotFound(f"there is no /{path}", url=self.url, node=path)
+        return no_node(path, self.url)
 
     @contextmanager
     def _located(self, path: str) -> Iterator[None]:

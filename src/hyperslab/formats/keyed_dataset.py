@@ -13,6 +13,7 @@ from typing import Any
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, StorageError, Unsupported
+from hyperslab.formats.asked import array_at
 from hyperslab.formats.copied import Copied
 from hyperslab.formats.documents import read_document
 from hyperslab.formats.keyed_commit import is_within, key, relative
@@ -221,8 +222,7 @@ class KeyedReader:
             self._copied.discard(path)
             if docs != self._from_copy(path):
                 spec = self._specs[path] = self._parse(path, docs)
-        if not isinstance(spec, ArraySpec):
-            raise NodeNotFound("this is a group, not an array", url=self._store.url, node=path)
+        spec = array_at(path, spec, self._store.url)
         return self.chunks_as(path, spec)
 
     def chunks_as(self, path: str, spec: ArraySpec) -> ChunkSource:

@@ -7,7 +7,8 @@ from typing import Any
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import HyperslabError, Invalid, NodeNotFound
+from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.formats.asked import array_at, no_node
 from hyperslab.formats.b2nd import document, library
 from hyperslab.formats.b2nd.source import StoredSlices
 from hyperslab.formats.in_memory import CellsInMemory
@@ -57,14 +58,12 @@ class B2ndReader:
         self._check_open()
         found = self.labelled.node(path)
         if found is None:
-            raise NodeNotFound(f"there is no /{path}", url=self._url, node=path)
+            raise no_node(path, self._url)
         return found
 
     def chunks(self, path: str) -> ChunkSource:
         """The chunks of the array, or of a coordinate."""
-        spec = self.node(path)
-        if not isinstance(spec, ArraySpec):
-            raise Invalid("this is a group", url=self._url, node=path)
+        spec = array_at(path, self.node(path), self._url)
         if path == self.labelled.name:
             handle = self.handle
             return StoredSlices(

@@ -10,7 +10,8 @@ from typing import Any
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import FormatError, Invalid, NodeNotFound
+from hyperslab.errors import FormatError, Invalid
+from hyperslab.formats.asked import array_at, no_node
 from hyperslab.formats.b2nd import document, frame, library
 from hyperslab.formats.b2nd.dataset import described
 from hyperslab.formats.b2nd.source import SlicedChunks
@@ -91,14 +92,12 @@ class TreeReader:
     def node(self, path: str) -> GroupSpec | ArraySpec:
         """A group or an array."""
         if path not in self._nodes:
-            raise NodeNotFound(f"there is no /{path}", url=self._url, node=path)
+            raise no_node(path, self._url)
         return self._nodes[path]
 
     def chunks(self, path: str) -> ChunkSource:
         """The chunks of an array."""
-        spec = self.node(path)
-        if not isinstance(spec, ArraySpec):
-            raise Invalid("this is a group", url=self._url, node=path)
+        spec = array_at(path, self.node(path), self._url)
         handle = self._handles[path]
         return SlicedChunks(spec, lambda: handle, (self._url, path))
 

@@ -11,6 +11,7 @@ from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, Problem
+from hyperslab.formats.asked import array_at
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.blaze.document import ATTRIBUTES, LABELS, SIZES, TABLE, Storing, parse_table
 from hyperslab.formats.blaze.folder import ArrayFolder
@@ -92,9 +93,7 @@ class BlazeReader:
 
     def chunks(self, path: str) -> ChunkSource:
         """The chunks of an array."""
-        spec = self.node(path)
-        if not isinstance(spec, ArraySpec):
-            raise NodeNotFound("this is a group, not an array", url=self._store.url, node=path)
+        spec = array_at(path, self.node(path), self._store.url)
         try:
             return self._chunks(path, spec)
         except HyperslabError as error:

@@ -11,7 +11,8 @@ from typing import Any
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.codecs.blosc import HEADER, may_move
 from hyperslab.codecs.blosc_blocks import used_bytes
-from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, Problem
+from hyperslab.errors import HyperslabError, Invalid, Problem
+from hyperslab.formats.asked import array_at, no_node
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.bloscpack.document import Content, parse
 from hyperslab.formats.bloscpack.file import LocalFile, ServedFile, settled
@@ -115,15 +116,14 @@ class BloscpackReader:
         """What lies at ``path``."""
         found = self.content.labelled.node(path)
         if found is None:
-            raise NodeNotFound(f"there is no /{path}", url=self._file.url, node=path)
+            raise no_node(path, self._file.url)
         return found
 
     def chunks(self, path: str) -> ChunkSource:
         """The cells of the array, or of a coordinate."""
         spec = self.node(path)
         content = self.content
-        if not isinstance(spec, ArraySpec):
-            raise Invalid("this is a group", url=self._file.url, node=path)
+        spec = array_at(path, spec, self._file.url)
         if path != content.labelled.name:
             return CellsInMemory(content.labelled.coords[path].cells)
         return open_stream(self._file, self._tables, content, self._front.header.digest, path)

@@ -13,6 +13,7 @@ import numpy as np
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.errors import Conflict, HyperslabError, Invalid
+from hyperslab.formats.asked import array_at
 from hyperslab.formats.bloscpack.cells import CoordinateCells, MainCells
 from hyperslab.formats.bloscpack.creation import Options, new_array
 from hyperslab.formats.bloscpack.journal import journal_path, roll_back
@@ -81,8 +82,7 @@ class Writing:
     def chunks(self, path: str) -> ChunkSource:
         """The cells of the array at ``path``."""
         spec, state = self.node(path), self._now()
-        if not isinstance(spec, ArraySpec):
-            raise Invalid("this is a group", url=self._url, node=path)
+        spec = array_at(path, spec, self._url)
         if path == state.main and state.held is not None:
             return MainCells(self, path, spec, state.held.content.axis)
         return CoordinateCells(self, path, spec)

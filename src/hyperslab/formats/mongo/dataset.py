@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, NotFound, Problem
+from hyperslab.formats.asked import no_node
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.mongo import examine, names, objects, probing
 from hyperslab.formats.mongo.changes import durably
@@ -130,7 +131,7 @@ class ObjectReader:
         return self._settled
 
     def _missing(self, path: str) -> NodeNotFound:
-        return NodeNotFound(f"there is no /{path}", url=self.url, node=path)
+        return no_node(path, self.url)
 
     def chunks(self, path: str) -> ChunkSource:
         """The chunks of a variable; those that stand in the document of the object are in memory."""

@@ -18,6 +18,7 @@ import numpy as np
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Lists
 from hyperslab.errors import AlreadyExists, HyperslabError, NodeNotFound
+from hyperslab.formats.asked import array_at
 from hyperslab.formats.keyed_commit import Change, is_within, key
 from hyperslab.formats.keyed_writer import KeyedWriter, check_document
 from hyperslab.formats.nczarr.dataset import NczarrReader
@@ -240,9 +241,7 @@ class NczarrWriter(KeyedWriter, NczarrReader):
 
     def _rows(self, path: str, axis: int) -> int:
         """How far an array was given cells, by appending or by writing them where its dimension already reached."""
-        spec = self.node(path)
-        if not isinstance(spec, ArraySpec):
-            raise NodeNotFound("this is a group, not an array", url=self._store.url, node=path)
+        spec = array_at(path, self.node(path), self._store.url)
         said = (given_rows(spec) or spec.shape)[axis]
         source = self.chunks_as(path, spec) if said < spec.shape[axis] and spec.problem is None else None
         if not isinstance(source, Lists):

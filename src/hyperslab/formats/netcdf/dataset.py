@@ -8,6 +8,7 @@ from typing import Any
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import Invalid, NodeNotFound, Problem, Unsupported
 from hyperslab.formats import hdf5
+from hyperslab.formats.asked import array_at, no_node
 from hyperslab.formats.netcdf import library, parsing
 from hyperslab.formats.netcdf.document import is_hidden
 from hyperslab.formats.netcdf.omissions import omitted
@@ -67,13 +68,11 @@ class NetcdfReader:
         return [] if opened.group(parent) is None else parsing.children(opened, parent)
 
     def _missing(self, path: str) -> NodeNotFound:
-        return NodeNotFound(f"there is no /{path}", url=self._url, node=path)
+        return no_node(path, self._url)
 
     def chunks(self, path: str) -> ChunkSource:
         """The chunks of the variable at ``path``: by pread and our codecs where they are known, else by the library."""
-        spec = self.node(path)
-        if not isinstance(spec, ArraySpec):
-            raise Invalid("this is a group", url=self._url, node=path)
+        spec = array_at(path, self.node(path), self._url)
         if spec.problem is not None:
             raise Unsupported(spec.problem, url=self._url, node=path)
         fast = self._fast_chunks(path, spec) if self._fast and is_fixed(spec.dtype) else None
