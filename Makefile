@@ -60,7 +60,8 @@ interop: .venv/.with-test,peers ## cross-reads with the real peers, each in an e
 soak: .venv/.with-test ## long campaigns: new examples, thousands for each property
 	@HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest --timeout 0 -m "not interop"
 
-bench: .venv/.with-bench ## every row of docs/benchmarks.md, measured anew
+bench: .venv/.with-bench ## every row of docs/benchmarks.md, measured anew, in about 20 minutes
+	@$(BIN)/python .ci/peers.py --make deker hdmf-zarr-013
 	@$(BIN)/python -m benchmarks
 
 docs: .venv/.with-docs ## the site, into site/

@@ -3,7 +3,8 @@ each in an environment of its own under ``.venvs/``; then the matrix, which is w
 every peer in its environment. The pages of notebooks and of the site need Chromium as well.
 
 An interpreter counts when it has run and named its version; what could not be run is printed with the reason. Exits
-with 1 when a peer's run failed. ``python .ci/peers.py NAME ...`` runs only the named ones.
+with 1 when a peer's run failed. ``python .ci/peers.py NAME ...`` runs only the named ones; ``--make NAME ...`` makes
+their environments and runs nothing.
 """
 
 from __future__ import annotations
@@ -176,22 +177,30 @@ def _install(python: str, *wanted: str) -> None:
     subprocess.run([*pip, *wanted], check=True, timeout=900)
 
 
-def run(peer: Peer, available: list[Interpreter]) -> str:
-    """``passed``, ``FAILED ...`` or ``could not run: why``."""
+def equipped(peer: Peer, available: list[Interpreter]) -> tuple[Path, Interpreter] | str:
+    """The peer's Python in its environment, and what that was made with; else why it could not be made."""
     fitting = [found for found in available if peer.lowest <= found.version <= peer.highest]
     if not fitting:
         span = " to ".join(sorted({".".join(map(str, each)) for each in (peer.lowest, peer.highest)}))
-        return f"could not run: needs Python {span}, none of that kind runs here"
+        return f"needs Python {span}, none of that kind runs here"
+    try:
+        return prepare(peer, fitting[0]), fitting[0]
+    except subprocess.SubprocessError as error:
+        return f"its environment cannot be made ({error})"
+
+
+def run(peer: Peer, available: list[Interpreter]) -> str:
+    """``passed``, ``FAILED ...`` or ``could not run: why``."""
     if peer.needs and not any(map(shutil.which, peer.needs)):
         return f"could not run: needs {peer.needs[0]} (apt-get install {peer.needs[0]})"
-    try:
-        python = prepare(peer, fitting[0])
-    except subprocess.SubprocessError as error:
-        return f"could not run: its environment cannot be made ({error})"
+    found = equipped(peer, available)
+    if isinstance(found, str):
+        return f"could not run: {found}"
+    python, interpreter = found
     runs = sys.executable if peer.alone else str(python)
     spoken = {peer.name: str(python)} if peer.alone else {}
     return _tested(
-        f"{peer.name}: {', '.join(peer.requirements) or peer.extra} on Python {fitting[0].version}",
+        f"{peer.name}: {', '.join(peer.requirements) or peer.extra} on Python {interpreter.version}",
         runs,
         spoken,
         *peer.tests,
@@ -224,6 +233,11 @@ def main(names: list[str]) -> int:
     """Run all peers, or the named ones, and print one line for each."""
     available = interpreters()
     chosen = [peer for peer in PEERS if not names or peer.name in names]
+    if names[:1] == ["--make"]:
+        for peer in chosen:
+            found = equipped(peer, available)
+            print(f"{peer.name}: {found if isinstance(found, str) else found[0]}")
+        return 0
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         own = None if names else pool.submit(beside)
         runs = {peer.name: pool.submit(run, peer, available) for peer in chosen}

@@ -45,7 +45,7 @@ class Child:
 
     def _start(self) -> subprocess.Popen[str]:
         if not self._python.exists():
-            raise FileNotFoundError("it needs an environment of its own, which `make interop` makes")
+            raise FileNotFoundError("it needs an environment of its own, which `make bench` makes")
         pipe = subprocess.PIPE
         process = subprocess.Popen(
             self._command,

@@ -22,11 +22,11 @@ SETTINGS = {
     "HDF5IO": ("pynwb", "pynwb's NWBHDF5IO at its defaults: datasets in one piece, uncompressed"),
     "hdmf-zarr": (
         "hdmf-zarr==0.13.0",
-        "NWBZarrIO at its defaults, Blosc-lz4; in an environment of its own (make interop)",
+        "NWBZarrIO at its defaults, Blosc-lz4; in an environment of its own",
     ),
     "DEKER": (
         "deker==1.1.7",
-        "defaults but loglevel CRITICAL; the client stays open; in an environment of its own (make interop)",
+        "defaults but loglevel CRITICAL; the client stays open; in an environment of its own",
     ),
     "h5py": ("h5py", "rdcc_nbytes 64 MiB, hdf5plugin's filters, libver latest"),
 }
