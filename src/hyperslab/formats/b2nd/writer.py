@@ -18,7 +18,8 @@ import numpy as np
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, Invalid, NodeNotFound, StorageError, Unsupported
+from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, Invalid, StorageError, Unsupported
+from hyperslab.formats.asked import array_at, no_node
 from hyperslab.formats.b2nd import document, library
 from hyperslab.formats.b2nd.dataset import B2ndReader
 from hyperslab.formats.b2nd.source import Cells, MemoryCells, SlicedChunks, all_cells, whole
@@ -93,14 +94,12 @@ class B2ndWriter:
         if not path:
             return self._group
         if path not in self._specs:
-            raise NodeNotFound(f"there is no /{path}", url=self._url, node=path)
+            raise no_node(path, self._url)
         return self._specs[path]
 
     def chunks(self, path: str) -> ChunkSource:
         """The chunks of an array as they are now."""
-        spec = self.node(path)
-        if not isinstance(spec, ArraySpec):
-            raise Invalid("this is a group", url=self._url, node=path)
+        spec = array_at(path, self.node(path), self._url)
         return SlicedChunks(spec, lambda: self._found(path), (self._url, path), lambda: self._changing(path))
 
     def _found(self, path: str) -> Cells:

@@ -12,6 +12,7 @@ import numpy as np
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, StorageError, Unsupported
+from hyperslab.formats.asked import array_at, no_node
 from hyperslab.formats.netcdf import defining, document, library
 from hyperslab.formats.netcdf.contents import Contents, Spec
 from hyperslab.formats.netcdf.dataset import NetcdfReader
@@ -74,13 +75,11 @@ class NetcdfWriter:
         return spec
 
     def _missing(self, path: str) -> NodeNotFound:
-        return NodeNotFound(f"there is no /{path}", url=self._url, node=path)
+        return no_node(path, self._url)
 
     def chunks(self, path: str) -> ChunkSource:
         """The chunks of the array at ``path``, as slices of the working copy."""
-        spec = self.node(path)
-        if not isinstance(spec, ArraySpec):
-            raise Invalid("this is a group", url=self._url, node=path)
+        spec = array_at(path, self.node(path), self._url)
         if spec.problem is not None:
             raise Unsupported(spec.problem, url=self._url, node=path)
         changing, wrote = lambda: self._changing(path), lambda stops: self._wrote(path, stops)
