@@ -204,12 +204,12 @@ def test_s3_with_credentials_of_the_workers_own(client: Any, source: Path, s3: S
 
 def test_what_workers_cannot_reach(source: Path, tmp_path: Path, s3: S3) -> None:
     here, there = Location.of(source), Location.of(tmp_path / "target.zarr")
-    refuse_unreachable(here, there, keyed=True)
+    refuse_unreachable(here, there, together=True)
     for where in (Location.of(MemoryStore()), Location.of("memory://x")):
         with pytest.raises(Unsupported, match="process"):
-            refuse_unreachable(where, there, keyed=True)
+            refuse_unreachable(where, there, together=True)
         with pytest.raises(Unsupported, match="process"):
-            refuse_unreachable(here, where, keyed=True)
+            refuse_unreachable(here, where, together=True)
     with pytest.raises(Unsupported, match="of this kind together"):
         convert(source, tmp_path / "target.nc", scheduler="tcp://127.0.0.1:1")
     with pytest.raises(Unsupported, match="of this kind together"):

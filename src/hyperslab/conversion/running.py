@@ -34,7 +34,7 @@ from hyperslab.conversion.verifying import verify as verify_target
 from hyperslab.conversion.walking import Item, walk
 from hyperslab.errors import Unsupported
 from hyperslab.formats import format_for_new, get_format
-from hyperslab.formats.base import Feature, KnowsItsPlace, Varies
+from hyperslab.formats.base import Feature, InDatabase, KnowsItsPlace, Varies
 from hyperslab.stores.location import Location
 from hyperslab.stores.redaction import redact
 from hyperslab.stores.sides import Options, two_sides
@@ -154,7 +154,7 @@ def _run(order: _Order, progress: bool | Report | None, scheduler: Any) -> Conve
             head = head_of(order.source, items, chosen.name, order.options)
         client = None
         if scheduler is not None:
-            refuse_unreachable(order.source, order.target, keyed=plan.keyed)
+            refuse_unreachable(order.source, order.target, together=plan.keyed or isinstance(chosen, InDatabase))
             client = held.enter_context(client_of(scheduler))
         held.enter_context(_hint(order, resumable=plan.keyed and order.target.scheme != "zip"))
         site = held.enter_context(site_of(order.target, overwrite=order.overwrite, head=head))
@@ -204,11 +204,18 @@ def _write(job: Job, site: Site, plan: Rehearsal, order: _Order, report: Report,
             if client is None:
                 copy_arrays(copies, tally, SETTINGS)
             else:
-                spread(client, copies, tally, order.source, site, job.format.name)
+                spread(client, copies, tally, order.source, _reached(site, target), job.format.name)
         finally:
             if site.journal is not None:
                 site.journal.write()
     return tally.now
+
+
+def _reached(site: Site, target: Session) -> Site:
+    """The target as workers reach it: what is made in a database has another name until it is complete."""
+    if target.origin is None or not isinstance(target.format, InDatabase):
+        return site
+    return replace(site, where=target.origin.where)
 
 
 def _said(**options: Any) -> dict[str, Any]:

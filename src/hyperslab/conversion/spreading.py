@@ -54,15 +54,15 @@ class Errand:
     version: str = field(default_factory=installed)
 
 
-def refuse_unreachable(source: Location, target: Location, *, keyed: bool) -> None:
+def refuse_unreachable(source: Location, target: Location, *, together: bool) -> None:
     """Raise unless workers in other processes can open both sides, without secrets that only the caller has, and write
-    the target together: Unsupported, Invalid."""
+    the target ``together``: Unsupported, Invalid."""
     for where in (source, target):
         if where.scheme in ("memory", "store"):
             remedy = "name both sides by paths or URLs that the workers reach"
             raise Unsupported("workers cannot open what lies in this process", url=where.url, remedy=remedy)
         Origin(where, "", "r", SETTINGS).__reduce__()  # Invalid where secrets would have to be sent
-    if not keyed or target.scheme == "zip":
+    if not together or target.scheme == "zip":
         remedy = "convert to a Zarr folder by the workers, then that one here"
         message = "several processes cannot write a new dataset of this kind together"
         raise Unsupported(message, url=target.url, remedy=remedy)
