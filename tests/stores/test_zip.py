@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from hyperslab.errors import (
+    Conflict,
     CorruptChunk,
     FormatError,
     HyperslabError,
@@ -124,6 +125,30 @@ def test_store_that_is_dropped(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["x.zip"]
     with zipfile.ZipFile(path) as made:
         assert made.read("a") == b"1"
+
+
+def test_two_writers(tmp_path: Path) -> None:
+    """The one that closes last has not what the other wrote, and is refused."""
+    path = archive(tmp_path / "x.zip", {"a": b"1"})
+    first, second = ZipStore(path), ZipStore(path)
+    first.put("a", b"2")
+    second.put("b", b"3")
+    first.close()
+    with pytest.raises(Conflict, match="another writer"):
+        second.close()
+    assert os.listdir(tmp_path) == ["x.zip"]
+    with zipfile.ZipFile(path) as made:
+        assert made.namelist() == ["a"] and made.read("a") == b"2"
+
+
+def test_two_makers(tmp_path: Path) -> None:
+    first, second = ZipStore(tmp_path / "x.zip"), ZipStore(tmp_path / "x.zip")
+    first.put("a", b"1")
+    second.put("b", b"2")
+    second.close()
+    with pytest.raises(Conflict, match="another writer"):
+        first.close()
+    assert ZipStore(tmp_path / "x.zip", read_only=True).get("b") == b"2"
 
 
 def test_refusals(tmp_path: Path) -> None:

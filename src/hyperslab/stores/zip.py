@@ -9,16 +9,21 @@ from collections.abc import Iterator, Sequence
 from io import BufferedRandom, FileIO
 from zipfile import ZipFile, ZipInfo
 
-from hyperslab.errors import Invalid, NotFound
+from hyperslab.errors import Conflict, Invalid, NotFound
 from hyperslab.stores import counting
 from hyperslab.stores.archive import Entries, read_directory
 from hyperslab.stores.base import Buffer, Stamp
 from hyperslab.stores.files import discard, open_folder, read_error, sync_folder, write_error
 from hyperslab.stores.keys import below, check_key, check_prefix, split_names, temporary_name
+from hyperslab.stores.locks import hold_folder
 from hyperslab.stores.named import Named
 from hyperslab.stores.ranges import span
 from hyperslab.stores.unclosed import Unclosed
 
+Version = tuple[int, int, int, int]
+
+_PATIENCE = 30.0
+"""Seconds in which others who close an archive in the folder are waited for."""
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 """The one date that entries get, so that equal contents make equal archives."""
 
@@ -27,13 +32,15 @@ class ZipStore(Named):
     """The entries of the archive at ``path`` by their names; new ones are stored without compression.
 
     What is written becomes visible to others when the store is closed, all of it at one stroke and durably; a crash
-    before that leaves the old archive. An archive whose entries all lie in one folder is read as if that were its
-    root; longer names work too. ``limit`` is the most bytes that one compressed entry may inflate to.
+    before that leaves the old archive. Of two writers the one that closes last gets a Conflict. An archive whose
+    entries all lie in one folder is read as if that were its root; longer names work too. ``limit`` is the most bytes
+    that one compressed entry may inflate to.
     """
 
     _new: ZipFile | None = None
     _entries: Entries | None = None
     _temporary = ""
+    _before: Version | None = None
 
     def __init__(self, path: str | os.PathLike[str], *, read_only: bool = False, limit: int = 1 << 30) -> None:
         self._turn = threading.RLock()
@@ -55,6 +62,7 @@ class ZipStore(Named):
             raise Invalid("this is no file", url=self.url, remedy="name a zip archive")
         try:
             file = FileIO(self._path)
+            self._before = _version(os.fstat(file.fileno()))
         except OSError as error:
             raise read_error(error, self.url, "") from error
         self._entries = Entries(self.url, file, self._limit)
@@ -179,9 +187,21 @@ class ZipStore(Named):
         file = self._source().file
         file.flush()
         os.fsync(file.fileno())
-        with open_folder(os.path.dirname(self._path)) as folder:
+        place = os.path.dirname(self._path)
+        with hold_folder(lambda: place, _PATIENCE), open_folder(place) as folder:
+            self._refuse_others()
             os.replace(self._temporary, self._path)
             sync_folder(folder)
+
+    def _refuse_others(self) -> None:
+        """Conflict where another writer's archive lies at ``path``: what that wrote is not in this one."""
+        try:
+            now = _version(os.stat(self._path))
+        except FileNotFoundError:
+            now = None
+        if now != self._before:
+            remedy = "open it again and repeat the changes"
+            raise Conflict("another writer changed the archive meanwhile", url=self.url, remedy=remedy)
 
     def _source(self) -> Entries:
         if self._entries is None:
@@ -215,3 +235,7 @@ class ZipStore(Named):
         except BaseException:
             discard(self._temporary)
             raise
+
+
+def _version(found: os.stat_result) -> Version:
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
