@@ -1,4 +1,4 @@
-"""A collection looked through: what is wrong with its arrays, its key entries, what dead writers left; the remedies.
+"""A collection looked through: what is wrong with its arrays and key entries, what is left over; the remedies.
 
 Every remedy looks again before it acts, under the lock of the array or with its key held, so that no living writer
 loses anything.
@@ -7,33 +7,24 @@ loses anything.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 
-from hyperslab.errors import Conflict, FormatError, HyperslabError, NodeNotFound, Problem, StorageError, Unsupported
+from hyperslab.errors import Conflict, FormatError, HyperslabError, NodeNotFound, Problem, StorageError
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.collections.abilities import batches, put_new, read_many, stamp_of, touch
 from hyperslab.formats.collections.array_health import ArrayHealth
-from hyperslab.formats.collections.making import creations, forget, is_under_way
+from hyperslab.formats.collections.making import creations, is_under_way
 from hyperslab.formats.collections.places import (
     ARRAYS,
-    CREATING,
-    DOCUMENT,
-    FOLDERS,
-    GENERATIONS,
-    INDEX,
-    JOURNAL,
     KEYS,
-    STAGED,
-    UNSETTLED,
     is_entry,
     part_of,
 )
+from hyperslab.formats.collections.remains import Remains, finding, tell_of
 from hyperslab.formats.collections.stored import StoredCollection
-from hyperslab.formats.collections.tile_health import leftovers
 from hyperslab.model.schemas.records import Record, is_id
-from hyperslab.stores.strays import ABANDONED, Strays
 
 _CLAIM = b"taken by a repair "
 """What a key entry begins with while nobody may complete the array that had no entry."""
@@ -58,29 +49,13 @@ class Health:
 
     def remedies(self) -> Iterator[Remedy]:
         """Every problem with what mends it. What a living writer is at work on is looked at twice."""
-        unsettled = set(self._holding.unsettled())
+        remains = Remains(self._holding)
         for part in self._store.list_dir(self._places.folder(ARRAYS))[1]:
             yield from self._part(part)
         yield from self._seen_again()
         yield from self._key_entries()
         yield from self._blanks()
-        yield from self._leftovers(unsettled & set(self._holding.unsettled()))
-        yield from self._strays()
-
-    def _found(
-        self,
-        node: str,
-        kind: str,
-        message: str,
-        key: str,
-        action: str | None = None,
-        act: Callable[[], None] | None = None,
-        keep: tuple[str, ...] = (),
-    ) -> Remedy:
-        return Remedy(Problem(node, kind, f"{message} [key={key}]"), action, act, keep, at=key)
-
-    def _node(self, id: str) -> str:
-        return f"{self._places.name}/{id}"
+        yield from remains.remedies(self._ids)
 
     # -- arrays -----------------------------------------------------------------------------------------------------
 
@@ -90,16 +65,16 @@ class Health:
         files, names = self._store.list_dir(folder)
         ids = [name for name in names if is_id(name) and part_of(name) == part]
         for name in sorted({*files, *names} - set(ids)):
-            yield self._found(self._places.name, "stray", "this is no array", f"{folder}/{name}")
+            yield finding(self._places.name, "stray", "this is no array", f"{folder}/{name}")
         try:
             listed = stamp_of(self._store, generation) is not None
         except StorageError as error:
-            yield self._found(self._places.name, "missing-generation", error.said, generation)
+            yield finding(self._places.name, "missing-generation", error.said, generation)
             listed = True
         if not listed and any(self._holding.listing(part)):
             renew = partial(touch, self._store, generation, durable=True)
             message = f"the arrays {part}… are not listed: their generation is missing"
-            yield self._found(self._places.name, "missing-generation", message, generation, "make it", renew)
+            yield finding(self._places.name, "missing-generation", message, generation, "make it", renew)
         for batch in batches(ids):
             found = read_many(self._store, [self._places.array_document(id) for id in batch])
             self._ids.update(id for id, data in zip(batch, found, strict=True) if data is not None)
@@ -111,21 +86,23 @@ class Health:
 
     def _unreadable(self, id: str, error: HyperslabError, key: str) -> Remedy:
         self._damaged.add(id)
-        return self._found(self._node(id), "unreadable-node", error.said, key)
+        return finding(self._holding.node(id), "unreadable-node", error.said, key)
 
     def _without_document(self, id: str) -> Iterator[Remedy]:
         folder = self._places.array(id)
         keys = tuple(self._store.list(folder))
         if keys:
             act = partial(self._drop_bare, id)
-            yield self._found(self._node(id), "leftover", "cells without a document", folder, "remove them", act, keys)
+            yield finding(
+                self._holding.node(id), "leftover", "cells without a document", folder, "remove them", act, keys
+            )
 
     def _drop_bare(self, id: str) -> None:
         if stamp_of(self._store, self._places.array_document(id)) is None:
             self._store.delete_prefix(self._places.array(id))
 
     def _array(self, id: str, data: bytes) -> Iterator[Remedy]:
-        key, node = self._places.array_document(id), self._node(id)
+        key, node = self._places.array_document(id), self._holding.node(id)
         try:
             record = self._holding.documents.record(data, id)
         except FormatError as error:
@@ -136,7 +113,7 @@ class Health:
                 yield from self._unparsed(id, error)
             return
         for problem in self._holding.documents.problems(data, id):
-            yield self._found(node, problem.kind, problem.message, key)
+            yield finding(node, problem.kind, problem.message, key)
         try:
             committed = not self._keyed or self._holding.is_committed(record)
         except StorageError as error:
@@ -154,8 +131,8 @@ class Health:
             self._waiting.append(record)
 
     def _unparsed(self, id: str, error: FormatError) -> Iterator[Remedy]:
-        for problem in error.problems or [Problem(self._node(id), "damaged", error.said)]:
-            yield self._found(self._node(id), problem.kind, problem.message, self._places.array_document(id))
+        for problem in error.problems or [Problem(self._holding.node(id), "damaged", error.said)]:
+            yield finding(self._holding.node(id), problem.kind, problem.message, self._places.array_document(id))
 
     def _blanks(self) -> Iterator[Remedy]:
         """Documents that are blank: of a creation that lost its power, which nobody was told of, unless a key leads
@@ -166,8 +143,8 @@ class Health:
                 continue
             key, keys = self._places.array_document(id), tuple(self._store.list(self._places.array(id)))
             message = "the document is blank and no key leads to it: the array was not made to the end"
-            yield self._found(
-                self._node(id), "leftover", message, key, "remove it", partial(self._drop_blank, id), keys
+            yield finding(
+                self._holding.node(id), "leftover", message, key, "remove it", partial(self._drop_blank, id), keys
             )
 
     def _drop_blank(self, id: str) -> None:
@@ -175,7 +152,7 @@ class Health:
             if not _is_blank(self._holding.stored(id)):
                 return
             self._holding.drop_array(id)
-        self._tell_of(id)
+        tell_of(self._holding, id)
 
     def _seen_again(self) -> Iterator[Remedy]:
         """Arrays that had no key a moment ago: some may have been made, or removed, to the end by now, or are being
@@ -210,8 +187,14 @@ class Health:
             message = f"its primary attributes are those of {other}, which their key leads to"
         keys = tuple(self._store.list(self._places.array(record.id)))
         act = partial(self._remove_orphan, record)
-        yield self._found(
-            self._node(record.id), "orphan", message, self._places.array_document(record.id), "remove it", act, keys
+        yield finding(
+            self._holding.node(record.id),
+            "orphan",
+            message,
+            self._places.array_document(record.id),
+            "remove it",
+            act,
+            keys,
         )
 
     def _is_array_of(self, id: str, entry: str) -> bool:
@@ -242,20 +225,19 @@ class Health:
         finally:
             if claim and self._store.get(entry) == claim:
                 self._store.delete(entry)
-        touch(self._store, self._places.generation(part_of(record.id)), durable=True)
-        self._store.delete(self._places.unsettled(record.id))
+        tell_of(self._holding, record.id)
 
     def _key_entries(self) -> Iterator[Remedy]:
         folder = self._places.folder(KEYS)
         files, names = self._store.list_dir(folder)
         for name in sorted([*names, *(name for name in files if not is_entry(name))]):
-            yield self._found(self._places.name, "stray", "this is no key entry", f"{folder}/{name}")
+            yield finding(self._places.name, "stray", "this is no key entry", f"{folder}/{name}")
         entries = [f"{folder}/{name}" for name in files if is_entry(name)]
         for batch in batches(entry for entry in entries if entry not in self._right):
             for entry, said in zip(batch, read_many(self._store, batch), strict=True):
                 if isinstance(said, StorageError):
                     self._led_to.update(self._blank)  # any of them, for what is known
-                    yield self._found(self._places.name, "stray", said.said, entry)
+                    yield finding(self._places.name, "stray", said.said, entry)
                 elif said is not None:
                     yield from self._wrong_entry(entry, said)
 
@@ -264,16 +246,16 @@ class Health:
         self._led_to.add(id)
         if not self._keyed or id in self._damaged or self._is_array_of(id, entry):
             if not self._keyed:
-                yield self._found(self._places.name, "stray", "the schema has no primary attributes", entry)
+                yield finding(self._places.name, "stray", "the schema has no primary attributes", entry)
             return
         ids = self._lacking.get(entry, [])
         if len(ids) == 1:
             message = "the key entry of the array leads elsewhere"
             act = partial(self._renew_entry, entry, said, ids[0])
-            yield self._found(self._node(ids[0]), "dangling-key", message, entry, "let it lead to the array", act)
+            yield finding(self._holding.node(ids[0]), "dangling-key", message, entry, "let it lead to the array", act)
             return
         act = partial(self._drop_entry, entry, said)
-        yield self._found(
+        yield finding(
             self._places.name, "dangling-key", "a key entry leads to no array", entry, "remove it", act, (entry,)
         )
 
@@ -286,71 +268,6 @@ class Health:
     def _drop_entry(self, entry: str, said: bytes) -> None:
         if self._store.get(entry) == said and not self._is_array_of(said.decode("ascii", "replace"), entry):
             self._store.delete(entry)
-
-    # -- what dead writers left -------------------------------------------------------------------------------------
-
-    def _leftovers(self, unsettled: Collection[str]) -> Iterator[Remedy]:
-        for id in sorted(unsettled):
-            key = self._places.unsettled(id)
-            act = partial(self._settle, id)
-            message = "a writer died, or is at work, while it changed or removed the array"
-            yield self._found(self._node(id), "unsettled", message, key, "look at the array anew", act)
-        for name in () if is_under_way(self._store, self._places) else creations(self._store, self._places):
-            key = f"{self._places.folder(CREATING)}/{name}"
-            act = partial(forget, self._store, self._places, name)
-            message = "a writer died, or is at work, while it made many arrays"
-            yield self._found(self._places.name, "leftover", message, key, "remove what tells of it", act)
-        tiled = set()
-        for folder, place in ((JOURNAL, 0), (STAGED, 1)):
-            for name in self._store.list_dir(self._places.folder(folder))[place]:
-                if name in self._ids:
-                    tiled.add(name)
-                else:
-                    key = f"{self._places.folder(folder)}/{name}"
-                    act = partial(self._drop_prefix, name, key)
-                    yield self._found(self._node(name), "leftover", "the array is gone", key, "remove it", act)
-        for id in sorted(tiled):
-            with suppress(NodeNotFound, FormatError, Unsupported):
-                for each in leftovers(self._holding.chunks(id, self._holding.spec(id))):
-                    yield self._found(self._node(id), each.kind, each.message, each.key, each.remedy, each.act)
-
-    def _settle(self, id: str) -> None:
-        try:
-            with self._holding.lock(id):
-                self._tell_of(id)
-        except NodeNotFound:
-            self._tell_of(id)
-
-    def _tell_of(self, id: str) -> None:
-        touch(self._store, self._places.generation(part_of(id)), durable=True)
-        self._store.delete(self._places.unsettled(id))
-
-    def _drop_prefix(self, id: str, key: str) -> None:
-        if not is_id(id) or stamp_of(self._store, self._places.array_document(id)) is None:
-            self._store.delete_prefix(key)
-
-    def _strays(self) -> Iterator[Remedy]:
-        """What nobody of ours has made, and unfinished writes."""
-        files, names = self._store.list_dir(self._places.base)
-        for name in sorted({*files, *names} - {DOCUMENT, INDEX, *FOLDERS}):
-            key = f"{self._places.base}/{name}"
-            yield self._found(self._places.name, "stray", "this is no part of a collection", key)
-        folders = [self._places.folder(name) for name in (KEYS, GENERATIONS, UNSETTLED, JOURNAL)]
-        arrays = [self._places.array(id) for id in sorted(self._ids)]
-        for folder in [self._places.base, *folders, *arrays]:
-            yield from self._unfinished(folder)
-
-    def _unfinished(self, folder: str) -> Iterator[Remedy]:
-        store: object = self._store
-        if not isinstance(store, Strays):
-            return
-        for stray in store.strays(folder):
-            key = f"{folder}/{stray.name}"
-            if stray.kind != "temporary":
-                yield self._found(self._places.name, stray.kind, "this is no value", key)
-            elif stray.age > ABANDONED:
-                act = partial(store.expel, key, None)
-                yield self._found(self._places.name, "unfinished-write", "a writer died", key, "remove it", act)
 
 
 def _is_blank(document: bytes) -> bool:

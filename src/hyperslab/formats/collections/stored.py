@@ -61,6 +61,10 @@ class StoredCollection:
         self._stamp = stamp
         return True
 
+    def node(self, id: str) -> str:
+        """The path of an array, for messages."""
+        return f"{self.places.name}/{id}"
+
     # -- records ----------------------------------------------------------------------------------------------------
 
     def record(self, id: str) -> Record:
@@ -85,7 +89,7 @@ class StoredCollection:
     def missing(self, id: str) -> NodeNotFound:
         """The error for an array that is not there."""
         message = f"the collection {self.places.name!r} has no array {id!r}"
-        return NodeNotFound(message, url=self.store.url, node=f"{self.places.name}/{id}")
+        return NodeNotFound(message, url=self.store.url, node=self.node(id))
 
     @contextmanager
     def located(self, id: str) -> Iterator[None]:
@@ -94,8 +98,7 @@ class StoredCollection:
             yield
         except HyperslabError as error:
             key = self.places.array_document(id)
-            node = f"{self.places.name}/{id}"
-            raise error.locate(url=self.store.url, node=node, key=key) from error.__cause__
+            raise error.locate(url=self.store.url, node=self.node(id), key=key) from error.__cause__
 
     def is_committed(self, record: Record) -> bool:
         """Whether the array's creation was completed and it was not removed: its key entry names it."""
@@ -113,7 +116,7 @@ class StoredCollection:
                 try:
                     record = None if data is None else self.documents.record(data, id)
                 except FormatError as error:
-                    where = {"url": self.store.url, "node": f"{self.places.name}/{id}"}
+                    where = {"url": self.store.url, "node": self.node(id)}
                     LOGGER.error("an array is passed over: %s", error.locate(**where))
                     continue
                 if record is not None:
