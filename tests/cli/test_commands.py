@@ -234,7 +234,11 @@ def test_formats() -> None:
     formats = {entry["name"]: entry for entry in document("formats")["formats"]}
     assert {"zarr2", "zarr3", "netcdf"} <= set(formats)
     assert formats["zarr3"]["writable"] and "shards" in formats["zarr3"]["features"]
-    assert "netcdf" in run("formats").stdout
+    current, draft = formats["nczarr"]["variants"]
+    assert (current["name"], draft["options"]) == ("current", {"dialect": "draft"})
+    assert not current["features"]["structured types"] and draft["features"]["structured types"]
+    assert "draft" in current["notes"]["structured types"]
+    assert "netcdf" in run("formats").stdout and "dialect=draft" in run("formats").stdout
 
 
 def test_doctor() -> None:

@@ -82,6 +82,18 @@ def rows(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.parametrize("target", ["b2nd", "bloscpack", "blaze"])
+def test_text_is_the_one_array_of_a_file(tmp_path: Path, target: str) -> None:
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("words", data=["a", "日本", ""], dtype=str, dims=["place"])
+        root.create_array("place", data=["x", "yy", "zzz"], dtype=str, dims=["place"])
+    report = hs.convert(tmp_path / "a.zarr", tmp_path / "b", target, path="words", allow_loss=True, verify=True)
+    assert [str(loss) for loss in report.losses] == ["/words: cells of type string become <U2"]
+    with hs.open_array(tmp_path / "b") as words:
+        assert words[...].tolist() == ["a", "日本", ""]
+        assert words.sel(place="yy") == "日本"
+
+
 @pytest.mark.parametrize("target", ["zarr2", "zarr3", "netcdf", "nczarr-draft"])
 def test_rows_with_references_keep_their_numbers_and_text(rows: Path, target: str, tmp_path: Path) -> None:
     there = tmp_path / "there"

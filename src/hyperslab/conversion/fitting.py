@@ -47,8 +47,17 @@ class _Longest:
 
 
 def fitted(source: Session, items: list[Item], features: Features, pointing: Pointing | None) -> list[Item]:
-    """The items, those whose cells the target has no type for with one that they fit into, where there is one."""
-    return [_fitted(source, item, features, pointing) for item in items]
+    """The items, those whose cells the target has no type for with one that they fit into, where there is one.
+
+    Of a target that holds one array the first of them is that one: its text has one length, that of coordinates any.
+    """
+    found = []
+    narrow = features if features & {Feature.ARRAYS, Feature.GROUPS} else features - {Feature.STRINGS}
+    for item in items:
+        is_main = isinstance(item.node, ArraySpec) and narrow is not features
+        found.append(_fitted(source, item, narrow if is_main else features, pointing))
+        narrow = features if is_main else narrow
+    return found
 
 
 def _fitted(source: Session, item: Item, features: Features, pointing: Pointing | None) -> Item:

@@ -149,9 +149,9 @@ def held_type(dtype: DataType, features: Features) -> DataType | None:
 
 
 def held_cells(spec: ArraySpec, features: Features) -> DataType | None:
-    """The type of an array's cells in the target: :func:`held_type`, else the one that they were found to fit into."""
-    held = held_type(spec.dtype, features)
-    return spec.layout.get(FITS) if held is None else held
+    """The type of an array's cells in the target: the one that they were found to fit into, else :func:`held_type`."""
+    fits: DataType | None = spec.layout.get(FITS)
+    return held_type(spec.dtype, features) if fits is None else fits
 
 
 def _with_text(dtype: DataType) -> DataType:
@@ -233,7 +233,8 @@ def _array_losses(path: str, spec: ArraySpec, features: Features) -> Iterator[Lo
         lacking = next(need for need in needs(spec.dtype) if need not in features)
         yield Loss(path, lacking, f"cells of type {describe(spec.dtype)}: the array is left out")
     elif not isinstance(held, Char) and not same_type(spec.dtype, held):
-        lacking = next(need for need in needs(spec.dtype) if need not in features)
+        wanted = list(needs(spec.dtype))
+        lacking = next((need for need in wanted if need not in features), wanted[0])
         yield Loss(path, lacking, f"cells of type {describe(spec.dtype)} become {describe(held)}")
     if not spec.shape and Feature.SCALARS not in features:
         yield Loss(path, Feature.SCALARS, "the 0-d array is left out")
