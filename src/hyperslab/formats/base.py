@@ -22,7 +22,8 @@ class Reader(Protocol):
     """An open dataset. Paths are ``a/b``, ``""`` is the root."""
 
     def children(self, path: str) -> Iterable[str]:
-        """Names of the groups, arrays and links right below a group, in the dataset's order."""
+        """Names of the groups, arrays and links right below a group, in the dataset's order; below an array is
+        nothing. NodeNotFound."""
         ...
 
     def node(self, path: str) -> GroupSpec | ArraySpec | Link:

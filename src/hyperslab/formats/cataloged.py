@@ -133,11 +133,12 @@ class CatalogReader:
             hidden = tree.collections
             return list(dict.fromkeys([name for name in self.collections() if name not in hidden] + tree.below("")))
         if path in tree.arrays:
-            raise NodeNotFound("this is an array, not a group", url=self.url, node=path)
+            return []
         if "/" not in path and (found := self.holding(path)) is not None:
             return list(ids_of(found))
         if path not in tree.groups:
-            raise self._missing(path)
+            self.node(path)
+            return []
         return tree.below(path)
 
     def node(self, path: str) -> GroupSpec | ArraySpec:

@@ -7,7 +7,7 @@ from typing import cast
 import numpy as np
 import pytest
 
-from hyperslab.errors import Invalid, Unsupported
+from hyperslab.errors import Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.base import Feature, HoldsOne
 from hyperslab.model.dtypes import DataType, VlenString
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -24,7 +24,9 @@ class OneArrayTests(Opened):
             writer.put("v", self.wish(writer))
         assert self.format.sniff(Probe(place))
         with self.reading(place) as reader:
-            assert list(reader.children("")) == ["v"]
+            assert (list(reader.children("")), list(reader.children("v"))) == (["v"], [])
+            with pytest.raises(NodeNotFound):
+                list(reader.children("nothing"))
             assert isinstance(reader, HoldsOne) is self.holds_one
             assert not isinstance(reader, HoldsOne) or reader.main == "v"
 

@@ -99,7 +99,8 @@ class ObjectReader:
         """The names of the variables, coordinates first, then of the groups."""
         known = groups_of(self._meta)
         if path and path not in known:
-            raise self._missing(path)
+            self.node(path)
+            return []
         return list(below(path, known, self._names))
 
     def node(self, path: str) -> GroupSpec | ArraySpec:

@@ -41,9 +41,10 @@ class NetcdfReader:
         """Names of the variables, then of the groups, right below a group."""
         opened = self._opened()
         with library.reading(self._url, path):
-            if opened.group(path) is None:
-                raise self._missing(path)
-            return parsing.children(opened, path)
+            if opened.group(path) is not None:
+                return parsing.children(opened, path)
+        self.node(path)
+        return []
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
         """What lies at ``path``."""

@@ -64,7 +64,8 @@ class NetcdfWriter:
     def children(self, path: str) -> list[str]:
         """Names of the variables and groups right below a group, in the order in which they were made."""
         if path not in self._contents.below:
-            raise self._missing(path)
+            self.node(path)
+            return []
         return list(self._contents.below[path])
 
     def node(self, path: str) -> Spec:
