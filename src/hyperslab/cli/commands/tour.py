@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import click
 from rich.console import Console
@@ -17,7 +18,7 @@ from hyperslab.cli.output import json_option, print_json
 from hyperslab.cli.tour.charts import PICTURE, bars, draw
 from hyperslab.cli.tour.steps import ARRAY, SLICE, STEPS, Step
 from hyperslab.cli.tour.telling import Guide
-from hyperslab.cli.tour.walking import Taken, walk
+from hyperslab.cli.tour.walking import Taken, sample_file, walk
 
 
 @click.command("tour", epilog="Example: hyperslab tour --dir /data/tour")
@@ -38,6 +39,7 @@ def command(folder: str, short: bool, as_json: bool) -> None:
 def tour(folder: str, console: Console, steps: Sequence[Step], *, short: bool) -> dict[str, Any]:
     """Take the steps and tell of them; what was done, as plain values."""
     started = time.perf_counter()
+    sample_file()
     guide = Guide(console)
     guide.opening(folder)
     taken = walk(folder, main.within, guide, short=short, steps=steps)
@@ -55,10 +57,25 @@ def tour(folder: str, console: Console, steps: Sequence[Step], *, short: bool) -
     }
 
 
+class _Stdout(io.TextIOBase):
+    """Standard output as click writes to it, whatever its encoding."""
+
+    def write(self, text: str) -> int:
+        """Print a part of a line, or lines."""
+        click.echo(text, nl=False)
+        return len(text)
+
+    def isatty(self) -> bool:
+        """Whether it is a terminal."""
+        return sys.stdout.isatty()
+
+
 def _console(*, quiet: bool) -> Console:
     """Standard output; without any style where it is no terminal or NO_COLOR is set."""
-    plain = bool(os.environ.get("NO_COLOR")) or not sys.stdout.isatty()
-    return Console(file=sys.stdout, quiet=quiet, color_system=None if plain else "auto", markup=False, emoji=False)
+    out = cast(IO[str], _Stdout())
+    if os.environ.get("NO_COLOR") or not sys.stdout.isatty():
+        return Console(file=out, quiet=quiet, color_system=None, markup=False, emoji=False)
+    return Console(file=out, quiet=quiet, markup=False, emoji=False)
 
 
 def _facts(folder: str, taken: Taken) -> dict[str, Any]:

@@ -83,8 +83,7 @@ def walk(
 
     ``short``: ten years instead of 240. CorruptChunk when anything differs from the source.
     """
-    found = sample(SAMPLE)
-    refuse_lacking("netCDF4", "h5py")
+    found = sample_file()
     os.makedirs(folder, exist_ok=True)
     with ExitStack() as servers, contextlib.chdir(folder):
         clear()
@@ -167,6 +166,12 @@ def sample(name: str) -> Path:
     refuse_lacking("iris_sample_data")
     spec = find_spec("iris_sample_data")
     return Path(str(spec and spec.origin)).parent / "sample_data" / name
+
+
+def sample_file() -> Path:
+    """Where the tour starts; Unsupported when something is missing that it cannot do without."""
+    refuse_lacking("iris_sample_data", "netCDF4", "h5py")
+    return sample(SAMPLE)
 
 
 def refuse_lacking(*modules: str) -> None:
