@@ -191,7 +191,7 @@ def test_get_writes_files(air: Path, tmp_path: Path) -> None:
         (("convert", "AIR", "AIR"), 4, "--overwrite"),
         (("convert", "AIR", "x.zarr", "--chunks", "time"), 2, "time=100"),
         (("convert", "AIR", "x.zarr", "--memory", "lots"), 2, "--memory 1GB"),
-        (("convert", "AIR", "x.nc", "--scheduler", "tcp://127.0.0.1:1"), 8, "one file"),
+        (("convert", "AIR", "x.nc", "--scheduler", "tcp://127.0.0.1:1"), 8, "several processes"),
         (("convert", "AIR", "x.zarr", "--codec", "nonsense"), None, "nonsense"),
         (("convert", "AIR", "x.zarr", "--format", "nonsense"), 8, "zarr3"),
         (("info", "nowhere.zarr"), 3, ""),
