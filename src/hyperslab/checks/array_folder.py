@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 
 from hyperslab.checks.chunk_names import ChunkNames
 from hyperslab.checks.findings import Finding, found
 from hyperslab.checks.objects import Flaw, Objects, span
 from hyperslab.checks.strangers import strange
 from hyperslab.chunks.grid import Coords
-from hyperslab.chunks.pool import each_batch
+from hyperslab.chunks.pool import batched, each_batch
 from hyperslab.errors import StorageError
 from hyperslab.formats.keyed_commit import key
 from hyperslab.stores import counting
@@ -40,9 +39,7 @@ class ArrayFolder:
 
     def examine(self) -> list[Finding]:
         """All findings; the chunks are looked at by several threads, each in the memory of one chunk."""
-        chunks = self._chunks()
-        batches = iter(lambda: list(islice(chunks, _BATCH)), [])
-        each_batch(self._examine, batches, self._objects.keys.settings.threads)
+        each_batch(self._examine, batched(self._chunks(), _BATCH), self._objects.keys.settings.threads)
         self._note_missing()
         return self._found
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any
 
 from hyperslab.checks.objects import span
@@ -15,7 +14,7 @@ from hyperslab.checks.places import Place
 from hyperslab.checks.quarantine import Quarantine
 from hyperslab.checks.report import Mend
 from hyperslab.chunks.grid import Coords
-from hyperslab.chunks.pool import each_batch
+from hyperslab.chunks.pool import batched, each_batch
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import TellsStored, Transacts
 from hyperslab.errors import HyperslabError, Problem, ReadOnly
@@ -95,8 +94,7 @@ class Blanking:
                 except HyperslabError as error:
                     found.append(self._damaged(node, source, coords, error))
 
-        chunks = iter(source.grid)
-        each_batch(work, iter(lambda: list(islice(chunks, _BATCH)), []), self.settings.threads)
+        each_batch(work, batched(source.grid, _BATCH), self.settings.threads)
         sure = [each for each in found if each is not None]
         return sorted(sure, key=lambda each: each.coords) if len(sure) == len(found) else None
 

@@ -7,8 +7,9 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, islice
-from typing import Any
+from typing import Any, TypeVar
 
+Item = TypeVar("Item")
 _MANY = 8
 
 
@@ -47,6 +48,13 @@ def _start_all(pool: ThreadPoolExecutor, size: int) -> None:
 _pools = _Pools()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pools.forget)
+
+
+def batched(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """The items, so many at a time."""
+    rest = iter(items)
+    while batch := list(islice(rest, size)):
+        yield batch
 
 
 def each_batch(work: Callable[[Any], None], batches: Iterable[Any], workers: int) -> None:

@@ -11,10 +11,9 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from itertools import islice
 from weakref import WeakSet
 
-from hyperslab.chunks.pool import each_if_many
+from hyperslab.chunks.pool import batched, each_if_many
 from hyperslab.database import index_text
 from hyperslab.database.conditions import Query
 from hyperslab.database.table import Columns, Row, Table
@@ -159,9 +158,9 @@ class Index:
 
     def _read(self, ids: Collection[str], news: _News) -> None:
         """Records by their ids; what is not there, or damaged, is gone for now."""
-        records = iter(self._holding.records(ids) if ids else ())
+        records = self._holding.records(ids) if ids else ()
         left = {id: id for id in ids}
-        while batch := list(islice(records, _BATCH)):
+        for batch in batched(records, _BATCH):
             committed = {record.id for record in self._holding.committed(batch)}
             for record in batch:
                 id = left.pop(record.id, record.id)  # one text for all that is known of it

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import islice
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from hyperslab.chunks.pool import each_batch
+from hyperslab.chunks.pool import batched, each_batch
 from hyperslab.chunks.source import Block
 from hyperslab.errors import HyperslabError, Problem, StorageError
 from hyperslab.formats.base import Remedy
@@ -90,8 +89,7 @@ class _Files:
         for place in range(self._column.places):
             if place not in there:
                 self._say(place, "missing-superchunk", f"superchunk {place + 1} is missing", self._fill(place))
-        rest = iter(places)
-        each_batch(self._examine, iter(lambda: list(islice(rest, _BATCH)), []), workers)
+        each_batch(self._examine, batched(places, _BATCH), workers)
         for name in others:
             problem = Problem(self._node, "foreign", f"{name} is no data file [key={keys.prefix}{name}]")
             self._found.append((1 << 62, Remedy(problem, "take it out", take=keys.prefix + name)))

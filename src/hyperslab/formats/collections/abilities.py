@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from itertools import islice
 from typing import TypeVar
 
 from hyperslab.errors import StorageError
@@ -33,13 +32,6 @@ from hyperslab.stores.requests import each_request
 Item = TypeVar("Item")
 BATCH = 1024
 """Documents that are in memory at once."""
-
-
-def batches(items: Iterable[Item], size: int = BATCH) -> Iterator[list[Item]]:
-    """The items, so many at a time."""
-    rest = iter(items)
-    while batch := list(islice(rest, size)):
-        yield batch
 
 
 def get_many(store: Store, keys: Sequence[str]) -> list[bytes | None]:

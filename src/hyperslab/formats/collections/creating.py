@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext, suppress
 
+from hyperslab.chunks.pool import batched
 from hyperslab.errors import AlreadyExists, CollectionNotFound, Conflict, HyperslabError
-from hyperslab.formats.collections.abilities import batches, get_many, put_new, touch
+from hyperslab.formats.collections.abilities import BATCH, get_many, put_new, touch
 from hyperslab.formats.collections.making import making
 from hyperslab.formats.collections.places import part_of
 from hyperslab.formats.collections.stored import StoredCollection
@@ -53,7 +54,7 @@ class Creation:
     def run(self) -> None:
         """AlreadyExists names the id or the key that is taken; CollectionNotFound."""
         self._check_distinct()
-        for keys in batches(self._entries):
+        for keys in batched(self._entries, BATCH):
             for key, value in zip(keys, get_many(self._store, keys), strict=True):
                 if value is not None:
                     raise self._taken(key)
@@ -90,7 +91,7 @@ class Creation:
 
     def _put_documents(self) -> None:
         text = self._holding.documents.text
-        for batch in batches(self._records):
+        for batch in batched(self._records, BATCH):
             if not self._keyed:
                 self._unsettle(batch)
             pairs = [(self._places.array_document(record.id), text(record)) for record in batch]
@@ -113,7 +114,7 @@ class Creation:
 
     def _commit(self) -> None:
         if self._keyed:
-            for batch in batches(self._entries.items(), _ENTRIES):
+            for batch in batched(self._entries.items(), _ENTRIES):
                 pairs = [(key, record.id.encode()) for key, record in batch]
                 if isinstance(self._store, PutLast):
                     self._store.put_last(pairs, self._led_to(batch), durable=self._lasting)

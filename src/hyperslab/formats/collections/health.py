@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 
+from hyperslab.chunks.pool import batched
 from hyperslab.errors import Conflict, FormatError, HyperslabError, NodeNotFound, Problem, StorageError
 from hyperslab.formats.base import Remedy
-from hyperslab.formats.collections.abilities import batches, put_new, read_many, stamp_of, touch
+from hyperslab.formats.collections.abilities import BATCH, put_new, read_many, stamp_of, touch
 from hyperslab.formats.collections.array_health import ArrayHealth
 from hyperslab.formats.collections.making import creations, is_under_way
 from hyperslab.formats.collections.places import (
@@ -75,7 +76,7 @@ class Health:
             renew = partial(touch, self._store, generation, durable=True)
             message = f"the arrays {part}… are not listed: their generation is missing"
             yield finding(self._places.name, "missing-generation", message, generation, "make it", renew)
-        for batch in batches(ids):
+        for batch in batched(ids, BATCH):
             found = read_many(self._store, [self._places.array_document(id) for id in batch])
             self._ids.update(id for id, data in zip(batch, found, strict=True) if data is not None)
             for id, data in zip(batch, found, strict=True):
@@ -233,7 +234,7 @@ class Health:
         for name in sorted([*names, *(name for name in files if not is_entry(name))]):
             yield finding(self._places.name, "stray", "this is no key entry", f"{folder}/{name}")
         entries = [f"{folder}/{name}" for name in files if is_entry(name)]
-        for batch in batches(entry for entry in entries if entry not in self._right):
+        for batch in batched((entry for entry in entries if entry not in self._right), BATCH):
             for entry, said in zip(batch, read_many(self._store, batch), strict=True):
                 if isinstance(said, StorageError):
                     self._led_to.update(self._blank)  # any of them, for what is known

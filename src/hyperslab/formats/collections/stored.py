@@ -7,12 +7,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import cast
 
+from hyperslab.chunks.pool import batched
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, ReadOnly
 from hyperslab.formats.collection_document import CollectionDocument
 from hyperslab.formats.collections.abilities import (
-    batches,
+    BATCH,
     entries,
     get_many,
     lock_node,
@@ -110,7 +111,7 @@ class StoredCollection:
 
     def records(self, ids: Iterable[str]) -> Iterator[Record]:
         """The records of these arrays; those that are gone or damaged are left out, and damage is logged."""
-        for batch in batches(id for id in ids if is_id(id)):
+        for batch in batched((id for id in ids if is_id(id)), BATCH):
             found = get_many(self.store, [self.places.array_document(id) for id in batch])
             for id, data in zip(batch, found, strict=True):
                 try:
@@ -127,7 +128,7 @@ class StoredCollection:
         if not self.keyed:
             yield from records
             return
-        for batch in batches(records):
+        for batch in batched(records, BATCH):
             found = get_many(self.store, [self.entry(record) for record in batch])
             for record, data in zip(batch, found, strict=True):
                 if data == record.id.encode():

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from bson import ObjectId
 
+from hyperslab.chunks.pool import batched
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.formats.mongo import stored
 from hyperslab.formats.mongo.completeness import DUPLICATES, STRAY, Flaw, Survey, load
@@ -113,7 +113,7 @@ def remove(meta: Collection[Any], chunks: Collection[Any], orphan: Orphan) -> bo
         case "replaced":
             finish(meta, chunks, orphan.id)
         case _:
-            for some in _by_many(orphan.ids or ()):
+            for some in batched(orphan.ids or (), _MANY):
                 chunks.delete_many({"meta_id": {"$eq": orphan.id}, "_id": {"$in": some}})
     return True
 
@@ -160,12 +160,6 @@ def _is_derived(doc: Mapping[str, Any], meta_id: ObjectId) -> bool:
         return False
 
 
-def _by_many(values: Iterable[Any]) -> Iterator[list[Any]]:
-    rest = iter(values)
-    while some := list(islice(rest, _MANY)):
-        yield some
-
-
 def _measured(chunks: Collection[Any], query: Mapping[str, Any]) -> tuple[int, int]:
     """How many documents there are, and their bytes."""
     group = {"_id": None, "documents": {"$sum": 1}, "bytes": {"$sum": {"$bsonSize": "$$ROOT"}}}
@@ -176,7 +170,7 @@ def _measured(chunks: Collection[Any], query: Mapping[str, Any]) -> tuple[int, i
 
 def _without_object(meta: Collection[Any], chunks: Collection[Any], clock: _Clock) -> Iterator[Orphan]:
     with chunks.aggregate([{"$group": {"_id": "$meta_id"}}], allowDiskUse=True) as rows:
-        for ids in _by_many(row["_id"] for row in rows):
+        for ids in batched((row["_id"] for row in rows), _MANY):
             known = {row["_id"] for row in meta.find({"_id": {"$in": ids}}, {"_id": 1})} | named(meta)
             for id in (id for id in ids if id not in known):
                 mine = {"meta_id": {"$eq": id}}
@@ -240,7 +234,7 @@ def surplus_of(
 def orphan_of(chunks: Collection[Any], id: ObjectId, kind: str, message: str, ids: Iterable[Any]) -> Orphan:
     """Documents of an object that are to go."""
     ids = tuple(ids)
-    counted = [_measured(chunks, {"meta_id": {"$eq": id}, "_id": {"$in": some}}) for some in _by_many(ids)]
+    counted = [_measured(chunks, {"meta_id": {"$eq": id}, "_id": {"$in": some}}) for some in batched(ids, _MANY)]
     return Orphan(kind, id, sum(one for one, _ in counted), sum(nbytes for _, nbytes in counted), message, ids)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from hyperslab.chunks.pool import batched
 from hyperslab.formats.mongo import changes, stored
 from hyperslab.formats.mongo.ids import Chunk
 from hyperslab.formats.mongo.segments import Key, Segment
@@ -59,8 +59,7 @@ class Shelf:
 
     def _not_undoable(self, target: Collection[Any], keyed: Iterable[Keyed], undo: Undo) -> Iterator[Keyed]:
         """Those that one command stores; the others are stored so that they can be taken back."""
-        rest = iter(keyed)
-        while some := list(islice(rest, _TOGETHER)):
+        for some in batched(keyed, _TOGETHER):
             needed = undo.needed({key: len(docs) for key, docs in some})
             undo.free(key for key, _ in some if key not in needed)
             for key, docs in some:

@@ -7,9 +7,9 @@ compared (``$eq``, ``$in``), never taken for operators.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from hyperslab.chunks.pool import batched
 from hyperslab.formats.mongo.ids import Chunk, Derived
 from hyperslab.formats.mongo.segments import Joined, Key, Segment, expected_bytes, join, parse_key, parse_segment
 
@@ -55,8 +55,7 @@ def fetch(
     by its key. ``notice`` is shown every document that was found by its key. CorruptDocument.
     """
     found: dict[Chunk, list[Segment]] = {}
-    rest = iter(chunks)
-    while part := list(islice(rest, _MOST_KEYS)):
+    for part in batched(chunks, _MOST_KEYS):
         if derived:
             _take(found, _by_ids(collection, meta_id, name, part))
             part = [chunk for chunk in part if chunk not in found]
