@@ -188,7 +188,7 @@ def test_get_writes_files(air: Path, tmp_path: Path) -> None:
         (("get", "AIR", "g"), 2, "packed"),
         (("get", "AIR", "t2m", "-s", "lat"), 2, "dim=value"),
         (("plan", "AIR", "t2n"), 3, "t2m"),
-        (("convert", "AIR", "AIR"), 4, "--overwrite"),
+        (("convert", "AIR", "AIR"), 2, "choose another target"),
         (("convert", "AIR", "x.zarr", "--chunks", "time"), 2, "time=100"),
         (("convert", "AIR", "x.zarr", "--memory", "lots"), 2, "--memory 1GB"),
         (("convert", "AIR", "x.nc", "--scheduler", "tcp://127.0.0.1:1"), 8, "several processes"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +19,7 @@ from hyperslab.errors import HyperslabError, NodeNotFound, Problem
 from hyperslab.formats.base import Feature
 from hyperslab.model.cells import same_type
 from hyperslab.model.differences import differences
+from hyperslab.model.nesting import flattened
 from hyperslab.model.paths import child
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -78,7 +79,7 @@ def diff(
             stack.callback(session.reader.close)
             sides.append(session)
         job = _Diff(sides[0], sides[1], settings, memory if cells else 0)
-        problems = list(job.nodes(""))
+        problems = list(flattened(job.nodes("")))
         return Differences(problems, url=f"{sides[0].url} {sides[1].url}", arrays=job.arrays, cells=job.cells)
 
 
@@ -93,7 +94,7 @@ class _Diff:
     arrays: int = 0
     cells: int = 0
 
-    def nodes(self, path: str) -> Iterator[Problem]:
+    def nodes(self, path: str) -> Generator[Any]:
         """How the node at ``path`` and all below it differ."""
         found: list[Node | None] = []
         for name, side in (("A", self.a), ("B", self.b)):
@@ -108,9 +109,9 @@ class _Diff:
             return
         yield from self._compare(path, ours, theirs)
         if isinstance(ours, GroupSpec) and isinstance(theirs, GroupSpec):
-            yield from self._below(path)
+            yield self._below(path)
 
-    def _below(self, path: str) -> Iterator[Problem]:
+    def _below(self, path: str) -> Generator[Any]:
         found: list[list[str]] = []
         for letter, side in (("A", self.a), ("B", self.b)):
             try:
@@ -122,7 +123,7 @@ class _Diff:
         ours, theirs = found
         for name in ours:
             if name in theirs:
-                yield from self.nodes(child(path, name))
+                yield self.nodes(child(path, name))
             else:
                 yield Problem(child(path, name), "missing-node", "only A has this node")
         for name in theirs:

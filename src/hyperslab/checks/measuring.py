@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from math import prod
+from typing import Any
 
 from hyperslab.checks.places import Place
 from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import HyperslabError
 from hyperslab.formats.base import Reader
+from hyperslab.model.nesting import flattened
 from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -22,7 +24,7 @@ def extent_of(place: Place, settings: Settings) -> tuple[int, int]:
         return 0, 0
     nbytes = chunks = 0
     try:
-        for spec in _arrays(reader, ""):
+        for spec in flattened(_arrays(reader, "")):
             nbytes += prod(spec.shape) * spec.numpy_dtype.itemsize
             chunks += Grid.of(spec.shape, spec.chunks).size
     finally:
@@ -30,7 +32,7 @@ def extent_of(place: Place, settings: Settings) -> tuple[int, int]:
     return nbytes, chunks
 
 
-def _arrays(reader: Reader, path: str) -> Iterator[ArraySpec]:
+def _arrays(reader: Reader, path: str) -> Generator[Any]:
     try:
         node = reader.node(path)
         names = list(reader.children(path)) if isinstance(node, GroupSpec) else []
@@ -39,4 +41,4 @@ def _arrays(reader: Reader, path: str) -> Iterator[ArraySpec]:
     if isinstance(node, ArraySpec) and node.problem is None:
         yield node
     for name in names:
-        yield from _arrays(reader, child(path, name))
+        yield _arrays(reader, child(path, name))

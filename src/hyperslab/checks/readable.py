@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import islice
+from typing import Any
 
 from hyperslab.checks.dimensions import Member, examine_dimensions
 from hyperslab.checks.findings import Finding, found
@@ -15,6 +16,7 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError
 from hyperslab.formats.base import Examines, HoldsOne, Reader
+from hyperslab.model.nesting import flattened
 from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -28,7 +30,7 @@ def examine_reader(reader: Reader, settings: Settings, *, deep: bool) -> Iterato
         for problem in reader.problems(deep=deep, workers=settings.threads):
             yield found(problem.node, problem.kind, problem.message)
     else:
-        yield from _node(reader, "", settings, deep)
+        yield from flattened(_node(reader, "", settings, deep))
     yield from _sizes(reader)
 
 
@@ -42,7 +44,7 @@ def _sizes(reader: Reader) -> Iterator[Finding]:
     yield from examine_dimensions("", [Member(name, spec) for name, spec in specs if isinstance(spec, ArraySpec)])
 
 
-def _node(reader: Reader, path: str, settings: Settings, deep: bool) -> Iterator[Finding]:
+def _node(reader: Reader, path: str, settings: Settings, deep: bool) -> Generator[Any]:
     try:
         node = reader.node(path)
         names = list(reader.children(path)) if isinstance(node, GroupSpec) else []
@@ -52,7 +54,7 @@ def _node(reader: Reader, path: str, settings: Settings, deep: bool) -> Iterator
     if isinstance(node, ArraySpec):
         yield from _array(reader, path, node, settings, deep)
     for name in names:
-        yield from _node(reader, child(path, name), settings, deep)
+        yield _node(reader, child(path, name), settings, deep)
 
 
 def _refused(path: str, error: HyperslabError) -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from math import prod
 from typing import Any
 
@@ -12,6 +12,7 @@ from hyperslab.array import Array
 from hyperslab.cli.cdl_values import attribute_text, attribute_type, cell_texts, name_text, quoted, type_name
 from hyperslab.group import Group
 from hyperslab.model.dtypes import Compound, Enum, Extension, Opaque, VlenArray
+from hyperslab.model.nesting import flattened
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 _WIDTH = 79
@@ -29,11 +30,11 @@ def dump(root: Group | Array, name: str, *, header: bool, only: frozenset[str] |
             yield ""
             yield from _cells(name, root, "", [])
     else:
-        yield from _group(root, "", header, only)
+        yield from flattened(_group(root, "", header, only))
     yield "}"
 
 
-def _group(group: Group, indent: str, header: bool, only: frozenset[str] | None) -> Iterator[str]:
+def _group(group: Group, indent: str, header: bool, only: frozenset[str] | None) -> Generator[Any]:
     links = dict(group.links())
     arrays = [(name, array) for name, array in group.arrays() if name not in links]
     yield from (f"{indent}// link: {name_text(name)} -> {quoted(str(link))}" for name, link in links.items())
@@ -50,7 +51,7 @@ def _group(group: Group, indent: str, header: bool, only: frozenset[str] | None)
     for name, child in group.groups():
         yield ""
         yield f"{indent}group: {name_text(name)} {{"
-        yield from _group(child, indent + "  ", header, only)
+        yield _group(child, indent + "  ", header, only)
         yield f"{indent}  }} // group {name_text(name)}"
 
 

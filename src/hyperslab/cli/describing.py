@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -11,6 +11,7 @@ from hyperslab.errors import HyperslabError
 from hyperslab.formats.base import TellsStorage
 from hyperslab.group import Group
 from hyperslab.model.dtypes import describe
+from hyperslab.model.nesting import flattened
 from hyperslab.model.paths import child
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import Chunks, Codec
@@ -93,6 +94,10 @@ def _stored(array: Array) -> int | None:
 
 def nodes_of(node: Group | Array, path: str = "") -> Iterator[dict[str, Any]]:
     """Kind and path of every node at or below this one, in order; a damaged one says its problem."""
+    return flattened(_nodes(node, path))
+
+
+def _nodes(node: Group | Array, path: str) -> Generator[Any]:
     if isinstance(node, Array):
         yield {"path": path, "kind": "array", "dtype": describe(node.data_type), "shape": node.shape, "dims": node.dims}
         return
@@ -108,7 +113,7 @@ def nodes_of(node: Group | Array, path: str = "") -> Iterator[dict[str, Any]]:
         except HyperslabError as error:
             yield {"path": place, "kind": "problem", "message": str(error)}
             continue
-        yield from nodes_of(below, place)
+        yield _nodes(below, place)
 
 
 def link_facts(link: Link) -> dict[str, Any]:
@@ -119,10 +124,14 @@ def link_facts(link: Link) -> dict[str, Any]:
 
 def links_of(node: Group | Array) -> Iterator[tuple[str, Link]]:
     """Path and link of every link below a node; none is followed."""
+    return flattened(_links(node))
+
+
+def _links(node: Group | Array) -> Generator[Any]:
     if isinstance(node, Array):
         return
     links = dict(node.links())
     yield from ((child(node.path, name), link) for name, link in links.items())
     with suppress(HyperslabError):
         for _, group in node.groups():
-            yield from links_of(group)
+            yield _links(group)

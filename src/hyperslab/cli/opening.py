@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import click
@@ -14,6 +14,7 @@ from hyperslab.errors import HyperslabError, Invalid, LabelError, NodeNotFound, 
 from hyperslab.formats.base import HoldsOne
 from hyperslab.group import Group
 from hyperslab.model.guessing import meant
+from hyperslab.model.nesting import flattened
 
 url_argument = click.argument("url")
 path_argument = click.argument("path", default="")
@@ -34,6 +35,10 @@ def open_dataset(
 
 def arrays_of(node: Group | Array) -> Iterator[tuple[str, Array]]:
     """Path and array of every array at or below a node; damaged nodes are passed over, and links, which may lead up."""
+    return flattened(_arrays(node))
+
+
+def _arrays(node: Group | Array) -> Generator[Any]:
     if isinstance(node, Array):
         yield node.path, node
         return
@@ -45,7 +50,7 @@ def arrays_of(node: Group | Array) -> Iterator[tuple[str, Array]]:
             found = node[name]
         except HyperslabError:
             continue
-        yield from arrays_of(found)
+        yield _arrays(found)
 
 
 def find_array(root: Group | Array, path: str) -> Array:

@@ -6,8 +6,7 @@ from hyperslab.array.session import Session
 from hyperslab.chunks import execute
 from hyperslab.chunks.source import ChunkSource, Lists, WritesMany
 from hyperslab.model.paths import child
-from hyperslab.model.refs import Link
-from hyperslab.model.spec import ArraySpec
+from hyperslab.model.spec import ArraySpec, GroupSpec
 
 _BATCH = 16
 
@@ -15,15 +14,15 @@ _BATCH = 16
 def copy_node(session: Session, source: str, target: str) -> None:
     """Make ``target`` a copy of ``source`` with all below it."""
     writer = session.writer()
-    spec = writer.node(source)
-    writer.put(target, spec)
-    if isinstance(spec, ArraySpec):
-        _copy_chunks(session, writer.chunks(source), writer.chunks(target))
-        return
-    if isinstance(spec, Link):
-        return
-    for name in list(writer.children(source)):
-        copy_node(session, child(source, name), child(target, name))
+    waiting = [(source, target)]
+    while waiting:
+        source, target = waiting.pop()
+        spec = writer.node(source)
+        writer.put(target, spec)
+        if isinstance(spec, ArraySpec):
+            _copy_chunks(session, writer.chunks(source), writer.chunks(target))
+        elif isinstance(spec, GroupSpec):
+            waiting += [(child(source, name), child(target, name)) for name in reversed(list(writer.children(source)))]
 
 
 def _copy_chunks(session: Session, source: ChunkSource, target: ChunkSource) -> None:

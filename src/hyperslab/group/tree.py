@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
+from typing import Any
 
 from hyperslab.array.session import Session
 from hyperslab.errors import HyperslabError
 from hyperslab.model.dtypes import describe
+from hyperslab.model.nesting import flattened
 from hyperslab.model.paths import child
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec
@@ -14,10 +16,10 @@ from hyperslab.model.spec import ArraySpec
 
 def tree_text(session: Session, path: str) -> str:
     """One line per node below ``path``."""
-    return "\n".join([f"/{path}", *_lines(session, path, "")])
+    return "\n".join([f"/{path}", *flattened(_lines(session, path, ""))])
 
 
-def _lines(session: Session, path: str, indent: str) -> Iterator[str]:
+def _lines(session: Session, path: str, indent: str) -> Generator[Any]:
     names = list(session.reader.children(path))
     for i, name in enumerate(names):
         last = i == len(names) - 1
@@ -25,7 +27,7 @@ def _lines(session: Session, path: str, indent: str) -> Iterator[str]:
         text, below = _describe(session, place)
         yield f"{indent}{'└── ' if last else '├── '}{name}{text}"
         if below:
-            yield from _lines(session, place, indent + ("    " if last else "│   "))
+            yield _lines(session, place, indent + ("    " if last else "│   "))
 
 
 def _describe(session: Session, path: str) -> tuple[str, bool]:

@@ -169,10 +169,13 @@ def indexed(dataset: xr.Dataset) -> xr.Dataset:
 
 def open_groups(root: Group, **decoders: Any) -> dict[str, xr.Dataset]:
     """The group and all groups below it, by path as ``DataTree.from_dict`` takes them."""
-    found = {"/": open_group(root, **decoders)}
-    for name, group in root.groups():
-        for path, dataset in open_groups(group, **decoders).items():
-            found[f"/{name}{path.rstrip('/')}"] = dataset
+    found = {}
+    waiting = [("/", root)]
+    while waiting:
+        path, group = waiting.pop()
+        found[path] = open_group(group, **decoders)
+        below = [(f"{path.rstrip('/')}/{name}", inner) for name, inner in group.groups()]
+        waiting += reversed(below)
     return found
 
 
