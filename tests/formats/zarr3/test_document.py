@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hyperslab.errors import FormatError, Invalid, Unsupported
-from hyperslab.formats.zarr3 import dtypes
 from hyperslab.formats.zarr3.creation import new_array
 from hyperslab.formats.zarr3.document import key_of, parse, problems, render
 from hyperslab.model.dtypes import ObjectRef, VlenArray, describe
@@ -195,10 +195,7 @@ def test_rows_are_bytes_for_others():
 
 
 def test_small_floats_need_their_extra(monkeypatch):
-    def missing(name):
-        raise ImportError(name)
-
-    monkeypatch.setattr(dtypes, "import_module", missing)
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
     spec = parse({"zarr.json": BASE | {"data_type": "bfloat16"}})
     assert "hyperslab[dtypes]" in spec.problem
     assert spec.shape == (4, 4)
