@@ -65,6 +65,15 @@ def test_losses_are_listed_and_nothing_is_written(
     assert np.array_equal(target.open()["a"][...], CELLS)
 
 
+def test_a_codec_that_the_target_has_not_is_no_loss(tmp_path: Path) -> None:
+    source = make_source(tmp_path / "source.zarr")
+    for name in ("x.b2nd", "x.blp"):
+        for allowed in (False, True):
+            with pytest.raises(Unsupported, match="gzip"):
+                hs.convert(source, tmp_path / name, path="a", codec="gzip", allow_loss=allowed)
+    assert os.listdir(tmp_path) == ["source.zarr"]
+
+
 # -- what of the source is damaged ------------------------------------------------------------------------------------
 
 

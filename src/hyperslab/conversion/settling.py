@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hyperslab.codecs.default import parse_codec
 from hyperslab.conversion.losses import Loss, Node, poorer
 from hyperslab.conversion.walking import Planned
 from hyperslab.errors import HyperslabError, MissingLibrary, Unsupported
@@ -72,11 +73,21 @@ def _array(path: str, spec: ArraySpec, adapt: Adapt) -> tuple[ArraySpec | None, 
     except MissingLibrary:  # no loss, and mended by installing it
         raise
     except Unsupported as error:
+        if _takes(bare.evolve(codecs=parse_codec("default", spec.numpy_dtype)), adapt):
+            raise  # not the cells, but the codec that was asked for
         if (found := _as_poorer(path, spec, adapt)) is not None:
             return found
         return None, [Loss(path, "cells", f"{error.message}: the array is left out")]
     attrs, losses = _attributes(path, spec.attrs, lambda one: adapt(bare.evolve(attrs=one)))
     return adapt(spec.evolve(attrs=attrs)), losses
+
+
+def _takes(spec: ArraySpec, adapt: Adapt) -> bool:
+    try:
+        adapt(spec)
+    except Unsupported:
+        return False
+    return True
 
 
 def _as_poorer(path: str, spec: ArraySpec, adapt: Adapt) -> tuple[ArraySpec, list[Loss]] | None:
