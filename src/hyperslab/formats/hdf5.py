@@ -160,15 +160,16 @@ class StoredChunks:
         stored = self.table().get(coords)
         if stored is None:
             return False
-        offset, size, _ = stored
+        offset, size, mask = stored
         try:
             if self._bare and size == out.nbytes and out.flags.c_contiguous and out.dtype == self._spec.numpy_dtype:
                 pread_into(self._descriptor, out.reshape(-1).view(np.uint8).data, offset)
-                return True
-            data = pread(self._descriptor, size, offset)
+            else:
+                chain = self._chains.get(mask) or self._chain_without(mask)
+                chain.decoder(out)(pread(self._descriptor, size, offset))
         except HyperslabError as error:
             raise self._located(error, coords, offset) from error.__cause__
-        return self.decode(coords, data, out)
+        return True
 
     def decode(self, coords: Coords, data: Buffer, out: Block) -> bool:
         """Decode what is stored of a chunk into ``out``; always True."""
@@ -301,13 +302,19 @@ class ContiguousCells:
         raise _read_only()
 
 
-def pread(descriptor: int, size: int, offset: int) -> bytearray:
+def pread(descriptor: int, size: int, offset: int) -> Buffer:
     """Exactly ``size`` bytes from ``offset`` on; CorruptChunk when the file is shorter, before they are allocated."""
     length = os.fstat(descriptor).st_size
     if offset + size > length:
         raise _short(offset + size, length)
-    out = bytearray(size)
-    pread_into(descriptor, memoryview(out), offset)
+    try:
+        data = os.pread(descriptor, size, offset)
+    except OSError as error:
+        raise StorageError(f"cannot read: {error.strerror}") from error
+    if len(data) == size:
+        return data
+    out = memoryview(bytearray(size))  # more than is read at once
+    pread_into(descriptor, out, offset)
     return out
 
 

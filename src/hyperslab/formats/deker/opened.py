@@ -22,6 +22,7 @@ from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkSource
+from hyperslab.codecs.base import Buffer
 from hyperslab.errors import Conflict, FormatError, HyperslabError, MissingLibrary, NodeNotFound, Unsupported
 from hyperslab.formats.deker.flat import FlatCells, block_shape
 from hyperslab.formats.deker.locks import is_held
@@ -72,7 +73,7 @@ class Opened:
                 raise FormatError(f"data of type {self.dtype} cannot be numbers: {error}", url=self.path) from error
         return True
 
-    def raw(self, coords: Coords) -> tuple[bytearray, int] | None:
+    def raw(self, coords: Coords) -> tuple[Buffer, int] | None:
         """A chunk as it is stored and the mask of the filters it was not passed through; None where it is unknown."""
         return self.cells.raw(coords) if isinstance(self.cells, RawChunks) else None
 

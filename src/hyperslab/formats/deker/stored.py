@@ -12,6 +12,7 @@ import numpy as np
 
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block
+from hyperslab.codecs.base import Buffer
 from hyperslab.errors import CorruptChunk, ReadOnly, Unsupported
 from hyperslab.formats.hdf5 import Stored, StoredChunks, pread
 from hyperslab.formats.hdf5_lock import LOCK
@@ -39,7 +40,7 @@ class RawChunks(StoredChunks):
         made._table = table
         return made
 
-    def raw(self, coords: Coords) -> tuple[bytearray, int] | None:
+    def raw(self, coords: Coords) -> tuple[Buffer, int] | None:
         """The bytes of a chunk and the mask of the filters that it was not passed through; None when missing."""
         stored = self.table().get(coords)
         return None if stored is None else (pread(self._descriptor, stored[1], stored[0]), stored[2])
