@@ -7,7 +7,8 @@ SHELL := /bin/bash
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
   $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
-SPREAD := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder --max-worker-restart 2
+# One process more than cores, for many tests wait for others: servers, writers that are killed, the disk.
+SPREAD := -n $(shell $(PYTHON) -c 'import os; print(min(4, 1 + (os.cpu_count() or 1)))') --dist loadfile --no-loadscope-reorder --max-worker-restart 2
 # What is imported is compiled then; to compile all else takes half of an installation's time.
 export PIP_NO_COMPILE := 1
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check

@@ -4,6 +4,7 @@ one of a kind for each process, started by the first test that asks for one.
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import sys
@@ -55,6 +56,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     tests = Path(__file__).parent
     ranks = {tests / name: rank for rank, name in enumerate(_LONGEST)}
     items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
+
+
+def pytest_collection_finish() -> None:
+    """The many tests themselves are no garbage: to look at each again and again takes a second of every collection."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

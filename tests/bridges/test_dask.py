@@ -792,7 +792,7 @@ def main():
     cells = np.arange(140).reshape(10, 14)
     array = root.create_array("t", data=cells, chunks=(3, 4))
     for scheduler in ("threads", "processes"):
-        with dask.config.set(scheduler=scheduler):
+        with dask.config.set(scheduler=scheduler, num_workers=1):
             lazy = array.to_dask()
             assert lazy.chunks == ((3, 3, 3, 1), (4, 4, 4, 2))
             np.testing.assert_array_equal(lazy.compute(), cells)

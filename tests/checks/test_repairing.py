@@ -404,7 +404,9 @@ def test_without_permission_nothing_is_touched(tmp_path: Path) -> None:
     assert isinstance(mend, Mend) and mend.action
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    "layout", ["zarr3", *(pytest.param(name, marks=pytest.mark.soak) for name in LAYOUTS if name != "zarr3")]
+)
 def test_killed_at_any_moment_a_repair_can_be_run_again(layout: str, tmp_path: Path) -> None:
     """SIGKILL after the n-th rename or unlink: a second run ends what the first began, no sound cell is lost."""
     program = (

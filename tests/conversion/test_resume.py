@@ -22,7 +22,7 @@ from hyperslab.errors import AlreadyExists, Conflict, Invalid
 from hyperslab.stores.directory import DirectoryStore
 from hyperslab.stores.memory import MemoryStore
 
-KILLS = 10
+KILLS = 6
 ROUTES: dict[str, dict[str, Any]] = {
     "zarr2": {"format": "zarr2", "chunks": {"x": 7, "y": 40}},
     "zarr3": {"format": "zarr3", "chunks": {"x": 7, "y": 40}, "codec": "zstd:3"},
@@ -125,7 +125,7 @@ def source(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("kills", [KILLS, pytest.param(10 * KILLS, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("kills", [KILLS, pytest.param(20 * KILLS, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("route", ROUTES)
 def test_killed_at_any_time(route: str, kills: int, source: Path, tmp_path: Path) -> None:
     options = {**ROUTES[route], "memory": MEMORY}
