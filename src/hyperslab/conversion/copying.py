@@ -74,8 +74,9 @@ class ArrayCopy:
 
     @property
     def itemsize(self) -> int:
-        """Bytes of a cell in memory, of the larger of the two types."""
-        return max(self.source_spec.numpy_dtype.itemsize, self.target_spec.numpy_dtype.itemsize, 1)
+        """Bytes of a cell in memory, of the larger of the two types; of a row for each cell of a column."""
+        read = getattr(self.source, "cell_bytes", 1)
+        return max(self.source_spec.numpy_dtype.itemsize, self.target_spec.numpy_dtype.itemsize, read, 1)
 
     @property
     def chunks(self) -> int:

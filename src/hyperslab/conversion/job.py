@@ -13,6 +13,7 @@ from hyperslab.chunks.boxes import Box
 from hyperslab.chunks.progress import Progress, Report
 from hyperslab.chunks.settings import Settings
 from hyperslab.conversion.carrying import copy_box
+from hyperslab.conversion.columns import Columns, with_columns
 from hyperslab.conversion.copying import ArrayCopy, Boxes, Check
 from hyperslab.conversion.journal import Journal
 from hyperslab.conversion.pointing import Pointing
@@ -30,7 +31,8 @@ SETTINGS = Settings(cache_bytes=0, durable=False)
 @dataclass(frozen=True, eq=False)
 class Job:
     """From an open source, by a plan of nodes, into a target of ``format``, within ``memory`` bytes. ``options``: of
-    the target's own. ``pointing``: what becomes of links and references."""
+    the target's own. ``pointing``: what becomes of links and references. ``columns``: arrays that are fields of rows.
+    """
 
     format: Format
     source: Session
@@ -38,10 +40,11 @@ class Job:
     memory: int
     options: Mapping[str, Any] = field(default_factory=dict)
     pointing: Pointing | None = None
+    columns: Columns = field(default_factory=dict)
 
     def copies(self, target: Session, source: Session | None = None) -> list[ArrayCopy]:
         """The copy of every array; ``source``: the same source, opened anew."""
-        copies = []
+        copies, given = [], with_columns(source or self.source, self.columns).reader
         for plan in self.planned:
             path, spec, picked = plan.item.path, plan.item.node, plan.item.picked
             if isinstance(spec, ArraySpec) and picked is not None:
@@ -49,13 +52,13 @@ class Job:
                 if not isinstance(written, ArraySpec):
                     raise FormatError("the array was not made", url=target.url, node=path)
                 origin = plan.item.origin
-                sides = (source or self.source).reader.chunks(origin), target.reader.chunks(path)
+                sides = given.chunks(origin), target.reader.chunks(path)
                 copies.append(
                     ArrayCopy(path, picked, sides[0], spec, sides[1], written, self.memory, origin, self.pointing)
                 )
         return copies
 
-    def summary(self, target: str, done: Progress) -> ConversionReport:
+    def summary(self, target: str, done: Progress, recut: tuple[str, ...] = ()) -> ConversionReport:
         """What was written."""
         kinds = [type(plan.node) for plan in self.planned]
         return ConversionReport(
@@ -68,6 +71,7 @@ class Job:
             chunks=done.done_chunks,
             nbytes=done.done_bytes,
             resumed_nbytes=done.resumed_bytes,
+            recut=recut,
         )
 
 

@@ -39,6 +39,8 @@ Features = frozenset[Feature]
 Node = GroupSpec | ArraySpec | Link
 FITS = "fits"
 """In the layout of an array of a source: a type that its cells fit into, where the target has not their own."""
+COLUMNS = "columns"
+"""In the layout of a group that was an array of a source: the feature that the target lacks, and what became of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +64,11 @@ BECOMES: Mapping[Feature, str] = {
     Feature.TYPED_ATTRIBUTES: "The value stays, its type is lost.",
     Feature.STRINGS: "Fixed-length text, as long as the longest cell; left out where there is no such text either.",
     Feature.VLEN: "Bytes become fixed-length bytes, or text where they are UTF-8; rows of numbers are left out.",
-    Feature.STRUCTURED: "The array is left out.",
-    Feature.SUBARRAYS: "A field of n chars becomes text; with any other field the array is left out.",
+    Feature.STRUCTURED: "A group of the array's name with an array of each field; left out where there are no groups.",
+    Feature.SUBARRAYS: "A field of n chars becomes text; for any other field the rows become a group of arrays.",
     Feature.USER_TYPES: "The integers, bytes or rows that the cells are; names and members are left out.",
     Feature.CHAR: "Bytes of length 1.",
-    Feature.COMPLEX: "Rows of `r` and `i`; left out where there are no structured types.",
+    Feature.COMPLEX: "Rows of `r` and `i`; a group of the arrays `r` and `i` where there are no structured types.",
     Feature.BOOLEAN: "`int8`: 0 and 1.",
     Feature.DATETIME: "`int64`: the count that the time is stored as.",
     Feature.FLOAT16: "`float32`.",
@@ -216,6 +218,8 @@ def losses_of(path: str, node: Node, features: Features) -> Iterator[Loss]:
 def _group_losses(path: str, spec: GroupSpec, features: Features) -> Iterator[Loss]:
     if path and Feature.GROUPS not in features:
         yield Loss(path, Feature.GROUPS, "the group is left out")
+    if COLUMNS in spec.layout:
+        yield Loss(path, *spec.layout[COLUMNS])
     if Feature.UNLIMITED not in features:
         for dim in spec.dims:
             if dim.unlimited:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from hyperslab.array.session import Session
+from hyperslab.conversion.alone import refuse_lost, refuse_unheld
 from hyperslab.conversion.dimension_names import told_apart
 from hyperslab.conversion.fitting import fitted
 from hyperslab.conversion.labelling import chosen_labels, labels_of
@@ -54,6 +55,7 @@ def rehearse(
     Unsupported with all losses, unless allowed."""
     same = source.format == format
     items = fitted(source, items, format.features, pointing)
+    refuse_unheld(items, format)
     losses = find_losses(items, format.features, as_it_is=same and not cutting.asks)
     if format.name == "blaze" and options:  # which say how its arrays are stored: what they were stored by gives way
         same = False
@@ -65,6 +67,7 @@ def rehearse(
     with _trial(format, where, options) as (plans, keyed):
         planned = with_room_for_text(source, planned, plans, pointing)
         planned, more = settle(planned, plans.new_array if isinstance(plans, Plans) else None)
+    refuse_lost(items, planned, more, format)
     losses += more + overlooked(source.reader, items)
     if losses and not allow_loss:
         raise refuse(losses, format.name)

@@ -14,6 +14,7 @@ from hyperslab import api
 from hyperslab.array.session import Session
 from hyperslab.bridges.cluster import client_of
 from hyperslab.chunks.progress import Progress, Report, bar, reporting
+from hyperslab.conversion.columns import Columns, in_columns, with_columns
 from hyperslab.conversion.damage import Damage
 from hyperslab.conversion.fingerprint import head_of
 from hyperslab.conversion.job import SETTINGS, Job, Tally, copy_arrays
@@ -139,10 +140,11 @@ def _run(order: _Order, progress: bool | Report | None, scheduler: Any) -> Conve
         raise Unsupported(f"format {chosen.name} has no shards", remedy="leave shards= (--shards) out, or use zarr3")
     with ExitStack() as held:
         source = held.enter_context(opened(order.source, **order.reading))
-        items, damage = _items(source, chosen.features, order)
+        items, columns, damage = _items(source, chosen.features, order)
         pointing = pointing_of(source, items, order.path, order.target)
         if pointing is not None:
             items = [replace(item, node=pointing.node(item.node)) for item in items]
+        source = with_columns(source, columns)
         target, cutting, lossy = order.target, order.cutting, order.allow_loss
         asked: dict[str, Any] = {"allow_loss": lossy, "options": order.layout, "pointing": pointing}
         with told_whole(source, items):
@@ -158,7 +160,7 @@ def _run(order: _Order, progress: bool | Report | None, scheduler: Any) -> Conve
             client = held.enter_context(client_of(scheduler))
         held.enter_context(_hint(order, resumable=plan.keyed and order.target.scheme != "zip"))
         site = held.enter_context(site_of(order.target, overwrite=order.overwrite, head=head))
-        job = Job(chosen, source, plan.planned, order.memory, order.layout, pointing)
+        job = Job(chosen, source, plan.planned, order.memory, order.layout, pointing, columns)
         with reporting(progress, "converting") as report, told_whole(source, items):
             done = _write(job, site, plan, order, report, client)
         verified = None
@@ -182,14 +184,16 @@ def _hint(order: _Order, *, resumable: bool) -> Iterator[None]:
         raise
 
 
-def _items(source: Session, features: Features, order: _Order) -> tuple[list[Item], Damage]:
+def _items(source: Session, features: Features, order: _Order) -> tuple[list[Item], Columns, Damage]:
     """What is converted; what cannot be read is refused, or left out where that was asked for."""
     damage = Damage()
     parts = parts_of(source, order.path, features, damage)
     if damage and not order.skip_damaged:
         damage.refuse()
+    parts, columns = in_columns(parts, features)
+    source = with_columns(source, columns)
     items = walk(source, parts, order.select, order.cutting)
-    return (readable(source, items, damage) if order.skip_damaged else items), damage
+    return (readable(source, items, damage) if order.skip_damaged else items), columns, damage
 
 
 def _write(job: Job, site: Site, plan: Rehearsal, order: _Order, report: Report, client: Any) -> Progress:

@@ -19,6 +19,7 @@ from hyperslab.bridges.cluster import each_task, on_every_worker
 from hyperslab.chunks.boxes import Box
 from hyperslab.chunks.settings import Settings
 from hyperslab.conversion.carrying import copy_box
+from hyperslab.conversion.columns import OfColumn
 from hyperslab.conversion.copying import ArrayCopy
 from hyperslab.conversion.fingerprint import installed
 from hyperslab.conversion.job import Tally, copy_arrays
@@ -69,11 +70,11 @@ def refuse_unreachable(source: Location, target: Location, *, together: bool) ->
 
 
 def spread(client: Any, copies: Sequence[ArrayCopy], tally: Tally, source: Location, site: Site, format: str) -> None:
-    """Copy all boxes that are not done by the workers of ``client``; references here, where all places are known."""
+    """Copy all boxes that are not done by the workers of ``client``; here references and columns."""
     name = f"hyperslab-{id(tally):x}-{client.id}"
     try:
         for copy in copies:
-            if copy.refers:
+            if copy.refers or isinstance(copy.source, OfColumn):
                 copy_arrays([copy], tally, SETTINGS)
                 continue
             copy.threads(1)  # MemoryLimit before anything is sent

@@ -13,7 +13,7 @@ from hyperslab.chunks.auto import CHUNK_BYTES, auto_chunks, auto_shards
 from hyperslab.codecs.blosc import config_of
 from hyperslab.codecs.default import parse_codec
 from hyperslab.conversion.labelling import chosen_labels
-from hyperslab.conversion.losses import Features, held_attrs, held_cells, held_types
+from hyperslab.conversion.losses import COLUMNS, Features, held_attrs, held_cells, held_types
 from hyperslab.conversion.selecting import Picked
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.base import Feature
@@ -185,5 +185,5 @@ def new_group(spec: GroupSpec, sizes: Mapping[str, int | None], features: Featur
         if (size := sizes.get(dim.name, dim.size)) is not None
     )
     types = held_types(spec.types, features)
-    layout = spec.layout if same_format else {}
+    layout = {name: value for name, value in spec.layout.items() if same_format and name != COLUMNS}
     return GroupSpec(attrs=held_attrs(spec.attrs, features), dims=tuple(dims), types=types, layout=layout)

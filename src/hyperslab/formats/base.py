@@ -136,6 +136,14 @@ class HoldsOne(Protocol):
 
 
 @runtime_checkable
+class HoldsMoreBeside(Protocol):
+    @property
+    def in_coordinates(self) -> frozenset[Feature]:
+        """Of the features of a format of one array, those that its coordinates alone have."""
+        ...
+
+
+@runtime_checkable
 class HoldsMany(Protocol):
     """A place of many datasets, each of which is a group of its root."""
 

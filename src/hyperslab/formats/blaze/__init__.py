@@ -63,6 +63,11 @@ class BlazeFormat:
         """What the layout can hold."""
         return _HOLDS - _BCOLZ_LACKS.keys() if self.layout == "bcolz" else _HOLDS
 
+    @property
+    def in_coordinates(self) -> frozenset[Feature]:
+        """What coordinates can be, and the array itself cannot: bcolz has no array without dimensions."""
+        return frozenset({Feature.STRINGS, Feature.SCALARS} if self.layout == "bcolz" else {Feature.STRINGS})
+
     def variant(self, options: Mapping[str, Any]) -> Format:
         """The format with the features that a dataset made with these options has."""
         return BlazeFormat("bcolz" if options.get("layout") == "bcolz" else "blaze")
@@ -74,7 +79,9 @@ class BlazeFormat:
         bcolz = BlazeFormat("bcolz").features
         variants = (
             Variant("blaze", _HOLDS, {"layout": "blaze"}, NOTES | {Feature.SHARDS: "superchunks: one file each"}),
-            Variant("bcolz", bcolz, {"layout": "bcolz"}, NOTES | _BCOLZ_LACKS),
+            Variant(
+                "bcolz", bcolz, {"layout": "bcolz"}, NOTES | _BCOLZ_LACKS | {Feature.SCALARS: NOTES[Feature.STRINGS]}
+            ),
         )
         return FormatInfo("blaze", holds, "meta/storage and meta/sizes, or __rootdirs__", True, variants)
 

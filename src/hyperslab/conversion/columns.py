@@ -1,0 +1,224 @@
+"""Rows for a target that has groups and no rows: a group of the array's name, and in it an array of each field.
+
+Rows in rows are groups in groups, fields that are arrays add their axes as the last ones, complex numbers are the rows
+of ``r`` and ``i``. The arrays are read through :func:`with_columns`: each from all of the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from hyperslab.array.session import Session
+from hyperslab.chunks.grid import Coords, FixedAxis, Grid
+from hyperslab.chunks.source import Block, ChunkSource
+from hyperslab.conversion.losses import COLUMNS, Features, held_type, needs
+from hyperslab.conversion.parts import Part
+from hyperslab.errors import Invalid, Problem, ReadOnly
+from hyperslab.formats.base import Feature, Omits, Reader
+from hyperslab.model.cells import as_type
+from hyperslab.model.dtypes import Compound, DataType, describe, numpy_dtype, tag_of
+from hyperslab.model.paths import check_name, child
+from hyperslab.model.refs import Link
+from hyperslab.model.spec import ArraySpec, GroupSpec
+
+_WITHIN = (Feature.STRUCTURED, Feature.SUBARRAYS, Feature.COMPLEX)
+Row = np.dtype[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A field (of a field …) of the array at ``origin``, as the array ``spec``."""
+
+    origin: str
+    fields: tuple[str, ...]
+    spec: ArraySpec
+
+
+Columns = Mapping[str, Column]
+"""By the path that a column is read under."""
+
+
+def in_columns(parts: Sequence[Part], features: Features) -> tuple[list[Part], Columns]:
+    """The parts, those of rows that the target has no type for as groups of columns; and these columns."""
+    found: list[Part] = []
+    columns: dict[str, Column] = {}
+    for part in parts:
+        lacking = _lacking(part.node, features) if isinstance(part.node, ArraySpec) else None
+        if lacking is None or not isinstance(part.node, ArraySpec):
+            found.append(part)
+            continue
+        made = dict(_columns(part.node, part.origin, features))
+        leaves = [place for place, each in made.items() if isinstance(each, Column)]
+        names = ", ".join(_below(place, part.origin) for place in leaves)
+        said = f"cells of type {describe(part.node.dtype)}: its fields become arrays of a group: {names}"
+        group = GroupSpec(attrs=part.node.attrs, layout={COLUMNS: (lacking, said)})
+        found.append(replace(part, node=group))
+        for place, each in made.items():
+            node = each.spec if isinstance(each, Column) else each
+            found.append(Part(child(part.path, _below(place, part.origin)), place, node, whole=False))
+            if isinstance(each, Column):
+                columns[place] = each
+    return found, columns
+
+
+def _below(place: str, top: str) -> str:
+    return place[len(top) :].lstrip("/")
+
+
+def _lacking(spec: ArraySpec, features: Features) -> Feature | None:
+    """What the target lacks, so that an array has to become columns; None where it need not, or cannot."""
+    if Feature.GROUPS not in features or held_type(spec.dtype, features) is not None:
+        return None
+    if _row_of(_base(spec.dtype), features) is None:
+        return None
+    wanted = set(needs(spec.dtype))
+    return next((each for each in _WITHIN if each in wanted and each not in features), None)
+
+
+def _base(dtype: DataType) -> Row:
+    return dtype.base if isinstance(dtype, Compound) else numpy_dtype(dtype)
+
+
+def _row_of(dtype: Row, features: Features) -> Row | None:
+    """The fields of cells that have some; those of complex numbers where the target has no others."""
+    if dtype.names is not None:
+        return dtype
+    if dtype.kind != "c" or held_type(dtype, features) is not None:
+        return None
+    half = f"{dtype.str[0]}f{dtype.itemsize // 2}"
+    return np.dtype([("r", half), ("i", half)])
+
+
+def _columns(rows: ArraySpec, origin: str, features: Features) -> Iterator[tuple[str, Column | GroupSpec]]:
+    """By the path in the source that it is given: every group below the array's own, and every column."""
+    row = _row_of(_base(rows.dtype), features)
+    if row is not None:
+        yield from _fields(Column(origin, (), rows), origin, row, (), features)
+
+
+def _fields(
+    above: Column, group: str, row: Row, axes: tuple[int, ...], features: Features
+) -> Iterator[tuple[str, Column | GroupSpec]]:
+    for name, field in zip(_node_names(row), row.names or (), strict=True):
+        kind = row[field]
+        place, inner = child(group, name), (*axes, *kind.shape)
+        column = replace(above, fields=(*above.fields, field))
+        below = _row_of(kind.base, features)
+        if below is None:
+            yield place, replace(column, spec=_spec(above.spec, column.fields, kind.base, inner))
+        else:
+            yield place, GroupSpec()
+            yield from _fields(column, place, below, inner, features)
+
+
+def _node_names(row: Row) -> Sequence[str]:
+    """The fields' names; numbers for those that are no names of arrays."""
+    names = row.names or ()
+    numbered = [f"field{number}" for number in range(len(names))]
+    found = [name if _is_name(name) else other for name, other in zip(names, numbered, strict=True)]
+    return found if len({*found}) == len(found) else numbered
+
+
+def _is_name(name: str) -> bool:
+    try:
+        check_name(name)
+    except Invalid:
+        return False
+    return True
+
+
+def _spec(rows: ArraySpec, fields: tuple[str, ...], base: Row, inner: tuple[int, ...]) -> ArraySpec:
+    """The array of one field."""
+    dtype = tag_of(base) or base
+    fill = None
+    if rows.fill_value is not None:
+        cells = as_type(taken(rows.fill_cell(), fields), numpy_dtype(dtype)).reshape(-1)
+        fill = cells[0] if len(cells) and all(cells[0] == cell for cell in cells) else None
+    return ArraySpec(
+        shape=(*rows.shape, *inner),
+        dtype=dtype,
+        dims=(*rows.dims, *(None for _ in inner)),
+        chunks=(*(rows.inner_chunks or rows.chunks), *(max(length, 1) for length in inner)),
+        fill_value=fill,
+        indexes=rows.indexes,
+        sparse=rows.sparse,
+    )
+
+
+def taken(cells: np.ndarray[Any, Any], fields: tuple[str, ...]) -> np.ndarray[Any, Any]:
+    """The values of a field (of a field …) of rows or complex numbers."""
+    for name in fields:
+        parts = cells if cells.dtype.names is not None else {"r": cells.real, "i": cells.imag}
+        cells = parts[name]
+    return cells
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+class OfColumn:
+    """The chunks of one column: those of its rows, with the axes that the field has itself whole. ``cell_bytes``: what
+    is read for one of its cells."""
+
+    def __init__(self, rows: ChunkSource, column: Column, fill: np.ndarray[Any, Any]) -> None:
+        self._rows = rows
+        self._column = column
+        self._fill = fill
+        self._outer = len(rows.grid.axes)
+        self.cell_bytes = -(-fill.dtype.itemsize // max(prod(column.spec.shape[self._outer :]), 1))
+        inner = tuple(FixedAxis(length, max(length, 1)) for length in column.spec.shape[self._outer :])
+        self.grid = Grid(rows.grid.axes + inner)
+
+    def read(self, coords: Coords) -> Block | None:
+        """The field's values in a chunk; where none was written those of the rows' fill value."""
+        block = self._rows.read(coords[: self._outer])
+        if block is None:
+            sizes = (axis.size_of(at) for axis, at in zip(self._rows.grid.axes, coords, strict=False))
+            block = np.full(tuple(sizes), self._fill, self._fill.dtype)
+        return np.ascontiguousarray(as_type(taken(block, self._column.fields), self._column.spec.numpy_dtype))
+
+    def write(self, coords: Coords, block: Block) -> None:
+        """Columns are read only."""
+        raise ReadOnly("a column of a source")
+
+    def erase(self, coords: Coords) -> None:
+        """Columns are read only."""
+        raise ReadOnly("a column of a source")
+
+
+class _Reader:
+    """A source's reader that knows columns too."""
+
+    def __init__(self, reader: Reader, columns: Columns) -> None:
+        self._reader = reader
+        self._columns = columns
+        self.children = reader.children
+        self.close = reader.close
+
+    def node(self, path: str) -> GroupSpec | ArraySpec | Link:
+        """A column, or what the source has there."""
+        return self._columns[path].spec if path in self._columns else self._reader.node(path)
+
+    def chunks(self, path: str) -> ChunkSource:
+        """The chunks of a column, or of an array of the source."""
+        if path not in self._columns:
+            return self._reader.chunks(path)
+        column = self._columns[path]
+        rows = self._reader.node(column.origin)
+        if not isinstance(rows, ArraySpec):
+            raise Invalid("this is no array any more", node=column.origin)
+        return OfColumn(self._reader.chunks(column.origin), column, rows.fill_cell())
+
+    def omitted(self, path: str) -> Iterable[Problem]:
+        """What the source's format does not show."""
+        return self._reader.omitted(path) if isinstance(self._reader, Omits) else ()
+
+
+def with_columns(source: Session, columns: Columns) -> Session:
+    """The source, in which columns are arrays too."""
+    return replace(source, reader=_Reader(source.reader, columns)) if columns else source
