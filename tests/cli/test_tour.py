@@ -100,7 +100,7 @@ def test_the_commands_are_those_that_were_run(told: tuple[dict[str, Any], str]) 
     assert "air_temperature/c/0/0/0" in damaged and "corrupt-chunk" in damaged
     assert sound == checks["netcdf"][-1] == checks["append"][-1] == ""
     assert checks["plan"][0].startswith("1 chunk in 1 request")
-    assert checks["zarr2"] == ["verified: 18259 cells and 32 attributes of 9 arrays equal"]
+    assert checks["zarr2"] == ["verified: 18,259 cells and 32 attributes of 9 arrays equal"]
 
 
 def test_the_story_fits_the_terminal_and_has_no_colours(told: tuple[dict[str, Any], str]) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from hyperslab.array.markup import attributes, bytes_text, count_text, dims_text, page, text
+from hyperslab.array.markup import attributes, bytes_text, dims_text, page, text
 from hyperslab.array.picture import picture
 from hyperslab.array.session import Session
 from hyperslab.chunks.grid import Grid
 from hyperslab.errors import HyperslabError
+from hyperslab.model.amounts import counted
 from hyperslab.model.attrs import equal
 from hyperslab.model.dtypes import describe, is_fixed
 from hyperslab.model.spec import ArraySpec, Chunks
@@ -47,8 +48,8 @@ def cells_html(spec: ArraySpec, stored: int | None = None) -> str:
     rows = {"": ("Array", "Chunk"), "Bytes": (_raw_bytes(spec, spec.shape), _raw_bytes(spec, _largest(chunks)))}
     rows["Shape"] = (text(spec.shape), text(_chunks_text(chunks)))
     rows["Count"] = (
-        count_text(len(spec.shape), "dimension"),
-        count_text(Grid.of(spec.shape, chunks).size, "chunk"),
+        counted(len(spec.shape), "dimension"),
+        counted(Grid.of(spec.shape, chunks).size, "chunk"),
     )
     body = "".join(f"<tr><th>{name}</th><td>{a}</td><td>{b}</td></tr>" for name, (a, b) in rows.items())
     more = "".join(

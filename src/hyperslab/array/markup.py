@@ -115,11 +115,6 @@ def dims_text(dims: tuple[str | None, ...], shape: tuple[int, ...]) -> str:
     return f"({', '.join(f'{text(dim)}: {size:,}' if dim is not None else f'{size:,}' for dim, size in sizes)})"
 
 
-def count_text(count: int, what: str) -> str:
-    """``1 chunk``, ``2,000 chunks``."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
 def bytes_text(count: int) -> str:
     """A number of bytes in binary units: ``1.50 MiB``; of absurd ones the power of two."""
     power = max(count.bit_length() - 1, 0) // 10

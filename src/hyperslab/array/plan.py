@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hyperslab.model.amounts import counted
+
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
@@ -29,10 +31,6 @@ class ReadPlan:
     def __str__(self) -> str:
         stored = "?" if self.stored_nbytes is None else f"{self.stored_nbytes:,}"
         return (
-            f"{_count(self.chunks, 'chunk')} in {_count(self.requests, 'request')}: {stored} bytes stored, "
+            f"{counted(self.chunks, 'chunk')} in {counted(self.requests, 'request')}: {stored} bytes stored, "
             f"{self.chunk_nbytes:,} decoded, {self.nbytes:,} in the result of shape {self.shape}"
         )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

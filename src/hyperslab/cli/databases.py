@@ -10,9 +10,10 @@ from typing import Any
 import click
 
 from hyperslab.checks.report import as_line
-from hyperslab.cli.output import print_json, size_text
+from hyperslab.cli.output import print_json
 from hyperslab.cli.storage import parse_options
 from hyperslab.errors import Invalid, Problem, Unsupported
+from hyperslab.model.amounts import size_text
 from hyperslab.stores.location import Location
 
 _SHOWN = 6

@@ -14,7 +14,6 @@ from hyperslab.codecs.reference_json import spelled
 from hyperslab.model.refs import ObjectReference, RegionReference
 
 _AT_ONCE = 1000
-_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 json_option: Callable[[Any], Any] = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 
@@ -75,18 +74,6 @@ def plain(value: Any) -> Any:
 def printable(text: str) -> str:
     """The text with an escape, as JSON has them too, for each half of a surrogate pair, which no encoding can write."""
     return text.encode("utf-8", "backslashreplace").decode()
-
-
-def size_text(nbytes: int | None) -> str:
-    """``1.7 MiB``; ``?`` for None."""
-    if nbytes is None:
-        return "?"
-    size = float(nbytes)
-    for unit in _UNITS:
-        if size < 1024 or unit == _UNITS[-1]:
-            break
-        size /= 1024
-    return f"{nbytes} bytes" if unit == "bytes" else f"{size:.1f} {unit}"
 
 
 def columns(rows: Sequence[Sequence[str]], indent: str = "") -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from hyperslab.conversion.losses import Loss
 from hyperslab.errors import Problem
+from hyperslab.model.amounts import counted, size_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,8 @@ class ConversionReport:
 
     ``nbytes`` counts decoded cells, ``chunks`` the target's chunks (its shards, where it has such) whether or not a
     cell in them differs from the fill value, ``seconds`` the whole. ``resumed_nbytes``: how many of ``nbytes`` an
-    interrupted conversion had copied. ``damaged``: what of the source could not be read and was left out.
+    interrupted conversion had copied. ``damaged``: what of the source could not be read and was left out. ``recut``:
+    each array that the format could not cut into the chunks that were asked for, and how it is cut instead.
     """
 
     source: str
@@ -41,17 +43,23 @@ class ConversionReport:
     verified: Verification | None = None
     resumed_nbytes: int = 0
     damaged: tuple[Problem, ...] = ()
+    recut: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         lines = [
-            f"{self.source} -> {self.target} ({self.format}): {self.arrays} arrays, {self.groups} groups, "
-            f"{self.chunks} chunks, {self.nbytes} bytes in {self.seconds:.2f} s"
+            f"{self.source} -> {self.target} ({self.format}): {counted(self.arrays, 'array')}, "
+            f"{counted(self.groups, 'group')}, {counted(self.chunks, 'chunk')}, "
+            f"{size_text(self.nbytes)} of cells in {self.seconds:.2f} s"
         ]
         if self.resumed_nbytes:
-            lines.append(f"resumed: {self.resumed_nbytes} bytes were there already")
+            lines.append(f"resumed: {size_text(self.resumed_nbytes)} of cells were there already")
+        lines += [f"cut otherwise: {note}" for note in self.recut]
         lines += [f"lost: {loss}" for loss in self.losses]
         lines += [f"damaged, left out: {problem}" for problem in self.damaged]
         if self.verified is not None:
             seen = self.verified
-            lines.append(f"verified: {seen.cells} cells and {seen.attributes} attributes of {seen.arrays} arrays equal")
+            lines.append(
+                f"verified: {counted(seen.cells, 'cell')} and {counted(seen.attributes, 'attribute')} "
+                f"of {counted(seen.arrays, 'array')} equal"
+            )
         return "\n".join(lines)

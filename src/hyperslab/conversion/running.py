@@ -24,6 +24,7 @@ from hyperslab.conversion.opening import opened
 from hyperslab.conversion.overlap import refuse_overlap
 from hyperslab.conversion.parts import parts_of
 from hyperslab.conversion.pointing import pointing_of
+from hyperslab.conversion.recut import recut_notes
 from hyperslab.conversion.rehearsal import Rehearsal, put_documents, rehearse
 from hyperslab.conversion.report import ConversionReport
 from hyperslab.conversion.selecting import Select
@@ -169,7 +170,7 @@ def _run(order: _Order, progress: bool | Report | None, scheduler: Any) -> Conve
                 verified = verify_target(job, order.source, site, report, keyed=plan.keyed)
     if isinstance(chosen, KnowsItsPlace):
         chosen.placed(order.target)
-    return replace(job.summary(order.target.url, done), losses=plan.losses, damaged=damage.problems, verified=verified)
+    return replace(job.summary(order.target.url, *done), losses=plan.losses, damaged=damage.problems, verified=verified)
 
 
 @contextmanager
@@ -196,8 +197,10 @@ def _items(source: Session, features: Features, order: _Order) -> tuple[list[Ite
     return (readable(source, items, damage) if order.skip_damaged else items), columns, damage
 
 
-def _write(job: Job, site: Site, plan: Rehearsal, order: _Order, report: Report, client: Any) -> Progress:
-    """Documents first, then cells."""
+def _write(
+    job: Job, site: Site, plan: Rehearsal, order: _Order, report: Report, client: Any
+) -> tuple[Progress, tuple[str, ...]]:
+    """Documents first, then cells. How far it came, and what is cut otherwise than asked."""
     with opened(site.place, mode="r+" if site.begun else site.mode, format=job.format.name, **order.layout) as target:
         if not site.begun:
             put_documents(target, plan.planned)
@@ -212,7 +215,7 @@ def _write(job: Job, site: Site, plan: Rehearsal, order: _Order, report: Report,
         finally:
             if site.journal is not None:
                 site.journal.write()
-    return tally.now
+    return tally.now, tuple(recut_notes(copies, order.cutting))
 
 
 def _reached(site: Site, target: Session) -> Site:

@@ -12,6 +12,7 @@ from hyperslab.cli.output import json_option, print_json, say
 from hyperslab.cli.storage import storage_option
 from hyperslab.conversion.appending import append_cells, append_dataset
 from hyperslab.errors import FormatError, NotFound
+from hyperslab.model.amounts import counted
 
 _NPY = ".npy"
 
@@ -47,7 +48,7 @@ def command(
         print_json("append", target=target, **asdict(done))
         return
     names = ", ".join(f"/{name}" for name in done.arrays)
-    say(f"{done.rows} rows along {done.dimension or 'the first axis'} to {names}")
+    say(f"{counted(done.rows, 'row')} along {done.dimension or 'the first axis'} to {names}")
     for name in done.shorter:
         say(f"the coordinate /{name} got none: append it by --path {name}")
 

@@ -17,10 +17,11 @@ from hyperslab.cli.describing import cut_text
 from hyperslab.cli.failing import manners
 from hyperslab.cli.labelled import take
 from hyperslab.cli.opening import find_array, open_dataset, selection_option
-from hyperslab.cli.output import columns, echo_rows, json_option, print_json, say, size_text
+from hyperslab.cli.output import columns, echo_rows, json_option, print_json, say
 from hyperslab.cli.storage import storage_option
 from hyperslab.conversion import convert
 from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.model.amounts import size_text
 
 
 class _Verbs(click.Group):

@@ -16,6 +16,7 @@ from hyperslab.cli.output import json_option, json_text, print_json, say
 from hyperslab.cli.selection import parse_selections
 from hyperslab.cli.storage import allow_option, storage_option
 from hyperslab.errors import AlreadyExists, Invalid
+from hyperslab.model.amounts import counted
 from hyperslab.stores.building import building
 
 _SCREEN = 1000
@@ -61,7 +62,7 @@ def command(
         say(f"taken: {taken}")
     if output:
         write(part, output, url)
-        say(f"{part.values.size} cells of /{array.path} in {output}")
+        say(f"{counted(part.values.size, 'cell')} of /{array.path} in {output}")
     if as_json:
         print_json("get", url=url, **part.as_json())
     elif not output:

@@ -10,9 +10,10 @@ import click
 from hyperslab.array import Array
 from hyperslab.cli.describing import array_facts, codec_word, cut_text, link_facts, links_of
 from hyperslab.cli.opening import arrays_of, open_dataset, url_argument
-from hyperslab.cli.output import columns, json_option, print_json, size_text
+from hyperslab.cli.output import columns, json_option, print_json
 from hyperslab.cli.storage import storage_option
 from hyperslab.group import Group
+from hyperslab.model.amounts import size_text
 from hyperslab.model.refs import Link, ObjectReference, RegionReference
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from rich.text import Text
 
-from hyperslab.cli.output import size_text
 from hyperslab.cli.tour.looking import Look
 from hyperslab.cli.tour.walking import Taken
+from hyperslab.model.amounts import size_text
 
 PICTURE = "tour.png"
 _NUMBERS = 9

@@ -9,10 +9,11 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.text import Text
 
-from hyperslab.cli.output import columns, printable, size_text
+from hyperslab.cli.output import columns, printable
 from hyperslab.cli.tour.programs import text_of
 from hyperslab.cli.tour.steps import Step
 from hyperslab.cli.tour.walking import Answer, Taken
+from hyperslab.model.amounts import size_text
 
 _WIDEST = 100
 _INDENT = "   "
