@@ -285,6 +285,9 @@ def test_check(root: Path) -> None:
 def test_relink_after_a_copy(root: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.db"
     shutil.copytree(root, copy, symlinks=True)
+    told = db("check", copy).stdout.splitlines()
+    assert [line[: line.index(" links, ")] for line in told] == ["/air: moved-link: DEKER will not follow 6"]
+    assert "mend: make the links anew, as hyperslab db relink does" in run("repair", copy).stdout
     assert document("relink", copy)["collections"] == ["air", "tiles"]
     links = [path for path in copy.rglob("*") if path.is_symlink()]
     assert links
@@ -293,6 +296,13 @@ def test_relink_after_a_copy(root: Path, tmp_path: Path) -> None:
     assert all(
         not path.readlink().is_absolute() for path in (copy / "collections" / "air").rglob("*") if path.is_symlink()
     )
+    assert db("check", copy).exit_code == 0
+
+
+def test_relink_where_no_links_are(tmp_path: Path) -> None:
+    with Client(str(tmp_path / "own.db")) as client:
+        client.create_collection("air", ArraySchema([DimensionSchema("x", 2)], float, []))
+    assert "no collection of" in db("relink", tmp_path / "own.db").stderr
 
 
 def test_other_commands_show_collections(root: Path) -> None:

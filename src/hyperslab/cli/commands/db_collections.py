@@ -137,5 +137,7 @@ def relink_collections(
             client.relink(each, relative=relative)
     if as_json:
         print_json("db-relink", url=url, collections=names)
+    elif names:
+        say(f"the links of {', '.join(names)} lead to {url}")
     else:
-        say(f"the links of {', '.join(names) or 'no collection'} lead to {url}")
+        say(f"no collection of {url} has links: they are those of DEKER's layout")

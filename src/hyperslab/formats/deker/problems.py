@@ -31,6 +31,17 @@ from hyperslab.stores.files import remove_tree
 from hyperslab.stores.keys import is_temporary
 
 
+@dataclass(frozen=True)
+class Linked:
+    """A link in the folder ``place``, the node that it is of, and what it says."""
+
+    kind: Kind
+    place: str
+    id: str
+    node: str
+    said: str
+
+
 @dataclass
 class Survey:
     """One look through a collection; ``deep`` reads every cell besides."""
@@ -42,6 +53,8 @@ class Survey:
     deep: bool
     records: dict[str, Record] = field(default_factory=dict)
     damaged: set[str] = field(default_factory=set)
+    odd: dict[str, list[Linked]] = field(default_factory=dict)
+    """By the kind of problem: links that hyperslab follows and DEKER does not."""
 
     def __post_init__(self) -> None:
         self._path = self.folder.path
@@ -55,6 +68,8 @@ class Survey:
         yield from self._links()
         if self.folder.kind == "varray":
             yield from self._tiles()
+        for kind, found in self.odd.items():
+            yield self._odd_links(kind, found)
         yield from self._strays()
 
     def _found(
@@ -188,9 +203,24 @@ class Survey:
         elif said != links.target_of(self._path, kind, place, id, relative=self.folder.relative):
             relative = said is not None and not os.path.isabs(said) and not self.folder.relative
             what = "relative-link" if relative else "moved-link"
-            message = f"DEKER will not follow a link to {said}" if not relative else f"a link is relative: {said}"
-            act = partial(self._put_link, kind, place, id)
-            yield self._found(node, what, message, place, "make the link anew", act, part="links")
+            self.odd.setdefault(what, []).append(Linked(kind, place, id, node, str(said)))
+
+    def _odd_links(self, what: str, found: list[Linked]) -> Remedy:
+        """All links of one kind at once: after a move that is every link of the collection."""
+        one, *more = found
+        node = self._name if more else one.node
+        if what == "moved-link":
+            many = f"{len(found):,} links, the first of them to" if more else "a link to"
+            message = f"DEKER will not follow {many} {one.said}"
+        else:
+            many = f"{len(found):,} links are relative, the first of them" if more else "a link is relative"
+            message = f"{many}: {one.said}"
+        action = f"make the link{'s' if more else ''} anew, as hyperslab db relink does"
+        return self._found(node, what, message, one.place, action, partial(self._put_links, found), part="links")
+
+    def _put_links(self, found: list[Linked]) -> None:
+        for each in found:
+            self._put_link(each.kind, each.place, each.id)
 
     def _remove_dangling(self, kind: Kind, place: str, id: str) -> None:
         timeout = self.folder.settings.lock_timeout
