@@ -8,6 +8,7 @@ indexing) are ``coupled``: they are all :class:`Points` of one length N, and the
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from hyperslab.errors import Invalid
 
 Array = np.ndarray[Any, Any]
+_count = attrgetter("count")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +59,9 @@ class Region:
         """The canonical shape; a 0 in it means that there is nothing to do."""
         if self.void:
             return (0,)
-        counts = [axis.count for axis in self.axes]
+        counts = tuple(map(_count, self.axes))
         if not self.coupled:
-            return tuple(counts)
+            return counts
         others = [count for i, count in enumerate(counts) if i not in self.coupled]
         return (counts[self.coupled[0]], *others)
 

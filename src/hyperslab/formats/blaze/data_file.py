@@ -41,7 +41,7 @@ class Shape:
         """The checksum behind each chunk of a new file."""
         return DIGESTS[0 if self.single else self.checksum]
 
-    @property
+    @cached_property
     def most_stored(self) -> int:
         """Bytes that a chunk with its digest takes at the most: Blosc adds 16 to what it cannot compress."""
         return self.chunk_bytes + BLOSC + _LONGEST
@@ -57,7 +57,7 @@ class Index:
     last: int
     digest: Digest
 
-    @property
+    @cached_property
     def count(self) -> int:
         """Chunks in the file."""
         return len(self.starts)
@@ -70,6 +70,11 @@ class Index:
     def span(self, number: int) -> tuple[int, int]:
         """Where the chunk and its digest lie."""
         return int(self.starts[number]), int(self.stops[number])
+
+    def spans(self, numbers: Sequence[int]) -> list[tuple[int, int]]:
+        """Where these chunks and their digests lie."""
+        at = list(numbers)
+        return list(zip(self.starts[at].tolist(), self.stops[at].tolist(), strict=True))
 
     def size(self, number: int) -> int:
         """Decoded bytes of a chunk."""
@@ -129,10 +134,11 @@ def _walked(data: Buffer, header: Header, shape: Shape) -> Index:
 
 def _checked(starts: Numbers, header: Header, shape: Shape, first: int, total: int, data: Any = None) -> Index:
     """The index, if every chunk has room for its header and digest before the next one."""
-    order = np.argsort(starts, kind="stable")
-    stops = np.empty_like(starts)
-    stops[order] = np.append(starts[order][1:], total)
-    least = BLOSC + header.digest.size
+    order = starts.argsort(kind="stable")
+    stops = np.empty(len(starts), np.int64)
+    stops[order[:-1]], stops[order[-1:]] = starts[order[1:]], total
+    digest = header.digest
+    least = BLOSC + digest.size
     bad = (starts < first) | (stops - starts < least)
     if len(starts) and starts.min() != first:
         message = "the first chunk does not follow the offsets, of which there may be more or less than the header says"
@@ -146,11 +152,11 @@ def _checked(starts: Numbers, header: Header, shape: Shape, first: int, total: i
     if (size < 0 or last < 0) and len(starts):
         if data is None:
             raise FormatError("chunk-size or last-chunk is unknown in a file with offsets")
-        size, last = (HEADER.unpack_from(data, int(starts[i]))[4] for i in (0, -1))
+        size, last = [HEADER.unpack_from(data, start)[4] for start in starts[[0, -1]].tolist()]
         if (len(starts) > 1 and size != shape.chunk_bytes) or last > shape.chunk_bytes:
             raise CorruptChunk("chunks of a wrong size", expected=f"{shape.chunk_bytes} bytes", found=max(size, last))
     stops = np.minimum(stops, starts + shape.most_stored)
-    return Index(starts, stops, shape.chunk_bytes if len(starts) > 1 else last, last, header.digest)
+    return Index(starts, stops, shape.chunk_bytes if len(starts) > 1 else last, last, digest)
 
 
 def _stored(chunk: Buffer) -> int:
@@ -163,8 +169,8 @@ def _stored(chunk: Buffer) -> int:
     return stored
 
 
-def open_part(part: Buffer, index: Index, number: int) -> memoryview:
-    """The Blosc chunk of what lies in its span, its digest verified and its decoded size as the header has it.
+def open_part(part: Buffer, index: Index, number: int) -> tuple[memoryview, int]:
+    """The Blosc chunk of what lies in its span, its digest verified, and its decoded size, as the header has it.
 
     CorruptChunk with both values.
     """
@@ -177,7 +183,7 @@ def open_part(part: Buffer, index: Index, number: int) -> memoryview:
     nbytes = int(HEADER.unpack_from(view)[4])
     if nbytes != index.size(number):
         raise CorruptChunk("the chunk has another size than its file says", expected=index.size(number), found=nbytes)
-    return view[:stored]
+    return view[:stored], nbytes
 
 
 def seal(chunk: Buffer, shape: Shape) -> bytes:

@@ -40,11 +40,23 @@ class Fetched:
         self._parts = parts
 
     def read_into(self, coords: Coords, out: Block) -> bool:
-        """Decode the chunk into ``out``; False when it was never written."""
-        stored = self._parts[coords]
+        """Decode the chunk into ``out``; False when it was never written. CorruptChunk names file and chunk."""
+        stored, column = self._parts[coords], self._column
         if stored is None:
             return False
-        self._column.decode(coords, stored, out)
+        try:
+            chunk, nbytes = open_part(*stored)
+            if nbytes == out.nbytes:
+                column.decode(chunk, out.reshape(-1).view(np.uint8).data)
+                return True
+            row = column.row
+            rows = nbytes // row if row else 0
+            if rows * row != nbytes or nbytes > out.nbytes:
+                raise CorruptChunk("the chunk is of no whole number of rows", expected=row, found=nbytes)
+            column.decode(chunk, out[:rows].reshape(-1).view(np.uint8).data)
+            out[rows:] = column.fill
+        except HyperslabError as error:
+            raise column.located(error, coords) from error.__cause__
         return True
 
 
@@ -61,13 +73,15 @@ class Column:
         outer = Grid.of(spec.shape, spec.chunks) if spec.inner_chunks else None
         self._grid = Grid.of(spec.shape, spec.inner_chunks or spec.chunks, outer)
         self.per = storing.per
-        self._row = row_bytes(spec)
+        self.row = row_bytes(spec)
         self._rows = spec.shape[0] if spec.shape else 1
         self._chunk_rows = storing.rows if spec.shape else 1
-        self.shape = storing.shape_of(self._row, spec.numpy_dtype.itemsize)
-        self._fill = spec.fill_cell() if fill is None else fill
+        self.shape = storing.shape_of(self.row, spec.numpy_dtype.itemsize)
+        self.fill = spec.fill_cell() if fill is None else fill
         self._blosc = Blosc(storing.codec.config, Cells(spec.numpy_dtype, (self._chunk_rows,)))
-        self._decode = self._blosc.decode_into
+        self.decode = self._blosc.decode_into
+        self.chunks = -(-self._rows // self._chunk_rows)
+        """Chunks that the array has."""
         self._indexes: dict[str, tuple[Any, Index]] = {}
 
     @property
@@ -86,11 +100,6 @@ class Column:
         return self._keys
 
     @property
-    def chunks(self) -> int:
-        """Chunks that the array has."""
-        return -(-self._rows // self._chunk_rows)
-
-    @property
     def places(self) -> int:
         """Superchunks that the array has."""
         return -(-self.chunks // self.per)
@@ -101,15 +110,17 @@ class Column:
 
     def size(self, number: int) -> int:
         """Decoded bytes of a chunk of the array."""
-        return max(0, min(self._chunk_rows, self._rows - number * self._chunk_rows)) * self._row
+        return max(0, min(self._chunk_rows, self._rows - number * self._chunk_rows)) * self.row
 
     def _number(self, coords: Coords) -> int:
         return coords[0] if coords else 0
 
-    def _by_place(self, coords: Iterable[Coords]) -> dict[int, list[Coords]]:
-        found: dict[int, list[Coords]] = {}
+    def _by_place(self, coords: Iterable[Coords]) -> dict[int, dict[Coords, int]]:
+        """The chunks of each superchunk, with their numbers in it."""
+        found: dict[int, dict[Coords, int]] = {}
         for each in coords:
-            found.setdefault(self._number(each) // self.per, []).append(each)
+            place, number = divmod(each[0], self.per) if each else (0, 0)
+            found.setdefault(place, {})[each] = number
         return found
 
     # -- reading ----------------------------------------------------------------------------------------------------
@@ -120,26 +131,24 @@ class Column:
         version = None
         for place, members in self._by_place(coords).items():
             key = self._keys.key(place)
-            numbers = [self._number(each) % self.per for each in members]
             try:
-                found, version = self._stored(place, numbers)
+                found, version = self._stored(place, key, list(members.values()))
             except HyperslabError as error:
                 raise error.locate(url=self._keys.store.url, key=key) from error.__cause__
             parts |= zip(members, found, strict=True)
         return Fetched(self, parts, version)
 
-    def _stored(self, place: int, numbers: Sequence[int]) -> tuple[list[Stored], Any]:
-        key = self._keys.key(place)
-        if self._wants_most(place, numbers) and (self._keys.size(key) or 0) <= self._most(place):
+    def _stored(self, place: int, key: str, numbers: Sequence[int]) -> tuple[list[Stored], Any]:
+        if self._wants_most(place, numbers) and (self._keys.size(key) or 0) <= self._most(self.count(place)):
             data = self._keys.store.get(key)
             return ([None] * len(numbers) if data is None else self._cut(data, numbers)), None
         for _ in range(_TRIES):
-            stamp, index = self._index_now(place)
+            stamp, index = self._index_now(place, key)
             if index is None:
                 return [None] * len(numbers), None
             there = [number for number in numbers if number < index.count]
-            get_ranges = partial(self._keys.store.get_ranges, key)
-            found = fetch_coalesced(get_ranges, [index.span(number) for number in there])
+            get_ranges, spans = self._keys.store.get_ranges, index.spans(there)
+            found = get_ranges(key, spans) if len(spans) == 1 else fetch_coalesced(partial(get_ranges, key), spans)
             if found is not None and (stamp is None or self._keys.stamp(key) == stamp):
                 return in_order(numbers, there, found, index), None
         raise Conflict("the superchunk is being replaced all the time", remedy="try again")
@@ -147,15 +156,15 @@ class Column:
     def _wants_most(self, place: int, numbers: Sequence[int]) -> bool:
         return 2 * len(numbers) >= (self.count(place) or self.per)
 
-    def _most(self, place: int) -> int:
+    def _most(self, chunks: int) -> int:
         """Bytes of a file beyond which it is not read whole: twice what its chunks may take."""
-        return 4096 + 2 * (self._head(place) + max(self.count(place), 1) * self.shape.most_stored)
+        return 4096 + 2 * (SIZE + max(chunks, 1) * (8 + self.shape.most_stored))
 
     @property
     def _limit(self) -> int:
         """Bytes of a file beyond which it is damaged: twice what a whole superchunk may take, for the file may be of a
         time when the array was longer."""
-        return 4096 + 2 * (SIZE + self.per * (8 + self.shape.most_stored))
+        return self._most(self.per)
 
     def _head(self, place: int) -> int:
         """Bytes from which the places of a superchunk's chunks should be known."""
@@ -164,8 +173,7 @@ class Column:
     def _cut(self, data: Buffer, numbers: Sequence[int]) -> list[Stored]:
         index, view = self.index_of(data), memoryview(data)
         there = [number for number in numbers if number < index.count]
-        spans = (index.span(number) for number in there)
-        return in_order(numbers, there, [view[start:stop] for start, stop in spans], index)
+        return in_order(numbers, there, [view[start:stop] for start, stop in index.spans(there)], index)
 
     def index_of(self, data: Buffer) -> Index:
         """The index of a whole file."""
@@ -173,9 +181,8 @@ class Column:
         assert isinstance(index, Index)
         return index
 
-    def _index_now(self, place: int) -> tuple[Any, Index | None]:
+    def _index_now(self, place: int, key: str) -> tuple[Any, Index | None]:
         """The stamp of a file and its index, of one version."""
-        key = self._keys.key(place)
         for _ in range(_TRIES):
             stamp = self._keys.stamp(key)
             if stamp is None and self._keys.tells_stamps:  # one that appears now would have no stamp to hold it to
@@ -218,25 +225,7 @@ class Column:
             self._indexes.clear()
         self._indexes[key] = (stamp, index)
 
-    def decode(self, coords: Coords, stored: Stored, out: Block) -> None:
-        """Decode a chunk into ``out``, of the whole chunk's shape; CorruptChunk names file and chunk."""
-        assert stored is not None
-        _, index, number = stored
-        try:
-            chunk = open_part(*stored)
-            nbytes = index.size(number)
-            if nbytes == out.nbytes:
-                self._decode(chunk, out.reshape(-1).view(np.uint8).data)
-                return
-            rows = nbytes // self._row if self._row else 0
-            if rows * self._row != nbytes or nbytes > out.nbytes:
-                raise CorruptChunk("the chunk is of no whole number of rows", expected=self._row, found=nbytes)
-            self._decode(chunk, out[:rows].reshape(-1).view(np.uint8).data)
-            out[rows:] = self._fill
-        except HyperslabError as error:
-            raise self._located(error, coords) from error.__cause__
-
-    def _located(self, error: HyperslabError, coords: Coords) -> HyperslabError:
+    def located(self, error: HyperslabError, coords: Coords) -> HyperslabError:
         """The error with the file and the number in it of a chunk."""
         place, number = divmod(self._number(coords), self.per)
         return error.locate(url=self._keys.store.url, key=f"{self._keys.key(place)} chunk {number}")
@@ -264,13 +253,13 @@ class Column:
         """The bare Blosc chunk, its digest verified; None when it was never written, CorruptChunk names it."""
         stored = self.fetch([coords])._parts[coords]
         try:
-            return None if stored is None else bytes(open_part(*stored))
+            return None if stored is None else bytes(open_part(*stored)[0])
         except HyperslabError as error:
-            raise self._located(error, coords) from error.__cause__
+            raise self.located(error, coords) from error.__cause__
 
     def index_at(self, place: int) -> Index | None:
         """Where the chunks of a superchunk lie; None when it is missing."""
-        return self._index_now(place)[1]
+        return self._index_now(place, self._keys.key(place))[1]
 
     def rows_of(self, place: int) -> tuple[int, int]:
         """The first row of a superchunk, and the one behind its last."""
@@ -304,7 +293,7 @@ class Column:
         """The coordinates of every chunk that is stored."""
         rest = (0,) * (len(self._grid.axes) - 1)
         for place in self._keys.places()[0]:
-            _, index = self._index_now(place)
+            index = self.index_at(place)
             for local in range(0 if index is None else index.count):
                 yield (place * self.per + local, *rest) if self._grid.axes else ()
 
@@ -317,8 +306,8 @@ class Column:
         found = 0
         for place, members in self._by_place(coords).items():
             index = self.index_at(place)
-            numbers = (self._number(each) % self.per for each in members)
-            spans = [] if index is None else [index.span(number) for number in numbers if number < index.count]
+            there = [] if index is None else [number for number in members.values() if number < index.count]
+            spans = [] if index is None else index.spans(there)
             found += sum(stop - start for start, stop in spans)
         return found
 

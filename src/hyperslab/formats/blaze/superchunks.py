@@ -76,7 +76,7 @@ class Superchunks(Column):
     def _longer(self, coords: Coords, size: int) -> Any:
         """The bytes of the array's last chunk, where another writer has put rows behind those that are known here."""
         place, local = divmod(self._number(coords), self.per)
-        _, index = self._index_now(place)
+        index = self.index_at(place)
         if index is None or local >= index.count or index.size(local) <= size:
             return None
         block = self.read(coords)
@@ -131,11 +131,11 @@ class Superchunks(Column):
         start, stop = index.span(local)
         if index.digest is self.shape.digest and index.size(local) == size:
             return old[start:stop]
-        chunk = open_part(old[start:stop], index, local)
+        chunk, _ = open_part(old[start:stop], index, local)
         if index.size(local) == size:
             return seal(chunk, self.shape)
         cells = np.frombuffer(self._fill_bytes(max(size, index.size(local))), np.uint8).copy()
-        self._decode(chunk, cells[: index.size(local)].data)
+        self.decode(chunk, cells[: index.size(local)].data)
         return seal(self._blosc.encode(cells[:size].data), self.shape)
 
     def blank(self, size: int) -> bytes:
@@ -145,7 +145,7 @@ class Superchunks(Column):
         return self._blank[size]
 
     def _fill_bytes(self, size: int) -> bytes:
-        cell = self._fill.tobytes()
+        cell = self.fill.tobytes()
         return cell * (size // len(cell))
 
     def erase(self, coords: Coords) -> None:
@@ -156,7 +156,7 @@ class Superchunks(Column):
         """Set chunks to the fill value; files of which nothing is left go."""
         for place, members in self._by_place(coords).items():
             key = self._keys.key(place)
-            gone = {self._number(each) % self.per for each in members}
+            gone = set(members.values())
             self._replace(key, partial(self._without, place, gone))
 
     def _without(self, place: int, gone: Iterable[int], old: Buffer | None) -> memoryview | None:

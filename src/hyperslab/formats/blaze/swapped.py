@@ -33,8 +33,7 @@ class SwappedSuperchunks(Superchunks):
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
-    def _stored(self, place: int, numbers: Sequence[int]) -> tuple[list[Stored], Any]:
-        key = self._keys.key(place)
+    def _stored(self, place: int, key: str, numbers: Sequence[int]) -> tuple[list[Stored], Any]:
         if self._wants_most(place, numbers):
             whole = self._keys.store.get_version(key, most=self._limit)
             return ([None] * len(numbers), None) if whole is None else (self._cut(whole.data, numbers), whole.stamp)
@@ -45,11 +44,11 @@ class SwappedSuperchunks(Superchunks):
 
     def _from_ranges(self, place: int, key: str, numbers: Sequence[int]) -> tuple[list[Stored], Any]:
         store, known = self._keys.store, self._indexes.get(key)
-        stamp, index = known or self._index_now(place)
+        stamp, index = known or self._index_now(place, key)
         if index is None:
             return [None] * len(numbers), None
         there = [number for number in numbers if number < index.count]
-        ranges = [index.span(number) for number in there]
+        ranges = index.spans(there)
         try:
             found = store.get_ranges_of(key, ranges, stamp) if ranges else []
             if found is None or (not ranges and known is not None and store.stamp(key) != stamp):
@@ -59,9 +58,9 @@ class SwappedSuperchunks(Superchunks):
             raise
         return in_order(numbers, there, found, index), stamp
 
-    def _index_now(self, place: int) -> tuple[Any, Index | None]:
+    def _index_now(self, place: int, key: str) -> tuple[Any, Index | None]:
         """Stamp and index of the present version; neither when it is missing."""
-        store, key = self._keys.store, self._keys.key(place)
+        store = self._keys.store
         found: Version | None = store.get_version(key, (0, self._head(place)))
         if found is None:
             return None, None
