@@ -40,6 +40,10 @@ class FixedAxis:
     def size_of(self, index: int) -> int:
         return self.size
 
+    def span(self, index: int) -> slice:
+        start = index * self.size
+        return slice(start, min(start + self.size, self.length))
+
     def find(self, position: int) -> int:
         return position // self.size
 
@@ -68,6 +72,9 @@ class VaryingAxis:
 
     def size_of(self, index: int) -> int:
         return self.sizes[index]
+
+    def span(self, index: int) -> slice:
+        return slice(self.edges[index], min(self.edges[index] + self.sizes[index], self.length))
 
     def find(self, position: int) -> int:
         return bisect_right(self.edges, position) - 1
@@ -131,10 +138,7 @@ class Grid:
 
     def extent(self, coords: Coords) -> tuple[slice, ...]:
         """The cells of the array that lie in the chunk."""
-        return tuple(
-            slice(axis.start(i), min(axis.start(i) + axis.size_of(i), axis.length))
-            for axis, i in zip(self.axes, coords, strict=True)
-        )
+        return tuple([axis.span(i) for axis, i in zip(self.axes, coords, strict=True)])
 
     def __iter__(self) -> Iterator[Coords]:
         """Every chunk's coordinates in C order."""

@@ -70,4 +70,4 @@ class SlicedArray:
     def _inside(self, coords: Coords) -> tuple[Part, tuple[Any, ...]]:
         """The cells of a chunk that are inside the array: in the array, and in the chunk."""
         extent = self._grid.extent(coords)
-        return extent, (*(slice(0, part.stop - part.start) for part in extent), ...)
+        return extent, (*[slice(0, part.stop - part.start) for part in extent], ...)

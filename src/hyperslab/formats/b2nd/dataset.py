@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import Any
 
 from hyperslab.chunks.settings import Settings
@@ -55,7 +56,8 @@ class B2ndReader:
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
         """The group of all, the array, or a coordinate."""
-        self._check_open()
+        if self._closed:
+            raise self._shut()
         found = self.labelled.node(path)
         if found is None:
             raise no_node(path, self._url)
@@ -67,7 +69,7 @@ class B2ndReader:
         if path == self.labelled.name:
             handle = self.handle
             return StoredSlices(
-                spec, lambda: self._opened(handle), (self._url, path), handle.chunk_sizes, handle.stored
+                spec, partial(self._opened, handle), (self._url, path), handle.chunk_sizes, handle.stored
             )
         return CellsInMemory(self.labelled.coords[path].cells)
 
@@ -89,12 +91,12 @@ class B2ndReader:
         return self.version
 
     def _opened(self, handle: library.Handle) -> library.Handle:
-        self._check_open()
+        if self._closed:
+            raise self._shut()
         return handle
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise Invalid("the dataset is closed", url=self._url, remedy="open it again")
+    def _shut(self) -> Invalid:
+        return Invalid("the dataset is closed", url=self._url, remedy="open it again")
 
     def close(self) -> None:
         """Let go of the file; closing twice is fine."""

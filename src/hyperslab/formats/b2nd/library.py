@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import Any
 from weakref import WeakSet
 from zipfile import BadZipFile
@@ -98,19 +99,23 @@ class Handle:
     def using(self) -> Iterator[Any]:
         """The array, for this thread alone."""
         with self._lock:
-            if self._array is None:
-                self._array = opened(self._find, self._url)
-            yield self._array
+            yield self._found()
+
+    def _found(self) -> Any:
+        if self._array is None:
+            self._array = opened(self._find, self._url)
+        return self._array
 
     def read(self, part: Part, out: np.ndarray[Any, Any]) -> None:
         """Read the cells of ``part`` into ``out``, of any strides; CorruptChunk when they cannot be decoded."""
         if not out.size:
             return
-        with self.using() as array:
+        with self._lock:  # using(), without its calls: this is done for every chunk
+            array = self._found() if self._array is None else self._array
             straight = out.flags.c_contiguous
             cells = out if straight else np.empty(out.shape, out.dtype)
             try:
-                array.get_slice_numpy(cells, (_starts(part), _stops(part)))
+                array.get_slice_numpy(cells, (tuple(map(_START, part)), tuple(map(_STOP, part))))
             except FAILURES as error:
                 raise CorruptChunk(f"blosc2 cannot read this: {error}", url=self._url) from error
             if not straight:
@@ -150,6 +155,7 @@ class Handle:
             self._array = None
 
 
+_START, _STOP = attrgetter("start"), attrgetter("stop")
 _OPEN: WeakSet[Handle] = WeakSet()
 _LEFT: list[Any] = []
 """Arrays that a forked child must never free: blosc2 would wait for their threads."""
@@ -203,11 +209,3 @@ def metadata(array: Any, url: str) -> dict[str, Any]:
     except FAILURES as error:
         raise FormatError(f"blosc2 cannot read the metalayers: {error}", url=url) from error
     return {str(key): value for key, value in found.items()}
-
-
-def _starts(part: Part) -> tuple[int, ...]:
-    return tuple(cut.start for cut in part)
-
-
-def _stops(part: Part) -> tuple[int, ...]:
-    return tuple(cut.stop for cut in part)
