@@ -10,7 +10,9 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Iterator
+from itertools import product
 from math import prod
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -259,7 +261,7 @@ class ContiguousCells:
 
     def _inside(self, extent: tuple[slice, ...], out: Block) -> Block:
         """The cells of ``out`` that lie in the array; the others get the fill value."""
-        inside: tuple[Any, ...] = tuple(slice(0, part.stop - part.start) for part in extent)
+        inside: tuple[Any, ...] = tuple([slice(0, part.stop - part.start) for part in extent])
         target: Block = out[(*inside, ...)]
         if target.shape != out.shape:
             out[...] = self._spec.fill_cell()
@@ -275,9 +277,9 @@ class ContiguousCells:
         while split and extent[split - 1] == slice(0, shape[split - 1]):
             split -= 1
         outer = max(split - 1, 0)
-        start = (self._offset or 0) + sum(part.start * step for part, step in zip(extent, strides, strict=True))
-        for place in np.ndindex(*(part.stop - part.start for part in extent[:outer])):
-            yield start + sum(i * step for i, step in zip(place, strides, strict=False)), place
+        start = (self._offset or 0) + sum([part.start * step for part, step in zip(extent, strides, strict=True)])
+        for place in product(*[range(part.stop - part.start) for part in extent[:outer]]):
+            yield start + sum(map(mul, place, strides)), place
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
         """Bytes of these chunks' cells within the array."""

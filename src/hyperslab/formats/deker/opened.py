@@ -61,6 +61,8 @@ class Opened:
         """Put the cells of ``box`` (forward slices) into ``out``, converted to its type; False without ``data``."""
         if self.cells is None:
             return False
+        if out.dtype == self.dtype and out.shape == self.shape == self.cells.grid.fixed and out.flags.c_contiguous:
+            return self._read_whole(out)
         axes = [Range(part.start, len(range(part.start, part.stop, part.step or 1)), part.step or 1) for part in box]
         plan = make_plan(Region(tuple(axes)), self.cells.grid)
         target = out if out.dtype == self.dtype else np.empty(plan.shape, self.dtype)
@@ -71,6 +73,13 @@ class Opened:
                     out[...] = target
             except (TypeError, ValueError) as error:
                 raise FormatError(f"data of type {self.dtype} cannot be numbers: {error}", url=self.path) from error
+        return True
+
+    def _read_whole(self, out: Block) -> bool:
+        """All cells of a file that has them in one piece: nothing is to be planned."""
+        cells: Any = self.cells
+        if not cells.read_into((0,) * out.ndim, out):
+            out[...] = self.fill
         return True
 
     def raw(self, coords: Coords) -> tuple[Buffer, int] | None:
@@ -89,8 +98,11 @@ def library() -> Any:
 
 def file_stamp(path: str) -> Stamp:
     """What identifies the present version of a file; NodeNotFound when it is gone."""
-    with _reading(path):
-        return _stamp(os.stat(path))
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        raise _unread(error, path) from error
+    return _stamp(found)
 
 
 def _stamp(found: os.stat_result) -> Stamp:
@@ -118,8 +130,10 @@ def open_file(path: str) -> Opened:
 
 def _open(path: str) -> Opened:
     library()
-    with _reading(path):
+    try:
         descriptor = os.open(path, READ)
+    except OSError as error:
+        raise _unread(error, path) from error
     opened = Opened(path, _stamp(os.fstat(descriptor)))
     finalize(opened, os.close, descriptor)
     with _damage(path):
@@ -189,14 +203,11 @@ def _text(value: Any, path: str) -> str:
     return text.strip("\0")
 
 
-@contextmanager
-def _reading(path: str) -> Iterator[None]:
-    try:
-        yield
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise NodeNotFound("the array was removed", url=path) from error
-    except OSError as error:
-        raise read_error(error, path, "") from error
+def _unread(error: OSError, path: str) -> HyperslabError:
+    """What it means that a file is not read."""
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return NodeNotFound("the array was removed", url=path)
+    return read_error(error, path, "")
 
 
 @contextmanager

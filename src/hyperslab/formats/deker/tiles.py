@@ -111,7 +111,7 @@ class TileCells:
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Read a tile; False when all its cells are fill."""
-        return self.read_part(coords, tuple(slice(0, size) for size in self.form.shape), out)
+        return self.read_part(coords, tuple([slice(0, size) for size in self.form.shape]), out)
 
     def read(self, coords: Coords) -> Block | None:
         """A tile in memory of its own."""
