@@ -62,7 +62,7 @@ class ShardIndex:
         """The codecs of the index."""
         return assemble(self.codecs, Cells(np.dtype("<u8"), (*self.counts, 2), 0), REGISTRY)
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         """Bytes of the encoded index."""
         return self.chain.size or 0
