@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any, Literal
 
 import click
 
 from hyperslab import api
 from hyperslab.array import Array
+from hyperslab.cli.naming import arrays_of, instead, listing
 from hyperslab.cli.selection import Selection
-from hyperslab.errors import HyperslabError, Invalid, LabelError, NodeNotFound, SelectionError
+from hyperslab.errors import Invalid, LabelError, NodeNotFound, SelectionError
 from hyperslab.formats.base import HoldsOne
 from hyperslab.group import Group
 from hyperslab.model.guessing import meant
-from hyperslab.model.nesting import flattened
 
 url_argument = click.argument("url")
 path_argument = click.argument("path", default="")
@@ -33,26 +34,6 @@ def open_dataset(
     return Group(node._session, "") if isinstance(node, Array) and node.path else node
 
 
-def arrays_of(node: Group | Array) -> Iterator[tuple[str, Array]]:
-    """Path and array of every array at or below a node; damaged nodes are passed over, and links, which may lead up."""
-    return flattened(_arrays(node))
-
-
-def _arrays(node: Group | Array) -> Generator[Any]:
-    if isinstance(node, Array):
-        yield node.path, node
-        return
-    links = dict(node.links())
-    for name in node:
-        if name in links:
-            continue
-        try:
-            found = node[name]
-        except HyperslabError:
-            continue
-        yield _arrays(found)
-
-
 def find_array(root: Group | Array, path: str) -> Array:
     """The array at ``path``; with no path the only array there is."""
     if isinstance(root, Array):
@@ -64,25 +45,22 @@ def find_array(root: Group | Array, path: str) -> Array:
     try:
         node = root[path]
     except NodeNotFound as error:
-        error.remedy = meant(path.strip("/"), (name for name, _ in arrays_of(root)))
+        error.remedy = instead(root, path.strip("/"))
         raise
     if isinstance(node, Group):
-        raise Invalid(f"/{path.strip('/')} is a group", remedy=_listing(node))
+        raise Invalid(f"/{path.strip('/')} is a group", remedy=listing(node))
     return node
 
 
 def _only_array(root: Group) -> Array:
     reader = root._session.reader
     main = reader.main if isinstance(reader, HoldsOne) else None
-    found = [(path, array) for path, array in arrays_of(root) if array.dims != (array.name,) or path == main]
-    found = [pair for pair in found if main is None or pair[0] == main]
+    pairs = arrays_of(root)
+    mains = (array for path, array in pairs if (path == main if main is not None else array.dims != (array.name,)))
+    found = list(islice(mains, 2))
     if len(found) != 1:
-        raise Invalid("the dataset holds several arrays: name one", remedy=_listing(root))
-    return found[0][1]
-
-
-def _listing(group: Group) -> str:
-    return f"there are {', '.join(path for path, _ in arrays_of(group)) or 'none'}"
+        raise Invalid("the dataset holds several arrays: name one", remedy=listing(root))
+    return found[0]
 
 
 def selection_key(array: Array, selection: Selection, nearest: bool = False) -> tuple[Any, ...]:

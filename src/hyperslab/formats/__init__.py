@@ -8,6 +8,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 from hyperslab.errors import Unsupported
 from hyperslab.formats.base import Format, NamesDatasets
+from hyperslab.model.guessing import meant
 from hyperslab.stores.location import Probe
 
 # in the order of detection
@@ -63,7 +64,7 @@ def get_format(name: str) -> Format:
         return found
     if name in _foreign():
         return _loaded(_foreign()[name])
-    raise Unsupported(f"no format {name!r}", remedy=f"there are {', '.join(names())}")
+    raise Unsupported(f"no format {name!r}", remedy=meant(name, names()))
 
 
 def _loaded(entry: EntryPoint) -> Format:

@@ -9,7 +9,8 @@ import click
 
 from hyperslab.array import Array
 from hyperslab.cli.describing import array_facts, codec_word, cut_text, link_facts, links_of
-from hyperslab.cli.opening import arrays_of, open_dataset, url_argument
+from hyperslab.cli.naming import arrays_of
+from hyperslab.cli.opening import open_dataset, url_argument
 from hyperslab.cli.output import columns, json_option, print_json
 from hyperslab.cli.storage import storage_option
 from hyperslab.group import Group
