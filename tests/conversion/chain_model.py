@@ -22,6 +22,7 @@ from hyperslab.testing.datasets import NUMBERS, REALS, SampleArray, SampleTree
 
 _ATTRIBUTE = re.compile(r"the attribute '([^']*)'")
 _BECOMES = re.compile(r"cells of type (.*) become (.*)$")
+_COLUMNS = re.compile(r"its fields become arrays of a group: (.*)$")
 _LIMITED = re.compile(r"dimension '([^']*)' becomes limited")
 
 
@@ -31,6 +32,7 @@ class Told:
 
     gone: set[str] = field(default_factory=set)
     types: dict[str, str] = field(default_factory=dict)
+    columns: dict[str, list[str]] = field(default_factory=dict)
     attrs: dict[tuple[str, str], str] = field(default_factory=dict)
     limited: set[str] = field(default_factory=set)
 
@@ -43,6 +45,8 @@ class Told:
                 told.attrs[loss.node, found[1]] = loss.message
             elif found := _LIMITED.search(loss.message):
                 told.limited.add(found[1])
+            elif found := _COLUMNS.search(loss.message):
+                told.columns[loss.node] = found[1].split(", ")
             elif found := _BECOMES.search(loss.message):
                 told.types[loss.node] = found[2]
             elif loss.message.endswith("is left out"):
@@ -104,6 +108,7 @@ def mains(tree: SampleTree) -> list[str]:
 
 def settled(tree: SampleTree, told: Told, root: hs.Group) -> SampleTree:
     """The drawn dataset as it is found, once all that is found was seen to be as it was drawn or announced."""
+    tree = _with_columns(tree, told)
     arrays = {path: one for path, one in tree.arrays.items() if not told.is_gone(path)}
     groups = {path: attrs for path, attrs in tree.groups.items() if not path or not told.is_gone(path)}
     links = {path: target for path, target in tree.links.items() if not told.is_gone(path)}
@@ -119,6 +124,23 @@ def settled(tree: SampleTree, told: Told, root: hs.Group) -> SampleTree:
         links,
         unlimited,
     )
+
+
+def _with_columns(tree: SampleTree, told: Told) -> SampleTree:
+    """The dataset with groups of arrays for the rows and complex numbers of which that was announced."""
+    groups, arrays = dict(tree.groups), dict(tree.arrays)
+    for path, names in told.columns.items():
+        one = arrays.pop(path)
+        assert one.dtype not in (*NUMBERS, *REALS), f"never: {path}"
+        groups[path] = one.attrs
+        for name in names:
+            cells: Any = one.cells
+            for part in name.split("/"):
+                cells = cells[part] if cells.dtype.names else {"r": cells.real, "i": cells.imag}[part]
+            dims = (*one.dims, *[None] * (cells.ndim - len(one.dims)))
+            arrays[f"{path}/{name}"] = SampleArray(np.ascontiguousarray(cells).reshape(cells.shape), cells.dtype, dims)
+            groups.update({f"{path}/{inner}": {} for inner in _upwards(name.rpartition("/")[0]) if inner})
+    return replace(tree, groups=groups, arrays=arrays)
 
 
 def _walk(group: hs.Group, path: str) -> Iterator[tuple[str, Any]]:
