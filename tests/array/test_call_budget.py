@@ -53,7 +53,7 @@ PINNED = {
     "bcolz": (80, 49),
     "mongo": (560, 170),
     "collections": (81, 39),
-    "deker": (92, 150),
+    "deker": (66, 122),
 }
 """Calls of one chunk, and of each further one, of formats that the budget is not for."""
 Counts = dict[str, dict[str, int]]

@@ -98,7 +98,7 @@ class Grid:
         """A grid over ``shape``: an int (fixed) or a tuple of sizes (varying) per axis."""
         if len(shape) != len(chunks):
             raise Invalid(f"{len(chunks)} chunk lengths for {len(shape)} dimensions")
-        return cls(tuple(_axis(length, cut) for length, cut in zip(shape, chunks, strict=True)), outer)
+        return cls(tuple([_axis(length, cut) for length, cut in zip(shape, chunks, strict=True)]), outer)
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
@@ -118,9 +118,8 @@ class Grid:
     @cached_property
     def fixed(self) -> tuple[int, ...] | None:
         """The one shape of every chunk, or None when an axis varies."""
-        if all(isinstance(axis, FixedAxis) for axis in self.axes):
-            return tuple(axis.size_of(0) for axis in self.axes)
-        return None
+        sizes = [axis.size for axis in self.axes if isinstance(axis, FixedAxis)]
+        return tuple(sizes) if len(sizes) == len(self.axes) else None
 
     @cached_property
     def members(self) -> tuple[int, ...]:
@@ -134,7 +133,7 @@ class Grid:
 
     def origin(self, coords: Coords) -> tuple[int, ...]:
         """The position of the chunk's first cell."""
-        return tuple(axis.start(i) for axis, i in zip(self.axes, coords, strict=True))
+        return tuple([axis.start(i) for axis, i in zip(self.axes, coords, strict=True)])
 
     def extent(self, coords: Coords) -> tuple[slice, ...]:
         """The cells of the array that lie in the chunk."""

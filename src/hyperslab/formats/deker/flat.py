@@ -51,7 +51,7 @@ class FlatCells(ContiguousCells):
 
     def _read(self, start: int, strides: tuple[int, ...], out: Block) -> None:
         """Cells whose bytes are ``strides`` apart: their whole span at once, or axis by axis where that is wide."""
-        span = self._stored.itemsize + sum((n - 1) * step for n, step in zip(out.shape, strides, strict=True))
+        span = self._stored.itemsize + sum([(n - 1) * step for n, step in zip(out.shape, strides, strict=True)])
         if out.ndim and span > max(_GAP, 2 * out.size * self._stored.itemsize):
             for place in range(len(out)):
                 self._read(start + place * strides[0], strides[1:], out[place : place + 1].reshape(out.shape[1:]))

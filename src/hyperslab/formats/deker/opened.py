@@ -61,8 +61,8 @@ class Opened:
         """Put the cells of ``box`` (forward slices) into ``out``, converted to its type; False without ``data``."""
         if self.cells is None:
             return False
-        if out.dtype == self.dtype and out.shape == self.shape == self.cells.grid.fixed and out.flags.c_contiguous:
-            return self._read_whole(out)
+        if self._read_at_once(box, out):
+            return True
         axes = [Range(part.start, len(range(part.start, part.stop, part.step or 1)), part.step or 1) for part in box]
         plan = make_plan(Region(tuple(axes)), self.cells.grid)
         target = out if out.dtype == self.dtype else np.empty(plan.shape, self.dtype)
@@ -75,10 +75,18 @@ class Opened:
                 raise FormatError(f"data of type {self.dtype} cannot be numbers: {error}", url=self.path) from error
         return True
 
-    def _read_whole(self, out: Block) -> bool:
-        """All cells of a file that has them in one piece: nothing is to be planned."""
+    def _read_at_once(self, box: Box, out: Block) -> bool:
+        """Read from a file whose cells are one chunk: nothing is to be planned. False where it takes a plan."""
         cells: Any = self.cells
-        if not cells.read_into((0,) * out.ndim, out):
+        if out.dtype != self.dtype or cells.grid.fixed != self.shape or not out.size:
+            return False
+        if out.shape == self.shape and out.flags.c_contiguous:
+            found = cells.read_into((0,) * out.ndim, out)
+        elif hasattr(cells, "read_part"):
+            found = cells.read_part((0,) * out.ndim, box, out)
+        else:
+            return False
+        if not found:
             out[...] = self.fill
         return True
 

@@ -94,7 +94,7 @@ class QuickFile:
         root, kind = unpack_from("<QI", self._head, 0x40)
         if base or end > self.length or kind != 1:
             raise _Other
-        ((_, links),) = list(self._messages(root, {_SYMBOLS}))
+        ((_, links),) = self._messages(root, {_SYMBOLS})
         tree, heap = unpack_from("<QQ", links)
         sign, node, level, count, _, _ = _TREE.unpack(self.at(tree, _TREE.size))
         if (sign, node, level, count) != (b"TREE", 0, 0, 1):
@@ -111,11 +111,12 @@ class QuickFile:
                 raise _Other
             yield name, header
 
-    def _messages(self, place: int, known: set[int]) -> Iterator[tuple[int, bytes]]:
+    def _messages(self, place: int, known: set[int]) -> list[tuple[int, bytes]]:
         """The messages of an object header that say anything."""
         version, _, size = unpack_from("<BxH4xI", self.at(place, 12))
         if version != 1:
             raise _Other
+        found = []
         blocks = [(place + 16, size)]
         for start, length in blocks:  # grows while it is walked
             block = self.at(start, length)
@@ -129,7 +130,8 @@ class QuickFile:
                 elif kind not in known or flags & 0x02:
                     raise _Other
                 elif kind not in (0x00, 0x12):
-                    yield kind, body
+                    found.append((kind, body))
+        return found
 
     def _dataset(self, place: int) -> Dataset:
         said = dict(self._messages(place, _KNOWN))

@@ -79,19 +79,19 @@ class TileCells:
 
     def _look(self, coords: Coords) -> tuple[str | None, bool]:
         """The file of a tile, and whether there is none though there is a link."""
-        place = paths.tile_folder(self.id, coords)
+        folder, place = self.place.path, paths.tile_folder(self.id, coords)
         for _ in range(3):
-            ids = links.linked_ids(self.folder, "array", place)
+            ids = links.linked_ids(folder, "array", place)
             for id in ids:
-                if (path := links.follow(self.folder, "array", place, id)) is not None:
+                if (path := links.follow(folder, "array", place, id)) is not None:
                     return path, False
-            if not ids or ids != links.linked_ids(self.folder, "array", place):
+            if not ids or ids != links.linked_ids(folder, "array", place):
                 break  # it was not removed between the two looks
         path = self.lost.find(self.id, coords)
         if path is not None:
             return path, False
         self._require()
-        return None, bool(links.linked_ids(self.folder, "array", place))
+        return None, bool(links.linked_ids(folder, "array", place))
 
     def _open(self, coords: Coords) -> FileCells | None:
         for _ in range(3):
@@ -99,7 +99,7 @@ class TileCells:
             if path is None:
                 return None
             try:
-                return FileCells(self.files, path, self.form, self.fill, self.settings)
+                return FileCells(self.files, path, self.form, self.fill, self.place.settings)
             except NodeNotFound:  # removed between the two calls
                 continue
         return None
