@@ -115,6 +115,17 @@ def test_where_nothing_is_left_nothing_is_written(tmp_path: Path) -> None:
         with pytest.raises((CorruptChunk, FormatError)) as caught:
             hs.convert(source, tmp_path / "target", skip_damaged=True, **options)
         assert "--skip-damaged" not in str(caught.value)
+        assert str(caught.value).endswith("without what is damaged there is no array to copy")
+    assert sorted(os.listdir(tmp_path)) == ["source.zarr"]
+
+
+def test_skipping_is_no_advice_where_nothing_would_be_left(tmp_path: Path) -> None:
+    source = make_source(tmp_path / "source.zarr")
+    damage(source, "a")
+    for path, advised in (("", True), ("a", False)):
+        with pytest.raises((CorruptChunk, FormatError)) as caught:
+            hs.convert(source, tmp_path / "target", "b2nd" if path else "zarr2", path=path)
+        assert ("--skip-damaged" in str(caught.value)) == advised
     assert sorted(os.listdir(tmp_path)) == ["source.zarr"]
 
 

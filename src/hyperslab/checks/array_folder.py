@@ -65,7 +65,8 @@ class ArrayFolder:
     def _note_missing(self) -> None:
         count, stored = self._objects.grid.size, self.stored
         if 0 < stored < count:
-            message = f"{count - stored} of {count} chunks are not stored; their cells read as the fill value"
+            verb = "is" if count - stored == 1 else "are"
+            message = f"{count - stored} of {count} chunks {verb} not stored; their cells read as the fill value"
             self._found.append(found(self._path, "missing-chunk", message, sound=True))
 
     # -- names ------------------------------------------------------------------------------------------------------

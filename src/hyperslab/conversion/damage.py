@@ -12,6 +12,7 @@ DAMAGE = (CorruptChunk, FormatError, MissingChunks, TilesFailed)
 """Errors that say that what is stored is not whole."""
 
 _REMEDY = "skip_damaged=True (--skip-damaged) copies the rest"
+_NOTHING = "without what is damaged there is no array to copy"
 _log = logging.getLogger("hyperslab")
 
 
@@ -38,12 +39,12 @@ class Damage:
         found = list(self.errors.items())
         if len(found) == 1:
             path, error = found[0]
-            if rest:
-                error.remedy = f"{error.remedy}; {_REMEDY}" if error.remedy else _REMEDY
+            more = _REMEDY if rest else _NOTHING
+            error.remedy = f"{error.remedy}; {more}" if error.remedy else more
             raise error.locate(node=path) from error.__cause__
         shown = "\n".join(f"  {problem}" for problem in self.problems)
         message = f"{len(found)} nodes of the source are damaged:\n{shown}\n"
-        remedy = f"repair it, or {_REMEDY}" if rest else None
+        remedy = f"repair it, or {_REMEDY}" if rest else f"repair it; {_NOTHING}"
         raise FormatError(message, problems=self.problems, url=found[0][1].url, remedy=remedy) from found[0][1]
 
     def tell(self) -> None:

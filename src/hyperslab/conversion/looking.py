@@ -28,15 +28,19 @@ def readable(source: Session, items: Sequence[Item], damage: Damage) -> list[Ite
     """The items of which every chosen cell can be read, in order; ``damage`` notes the others and is logged. Its error
     is raised where no array is left, or not the first one of a target that holds one."""
     look_through(source, items, damage)
-    left = [item for item in items if not damage.covers(item.origin)]
-    arrays = [item for item in items if isinstance(item.node, ArraySpec)]
-    if damage and not any(isinstance(item.node, ArraySpec) for item in left):
-        damage.refuse(rest=False)
-    one = len(items) > 1 and not items[0].whole and isinstance(items[1].node, ArraySpec)
-    if one and damage.covers(arrays[0].origin):
+    if damage and not _is_rest(items, damage):
         damage.refuse(rest=False)
     damage.tell()
-    return left
+    return [item for item in items if not damage.covers(item.origin)]
+
+
+def _is_rest(items: Sequence[Item], damage: Damage) -> bool:
+    """Whether something can be copied without what is damaged."""
+    arrays = [item for item in items if isinstance(item.node, ArraySpec)]
+    if all(damage.covers(item.origin) for item in arrays):
+        return False
+    one = len(items) > 1 and not items[0].whole and isinstance(items[1].node, ArraySpec)
+    return not (one and damage.covers(arrays[0].origin))
 
 
 def look_through(source: Session, items: Sequence[Item], damage: Damage) -> None:
@@ -73,5 +77,5 @@ def told_whole(source: Session, items: Sequence[Item]) -> Iterator[None]:
         damage = Damage()
         look_through(source, items, damage)
         if damage:
-            damage.refuse()
+            damage.refuse(rest=_is_rest(items, damage))
         raise
