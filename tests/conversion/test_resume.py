@@ -89,13 +89,13 @@ os.rename(target, f"{target}.0")
 killed = kept = rounds = 0
 while True:
     began = time.monotonic()
-    if not run(random.uniform(0, 0.8 * usual) if killed < kills else 600):
+    if not run(random.uniform(0, 0.8 * usual) if killed < kills or not kept else 600):
         assert not os.path.exists(target) or os.path.exists(journal)
         kept += os.path.exists(os.path.join(journal, "done-00000001"))
         killed += 1
         usual *= 1 if kept else 1.3
         continue
-    if killed >= kills:
+    if killed >= kills and kept:
         break
     usual = time.monotonic() - began
     rounds += 1
@@ -135,7 +135,7 @@ def test_killed_at_any_time(route: str, kills: int, source: Path, tmp_path: Path
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
-    assert told["killed"] == kills
+    assert told["killed"] >= kills  # more, where none was late enough for anything to be kept
     assert told["kept"]
     wanted = _files(tmp_path / "undisturbed.zarr")
     for number in ["", *(f".{i}" for i in range(told["rounds"] + 1))]:
