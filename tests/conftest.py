@@ -65,11 +65,10 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(autouse=True)
-def as_talkative_as_before() -> Iterator[None]:
-    """The command line sets how much is logged, for the whole process."""
-    level = logging.getLogger("hyperslab").level
-    yield
-    logging.getLogger("hyperslab").setLevel(level)
+def as_talkative_as_ever() -> None:
+    """The command line sets how much is logged, for the whole process; so does a client of a database."""
+    for name in ("hyperslab", "hyperslab.database"):
+        logging.getLogger(name).setLevel(logging.NOTSET)
 
 
 @pytest.fixture(scope="session")
