@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,16 @@ from hyperslab.testing.stores import in_threads
 
 
 @pytest.fixture(params=["folder", "memory", "zip"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
     kinds = {
         "folder": lambda: DirectoryStore(tmp_path / "x"),
         "memory": MemoryStore,
         "zip": lambda: ZipStore(tmp_path / "x.zip"),
     }
-    return kinds[request.param]()
+    made = kinds[request.param]()
+    yield made
+    if isinstance(made, ZipStore):
+        made.close()
 
 
 def test_stores(store: Any) -> None:
