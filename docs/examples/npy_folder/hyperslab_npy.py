@@ -28,9 +28,9 @@ class Folder:
         self.store, self.durable = store, durable
 
     def children(self, path: str) -> list[str]:
+        self.node(path)  # where nothing is, it says so
         files, folders = self.store.list_dir(path)
-        parts = (name.rpartition(".") for name in files)
-        found = {stem for stem, _, end in parts if stem and end in ("npy", "json")}
+        found = {stem for stem, _, end in (name.rpartition(".") for name in files) if stem and end in ("npy", "json")}
         return sorted(found | set(folders))
 
     def node(self, path: str) -> own.GroupSpec | own.ArraySpec:
