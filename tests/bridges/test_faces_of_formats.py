@@ -204,7 +204,6 @@ def test_progress(places: Places, name: str) -> None:
         assert done == sorted(done), work
         assert seen[-1].done_bytes == seen[-1].total_bytes == dataset(name).nbytes, work
         assert seen[-1].done_chunks == seen[-1].total_chunks > 0, work
-        assert len(seen) >= 2, work
 
 
 @every

@@ -22,7 +22,7 @@ from hyperslab.cli.collecting import (
     is_server,
     schema_rows,
 )
-from hyperslab.cli.commands.get import check_ending, labels_taken, show, write
+from hyperslab.cli.commands.get import check_ending, give_out
 from hyperslab.cli.databases import tell_problems
 from hyperslab.cli.opening import selection_key
 from hyperslab.cli.output import columns, echo_rows, print_json, say
@@ -109,15 +109,7 @@ def get_part(
     cells = api.open_array(url, path=path, storage_options=storage)
     key = selection_key(cells, parse_selections(selections), nearest)
     part = labelled.take(cells, cells, key, decoded=False)
-    if nearest and (taken := labels_taken(part)):
-        say(f"taken: {taken}")
-    if output:
-        write(part, output, url)
-        say(f"{part.values.size} cells of /{path} in {output}")
-    if as_json:
-        print_json("db-get", url=url, **part.as_json())
-    elif not output:
-        show(part)
+    give_out("db-get", part, path, url, nearest=nearest, output=output, as_json=as_json)
 
 
 def check_collections(url: str, deep: bool, storage: dict[str, Any] | None, as_json: bool) -> int:

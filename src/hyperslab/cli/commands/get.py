@@ -58,13 +58,20 @@ def command(
     for dim, course in labelled.empty_ranges(root, array, key, chosen.sel).items():
         typed = next(text for text in selections if text.partition("=")[0].strip() == dim)
         say(f"{typed} is an empty range: {course}")
+    give_out("get", part, array.path, url, nearest=nearest, output=output, as_json=as_json)
+
+
+def give_out(
+    schema: str, part: labelled.Part, path: str, url: str, *, nearest: bool, output: str | None, as_json: bool
+) -> None:
+    """Write a part of the array at ``path`` to a file, print it as JSON under the name ``schema``, or show it."""
     if nearest and (taken := labels_taken(part)):
         say(f"taken: {taken}")
     if output:
         write(part, output, url)
-        say(f"{counted(part.values.size, 'cell')} of /{array.path} in {output}")
+        say(f"{counted(part.values.size, 'cell')} of /{path} in {output}")
     if as_json:
-        print_json("get", url=url, **part.as_json())
+        print_json(schema, url=url, **part.as_json())
     elif not output:
         show(part)
 
