@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,10 @@ from hypothesis import strategies as st
 
 import hyperslab as hs
 from hyperslab.errors import AlreadyExists, Conflict, Invalid, ReadOnly, Unsupported
+from hyperslab.formats.b2nd import FORMAT
 from hyperslab.formats.b2nd.working import fresh
+from hyperslab.model.spec import ArraySpec
+from hyperslab.stores.location import Location
 
 
 def made(path: Path, values: np.ndarray[Any, Any], **more: Any) -> Path:
@@ -222,3 +226,22 @@ def test_dropping_a_coordinate(tmp_path: Path) -> None:
         del root["x"]
     with hs.open_group(tmp_path / "a.b2nd") as root:
         assert list(root) == ["v"]
+
+
+def test_threads_that_each_look_the_array_up_take_turns(tmp_path: Path) -> None:
+    writer: Any = FORMAT.open(Location.of(tmp_path / "a.b2nd"), "x")
+    writer.put("v", ArraySpec(shape=(4, 3), dtype=np.dtype("i4"), chunks=(4, 3)))
+    first, second = (writer.chunks("v") for _ in range(2))
+    entered = Event()
+
+    def enter() -> None:
+        with second.lock([(0, 0)], None):
+            entered.set()
+
+    other = Thread(target=enter)
+    with first.lock([(0, 0)], None):
+        other.start()
+        assert not entered.wait(0.1)
+    other.join()
+    assert entered.is_set()
+    writer.close()

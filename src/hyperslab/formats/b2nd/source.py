@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
@@ -37,21 +36,12 @@ class MemoryCells:
 
 
 class SlicedChunks(SlicedArray):
-    """Chunks as slices of the cells that ``find`` gives; without ``changing``, which gives them for a change, writes
-    are refused."""
+    """Chunks as slices of the cells that ``find`` gives. Read-only."""
 
-    def __init__(
-        self,
-        spec: ArraySpec,
-        find: Callable[[], Cells],
-        place: tuple[str, str],
-        changing: Callable[[], AbstractContextManager[Cells]] | None = None,
-    ) -> None:
+    def __init__(self, spec: ArraySpec, find: Callable[[], Cells], place: tuple[str, str]) -> None:
         super().__init__(spec)
         self._find = find
         self._url, self._node = place
-        self._changing = changing
-        self._lock = threading.RLock()
 
     def read_part(self, coords: Coords, within: Part, out: Block) -> bool:
         """Read only the blocks that hold the cells ``within``. Always True."""
@@ -72,16 +62,35 @@ class SlicedChunks(SlicedArray):
             raise error.locate(url=self._url, node=self._node, key=key) from error.__cause__
 
     def give(self, part: Part, cells: Block) -> None:
+        """Refused."""
+        raise ReadOnly("this array is open for reading", remedy="open it with mode='r+'")
+
+
+class ChangedSlices(SlicedChunks):
+    """The same of an array that is being written: ``changing`` gives its cells for a change, for which ``hold`` keeps
+    other threads away, whatever they have it from."""
+
+    def __init__(
+        self,
+        spec: ArraySpec,
+        find: Callable[[], Cells],
+        place: tuple[str, str],
+        changing: Callable[[], AbstractContextManager[Cells]],
+        hold: AbstractContextManager[Any],
+    ) -> None:
+        super().__init__(spec, find, place)
+        self._changing = changing
+        self._hold = hold
+
+    def give(self, part: Part, cells: Block) -> None:
         """Put cells into the array."""
-        if self._changing is None:
-            raise ReadOnly("this array is open for reading", remedy="open it with mode='r+'")
         with self._changing() as whole:
             whole.write(part, cells)
 
     @contextmanager
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> Iterator[None]:
         """Hold the array, which no other process sees yet, against other threads."""
-        with self._lock:
+        with self._hold:
             yield
 
 

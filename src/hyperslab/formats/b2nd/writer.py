@@ -22,7 +22,7 @@ from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, Invalid, S
 from hyperslab.formats.asked import array_at, no_node
 from hyperslab.formats.b2nd import document, library
 from hyperslab.formats.b2nd.dataset import B2ndReader
-from hyperslab.formats.b2nd.source import Cells, MemoryCells, SlicedChunks, all_cells, whole
+from hyperslab.formats.b2nd.source import Cells, ChangedSlices, MemoryCells, all_cells, whole
 from hyperslab.formats.b2nd.working import WorkingFile
 from hyperslab.formats.one_array import Coordinate, Labelled, main_array
 from hyperslab.model.dtypes import VlenString
@@ -100,7 +100,8 @@ class B2ndWriter:
     def chunks(self, path: str) -> ChunkSource:
         """The chunks of an array as they are now."""
         spec = array_at(path, self.node(path), self._url)
-        return SlicedChunks(spec, lambda: self._found(path), (self._url, path), lambda: self._changing(path))
+        find, changing = lambda: self._found(path), lambda: self._changing(path)
+        return ChangedSlices(spec, find, (self._url, path), changing, self._lock)
 
     def _found(self, path: str) -> Cells:
         self.node(path)
