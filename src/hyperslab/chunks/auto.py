@@ -34,6 +34,11 @@ def auto_chunks(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     return tuple(map(size, range(len(lengths))))
 
 
+def whole_chunks(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The chunk lengths of an array that is one chunk."""
+    return tuple([max(1, length) for length in shape])
+
+
 def auto_shards(shape: tuple[int, ...], chunks: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     """A shard length per axis: a whole number of ``chunks``, doubled where most chunks lie, up to 32 MiB of cells."""
     shard = list(chunks)

@@ -7,6 +7,7 @@ A worked example is the page "A format of your own" of the documentation.
 
 from __future__ import annotations
 
+from hyperslab.chunks.auto import whole_chunks
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.chunks.source import Block, ChunkSource
@@ -14,7 +15,7 @@ from hyperslab.errors import CorruptChunk, FormatError, NodeNotFound, Unsupporte
 from hyperslab.formats.base import Feature, Format, FormatInfo, Mode, Reader, Writer
 from hyperslab.formats.description import node_from_json, node_to_json
 from hyperslab.formats.documents import read_json, write_json
-from hyperslab.formats.whole import PLAIN, WholeArray, whole_chunks, whole_wish
+from hyperslab.formats.whole import PLAIN, WholeArray, whole_wish
 from hyperslab.model.paths import outward, split
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.location import Location, Probe

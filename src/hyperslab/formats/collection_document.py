@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, TypeVar
 
+from hyperslab.chunks.auto import whole_chunks
 from hyperslab.errors import FormatError, Problem, SchemaError
 from hyperslab.formats import record_text
 from hyperslab.formats.faults import Faults, brief
@@ -267,7 +268,7 @@ def bare_spec(document: CollectionDocument, record: Record, shape: Sequence[int]
     return ArraySpec(
         shape=lengths,
         dtype=schema.dtype,
-        chunks=tuple(max(length, 1) for length in lengths),
+        chunks=whole_chunks(lengths),
         dims=tuple(dimension.name for dimension in schema.dimensions),
         fill_value=schema.fill_value,
         attrs=record_text.record_to_json(record),

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hyperslab.chunks.auto import whole_chunks
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block
 from hyperslab.errors import ReadOnly
@@ -20,7 +21,7 @@ class CellsInMemory:
 
     def __init__(self, cells: np.ndarray[Any, Any]) -> None:
         self._cells = cells
-        self._grid = Grid.of(cells.shape, tuple(max(1, length) for length in cells.shape))
+        self._grid = Grid.of(cells.shape, whole_chunks(cells.shape))
 
     @property
     def grid(self) -> Grid:

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from hyperslab.chunks.auto import whole_chunks
 from hyperslab.errors import FormatError, Invalid, Unsupported
 from hyperslab.formats.base import Feature
 from hyperslab.formats.cells_json import base64_to_bytes, bytes_to_base64, cell_from_json, cell_to_json
@@ -211,7 +212,7 @@ def _coordinate_from_json(said: Mapping[str, Any]) -> Coordinate:
     shape = tuple(said["shape"])
     if any(type(length) is not int or length < 0 for length in shape):
         raise TypeError(f"{shape} is no shape")
-    spec = ArraySpec(shape=shape, dtype=dtype, chunks=tuple(max(1, length) for length in shape))
+    spec = ArraySpec(shape=shape, dtype=dtype, chunks=whole_chunks(shape))
     cells = cells_from_json(said, spec)
     return Coordinate(array_from_json(said, spec), cells)
 

@@ -9,6 +9,7 @@ from zlib import crc32
 
 import numpy as np
 
+from hyperslab.chunks.auto import whole_chunks
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block
 from hyperslab.errors import CorruptChunk, Unsupported
@@ -111,11 +112,6 @@ class WholeArray:
         """Bytes of the value."""
         size = self.store.size(self.key) if isinstance(self.store, Size) else len(self.store.get(self.key) or b"")
         return size or 0
-
-
-def whole_chunks(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The chunk lengths of an array that is one chunk."""
-    return tuple(max(1, length) for length in shape)
 
 
 def whole_wish(wish: ArraySpec, format: str) -> ArraySpec:

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from hyperslab.chunks.auto import whole_chunks
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.errors import Unsupported
-from hyperslab.formats.blaze.creation import whole
 from hyperslab.formats.in_memory import resized
 from hyperslab.formats.one_array import Coordinate
 from hyperslab.model.spec import ArraySpec
@@ -39,7 +39,7 @@ class CoordinateCells:
         self._get = get
         self._put = put
         self._hold = hold
-        self._grid = Grid.of(spec.shape, tuple(max(1, length) for length in spec.shape))
+        self._grid = Grid.of(spec.shape, whole_chunks(spec.shape))
 
     @property
     def grid(self) -> Grid:
@@ -65,7 +65,7 @@ class CoordinateCells:
 
 def plain(spec: ArraySpec) -> ArraySpec:
     """The spec of a coordinate: its cells are not chunked or encoded."""
-    return spec.evolve(chunks=whole(spec.shape), codecs=(), layout={}, indexes={})
+    return spec.evolve(chunks=whole_chunks(spec.shape), codecs=(), layout={}, indexes={})
 
 
 def blank(spec: ArraySpec) -> Coordinate:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hyperslab.chunks.auto import whole_chunks
 from hyperslab.codecs.blosc import MAX_BYTES
 from hyperslab.codecs.checksums import WORDS as CHECKSUMS
 from hyperslab.errors import Unsupported
@@ -26,7 +27,7 @@ def new_array(wish: ArraySpec, options: Options) -> ArraySpec:
     """The spec to put; Unsupported names what the format does not hold, with a remedy."""
     encode_attrs(wish.attrs)  # refuses what no document can hold
     if isinstance(wish.dtype, VlenString):  # a coordinate: its cells stand in a document
-        return wish.evolve(chunks=whole(wish.shape), codecs=(), indexes={}, layout={})
+        return wish.evolve(chunks=whole_chunks(wish.shape), codecs=(), indexes={}, layout={})
     if not isinstance(wish.dtype, np.dtype):
         raise Unsupported(f"format blaze holds no cells of type {describe(wish.dtype)}", remedy="use zarr3 or netcdf")
     spec = wish.evolve(dtype=packed(wish.dtype), indexes={}, problem=None)
@@ -40,11 +41,6 @@ def new_array(wish: ArraySpec, options: Options) -> ArraySpec:
     per = _per(spec, rows, shards, options)
     storing = Storing(options.layout, rows, per, checksum, _codec(wish))
     return spelled(spec, storing)
-
-
-def whole(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """One chunk for all cells."""
-    return tuple(max(1, length) for length in shape)
 
 
 def _check_type(dtype: np.dtype[Any], layout: str) -> None:
@@ -115,4 +111,4 @@ def auto_chunks(shape: tuple[int, ...], itemsize: int, layout: str) -> tuple[int
     mebibytes = min(max(shape[0] * row / _MIB, 1e-4), 1e4)
     exponent = log10(10 ** int(log10(mebibytes))) + 6
     nbytes = int(_BASE[layout] * 2**exponent)
-    return (max(1, nbytes // row), *whole(shape[1:]))
+    return (max(1, nbytes // row), *whole_chunks(shape[1:]))

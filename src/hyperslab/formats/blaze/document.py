@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from hyperslab.chunks.auto import whole_chunks
 from hyperslab.codecs.blosc import CNAMES, MAX_BYTES, SHUFFLES
 from hyperslab.codecs.digests import NUMBERS, digest_number
 from hyperslab.errors import FormatError, Invalid
@@ -83,7 +84,7 @@ class Storing:
 
 def spelled(spec: ArraySpec, storing: Storing, **layout: Any) -> ArraySpec:
     """The spec in this format's own spelling: chunks of whole rows, in superchunks where those hold several."""
-    rest = tuple(max(1, length) for length in spec.shape[1:])
+    rest = whole_chunks(spec.shape[1:])
     chunks, codecs = (storing.rows, *rest) if spec.shape else (), (storing.codec,)
     if storing.per > 1 and spec.shape:
         config = {"chunk_shape": chunks, "codecs": codecs, "index_codecs": ()}

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from hyperslab.chunks.auto import whole_chunks
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkSource
@@ -69,7 +70,7 @@ def _joined(name: str, parts: Sequence[Labelled]) -> Coordinate:
     if missing:
         raise Invalid(f"a shard has no coordinate {name!r}", remedy="give shards of one array")
     cells = np.concatenate([part.coords[name].cells for part in parts], axis)
-    return Coordinate(first.spec.evolve(shape=cells.shape, chunks=tuple(max(1, n) for n in cells.shape)), cells)
+    return Coordinate(first.spec.evolve(shape=cells.shape, chunks=whole_chunks(cells.shape)), cells)
 
 
 def cut_labels(labelled: Labelled, start: int, stop: int) -> Labelled:
@@ -83,7 +84,7 @@ def cut_labels(labelled: Labelled, start: int, stop: int) -> Labelled:
             axis = each.spec.dims.index(along)
             cells = cells[(*[slice(None)] * axis, slice(start, stop))]
             shape = cells.shape
-        coords[name] = Coordinate(each.spec.evolve(shape=shape, chunks=tuple(max(1, n) for n in shape)), cells)
+        coords[name] = Coordinate(each.spec.evolve(shape=shape, chunks=whole_chunks(shape)), cells)
     rows = stop - start
     dims = tuple(replace(dim, size=rows) if dim.name == along else dim for dim in labelled.group.dims)
     part = own(spec.evolve(shape=(rows, *spec.shape[1:])))

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hyperslab.chunks.auto import auto_chunks
+from hyperslab.chunks.auto import auto_chunks, whole_chunks
 from hyperslab.codecs.blosc import MAX_BYTES
 from hyperslab.codecs.checksums import WORDS as CHECKSUMS
 from hyperslab.codecs.digests import digest_number
@@ -81,7 +81,7 @@ def new_array(spec: ArraySpec, options: Options) -> ArraySpec:
     Unsupported names what cannot be held.
     """
     if isinstance(spec.dtype, VlenString):
-        made = spec.evolve(chunks=tuple(max(1, length) for length in spec.shape), codecs=(), layout={})
+        made = spec.evolve(chunks=whole_chunks(spec.shape), codecs=(), layout={})
     else:
         _check_type(spec)
         rows, auto = _rows(spec, options)

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from hyperslab.chunks.auto import whole_chunks
 from hyperslab.errors import Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.in_memory import resized
 from hyperslab.formats.one_array import Coordinate, Labelled, main_array
@@ -100,7 +101,7 @@ class Draft:
         cells = np.full(spec.shape, spec.fill_cell(), spec.numpy_dtype)
         if old is not None and old.dtype == cells.dtype and old.ndim == cells.ndim:
             cells = resized(old, spec)
-        self.specs[path] = spec.evolve(chunks=tuple(max(1, length) for length in spec.shape), codecs=())
+        self.specs[path] = spec.evolve(chunks=whole_chunks(spec.shape), codecs=())
         self.cells[path] = cells
 
     def drop(self, path: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from hyperslab.chunks.auto import whole_chunks
 from hyperslab.chunks.source import Block
 from hyperslab.codecs.blosc import container
 from hyperslab.errors import Invalid, NodeNotFound, Unsupported
@@ -60,7 +61,7 @@ class State:
             return spec
         if path == self.main and self.held is not None:
             return spec.evolve(chunks=self.held.shape)
-        return spec.evolve(chunks=tuple(max(1, length) for length in spec.shape), codecs=(), layout={})
+        return spec.evolve(chunks=whole_chunks(spec.shape), codecs=(), layout={})
 
     def put(self, path: str, spec: GroupSpec | ArraySpec | Link) -> None:
         """Make or change a node; Unsupported for what this format does not have."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from hyperslab.chunks.auto import whole_chunks
 from hyperslab.formats.mongo.attributes import decode_attrs
 from hyperslab.formats.mongo.document import ARRAY, Meta, Variable
 from hyperslab.formats.mongo.groups import groups_of, is_inside, length_of, shown_dims
@@ -92,7 +93,7 @@ def cut_of(variable: Variable, ours: Mapping[str, Any]) -> Cut:
     """How a variable whose sizes are known is cut."""
     shape = known_sizes(variable.shape)
     if variable.chunks is None:
-        chunks: Chunks = tuple(max(1, length) for length in shape)
+        chunks: Chunks = whole_chunks(shape)
         stored: tuple[tuple[int, ...] | None, ...] = (None,) * len(shape)
     else:
         cuts = [_cut_axis(known_sizes(sizes)) for sizes in variable.chunks]

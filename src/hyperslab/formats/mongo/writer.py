@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from hyperslab.chunks.auto import whole_chunks
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.batching import Batches
@@ -103,7 +104,7 @@ class ObjectWriter(ObjectReader):
         return (spec.evolve(chunks=longer), True) if stays else (spec, False)
 
     def _is_small(self, old: Variable, spec: ArraySpec) -> bool:
-        one = spec.evolve(chunks=tuple(max(1, length) for length in spec.shape))
+        one = spec.evolve(chunks=whole_chunks(spec.shape))
         return (old.embedded is not None or self._is_ours) and fits_whole(one, self._limits.embedded)
 
     @property

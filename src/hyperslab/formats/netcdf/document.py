@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from hyperslab.chunks.auto import whole_chunks
 from hyperslab.errors import Problem
 from hyperslab.formats.base import Feature
 from hyperslab.model.dtypes import (
@@ -98,7 +99,7 @@ def default_fill(dtype: DataType) -> Any:
 
 def virtual_chunks(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     """A grid for cells that lie in one piece: whole trailing axes, cut along the first ones, up to 8 MiB per chunk."""
-    chunks = [max(length, 1) for length in shape]
+    chunks = list(whole_chunks(shape))
     for axis in range(len(chunks)):
         row = max(itemsize, 1) * prod(chunks[axis + 1 :])
         chunks[axis] = max(1, min(chunks[axis], _VIRTUAL_BYTES // row))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
+from hyperslab.chunks.auto import whole_chunks
 from hyperslab.formats.faults import LONGEST, Faults, brief
 from hyperslab.formats.keys import KeyOf
 from hyperslab.model.spec import Chunks
@@ -28,7 +29,7 @@ def extension(said: Any) -> tuple[str, dict[str, Any]] | None:
 def read_grid(said: Any, shape: tuple[int, ...], faults: Faults) -> Chunks:
     """The chunks of a grid: an int or a tuple of sizes per axis."""
     found = extension(said)
-    whole = tuple(max(length, 1) for length in shape)
+    whole = whole_chunks(shape)
     if found is None:
         faults.refuse("chunk_grid", f"chunk_grid is {brief(said)}, not an object with name and configuration")
         return whole
