@@ -183,6 +183,9 @@ def create(url: Target, format: str | None = None, *, overwrite: bool = False, *
 
     ``options`` are those of :func:`open` and of the format, such as ``dialect`` or ``consolidated``; its page has them.
     """
+    if "mode" in options:
+        remedy = "overwrite=True replaces what is there; open(url, mode='a') changes it, or makes it"
+        raise Invalid("create takes no mode", remedy=remedy)
     return _create(url, format, "w" if overwrite else "x", **options)
 
 

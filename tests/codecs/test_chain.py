@@ -264,8 +264,10 @@ def test_words_that_mean_nothing(word: Any) -> None:
 
 
 def test_the_message_lists_what_exists() -> None:
+    with pytest.raises(Invalid, match="did you mean 'zstd'"):
+        parse_codec("zst:5")
     with pytest.raises(Invalid) as caught:
-        parse_codec("lz5")
+        parse_codec("brotli")
     assert all(f"{name}" in str(caught.value) for name in ("blosc:cname:clevel:shuffle", "zstd:level", "delta", "none"))
 
 

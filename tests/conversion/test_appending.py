@@ -117,6 +117,22 @@ def test_what_does_not_fit_changes_nothing(tmp_path: Path) -> None:
     assert {file: file.read_bytes() for file in target.rglob("*") if file.is_file()} == before
 
 
+def test_labels_go_on_in_order(tmp_path: Path) -> None:
+    target, again = made(tmp_path / "a.zarr", slice(0, 3)), made(tmp_path / "b.zarr", slice(1, 5))
+    with pytest.raises(Invalid, match=r"1 to 4 behind 2 \(hours since 2020-01-01\) \[.*node=/time\]; leave out"):
+        append_dataset(target, again)
+    with pytest.raises(Invalid, match="0 to 0 behind 2"):
+        append_cells(target, np.zeros(1, "i4"), "time")
+    falling = made(tmp_path / "c.zarr", slice(5, 2, -1))
+    with pytest.raises(Invalid, match="1 to 4 behind 3"):
+        append_dataset(falling, again)
+    append_dataset(falling, made(tmp_path / "d.zarr", slice(2, None, -1)))
+    with hs.open_group(falling) as root:
+        assert root["time"][...].tolist() == [5, 4, 3, 2, 1, 0]
+    with hs.open_group(target) as root:
+        assert root["time"].shape == (3,)
+
+
 def test_what_cannot_grow_or_has_other_rows_than_its_labels_is_told_the_way_out(tmp_path: Path) -> None:
     target, more = made(tmp_path / "a.zarr", slice(0, 3)), made(tmp_path / "b.zarr", slice(3, 6))
     with hs.open_group(target, mode="r+") as root:

@@ -244,6 +244,13 @@ def test_list_formats():
     formats = hs.list_formats()
     assert {"zarr2", "zarr3", "netcdf"} <= set(formats)
     assert formats["zarr3"].writable
+    assert all(len(repr(info)) < 500 for info in formats.values())  # one is looked at in a terminal
+
+
+def test_to_create_is_no_mode(tmp_path):
+    with pytest.raises(Invalid, match="takes no mode; overwrite=True replaces"):
+        hs.create(tmp_path / "a.zarr", mode="a")
+    assert not (tmp_path / "a.zarr").exists()
 
 
 @pytest.mark.parametrize("dtype", ["nope", "i4,,", 7, {"names": 1}])

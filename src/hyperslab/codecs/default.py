@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -101,7 +102,8 @@ def _value(text: str) -> Any:
 
 def _check_name(name: str) -> None:
     if canonical(name) not in MAKERS:
-        raise Invalid(f"no codec {name!r}", remedy=_what_exists())
+        near = get_close_matches(name, MAKERS, 1)
+        raise Invalid(f"no codec {name!r}", remedy=f"did you mean {near[0]!r}?" if near else _what_exists())
 
 
 def _what_exists() -> str:

@@ -79,7 +79,8 @@ def append_dataset(
     """Put the rows of the dataset ``source`` behind those of ``target``: of every array along ``dim``, or of the one
     at ``path`` and the coordinate.
 
-    Invalid, before anything is written, for missing arrays, other lengths and attributes of another meaning.
+    Invalid, before anything is written, for missing arrays, other lengths, attributes of another meaning and labels
+    that would no longer be in order.
     """
     with opened(source, **(source_options or {})) as given, opened(target, mode="r+", **options) as session:
         if given.url == session.url:
@@ -205,6 +206,8 @@ def _check(session: Session, pairs: list[_Pair]) -> None:
             raise Invalid(message, url=session.url, node=pair.array.path, remedy="every other length must be the same")
         if isinstance(pair.rows, Array):
             _check_meaning(session, pair.array, pair.rows)
+        if pair.array.dims == (pair.array.name,):
+            _check_order(session, pair)
     if len(counts) > 1:
         listed = ", ".join(f"/{pair.array.path}: {pair.count}" for pair in pairs)
         remedy = "give as many rows for each of them"
@@ -217,6 +220,24 @@ def _check_meaning(session: Session, array: Array, rows: Array) -> None:
         if mine is not None and their is not None and not equal(mine, their):
             message = f"{name} is {mine!r} here and {their!r} there"
             raise Invalid(message, url=session.url, node=array.path, remedy="convert the values first")
+
+
+def _check_order(session: Session, pair: _Pair) -> None:
+    """Labels that rise or fall go on so: rows that come twice would be found by no label."""
+    if pair.array.dtype.kind not in "iufmM" or pair.rows.dtype.kind not in "iufmM":
+        return
+    stored, come = pair.array[...], np.asarray(pair.rows)
+    if len(stored) < 2 or not len(come):
+        return
+    seam = np.concatenate([stored[-1:], come])
+    for sorted_as in (np.less_equal, np.greater_equal):
+        if sorted_as(stored[:-1], stored[1:]).all() and not sorted_as(seam[:-1], seam[1:]).all():
+            units = f" ({pair.array.units})" if pair.array.units else ""
+            message = f"the labels would no longer be in order: {come[0]} to {come[-1]} behind {stored[-1]}{units}"
+            remedy = (
+                "leave out the rows that are there already (convert --select), or use Array.append if this is meant"
+            )
+            raise Invalid(message, url=session.url, node=pair.array.path, remedy=remedy)
 
 
 def _slabs(pair: _Pair) -> Iterator[np.ndarray[Any, Any]]:

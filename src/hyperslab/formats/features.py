@@ -49,9 +49,9 @@ class Variant:
     ask for it. ``notes``: why it lacks a feature, or how it has it, where that does not go without saying."""
 
     name: str
-    features: frozenset[Feature]
+    features: frozenset[Feature] = field(repr=False)
     options: Mapping[str, Any] = field(default_factory=dict)
-    notes: Mapping[Feature, str] = field(default_factory=dict)
+    notes: Mapping[Feature, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(

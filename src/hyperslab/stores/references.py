@@ -226,7 +226,10 @@ def _entries(document: dict[str, Any], url: str) -> dict[str, Entry]:
         if not is_key(key):
             continue  # such as "" or "a//b", which no store has
         if not isinstance(entry, str | dict | list) or (isinstance(entry, list) and not entry):
-            raise FormatError("an entry is text, an object or a list", url=url, key=key)
+            remedy = (
+                "a document of kerchunk names files; of a dataset in Zarr open the folder, not one of its documents"
+            )
+            raise FormatError(f"{key!r} leads to no chunk", url=url, remedy=remedy)
         found[key] = [_filled(str(entry[0]), templates, url, key), *entry[1:]] if isinstance(entry, list) else entry
     return found
 
