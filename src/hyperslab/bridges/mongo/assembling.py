@@ -43,21 +43,12 @@ def assembled(
         cells[...] = background if padding is None else padding
     for chunk, joined in chunks.items():
         where: Any = (*places[chunk], ...)
-        _put(joined, cells[where])
+        joined.read_common(cells[where])
     return cells
 
 
-def _put(joined: Joined, target: Numbers) -> None:
-    """The cells of a chunk that lie within its place."""
-    if joined.shape == target.shape:
-        joined.read_into(target)
-        return
-    common = tuple(slice(0, min(pair)) for pair in zip(joined.shape, target.shape, strict=True))
-    target[common] = joined.block()[common]
-
-
 def _list(joined: Joined, place: tuple[slice, ...]) -> Coo:
-    """The same of a sparse chunk."""
+    """The cells of a sparse chunk that lie within its place."""
     cells = joined.coo()
     shape = tuple(cut.stop - cut.start for cut in place)
     return cells if cells.shape == shape else listed(joined, shape, cells.fill)

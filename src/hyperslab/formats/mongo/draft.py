@@ -95,7 +95,7 @@ class Draft(ObjectWriter):
         if not small:
             return
         joined = self._joined(small)
-        chosen = embedded_names({name: _held(each) for name, each in joined.items()}, most)
+        chosen = embedded_names({name: each.nbytes for name, each in joined.items()}, most)
         wanted = {"meta_id": self.id, "chunk": None, "name": {"$in": sorted(chosen)}}
         with storage_errors(self.url):
             self._stock.chunks.delete_many(wanted)
@@ -117,9 +117,7 @@ class Draft(ObjectWriter):
             return joined
         block = np.full(shape, fill_of(ours_of(self._meta, name), variable), variable.dtype)
         if segments:  # it has grown since, or shrunk
-            cells = join((name, None), segments).block()
-            common = tuple(slice(0, min(a, b)) for a, b in zip(cells.shape, shape, strict=True))
-            block[common] = cells[common]
+            joined.read_common(block)
         fill = np.zeros((), variable.dtype) if variable.fill is None else np.frombuffer(variable.fill, variable.dtype)
         return embed(name, Coo.of_dense(block, fill.reshape(())) if variable.sparse else block)
 
@@ -154,10 +152,6 @@ def _documents(variable: Variable, chunk_size: int) -> int:
 
 def _nbytes(variable: Variable) -> int:
     return variable.dtype.itemsize * prod(size or 0 for size in variable.shape)
-
-
-def _held(joined: Joined) -> int:
-    return sum(len(segment.data) + len(segment.coords or b"") for segment in joined.segments)
 
 
 def _with_embedded(meta: Meta, cells: Mapping[str, Joined]) -> Meta:

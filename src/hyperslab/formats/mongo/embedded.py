@@ -38,7 +38,7 @@ class EmbeddedChunk:
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """The cells into ``out``, filled up to the length of the chunk."""
-        self._put(self._stored().block(), out)
+        self._put(self._stored(), out)
         return True
 
     def read_coo(self, coords: Coords) -> Coo:
@@ -48,13 +48,13 @@ class EmbeddedChunk:
     def read(self, coords: Coords) -> Block:
         """The cells in memory of their own."""
         block = np.empty(self._grid.chunk_shape(coords), self._spec.numpy_dtype)
-        self._put(self._stored().block(), block)
+        self._put(self._stored(), block)
         return block
 
-    def _put(self, cells: Block, out: Block) -> None:
-        out[...] = self._spec.fill_cell()
-        common = tuple(slice(0, min(a, b)) for a, b in zip(cells.shape, out.shape, strict=True))
-        out[common] = cells[common]
+    def _put(self, cells: Joined, out: Block) -> None:
+        if cells.shape != out.shape:
+            out[...] = self._spec.fill_cell()
+        cells.read_common(out)
 
     def write(self, coords: Coords, block: Block) -> None:
         """Put the document of the object with these cells in the place of the old one."""
@@ -67,10 +67,10 @@ class EmbeddedChunk:
 
     def read_stamped(self, coords: Sequence[Coords]) -> tuple[list[Block | None], Any]:
         """The cells, and their bytes as they are stored."""
-        cells = self._stored().block()
-        block = np.empty(self._grid.chunk_shape((0,) * cells.ndim), self._spec.numpy_dtype)
+        cells = self._stored()
+        block = np.empty(self._grid.chunk_shape((0,) * len(cells.shape)), self._spec.numpy_dtype)
         self._put(cells, block)
-        return [block for _ in coords], cells.tobytes()
+        return [block for _ in coords], cells.block().tobytes()
 
     def swap(self, pairs: Sequence[tuple[Coords, Block]], expected: Any) -> None:
         """Store the cells unless others are stored by now, else Conflict."""
@@ -97,8 +97,7 @@ class EmbeddedChunk:
 
     def nbytes_stored(self) -> int:
         """Bytes of the cells."""
-        first = self._stored().first
-        return len(first.data) + len(first.coords or b"")
+        return self._stored().nbytes
 
 
 def _pairs(spec: ArraySpec) -> Iterator[tuple[int, int | tuple[int, ...]]]:

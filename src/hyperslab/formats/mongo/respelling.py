@@ -158,11 +158,9 @@ def _with_cells(variable: Variable, old: Variable | None, spec: ArraySpec) -> Va
         return variable
     if old.embedded.shape == variable.shape and old.embedded.dtype == variable.dtype:
         return replace(variable, embedded=old.embedded, dtype=old.dtype)
-    cells = old.embedded.block()
     fill = spec.fill_cell().astype(variable.dtype)
     block = np.full(spec.shape, fill, variable.dtype)
-    common = tuple(slice(0, min(a, b)) for a, b in zip(cells.shape, block.shape, strict=True))
-    block[common] = cells[common]
+    old.embedded.read_common(block)
     return replace(variable, embedded=embed("", Coo.of_dense(block, fill) if variable.sparse else block))
 
 

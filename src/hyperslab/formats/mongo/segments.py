@@ -46,6 +46,11 @@ class Segment:
         return self.coords is not None
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of the cells, of a sparse chunk those of values and places."""
+        return len(self.data) + len(self.coords or b"")
+
+    @property
     def kind(self) -> tuple[Any, ...]:
         """What all documents of one chunk agree upon."""
         return self.dtype, self.shape, self.sparse, self.nnz, self.fill
@@ -125,6 +130,11 @@ class Joined:
         """Whether it is stored as COO."""
         return self.first.sparse
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the cells as they are stored."""
+        return sum(segment.nbytes for segment in self.segments)
+
     def read_into(self, out: Numbers) -> None:
         """Put all cells into ``out``, of this shape; any strides, and any dtype that holds them."""
         if self.sparse:
@@ -133,6 +143,14 @@ class Joined:
             _copy_bytes([segment.data for segment in self.segments], raw(out))
         else:
             out[...] = self.block()
+
+    def read_common(self, out: Numbers) -> None:
+        """The cells that lie within ``out``, which may be longer or shorter; its others stay."""
+        if self.shape == out.shape:
+            self.read_into(out)
+            return
+        common = tuple(slice(0, min(pair)) for pair in zip(self.shape, out.shape, strict=True))
+        out[common] = self.block()[common]
 
     def block(self) -> Numbers:
         """The cells, dense, in memory of their own."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -28,9 +28,6 @@ from hyperslab.formats.mongo.spans import Span
 from hyperslab.formats.mongo.spelling import Cut
 from hyperslab.model.coo import Coo
 from hyperslab.model.spec import ArraySpec
-
-if TYPE_CHECKING:
-    pass
 
 Within = tuple[slice, ...]
 _REMEMBERED = 1 << 14
@@ -202,12 +199,9 @@ class MongoChunks:
 
     def put_into(self, found: Joined, out: Block) -> None:
         """The cells of a chunk into a block; what lies past its documents is the fill value."""
-        if found.shape == out.shape:
-            found.read_into(out)
-            return
-        out[...] = self._spec.fill_cell()
-        common = tuple(slice(0, min(a, b)) for a, b in zip(found.shape, out.shape, strict=True))
-        out[common] = found.block()[common]
+        if found.shape != out.shape:
+            out[...] = self._spec.fill_cell()
+        found.read_common(out)
 
     # -- writing ----------------------------------------------------------------------------------------------------
 

@@ -82,15 +82,11 @@ def _by_ids(
     for doc in collection.find({"meta_id": meta_id, "_id": {"$in": [ids(name, chunk, 0) for chunk in chunks]}}):
         yield doc
         first = parse_segment(doc)
-        missing = -(-sum(expected_bytes(first)) // max(1, _held(first))) - 1
+        missing = -(-sum(expected_bytes(first)) // max(1, first.nbytes)) - 1
         if missing > 0:
             several.append(first.key[1])
     if several:
         yield from collection.find({**query(meta_id, name, several), "n": {"$gt": 0}})
-
-
-def _held(segment: Segment) -> int:
-    return len(segment.data) + len(segment.coords or b"")
 
 
 def _take(found: dict[Chunk, list[Segment]], docs: Iterable[Mapping[str, Any]]) -> None:
