@@ -1,14 +1,19 @@
-"""What is asked of a reader by its path: what is not there is the same error in every format."""
+"""What is asked of a reader and cannot be: the errors are the same in every format."""
 
 from __future__ import annotations
 
-from hyperslab.errors import NodeNotFound
+from hyperslab.errors import Invalid, NodeNotFound
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 
 def no_node(path: str, url: str) -> NodeNotFound:
     """The error for a path at which nothing lies."""
     return NodeNotFound(f"there is no /{path}", url=url, node=path)
+
+
+def closed(url: str) -> Invalid:
+    """The error for what is asked of a dataset that was closed."""
+    return Invalid("the dataset is closed", url=url, remedy="open it again")
 
 
 def array_at(path: str, spec: GroupSpec | ArraySpec, url: str) -> ArraySpec:

@@ -8,8 +8,8 @@ from typing import Any
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import HyperslabError, Invalid
-from hyperslab.formats.asked import array_at, no_node
+from hyperslab.errors import HyperslabError
+from hyperslab.formats.asked import array_at, closed, no_node
 from hyperslab.formats.b2nd import document, library
 from hyperslab.formats.b2nd.source import StoredSlices
 from hyperslab.formats.in_memory import CellsInMemory
@@ -57,7 +57,7 @@ class B2ndReader:
     def node(self, path: str) -> GroupSpec | ArraySpec:
         """The group of all, the array, or a coordinate."""
         if self._closed:
-            raise self._shut()
+            raise closed(self._url)
         found = self.labelled.node(path)
         if found is None:
             raise no_node(path, self._url)
@@ -92,11 +92,8 @@ class B2ndReader:
 
     def _opened(self, handle: library.Handle) -> library.Handle:
         if self._closed:
-            raise self._shut()
+            raise closed(self._url)
         return handle
-
-    def _shut(self) -> Invalid:
-        return Invalid("the dataset is closed", url=self._url, remedy="open it again")
 
     def close(self) -> None:
         """Let go of the file; closing twice is fine."""

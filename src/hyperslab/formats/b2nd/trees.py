@@ -10,8 +10,8 @@ from typing import Any
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import FormatError, Invalid
-from hyperslab.formats.asked import array_at, no_node
+from hyperslab.errors import FormatError
+from hyperslab.formats.asked import array_at, closed, no_node
 from hyperslab.formats.b2nd import document, frame, library
 from hyperslab.formats.b2nd.dataset import described
 from hyperslab.formats.b2nd.source import SlicedChunks
@@ -39,7 +39,7 @@ class TreeReader:
         """The store of blosc2, opened anew in a forked child."""
         with self._lock:
             if self._closed:
-                raise Invalid("the dataset is closed", url=self._url, remedy="open it again")
+                raise closed(self._url)
             process = os.getpid()
             if self._store[0] != process:
                 module = library.blosc2()

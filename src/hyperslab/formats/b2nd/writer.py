@@ -19,7 +19,7 @@ from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, Invalid, StorageError, Unsupported
-from hyperslab.formats.asked import array_at, no_node
+from hyperslab.formats.asked import array_at, closed, no_node
 from hyperslab.formats.b2nd import document, library
 from hyperslab.formats.b2nd.dataset import B2ndReader
 from hyperslab.formats.b2nd.source import Cells, ChangedSlices, MemoryCells, all_cells, whole
@@ -113,7 +113,7 @@ class B2ndWriter:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise Invalid("the dataset is closed", url=self._url, remedy="open it again")
+            raise closed(self._url)
 
     # -- writing ----------------------------------------------------------------------------------------------------
 

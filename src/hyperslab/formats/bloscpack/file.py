@@ -6,7 +6,8 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
-from hyperslab.errors import CorruptChunk, HyperslabError, Invalid, NotFound
+from hyperslab.errors import CorruptChunk, HyperslabError, NotFound
+from hyperslab.formats.asked import closed
 from hyperslab.formats.bloscpack.journal import Undo, journal_path, pending
 from hyperslab.formats.hdf5 import pread_into
 from hyperslab.stores.files import MISSING, READ_REGULAR, read_error
@@ -129,7 +130,7 @@ class LocalFile:
 
     def _failed(self, error: OSError) -> HyperslabError:
         if self.descriptor < 0:
-            return Invalid("the dataset is closed", url=self.url, remedy="open it again")
+            return closed(self.url)
         return read_error(error, self.url, "")
 
     def close(self) -> None:

@@ -12,8 +12,8 @@ import numpy as np
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkSource
-from hyperslab.errors import Conflict, HyperslabError, Invalid
-from hyperslab.formats.asked import array_at
+from hyperslab.errors import Conflict, HyperslabError
+from hyperslab.formats.asked import array_at, closed
 from hyperslab.formats.bloscpack.cells import CoordinateCells, MainCells
 from hyperslab.formats.bloscpack.creation import Options, new_array
 from hyperslab.formats.bloscpack.journal import journal_path, roll_back
@@ -56,7 +56,7 @@ class Writing:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise Invalid("the dataset is closed", url=self._url, remedy="open it again")
+            raise closed(self._url)
 
     # -- documents --------------------------------------------------------------------------------------------------
 

@@ -6,9 +6,9 @@ import os
 from typing import Any
 
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import Invalid, NodeNotFound, Problem, Unsupported
+from hyperslab.errors import Problem, Unsupported
 from hyperslab.formats import hdf5
-from hyperslab.formats.asked import array_at, no_node
+from hyperslab.formats.asked import array_at, closed, no_node
 from hyperslab.formats.netcdf import library, parsing
 from hyperslab.formats.netcdf.document import is_hidden
 from hyperslab.formats.netcdf.omissions import omitted
@@ -34,7 +34,7 @@ class NetcdfReader:
 
     def _opened(self) -> OpenedFile:
         if self._file is None:
-            raise Invalid("the dataset is closed", url=self._url, remedy="open it again")
+            raise closed(self._url)
         return self._file
 
     def children(self, path: str) -> list[str]:
@@ -61,15 +61,12 @@ class NetcdfReader:
             known = opened.variable(path) is not None
             if known or (opened.incomplete and path.rpartition("/")[2] in self._names_beside(path)):
                 return parsing.array_spec(opened, path)
-        raise self._missing(path)
+        raise no_node(path, self._url)
 
     def _names_beside(self, path: str) -> list[str]:
         parent = path.rpartition("/")[0]
         opened = self._opened()
         return [] if opened.group(parent) is None else parsing.children(opened, parent)
-
-    def _missing(self, path: str) -> NodeNotFound:
-        return no_node(path, self._url)
 
     def chunks(self, path: str) -> ChunkSource:
         """The chunks of the variable at ``path``: by pread and our codecs where they are known, else by the library."""
