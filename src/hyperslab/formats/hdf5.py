@@ -21,7 +21,8 @@ from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.codecs.base import Buffer, Cells
 from hyperslab.codecs.chain import Chain, build_chain
-from hyperslab.errors import CorruptChunk, HyperslabError, ReadOnly, StorageError, Unsupported
+from hyperslab.errors import CorruptChunk, HyperslabError, StorageError, Unsupported
+from hyperslab.formats.refused import ReadOnlyChunks
 from hyperslab.model.dtypes import Char, Enum
 from hyperslab.model.spec import ArraySpec, Codec
 
@@ -113,7 +114,7 @@ def _has_user_block(dataset: Any) -> bool:
     return bool(dataset.file.userblock_size)
 
 
-class StoredChunks:
+class StoredChunks(ReadOnlyChunks):
     """A chunked dataset; the table of its chunks is read at the first use. Read-only."""
 
     def __init__(self, dataset: Any, descriptor: int, spec: ArraySpec, url: str) -> None:
@@ -216,16 +217,8 @@ class StoredChunks:
         """Bytes that all chunks take."""
         return self.stored_sizes(self.table())
 
-    def write(self, coords: Coords, block: Block) -> None:
-        """Refused."""
-        raise _read_only()
 
-    def erase(self, coords: Coords) -> None:
-        """Refused."""
-        raise _read_only()
-
-
-class ContiguousCells:
+class ContiguousCells(ReadOnlyChunks):
     """Cells that lie in one piece from byte ``offset`` on (None: nothing was ever written), as ``stored`` dtype."""
 
     def __init__(self, descriptor: int, offset: int | None, spec: ArraySpec, stored: np.dtype[Any], url: str) -> None:
@@ -295,14 +288,6 @@ class ContiguousCells:
         block = np.empty(self._grid.chunk_shape(coords), self._spec.numpy_dtype)
         return block if self.read_into(coords, block) else None
 
-    def write(self, coords: Coords, block: Block) -> None:
-        """Refused."""
-        raise _read_only()
-
-    def erase(self, coords: Coords) -> None:
-        """Refused."""
-        raise _read_only()
-
 
 def pread(descriptor: int, size: int, offset: int) -> Buffer:
     """Exactly ``size`` bytes from ``offset`` on; CorruptChunk when the file is shorter, before they are allocated."""
@@ -335,7 +320,3 @@ def pread_into(descriptor: int, out: memoryview, offset: int) -> None:
 
 def _short(stop: int, length: int) -> CorruptChunk:
     return CorruptChunk("the file ends within the cells", expected=stop, found=length)
-
-
-def _read_only() -> ReadOnly:
-    return ReadOnly("this file is open for reading", remedy="open it with mode='r+'")

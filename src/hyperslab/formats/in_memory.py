@@ -11,12 +11,12 @@ import numpy as np
 from hyperslab.chunks.auto import whole_chunks
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block
-from hyperslab.errors import ReadOnly
 from hyperslab.formats.one_array import cells_to_json
+from hyperslab.formats.refused import ReadOnlyChunks
 from hyperslab.model.spec import ArraySpec
 
 
-class CellsInMemory:
+class CellsInMemory(ReadOnlyChunks):
     """One chunk that holds all cells. Read-only."""
 
     def __init__(self, cells: np.ndarray[Any, Any]) -> None:
@@ -39,14 +39,6 @@ class CellsInMemory:
     def nbytes_stored(self) -> int:
         """Bytes of the text that the cells are in a document."""
         return text_size(self._cells)
-
-    def write(self, coords: Coords, block: Block) -> None:
-        """Refused."""
-        raise _read_only()
-
-    def erase(self, coords: Coords) -> None:
-        """Refused."""
-        raise _read_only()
 
 
 class CellsInDocument(CellsInMemory):
@@ -73,10 +65,6 @@ class CellsInDocument(CellsInMemory):
 def text_size(cells: np.ndarray[Any, Any]) -> int:
     """Bytes of the text that cells are in a document of JSON, whatever that is packed in."""
     return len(json.dumps(cells_to_json(cells)))
-
-
-def _read_only() -> ReadOnly:
-    return ReadOnly("this dataset is open for reading", remedy="open it with mode='r+'")
 
 
 def resized(cells: Block, spec: ArraySpec) -> Block:

@@ -9,6 +9,7 @@ import numpy as np
 
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block
+from hyperslab.formats.refused import read_only
 from hyperslab.model.spec import ArraySpec
 
 Part = tuple[slice, ...]
@@ -16,7 +17,7 @@ Part = tuple[slice, ...]
 
 
 class SlicedArray:
-    """A source whose :meth:`take` and :meth:`give` read and write any part of the array that ``spec`` describes."""
+    """A source whose :meth:`take` reads, and :meth:`give` writes, any part of the array that ``spec`` describes."""
 
     def __init__(self, spec: ArraySpec) -> None:
         self._spec = spec
@@ -32,8 +33,8 @@ class SlicedArray:
         raise NotImplementedError
 
     def give(self, part: Part, cells: Block) -> None:
-        """Put cells in the place of a part of the array; ReadOnly."""
-        raise NotImplementedError
+        """Put cells in the place of a part of the array; refused, unless it is open for writing."""
+        raise read_only()
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Read the chunk into ``out``; what reaches past the array's edge holds the fill value. Always True."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.source import Block
-from hyperslab.errors import HyperslabError, ReadOnly
+from hyperslab.errors import HyperslabError
 from hyperslab.formats.sliced import Part, SlicedArray
 from hyperslab.model.spec import ArraySpec
 
@@ -60,10 +60,6 @@ class SlicedChunks(SlicedArray):
         except HyperslabError as error:
             key = f"chunk {', '.join(map(str, coords))}"
             raise error.locate(url=self._url, node=self._node, key=key) from error.__cause__
-
-    def give(self, part: Part, cells: Block) -> None:
-        """Refused."""
-        raise ReadOnly("this array is open for reading", remedy="open it with mode='r+'")
 
 
 class ChangedSlices(SlicedChunks):

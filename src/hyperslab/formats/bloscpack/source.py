@@ -18,10 +18,11 @@ from hyperslab.chunks.source import Block
 from hyperslab.codecs.base import Buffer
 from hyperslab.codecs.blosc import HEADER, Blosc, container, decode_part
 from hyperslab.codecs.digests import Digest
-from hyperslab.errors import Conflict, CorruptChunk, HyperslabError, MissingChunks, ReadOnly
+from hyperslab.errors import Conflict, CorruptChunk, HyperslabError, MissingChunks
 from hyperslab.formats.bloscpack.document import Content
 from hyperslab.formats.bloscpack.file import LocalFile, ServedFile, Stamp
 from hyperslab.formats.bloscpack.table import ChunkTable, Tables
+from hyperslab.formats.refused import ReadOnlyChunks, read_only
 from hyperslab.stores.scratch import Scratch
 
 Take = Callable[[ChunkTable, int], tuple[Buffer, int]]
@@ -35,7 +36,7 @@ _SCRATCH = Scratch()
 _ATTEMPTS = 50
 
 
-class StreamChunks:
+class StreamChunks(ReadOnlyChunks):
     """One array over the chunks of a file."""
 
     def __init__(
@@ -255,7 +256,7 @@ class StreamChunks:
 
     def put_raw(self, pairs: Iterable[tuple[Coords, bytes]], *, durable: bool) -> None:
         """Refused."""
-        raise _read_only()
+        raise read_only()
 
     def stamp(self, coords: Coords) -> Stamp:
         """That of the file: a chunk may lie in any of its bytes."""
@@ -295,14 +296,6 @@ class StreamChunks:
         """Bytes of all stored chunks, digests included."""
         table = self._table or self.table()
         return int(np.maximum(table.rooms, 0).sum())
-
-    def write(self, coords: Coords, block: Block) -> None:
-        """Refused."""
-        raise _read_only()
-
-    def erase(self, coords: Coords) -> None:
-        """Refused."""
-        raise _read_only()
 
 
 class ServedChunks(StreamChunks):
@@ -354,7 +347,3 @@ def open_stream(
     if isinstance(file, ServedFile):
         return ServedChunks(file, tables, content, digest, node)
     return StreamChunks(file, tables, content, digest, node)
-
-
-def _read_only() -> ReadOnly:
-    return ReadOnly("this dataset is open for reading", remedy="open it with mode='r+'")

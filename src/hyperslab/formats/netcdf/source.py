@@ -10,7 +10,6 @@ import numpy as np
 
 from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.source import Block
-from hyperslab.errors import ReadOnly
 from hyperslab.formats.hdf5_lock import LOCK
 from hyperslab.formats.netcdf import library
 from hyperslab.formats.netcdf.document import is_hidden
@@ -27,23 +26,13 @@ Wrote = Callable[[tuple[int, ...]], None]
 
 
 class LibraryChunks(SlicedArray):
-    """Chunks as slices of the variable that ``find`` gives; without ``changing`` writes are refused."""
+    """Chunks as slices of the variable that ``find`` gives. Read-only."""
 
-    def __init__(
-        self,
-        find: Find,
-        spec: ArraySpec,
-        url: str,
-        node: str,
-        changing: Changing | None = None,
-        wrote: Wrote | None = None,
-    ) -> None:
+    def __init__(self, find: Find, spec: ArraySpec, url: str, node: str) -> None:
         super().__init__(spec)
         self._find = find
         self._url = url
         self._node = node
-        self._changing = changing
-        self._wrote = wrote
 
     def take(self, coords: Coords, part: Part, out: Block) -> None:
         """A part of the variable, as cells of the model."""
@@ -51,14 +40,20 @@ class LibraryChunks(SlicedArray):
             cells = self._find()[part or ...]
         out[...] = from_library(cells, self._spec)
 
+
+class WorkingChunks(LibraryChunks):
+    """The same of a working copy."""
+
+    def __init__(self, find: Find, spec: ArraySpec, url: str, node: str, changing: Changing, wrote: Wrote) -> None:
+        super().__init__(find, spec, url, node)
+        self._changing = changing
+        self._wrote = wrote
+
     def give(self, part: Part, cells: Block) -> None:
         """Put cells into the working copy."""
-        if self._changing is None:
-            raise ReadOnly("this file is open for reading", remedy="open it with mode='r+'")
         with self._changing():
             write_cells(self._find(), part, cells, self._spec)
-            if self._wrote is not None:
-                self._wrote(tuple(cut.stop for cut in part))
+            self._wrote(tuple(cut.stop for cut in part))
 
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
         """Hold the working copy, which no other process knows of, against other threads."""

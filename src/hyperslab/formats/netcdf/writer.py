@@ -11,14 +11,14 @@ import numpy as np
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, StorageError, Unsupported
-from hyperslab.formats.asked import array_at, no_node
+from hyperslab.errors import HyperslabError, Invalid, StorageError, Unsupported
+from hyperslab.formats.asked import array_at, closed, no_node
 from hyperslab.formats.netcdf import defining, document, library
 from hyperslab.formats.netcdf.contents import Contents, Spec
 from hyperslab.formats.netcdf.dataset import NetcdfReader
 from hyperslab.formats.netcdf.growing import grow
 from hyperslab.formats.netcdf.scope import Place
-from hyperslab.formats.netcdf.source import LibraryChunks
+from hyperslab.formats.netcdf.source import LibraryChunks, WorkingChunks
 from hyperslab.formats.netcdf.storage import storage_of
 from hyperslab.formats.netcdf.working import WorkingCopy
 from hyperslab.model.attrs import equal
@@ -72,11 +72,8 @@ class NetcdfWriter:
         """What lies at ``path``; an array is as long as its unlimited dimensions, which others may have made grow."""
         spec = self._contents.node(path)
         if spec is None:
-            raise self._missing(path)
+            raise no_node(path, self._url)
         return spec
-
-    def _missing(self, path: str) -> NodeNotFound:
-        return no_node(path, self._url)
 
     def chunks(self, path: str) -> ChunkSource:
         """The chunks of the array at ``path``, as slices of the working copy."""
@@ -84,7 +81,7 @@ class NetcdfWriter:
         if spec.problem is not None:
             raise Unsupported(spec.problem, url=self._url, node=path)
         changing, wrote = lambda: self._changing(path), lambda stops: self._wrote(path, stops)
-        return LibraryChunks(lambda: self._find(path), spec, self._url, path, changing, wrote)
+        return WorkingChunks(lambda: self._find(path), spec, self._url, path, changing, wrote)
 
     def written_length(self, path: str, axis: int) -> int:
         """How far the array was given cells along ``axis``, itself: others may have made its dimension longer."""
@@ -103,7 +100,7 @@ class NetcdfWriter:
     def _find(self, path: str) -> Any:
         self._check_open()
         if path not in self._contents.places:
-            raise self._missing(path)
+            raise no_node(path, self._url)
         return defining.find_cells(self._work, path, self._contents.array(path))
 
     # -- writing ----------------------------------------------------------------------------------------------------
@@ -124,7 +121,7 @@ class NetcdfWriter:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise Invalid("the dataset is closed", url=self._url, remedy="open it again")
+            raise closed(self._url)
 
     def new_array(self, spec: ArraySpec) -> ArraySpec:
         """A user's wish with named dimensions and typed attributes; Unsupported names what this file cannot hold."""
@@ -269,7 +266,7 @@ class NetcdfWriter:
         """Remove a node with all below it; before it is published the file is written anew without it."""
         self._check_open()
         if self._contents.node(path) is None:
-            raise self._missing(path)
+            raise no_node(path, self._url)
         self._contents.remove(path)
         self._dropped = True
 
@@ -321,6 +318,3 @@ class NetcdfWriter:
         """Close without publishing: the old file, or nothing, stays."""
         self._closed, self._held_back.changed = True, False
         self._work.discard()
-
-
-__all__ = ["NetcdfWriter"]
