@@ -15,7 +15,7 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, NotFound, StorageError, Unsupported
 from hyperslab.formats.hdf5_lock import LOCK
 from hyperslab.formats.netcdf import library
-from hyperslab.stores.files import sync_and_close, sync_folder, write_error
+from hyperslab.stores.files import open_folder, sync_and_close, sync_folder, write_error
 from hyperslab.stores.keys import temporary_name
 from hyperslab.stores.locks import hold_folder
 
@@ -112,7 +112,8 @@ class WorkingCopy:
             with hold_folder(lambda: os.path.dirname(self._target), self._settings.lock_timeout):
                 self._rename()
             if self._settings.durable:
-                self._sync_folder()
+                with open_folder(os.path.dirname(self._target)) as folder:
+                    sync_folder(folder)
         except OSError as error:
             self.discard()
             if isinstance(error, HyperslabError):
@@ -122,13 +123,6 @@ class WorkingCopy:
             self.discard()
             raise
         self._finish.detach()
-
-    def _sync_folder(self) -> None:
-        folder = os.open(os.path.dirname(self._target), os.O_RDONLY)
-        try:
-            sync_folder(folder)
-        finally:
-            os.close(folder)
 
     def _rename(self) -> None:
         now = self._version()
