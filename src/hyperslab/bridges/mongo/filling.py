@@ -39,11 +39,11 @@ class Filling:
         self._dtype = variable.dtype
         self._size = size
         self._count = prod(map(len, said)) if variable.chunks is not None else 1
+        self._has = variable.has
         self._done: set[Chunk] = set()
         self._begun: dict[Chunk, _Begun] = {}
         self._scratch: list[Numbers] = []
         self._is_odd = False
-        self._is_whole = variable.chunks is None
         self.units: str | None = None
 
     @cached_property
@@ -72,7 +72,7 @@ class Filling:
 
     def _fits(self, segment: Segment) -> bool:
         chunk, start, length = segment.key[1], segment.n * self._size, len(segment.data)
-        if chunk in self._done or not self._is_one(chunk) or segment.sparse or segment.dtype != self._dtype:
+        if chunk in self._done or not self._has(chunk) or segment.sparse or segment.dtype != self._dtype:
             return False
         begun = self._begun.get(chunk) or self._begin(chunk)
         end = start + length
@@ -86,12 +86,6 @@ class Filling:
         if not begun.left:
             self._end(chunk, begun)
         return True
-
-    def _is_one(self, chunk: Chunk) -> bool:
-        """Whether the object says that there is such a chunk."""
-        if chunk is None or self._is_whole:
-            return chunk is None and self._is_whole
-        return len(chunk) == len(self._ends) and all(i < len(end) - 1 for end, i in zip(self._ends, chunk, strict=True))
 
     def _begin(self, chunk: Chunk) -> _Begun:
         indices = (0,) * len(self._ends) if chunk is None else chunk

@@ -16,7 +16,6 @@ from hyperslab.stores.attempts import beaten
 if TYPE_CHECKING:
     from pymongo.collection import Collection
 
-_NO_TRANSACTIONS = 20
 _TRANSIENT = "TransientTransactionError"
 
 

@@ -88,14 +88,13 @@ class Absent:
 
 
 class Survey:
-    """One object compared with its documents: first :meth:`flaws`, to the end, then what is ``absent``, and which
-    chunks are ``sparse``."""
+    """One object compared with its documents: first :meth:`flaws`, to the end, then what is ``absent`` and no fill
+    value, and which chunks are ``sparse``."""
 
     def __init__(self, meta: Meta, chunks: Collection[Any]) -> None:
         self.meta = meta
         self.chunks = chunks
         self.variables = meta.variables
-        filled = _filled(meta)
         self._absent = {
             name: Absent(name, None if variable.chunks is None else tuple(map(len, variable.chunks)))
             for name, variable in self.variables.items()
@@ -106,7 +105,7 @@ class Survey:
         for name, chunk in (key for key, count in self._past.items() if count and key[0] in self._absent):
             if self.variables[name].has(chunk):
                 self._absent[name].add(chunk)
-        self.absent = [absent for name, absent in self._absent.items() if name not in filled]
+        self.absent = [absent for name, absent in self._absent.items() if "fill" not in ours_of(meta, name)]
 
     def flaws(self) -> Iterator[Flaw]:
         """What is wrong with what is stored, in no order."""
@@ -143,7 +142,7 @@ class Survey:
             return None
         if variable.embedded is not None and not (self.meta.ours and key[1] is not None):
             return Flaw(key, EMBEDDED, f"{counted}, whose cells stand in the object's own document")
-        if variable.embedded is not None or not _in_grid(key[1], variable):
+        if variable.embedded is not None or not variable.has(key[1]):
             return Flaw(key, STRAY, f"{counted}, a chunk that the variable does not have")
         self._absent[key[0]].add(key[1])
         self.sparse += [key] if tally.said.get("type") == SPARSE else []
@@ -161,22 +160,6 @@ class Survey:
                     surplus = len(stored) - len({n for n, _ in stored})
                     message = f"{surplus} of {len(stored)} documents of {show(key)} are copies"
                     yield Flaw(key, DUPLICATES, message, tuple(stored))
-
-
-def _filled(meta: Meta) -> set[str]:
-    """Variables whose chunks need not be there: those read as a fill value."""
-    variables = meta.ours.get("variables")
-    if not isinstance(variables, Mapping):
-        return set()
-    return {name for name, told in variables.items() if isinstance(told, Mapping) and "fill" in told}
-
-
-def _in_grid(chunk: Chunk, variable: Variable) -> bool:
-    if chunk is None or variable.chunks is None:
-        return chunk is None and variable.chunks is None
-    return len(chunk) == len(variable.chunks) and all(
-        index < len(sizes) for index, sizes in zip(chunk, variable.chunks, strict=True)
-    )
 
 
 def _judged(key: Key, tally: Tally, variable: Variable, *, lenient: bool) -> Flaw | None:
@@ -242,12 +225,6 @@ def missing(meta: Collection[Any], chunks: Collection[Any], id: ObjectId, limit:
 def _order(names: Iterable[str]) -> Any:
     places = {name: place for place, name in enumerate(names)}
     return lambda key: (places.get(key[0], len(places)), key[1] or ())
-
-
-def wrong(meta: Collection[Any], chunks: Collection[Any], id: ObjectId) -> Iterator[Flaw]:
-    """What is stored of an object and should not be, or should be otherwise. DocumentNotFoundError."""
-    survey = Survey(load(meta, id), chunks)
-    return (flaw for flaw in survey.flaws() if flaw.kind != MISSING_SEGMENT)
 
 
 def is_complete(meta: Collection[Any], chunks: Collection[Any], id: ObjectId) -> bool:

@@ -20,7 +20,6 @@ from hyperslab.formats.mongo.segments import (
     DENSE,
     SPARSE,
     Joined,
-    Key,
     Segment,
     encode_coo,
     expected_bytes,
@@ -103,12 +102,6 @@ class Meta:
     def is_array(self) -> bool:
         """Whether it is a DataArray (R21)."""
         return list(self.data_vars) == [ARRAY]
-
-    def expected(self) -> Iterator[Key]:
-        """Every chunk that must be stored."""
-        for name, variable in self.variables.items():
-            for chunk in variable.keys if variable.problem is None else ():
-                yield name, chunk
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------

@@ -109,7 +109,7 @@ def delete(meta: Collection[Any], chunks: Collection[Any], id: ObjectId) -> int:
 
     What it has replaced goes before it, else that would be found again.
     """
-    _remove_replaced(meta, chunks, id)
+    finish(meta, chunks, id)
     found = meta.find_one_and_delete({"_id": id}, {UNDO: 1})
     return int(found is not None) + sum(stored.delete(chunks, one) for one in (id, *copies(found)))
 
@@ -127,7 +127,7 @@ def _take(
     meta: Collection[Any], chunks: Collection[Any], id: ObjectId, values: Mapping[str, Any], taken: Taken
 ) -> None:
     meta = meta.with_options(read_preference=ReadPreference.PRIMARY)
-    _remove_replaced(meta, chunks, id)
+    finish(meta, chunks, id)
     for attempt in range(_MOST_TRIES):
         own = meta.find_one({"_id": id}, _ABOUT)
         if own is None:
@@ -140,7 +140,7 @@ def _take(
         else:
             done = _take_alone(meta, own, values["name"], taken)
         if done:
-            _remove_replaced(meta, chunks, id)
+            finish(meta, chunks, id)
             return
         time.sleep(random.uniform(0, 0.001 * 2 ** min(attempt, 6)))
     raise Conflict("others change the object, or take the name, all the time", key=str(id))
@@ -209,8 +209,9 @@ def _change(meta: Collection[Any], own: Mapping[str, Any], change: Mapping[str, 
     return bool(meta.update_one(wanted, {**change, "$inc": {VERSION: 1}}).matched_count)
 
 
-def _remove_replaced(meta: Collection[Any], chunks: Collection[Any], id: ObjectId) -> None:
-    """Remove the object whose place this one has taken, after those whose place that one had taken.
+def finish(meta: Collection[Any], chunks: Collection[Any], id: ObjectId) -> None:
+    """Remove the object whose place this one has taken, after those whose place that one had taken: whoever replaced
+    it may not have lived to do so.
 
     One that was given another name meanwhile stays.
     """
@@ -229,11 +230,6 @@ def _remove_replaced(meta: Collection[Any], chunks: Collection[Any], id: ObjectI
                 stored.delete(chunks, one)
     if len(chain) > 1:
         meta.update_one({"_id": id, REPLACES: {"$eq": chain[1]}}, {"$unset": {REPLACES: 1}, "$inc": {VERSION: 1}})
-
-
-def finish(meta: Collection[Any], chunks: Collection[Any], id: ObjectId) -> None:
-    """Remove what an object has replaced, which whoever replaced it did not live to do."""
-    _remove_replaced(meta, chunks, id)
 
 
 # -- looking ----------------------------------------------------------------------------------------------------------

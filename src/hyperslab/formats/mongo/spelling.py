@@ -18,11 +18,11 @@ from hyperslab.chunks.auto import whole_chunks
 from hyperslab.formats.mongo.attributes import decode_attrs
 from hyperslab.formats.mongo.document import ARRAY, Meta, Variable
 from hyperslab.formats.mongo.groups import groups_of, is_inside, length_of, shown_dims
+from hyperslab.formats.mongo.segments import SPARSE
 from hyperslab.model.dims import Dimension
 from hyperslab.model.spec import ArraySpec, Chunks, GroupSpec
 
 COORDINATES = "coordinates"
-SPARSE = "COO"
 _FORBIDDEN = "/\\\0%"
 
 

@@ -16,7 +16,7 @@ from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.batching import Batches
 from hyperslab.formats.mongo import lease, names
-from hyperslab.formats.mongo.dataset import ObjectReader, Stock
+from hyperslab.formats.mongo.dataset import DERIVED, ObjectReader, Stock
 from hyperslab.formats.mongo.document import Meta, Variable, embed, parse, render
 from hyperslab.formats.mongo.embedded import EmbeddedChunk
 from hyperslab.formats.mongo.groups import groups_of, with_groups_above, with_inner_group, without_group
@@ -109,7 +109,7 @@ class ObjectWriter(ObjectReader):
 
     @property
     def _is_ours(self) -> bool:
-        return self._meta.ours.get("chunk_ids") == "derived"
+        return self._meta.ours.get("chunk_ids") == DERIVED
 
     def _is_cut_anew(self, name: str, whole: bool) -> bool:
         old = self._meta.variables.get(name)
@@ -297,10 +297,7 @@ class ObjectWriter(ObjectReader):
             self._base = parse(self._stock.document(self.id))
             if entries(self._base.ours) and self._roll_back():
                 self._base = parse(self._stock.document(self.id))
-            meta = self._base
-            for change in self._pending:
-                meta = change(meta)
-            self._take(meta)
+            self._take(_all(self._base, self._pending))
 
     def batch(self) -> AbstractContextManager[None]:
         """The document is written once, at the end of the block."""
