@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from hyperslab.chunks.settings import MEBIBYTE
+from hyperslab.model.spec import Chunks
 
 CHUNK_BYTES = 4 * MEBIBYTE
 SHARD_BYTES = 32 * MEBIBYTE
@@ -37,6 +38,11 @@ def auto_chunks(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
 def whole_chunks(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The chunk lengths of an array that is one chunk."""
     return tuple([max(1, length) for length in shape])
+
+
+def longest_chunk(chunks: Chunks) -> tuple[int, ...]:
+    """The length of the longest chunk along each axis."""
+    return tuple([cut if isinstance(cut, int) else max(cut, default=1) for cut in chunks])
 
 
 def auto_shards(shape: tuple[int, ...], chunks: tuple[int, ...], itemsize: int) -> tuple[int, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hyperslab.chunks.auto import longest_chunk
 from hyperslab.codecs.base import Cells
 from hyperslab.codecs.config import Config, only
 from hyperslab.codecs.pipeline import Chain, assemble
@@ -12,9 +13,9 @@ from hyperslab.codecs.registry import REGISTRY, Maker
 from hyperslab.codecs.shard_index import ShardIndex
 from hyperslab.codecs.sharding import Sharding
 from hyperslab.errors import Invalid
-from hyperslab.model.spec import Codec
+from hyperslab.model.spec import ArraySpec, Codec
 
-__all__ = ["INDEX_CODECS", "MAKERS", "Chain", "as_codecs", "build_chain"]
+__all__ = ["INDEX_CODECS", "MAKERS", "Chain", "as_codecs", "build_chain", "try_chain"]
 
 INDEX_CODECS = (Codec("bytes", {"endian": "little"}), Codec("crc32c"))
 """How the index of a shard is stored unless its document says otherwise."""
@@ -29,6 +30,11 @@ def build_chain(codecs: Sequence[Codec], cells: Cells) -> Chain:
     no ``bytes``: give the cells in the stored dtype then, as its filters see memory in that byte order.
     """
     return assemble(codecs, cells, MAKERS)
+
+
+def try_chain(spec: ArraySpec) -> None:
+    """Complain of an array's codecs now, not when its first chunk is written. Errors as of :func:`build_chain`."""
+    build_chain(spec.codecs, Cells(spec.dtype, longest_chunk(spec.chunks), spec.fill_value))
 
 
 def make_sharding(config: Config, cells: Cells) -> Sharding:

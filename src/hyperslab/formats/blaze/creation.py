@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.chunks.auto import whole_chunks
+from hyperslab.chunks.auto import longest_chunk, whole_chunks
 from hyperslab.codecs.blosc import MAX_BYTES
 from hyperslab.codecs.checksums import WORDS as CHECKSUMS
 from hyperslab.errors import Unsupported
@@ -63,15 +63,11 @@ def _rows(spec: ArraySpec) -> int:
     """Rows in a chunk of about as many cells as wished."""
     if not spec.shape:
         return 1
-    first, *rest = map(_longest, spec.chunks)
+    first, *rest = longest_chunk(spec.chunks)
     lengths = spec.shape[1:]
     if all(cut >= length for cut, length in zip(rest, lengths, strict=True)):
         return first
     return max(1, first * prod(rest) // max(1, prod(lengths)))
-
-
-def _longest(cut: int | tuple[int, ...]) -> int:
-    return cut if isinstance(cut, int) else max(cut, default=1)
 
 
 def _per(spec: ArraySpec, rows: int, shards: Chunks | None, options: Options) -> int:

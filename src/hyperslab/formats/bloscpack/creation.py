@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hyperslab.chunks.auto import auto_chunks, whole_chunks
+from hyperslab.chunks.auto import auto_chunks, longest_chunk, whole_chunks
 from hyperslab.codecs.blosc import MAX_BYTES
 from hyperslab.codecs.checksums import WORDS as CHECKSUMS
 from hyperslab.codecs.digests import digest_number
@@ -124,7 +124,7 @@ def _rows(spec: ArraySpec, options: Options) -> tuple[int, bool]:
     if row > MAX_BYTES:
         message = f"chunks are cut along axis {axis} only, and {row} bytes lie at one of its positions"
         raise Unsupported(f"format bloscpack: {message}", remedy="order='F', another order of axes, or a .zarr folder")
-    lengths = tuple(cut if isinstance(cut, int) else max(cut) for cut in spec.chunks)
+    lengths = longest_chunk(spec.chunks)
     if lengths == auto_chunks(spec.shape, dtype.itemsize):
         return default_rows(spec.shape, row, axis, options.chunk_bytes), True
     whole = all(cut >= n for i, (cut, n) in enumerate(zip(lengths, spec.shape, strict=True)) if i != axis)

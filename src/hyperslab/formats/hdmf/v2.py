@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.codecs.base import Cells
-from hyperslab.codecs.chain import build_chain
+from hyperslab.codecs.chain import try_chain
 from hyperslab.errors import Unsupported
 from hyperslab.formats.codec_kinds import with_serial
 from hyperslab.formats.faults import Faults, brief
@@ -112,8 +111,7 @@ class HdmfV2(Profile):
         spec = wish.evolve(dtype=dtype, codecs=codecs, fill_value=None, indexes={}, layout={}, problem=None)
         serial_of(spec)
         found = self._again(spec)
-        shape = tuple(cut if isinstance(cut, int) else max(cut) for cut in found.chunks)
-        build_chain(found.codecs, Cells(found.dtype, shape, found.fill_value))
+        try_chain(found)
         return found
 
     def specification(self) -> ArraySpec:

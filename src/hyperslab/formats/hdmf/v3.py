@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.codecs.base import Cells
-from hyperslab.codecs.chain import build_chain
+from hyperslab.codecs.chain import try_chain
 from hyperslab.errors import Invalid
 from hyperslab.formats.codec_kinds import SERIAL
 from hyperslab.formats.faults import Faults, brief
@@ -105,8 +104,7 @@ class HdmfV3(Profile):
         whole = with_step(found.codecs, step)
         again = found.evolve(dtype=dtype, codecs=whole, fill_value=_cell_of(found.fill_value, dtype), attrs=wish.attrs)
         made = self._again(again, wish)
-        shape = tuple(cut if isinstance(cut, int) else max(cut) for cut in made.chunks)
-        build_chain(made.codecs, Cells(made.dtype, shape, made.fill_value))
+        try_chain(made)
         return made
 
     def _again(self, spec: ArraySpec, wish: ArraySpec) -> ArraySpec:

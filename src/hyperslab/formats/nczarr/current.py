@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.codecs.base import Cells
-from hyperslab.codecs.chain import build_chain
+from hyperslab.codecs.chain import try_chain
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.faults import Faults, brief
 from hyperslab.formats.fill_values import as_fill
@@ -335,8 +334,7 @@ def new_array(wish: ArraySpec, node: str, context: Context) -> ArraySpec:
         layout=layout,
     )
     found = _parsed(render(with_steps(spec, hidden.get(MAXIMUM), context), node, context), node, context)
-    shape = tuple(cut if isinstance(cut, int) else max(cut) for cut in found.chunks)
-    build_chain(found.codecs, Cells(found.dtype, shape, found.fill_value))
+    try_chain(found)
     unresolved = {key: value for key, value in found.layout.items() if key != "dimensions"}
     return found.evolve(dims=wish.dims, layout=unresolved)
 

@@ -20,8 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.codecs.base import Cells
-from hyperslab.codecs.chain import build_chain
+from hyperslab.codecs.chain import try_chain
 from hyperslab.errors import Unsupported
 from hyperslab.formats.cells_json import bytes_to_base64
 from hyperslab.formats.codec_kinds import with_serial
@@ -304,10 +303,7 @@ def new_array(wish: ArraySpec, node: str, context: Context) -> ArraySpec:
     faults = Faults(node)
     found = _read_array(render(spec, node, context)[ARRAY], {}, {}, node, context, faults)
     faults.check()
-    cells = Cells(
-        found.dtype, tuple(cut if isinstance(cut, int) else max(cut) for cut in found.chunks), found.fill_value
-    )
-    build_chain(found.codecs, cells)
+    try_chain(found)
     return found.evolve(
         dtype=spec.dtype,
         dims=spec.dims,

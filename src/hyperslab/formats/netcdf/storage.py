@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from hyperslab.chunks.auto import longest_chunk
 from hyperslab.errors import Unsupported
 from hyperslab.formats.netcdf.document import is_hidden
 from hyperslab.model.dtypes import is_fixed
@@ -49,10 +50,9 @@ class Storage:
 def storage_of(spec: ArraySpec, unlimited: tuple[bool, ...]) -> Storage:
     """Where the cells of ``spec`` go: chunks are cut to the length of limited dimensions; what lay in one piece
     does so again where it can. Unsupported names a codec that netCDF does not have."""
-    sizes = [cut if isinstance(cut, int) else max(cut, default=1) for cut in spec.chunks]
     chunks = tuple(
         cut if free else max(1, min(cut, length))
-        for cut, length, free in zip(sizes, spec.shape, unlimited, strict=True)
+        for cut, length, free in zip(longest_chunk(spec.chunks), spec.shape, unlimited, strict=True)
     )
     checksum, shuffle, compressor = _steps(spec)
     bare = compressor is None and not checksum and not any(unlimited)

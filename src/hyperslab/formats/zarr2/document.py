@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.chunks.grid import Coords
-from hyperslab.codecs.base import Cells
-from hyperslab.codecs.chain import build_chain
+from hyperslab.codecs.chain import try_chain
 from hyperslab.errors import Problem, Unsupported
 from hyperslab.formats.codec_kinds import serial_codec, with_serial
 from hyperslab.formats.faults import Faults, brief
@@ -172,8 +171,7 @@ def new_array(wish: ArraySpec) -> ArraySpec:
     layout = {"zarr2": wish.layout["zarr2"]} if "zarr2" in wish.layout else {}
     spec = wish.evolve(codecs=codecs, fill_value=as_fill(fill, wish.dtype), layout=layout, problem=None)
     found = _parsed(render(spec))
-    shape = tuple(cut if isinstance(cut, int) else max(cut) for cut in found.chunks)
-    build_chain(found.codecs, Cells(found.dtype, shape, found.fill_value))
+    try_chain(found)
     return found
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.codecs.base import Cells
-from hyperslab.codecs.chain import INDEX_CODECS, build_chain
+from hyperslab.codecs.chain import INDEX_CODECS, try_chain
 from hyperslab.errors import Invalid
 from hyperslab.formats.codec_kinds import ARRAY, serial_codec, with_serial
 from hyperslab.formats.fill_values import as_fill
@@ -40,7 +39,7 @@ def new_array(wish: ArraySpec) -> ArraySpec:
     found = parse(render(spec))
     if not isinstance(found, ArraySpec):
         raise Invalid("this is no array")
-    _try(found)
+    try_chain(found)
     return found
 
 
@@ -104,9 +103,3 @@ def _sharded(codecs: Sequence[Codec], chunks: Chunks, shards: Sequence[int]) -> 
         "index_location": "end",
     }
     return (Codec("sharding_indexed", config),)
-
-
-def _try(spec: ArraySpec) -> None:
-    """Complain of a codec's configuration now, not when the first chunk is written."""
-    shape = tuple(cut if isinstance(cut, int) else max(cut) for cut in spec.chunks)
-    build_chain(spec.codecs, Cells(spec.dtype, shape, spec.fill_value))
