@@ -15,7 +15,8 @@ from typing import Any
 
 import msgspec
 
-from hyperslab.errors import FormatError, Problem
+from hyperslab.errors import FormatError
+from hyperslab.formats.faults import flawed
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +47,14 @@ _parse_first = json.JSONDecoder().raw_decode
 def check_limits(data: bytes, limits: Limits = LIMITS) -> None:
     """Refuse a document that would take much memory or time to decode; counts in the bytes, decodes nothing."""
     if len(data) > limits.size:
-        raise _refusal(f"the document has {len(data)} bytes, {limits.size} are allowed", "size")
+        raise flawed("json-size", f"the document has {len(data)} bytes, {limits.size} are allowed")
     if _count(data) <= limits.values and _is_shallow(data, limits.depth):
         return
     bare = _without_texts(data, limits.values)
     if _count(bare) > limits.values:
-        raise _refusal(f"the document holds more than {limits.values} values", "values")
+        raise flawed("json-values", f"the document holds more than {limits.values} values")
     if not _is_shallow(bare, limits.depth):
-        raise _refusal(f"the document is nested deeper than {limits.depth} levels", "depth")
+        raise flawed("json-depth", f"the document is nested deeper than {limits.depth} levels")
 
 
 def _without_texts(data: bytes, most: int) -> bytearray:
@@ -81,10 +82,6 @@ def _is_shallow(data: bytes | bytearray, depth: int) -> bool:
     return b"[]" not in brackets and brackets.count(b"[") <= depth
 
 
-def _refusal(message: str, kind: str) -> FormatError:
-    return FormatError(message, problems=(Problem("", f"json-{kind}", message),))
-
-
 def read_json(data: bytes, limits: Limits = LIMITS) -> Any:
     """The value of a document; what can be mended is mended, else FormatError."""
     check_limits(data, limits)
@@ -106,7 +103,7 @@ def mend_json(data: bytes, limits: Limits = LIMITS) -> tuple[Any, list[str]]:
         whole = _NUMBER.sub(_whole_number, text)
         value, end = _parse_first(whole)
     except (ValueError, RecursionError) as error:
-        raise _refusal(f"the document is no JSON: {error}", "damaged") from None
+        raise flawed("json-damaged", f"the document is no JSON: {error}") from None
     if whole != text:
         mended.append("numbers without a digit beside the point")
     if rest := whole[end:].strip(_SPACE):
@@ -153,8 +150,7 @@ def read_document(data: bytes, key: str) -> dict[str, Any]:
     except FormatError as error:
         raise error.locate(key=key) from None
     if not isinstance(value, dict):
-        message = f"the document is {_kind(value)}, not an object"
-        raise FormatError(message, problems=(Problem("", "json-kind", message),), key=key)
+        raise flawed("json-kind", f"the document is {_kind(value)}, not an object", key=key)
     return value
 
 

@@ -77,6 +77,11 @@ class Faults:
         return None
 
 
+def flawed(kind: str, message: str, **where: str) -> FormatError:
+    """The error for one problem, which is of a whole file or document. ``where``: as of any error."""
+    return FormatError(message, problems=(Problem("", kind, message),), **where)
+
+
 def brief(value: Any) -> str:
     """A value as short text for a message."""
     text = repr(value)

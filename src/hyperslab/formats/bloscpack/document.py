@@ -17,9 +17,10 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from hyperslab.errors import FormatError, Problem, Unsupported
+from hyperslab.errors import FormatError, Unsupported
 from hyperslab.formats.bloscpack.dtype_text import read_dtype, write_dtype
 from hyperslab.formats.bloscpack.metadata import Doc
+from hyperslab.formats.faults import flawed
 from hyperslab.formats.one_array import DEFAULT, KEYS, Labelled, labels_from_json, labels_to_json
 from hyperslab.formats.typed_attrs import encode_attrs
 from hyperslab.model.dtypes import packed
@@ -117,7 +118,7 @@ def parse(
         return _plain(doc, nbytes, chunk_size, codecs)
     shape = content.spec.shape
     message = f"the chunks hold {nbytes} bytes, but {shape} cells of {content.stored} take {content.nbytes}"
-    raise FormatError(message, problems=(Problem("", "size", message),))
+    raise flawed("size", message)
 
 
 def _plain(doc: Doc, nbytes: int, chunk_size: int, codecs: tuple[Codec, ...]) -> Content:
@@ -135,8 +136,7 @@ def _array(doc: Doc, chunk_size: int, codecs: tuple[Codec, ...]) -> Content:
         if order not in ("C", "F"):
             raise TypeError(f"order {order!r}")
     except TypeError as error:
-        message = f"the metadata make no sense: {error}"
-        raise FormatError(message, problems=(Problem("", "metadata", message),)) from None
+        raise flawed("metadata", f"the metadata make no sense: {error}") from None
     spec = ArraySpec(shape=shape, dtype=packed(stored), chunks=cut(shape, stored, order, chunk_size), codecs=codecs)
     labelled = labels_from_json({key: doc[key] for key in KEYS if key in doc}, spec)
     extra = {key: value for key, value in doc.items() if key not in (*NUMPY, *KEYS)}

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from hyperslab.codecs.digests import DIGESTS, Digest
-from hyperslab.errors import FormatError, HyperslabError, Problem
+from hyperslab.errors import FormatError, HyperslabError
 from hyperslab.formats.bloscpack.document import Content
 from hyperslab.formats.bloscpack.document import render as render_document
 from hyperslab.formats.bloscpack.file import Bytes
@@ -26,6 +26,7 @@ from hyperslab.formats.bloscpack.metadata import (
     write_text,
 )
 from hyperslab.formats.documents import LIMITS
+from hyperslab.formats.faults import flawed
 
 MOST_RESERVED = 65536
 """Offsets that are kept in reserve at the most; bloscpack keeps ten times the chunks."""
@@ -94,14 +95,12 @@ def _text(file: Bytes, header: Header, section: Section | None) -> bytes | None:
     if header.layout != "spec":
         return None
     if header.meta_size > LIMITS.size:
-        message = f"metadata of {header.meta_size} bytes, {LIMITS.size} are allowed"
-        raise FormatError(message, problems=(Problem("", "metadata", message),))
+        raise flawed("metadata", f"metadata of {header.meta_size} bytes, {LIMITS.size} are allowed")
     return file.pread(header.meta_size, SIZE)
 
 
 def _ends(within: str, expected: int, found: int) -> FormatError:
-    message = f"the file ends within its {within}: it has {found} bytes, they reach to {expected}"
-    return FormatError(message, problems=(Problem("", "truncated", message),))
+    return flawed("truncated", f"the file ends within its {within}: it has {found} bytes, they reach to {expected}")
 
 
 def read_appendix(file: Bytes, end: int) -> Doc | None:

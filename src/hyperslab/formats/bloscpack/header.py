@@ -21,6 +21,7 @@ from typing import Any, Literal, Self
 from hyperslab.codecs.blosc import MAX_BYTES
 from hyperslab.codecs.digests import DIGESTS, Digest
 from hyperslab.errors import FormatError, Problem
+from hyperslab.formats.faults import flawed
 
 MAGIC = b"blpk"
 SECTION = b"JSON"
@@ -90,12 +91,12 @@ def parse(data: bytes) -> Header:
     meta-size: with metadata it is the specification's layout, which no JSON text can be mistaken for, else v2.
     """
     if data[:4] != MAGIC:
-        raise _refused(f"the file begins with {data[:4]!r}, not with {MAGIC!r}", "magic")
+        raise flawed("magic", f"the file begins with {data[:4]!r}, not with {MAGIC!r}")
     version = data[4] if len(data) > 4 else None
     if version not in (1, 2, 3):
-        raise _refused(f"bloscpack of version {version}, which is not known", "version")
+        raise flawed("version", f"bloscpack of version {version}, which is not known")
     if len(data) < (V1_SIZE if version == 1 else SIZE):
-        raise _refused(f"the file ends within its header, after {len(data)} bytes", "truncated")
+        raise flawed("truncated", f"the file ends within its header, after {len(data)} bytes")
     if version == 1:
         nchunks = _V1.unpack_from(data)[-1]
         header = Header(
@@ -146,10 +147,6 @@ def _checked(header: Header, flaws: list[str]) -> Header:
         message = f"the header makes no sense: {'; '.join(flaws)}"
         raise FormatError(message, problems=tuple(Problem("", "header", flaw) for flaw in flaws))
     return header
-
-
-def _refused(message: str, kind: str) -> FormatError:
-    return FormatError(message, problems=(Problem("", kind, message),))
 
 
 def render(header: Header) -> bytes:

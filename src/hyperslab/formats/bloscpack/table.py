@@ -11,10 +11,11 @@ import numpy as np
 
 from hyperslab.chunks.memory import require
 from hyperslab.codecs.blosc import FORMATS, HEADER, MAX_BYTES
-from hyperslab.errors import CorruptChunk, FormatError, MissingChunks, Problem
+from hyperslab.errors import CorruptChunk, MissingChunks
 from hyperslab.formats.bloscpack.file import Bytes, settled
 from hyperslab.formats.bloscpack.front import Front
 from hyperslab.formats.bloscpack.header import Header
+from hyperslab.formats.faults import flawed
 from hyperslab.model.spec import Codec
 
 Numbers = np.ndarray[Any, Any]
@@ -123,7 +124,7 @@ def read_table(file: Bytes, front: Front, expected: int = -1) -> ChunkTable:
         return _walked(file, header, _behind_offsets(file, at), expected)
     if front.chunks_at > file.size:
         message = f"the file ends before its chunks: it has {file.size} bytes, they begin at {front.chunks_at}"
-        raise FormatError(message, problems=(Problem("", "truncated", message),))
+        raise flawed("truncated", message)
     if header.has_offsets:
         require(32 * header.nchunks, None)
         starts = np.frombuffer(file.pread(8 * header.nchunks, at), "<i8")
@@ -139,7 +140,7 @@ def _behind_offsets(file: Bytes, at: int) -> int:
     if first != -1:
         if first < at + 8 or first > file.size or (first - at) % 8:
             message = f"the number of chunks is not known, nor where they begin: the first offset is {first}"
-            raise FormatError(message, problems=(Problem("", "offsets", message),))
+            raise flawed("offsets", message)
         return first
     while words := min(_WINDOW, file.size - at) // 8:
         other = np.frombuffer(file.pread(8 * words, at), "<i8") != -1
@@ -176,8 +177,7 @@ def _by_offsets(file: Bytes, header: Header, starts: Numbers, begin: int) -> Chu
 def _decoded(file: Bytes, start: int, room: int) -> int:
     """What a chunk says that it decodes to."""
     if room < BLOSC:
-        message = f"the sizes of the chunks are not known, and offset {start} leads to none"
-        raise FormatError(message, problems=(Problem("", "offsets", message),))
+        raise flawed("offsets", f"the sizes of the chunks are not known, and offset {start} leads to none")
     return int.from_bytes(file.pread(4, start + 4), "little")
 
 

@@ -19,8 +19,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from hyperslab.errors import FormatError, Problem
 from hyperslab.formats.documents import read_document
+from hyperslab.formats.faults import flawed
 from hyperslab.stores.base import Stamp
 
 _IS_TXN = re.compile(r"[0-9a-f]{16}").fullmatch
@@ -80,7 +80,7 @@ def parse(data: bytes, key: str) -> Entry | None:
     good = all(isinstance(each, str) and _IS_TXN(each) for each in (txn, "0" * 16 if after is None else after))
     if not good or state not in ("pending", "done") or not isinstance(tiles, str) or not isinstance(gone, str):
         message = "this is no journal of a write"
-        raise FormatError(message, problems=(Problem("", "journal", message),), key=key)
+        raise flawed("journal", message, key=key)
     return Entry(str(txn), state == "pending", after, tuple(tiles.split()), tuple(gone.split()), "tiles" in doc)
 
 

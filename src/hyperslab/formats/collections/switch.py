@@ -17,9 +17,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from zlib import crc32
 
 from hyperslab.chunks.grid import Coords
-from hyperslab.errors import FormatError, HyperslabError, Problem
+from hyperslab.errors import HyperslabError
 from hyperslab.formats.collections.journal import Entry, Journal
 from hyperslab.formats.collections.presence import Presence
+from hyperslab.formats.faults import flawed
 from hyperslab.formats.keys import ChunkKeys
 from hyperslab.stores.base import Stamp
 
@@ -116,7 +117,7 @@ class Switch:
         for tile in entry.keys:
             if self.keys.coords_of(tile, self._ndim) is None:
                 message = f"{tile!r} is no tile of this array"
-                raise FormatError(message, problems=(Problem("", "journal", message),), key=self.journal.key)
+                raise flawed("journal", message, key=self.journal.key)
         keys, store = self.keys, self.keys.store
         pairs = [(self.aside_key(entry.txn, tile), keys.prefix + tile) for tile in entry.tiles]
         removed = [(keys.prefix + tile, self.aside_key(entry.txn, tile)) for tile in entry.gone]
