@@ -24,7 +24,7 @@ from hyperslab.chunks.auto import whole_chunks
 from hyperslab.errors import FormatError, Invalid, Unsupported
 from hyperslab.formats.base import Feature
 from hyperslab.formats.cells_json import base64_to_bytes, bytes_to_base64, cell_from_json, cell_to_json
-from hyperslab.formats.description import array_from_json, array_to_json, attrs_from_json, attrs_to_json
+from hyperslab.formats.description import array_from_json, array_to_json, attrs_from_json, attrs_to_json, object_in
 from hyperslab.formats.dtype_names import dtype_from_json, dtype_to_json
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import DataType, VlenString, describe, numpy_dtype
@@ -106,11 +106,23 @@ def main_array(specs: Mapping[str, ArraySpec]) -> str:
     )
 
 
+def found_main(specs: Mapping[str, ArraySpec]) -> str | None:
+    """That array; None while there is none, or several could be it."""
+    others = main_arrays(specs)
+    return others[0] if len(others) == 1 else None
+
+
 def main_arrays(specs: Mapping[str, ArraySpec]) -> list[str]:
     """Those of one group's arrays that are no coordinates of another."""
     if len(specs) == 1:
         return list(specs)
     return [name for name, spec in specs.items() if not _is_coordinate(name, spec, specs)]
+
+
+def no_text(format: str, node: str) -> Unsupported:
+    """The error for text of any length that is the main array."""
+    remedy = "make it a coordinate, or give text of a fixed length, such as dtype='U20'"
+    return Unsupported(f"format {format} holds text of any length in coordinates alone", node=node, remedy=remedy)
 
 
 def _is_coordinate(name: str, spec: ArraySpec, specs: Mapping[str, ArraySpec]) -> bool:
@@ -179,10 +191,10 @@ def labels_from_json(said: Mapping[str, Any], spec: ArraySpec) -> Labelled:
         name = said.get("name", DEFAULT)
         if not isinstance(name, str):
             raise TypeError(f"{name!r} is no name of an array")
-        group = _object(said, "group")
+        group = object_in(said, "group")
         coords = {
-            each: _coordinate_from_json(_object(coords, each))
-            for coords in [_object(said, "coords")]
+            each: _coordinate_from_json(object_in(coords, each))
+            for coords in [object_in(said, "coords")]
             for each in coords
         }
         if check_name(name) in map(check_name, coords):
@@ -198,13 +210,6 @@ def labels_from_json(said: Mapping[str, Any], spec: ArraySpec) -> Labelled:
         raise FormatError(f"the labels make no sense: {error.message}") from error
     except (TypeError, ValueError, OverflowError, KeyError, AttributeError) as error:
         raise FormatError(f"the labels make no sense: {error}") from error
-
-
-def _object(said: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    value = said.get(key, {})
-    if not isinstance(value, dict):
-        raise TypeError(f"{key} is no object")
-    return value
 
 
 def _coordinate_from_json(said: Mapping[str, Any]) -> Coordinate:

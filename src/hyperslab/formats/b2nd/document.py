@@ -18,7 +18,7 @@ from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats import one_array
 from hyperslab.formats.b2nd.frame import MOST_BYTES, MOST_DIMENSIONS, Frame
 from hyperslab.formats.base import Feature
-from hyperslab.formats.one_array import KEYS, Labelled, labels_from_json, labels_to_json
+from hyperslab.formats.one_array import KEYS, Labelled, labels_from_json, labels_to_json, no_text
 from hyperslab.model.dtypes import VlenString, describe
 from hyperslab.model.spec import ArraySpec, Codec
 
@@ -96,8 +96,7 @@ def new_array(spec: ArraySpec) -> ArraySpec:
     if not (isinstance(dtype, np.dtype) and dtype.kind not in "OT" and not dtype.hasobject) and not text:
         raise Unsupported(f"format b2nd has no cells of type {describe(dtype)}", remedy="convert the values")
     if text and len(spec.shape) > 1:
-        message = "format b2nd holds text of any length in coordinates alone"
-        raise Unsupported(message, remedy="give text of a fixed length, such as dtype='U20'")
+        raise no_text("b2nd", "")
     if len(spec.shape) > MOST_DIMENSIONS:
         raise Unsupported(f"format b2nd has at most {MOST_DIMENSIONS} dimensions, not {len(spec.shape)}")
     if "shards" in spec.layout:

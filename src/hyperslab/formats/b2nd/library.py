@@ -28,9 +28,9 @@ from hyperslab.errors import (
     Unsupported,
 )
 from hyperslab.formats.b2nd import frame
+from hyperslab.formats.sliced import Part
 from hyperslab.stores.files import read_error
 
-Part = tuple[slice, ...]
 Version = tuple[int, int, int]
 _HEAD = 16
 _STORED = 12

@@ -12,9 +12,9 @@ from typing import Any, Self
 import numpy as np
 
 from hyperslab.chunks.auto import whole_chunks
-from hyperslab.errors import Invalid, NodeNotFound, Unsupported
+from hyperslab.errors import Invalid, NodeNotFound
 from hyperslab.formats.in_memory import resized
-from hyperslab.formats.one_array import Coordinate, Labelled, main_array
+from hyperslab.formats.one_array import Coordinate, Labelled, main_array, no_text
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import VlenString, describe
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -61,13 +61,6 @@ class Draft:
         lengths: dict[str | None, int] = dict(zip(spec.dims, spec.shape, strict=True))
         return tuple(replace(dim, size=lengths.get(dim.name, dim.size)) for dim in self.group.dims)
 
-    def found_main(self) -> str | None:
-        """The main array by what is known now; None while several could be it."""
-        try:
-            return main_array(self.specs) if self.specs else None
-        except Invalid:
-            return None
-
     def grows(self, axis: int) -> bool:
         """Whether the array is to get longer along ``axis``: its dimension is unlimited."""
         spec = self.specs.get(self.main or "")
@@ -88,8 +81,7 @@ class Draft:
         name = main or main_array(self.specs)
         spec = self.specs[name]
         if isinstance(spec.dtype, VlenString):
-            remedy = "give text of a fixed length (dtype='U20'), or use zarr3"
-            raise Unsupported("format bloscpack holds text of any length in coordinates only", node=name, remedy=remedy)
+            raise no_text("bloscpack", name)
         coords = {path: Coordinate(each, self.cells[path]) for path, each in self.specs.items() if path != name}
         unlimited = tuple(dim for dim in self._dims() if dim.unlimited and dim.name in spec.dims)
         return Labelled(name, spec, coords, GroupSpec(attrs=self.group.attrs, dims=unlimited))

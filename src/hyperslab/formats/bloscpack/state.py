@@ -20,7 +20,7 @@ from hyperslab.formats.bloscpack.creation import Options, in_rows, is_planned, n
 from hyperslab.formats.bloscpack.document import Content
 from hyperslab.formats.bloscpack.draft import Draft, check_small
 from hyperslab.formats.bloscpack.held import HeldChunks
-from hyperslab.formats.one_array import Labelled
+from hyperslab.formats.one_array import Labelled, found_main
 from hyperslab.model.dtypes import VlenString, describe, packed
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -115,7 +115,7 @@ class State:
 
     def _decide(self, new: str | None = None) -> None:
         """See which array is the main one now, and have its cells in chunks, and no others'."""
-        main = self.main if self.fixed else self.draft.found_main()
+        main = self.main if self.fixed else found_main(self.draft.specs)
         if main is not None and isinstance(self.draft.specs[main].dtype, VlenString):
             main = None
         if new is not None and new != main:
