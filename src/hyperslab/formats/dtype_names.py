@@ -77,7 +77,7 @@ def field_shape(shape: Any) -> tuple[int, ...]:
     """The shape of a field in JSON, a list of lengths or one; TypeError when it is none."""
     lengths = (shape,) if isinstance(shape, int) else tuple(shape) if isinstance(shape, list) else (None,)
     if not all(type(n) is int and 0 < n <= _LARGEST for n in lengths) or len(lengths) > 32:
-        raise TypeError(f"{shape!r} is no shape of a field")
+        raise TypeError(f"{shape!r:.80} is no shape of a field")
     if prod(lengths) > _LARGEST:
         raise TypeError(f"a field of {prod(lengths)} cells")
     return lengths

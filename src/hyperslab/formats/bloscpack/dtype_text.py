@@ -15,7 +15,7 @@ import numpy as np
 
 from hyperslab.errors import FormatError, Unsupported
 from hyperslab.formats.bloscpack.metadata import read_literal
-from hyperslab.formats.dtype_names import dtype_from_json
+from hyperslab.formats.dtype_names import dtype_from_json, field_shape
 
 _LONG = re.compile(r"bool|u?int(?:8|16|32|64)|float(?:16|32|64)|complex(?:64|128)|(?:datetime|timedelta)64(?:\[\w+\])?")
 _SHORT = re.compile(r"[<>|=]?(?:[a-zA-Z?]\d*(?:\[\w+\])?)")
@@ -99,9 +99,7 @@ def _name(said: Any) -> str:
 
 
 def _repeated(dtype: np.dtype[Any], shape: Any) -> np.dtype[Any]:
-    lengths = [shape] if isinstance(shape, int) else shape
-    if not isinstance(lengths, list) or not all(type(n) is int and 0 < n <= _LARGEST for n in lengths):
-        raise TypeError(f"{shape!r:.80} is no shape of a field")
-    if len(lengths) > 32 or prod(lengths) * dtype.itemsize > _LARGEST:
-        raise TypeError(f"a field of {prod(lengths)} cells along {len(lengths)} axes")
-    return np.dtype((dtype, tuple(lengths)))
+    lengths = field_shape(shape)
+    if prod(lengths) * dtype.itemsize > _LARGEST:
+        raise TypeError(f"a field of {prod(lengths)} cells of {dtype.itemsize} bytes")
+    return np.dtype((dtype, lengths))
