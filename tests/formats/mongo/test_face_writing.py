@@ -347,10 +347,12 @@ def test_names_that_are_none_of_a_node_are_escaped(base: str, db: Database[Any])
     assert [int(root[name][0]) for name in root] == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("place", ["", "#0123456789abcdef01234567"])
-def test_a_new_object_needs_a_name(base: str, place: str) -> None:
+@pytest.mark.parametrize(
+    ("place", "why"), [("", "#|name"), ("#0123456789abcdef01234567", "which is an id"), ("#a%00", "without NUL")]
+)
+def test_a_new_object_needs_a_name(base: str, place: str, why: str) -> None:
     """An id is given by us."""
-    with pytest.raises((Invalid, Unsupported), match=r"#|name"):
+    with pytest.raises((Invalid, Unsupported), match=why):
         hs.save(f"{base}{place}", _dataset())
 
 
@@ -385,6 +387,32 @@ def test_a_writer_in_another_process_opens_the_draft_by_its_id(base: str) -> Non
         twin[3:] = [3, 4, 5]
         array[:3] = [0, 1, 2]
     assert hs.open_group(f"{base}#x")["a"][...].tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_an_object_of_a_collection_is_one_by_its_name_and_its_id(base: str, db: Database[Any]) -> None:
+    """What is changed by the one is seen by the other; a new object is closed, or removed, once."""
+    hs.save(f"{base}#x", _dataset())
+    with hs.open_group(base, "r+") as root:
+        by_id: Any = root[next(iter(root))]
+        by_name: Any = root["x"]
+        by_name.attrs["title"] = "y"
+        assert by_id.attrs["title"] == "y"
+        del root["x"]
+        assert by_id.name not in root
+        root.create_group("made")
+        made = str(db["xarray.meta"].find_one({})["_id"])
+        root[made].attrs["title"] = "z"
+        assert root["made"].attrs["title"] == "z"
+        del root[made]
+        root.create_group("other")
+    assert [row["name"] for row in db["xarray.meta"].find()] == ["other"]
+
+
+def test_the_root_of_an_object_is_not_removed_by_its_writer(base: str) -> None:
+    hs.save(f"{base}#x", _dataset())
+    writer: Any = FORMAT.open(Location.of(f"{base}#x"), "r+")
+    with pytest.raises(Invalid, match=r"itself is removed .*#x.*open the collection"):
+        writer.drop("")
 
 
 # -- the rest of the house ---------------------------------------------------------------------------------------------

@@ -48,7 +48,8 @@ class CollectionWriter(CollectionReader):
         except NodeNotFound:
             if not inner and isinstance(spec, ArraySpec):
                 remedy = "make a group of it first: its name is that of the object"
-                raise Unsupported("format mongo: a collection holds objects", node=path, remedy=remedy) from None
+                message = "format mongo: a collection holds objects"
+                raise Unsupported(message, url=self.url, node=path, remedy=remedy) from None
             target = self._new(wanted)
         target.put(inner, spec)
 
@@ -70,9 +71,9 @@ class CollectionWriter(CollectionReader):
             target.drop(inner)
             return
         self._objects = {name: each for name, each in self._objects.items() if each is not target}
-        draft = self._drafts.pop(path, None)
-        if draft is not None:
-            draft.discard()
+        if isinstance(target, Draft):
+            self._drafts = {name: each for name, each in self._drafts.items() if each is not target}
+            target.discard()
             return
         with storage_errors(self.url):
             names.delete(self._stock.durable_meta, self._stock.chunks, target.id)

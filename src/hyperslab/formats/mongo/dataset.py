@@ -219,15 +219,16 @@ class CollectionReader:
             return [str(found.name or found.id) for found in objects.find(self._stock.meta, limit=most)]
 
     def _object(self, path: str) -> tuple[ObjectReader, str]:
-        """The object that a path leads to, and the path within it."""
+        """The object that a path leads to, the same one by its name and by its id, and the path within it."""
         wanted, _, inner = path.partition("/")
         with self._mutex:
             if wanted not in self._objects:
                 try:
-                    doc = self._stock.document(self._stock.resolve(wanted))
+                    key = self._stock.resolve(wanted)
+                    known = next((each for each in self._objects.values() if each.id == key), None)
+                    self._objects[wanted] = known or self._opened(self._stock.document(key))
                 except NotFound as error:
                     raise NodeNotFound(f"there is no object {wanted!r}", url=self.url, node=wanted) from error
-                self._objects[wanted] = self._opened(doc)
             return self._objects[wanted], inner
 
     def _opened(self, doc: Mapping[str, Any]) -> ObjectReader:
@@ -288,15 +289,18 @@ def open_reader(stock: Stock) -> ObjectReader | CollectionReader:
 
 
 def check_name(place: Place) -> str:
-    """The name of a new object. Invalid where there is none, or it looks like an id."""
+    """The name of a new object. Invalid where there is none, it looks like an id, or has NUL in it."""
     from bson import ObjectId
 
     wanted = place.object
     if wanted is None:
         raise Invalid("a new object needs a name", url=place.url, remedy="name it behind #: mongodb://host/db#name")
-    if ObjectId.is_valid(wanted) or "\0" in wanted:
+    if ObjectId.is_valid(wanted):
         raise Invalid(f"an object cannot be called {wanted!r}, which is an id", url=place.url, remedy="give it a name")
-    return wanted
+    try:
+        return names.usable(wanted)
+    except Invalid as error:
+        raise error.locate(url=place.url) from None
 
 
 __all__ = ["CollectionReader", "ObjectReader", "Stock", "check_name", "open_reader"]

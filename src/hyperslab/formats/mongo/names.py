@@ -84,7 +84,7 @@ def commit(
     """
     if name is None:
         taken = "share"
-    _take(meta, chunks, id, {} if name is None else {"name": _usable(name)}, taken)
+    _take(meta, chunks, id, {} if name is None else {"name": usable(name)}, taken)
 
 
 def rename(
@@ -96,7 +96,7 @@ def rename(
     if own is not None and "status" in _ours(own):
         raise Conflict("the object is still being made, or its making was broken off", key=str(id))
     taken: Taken = "share" if name is None else "replace" if replace else "refuse"
-    _take(meta, chunks, id, {"name": None if name is None else _usable(name)}, taken)
+    _take(meta, chunks, id, {"name": None if name is None else usable(name)}, taken)
 
 
 def touch(meta: Collection[Any], id: ObjectId) -> None:
@@ -117,7 +117,8 @@ def delete(meta: Collection[Any], chunks: Collection[Any], id: ObjectId) -> int:
 # -- taking a name ----------------------------------------------------------------------------------------------------
 
 
-def _usable(name: Any) -> str:
+def usable(name: Any) -> str:
+    """The name, if an object can have it. Invalid."""
     if not isinstance(name, str) or "\0" in name:
         raise Invalid(f"an object cannot have the name {name!r}", remedy="give it a text without NUL")
     return name

@@ -135,6 +135,9 @@ class ObjectWriter(ObjectReader):
 
     def drop(self, path: str) -> None:
         """Remove a variable, then its chunks; or a group with all below it."""
+        if not path:
+            remedy = "open the collection (the URL without what stands behind #), and remove it there"
+            raise Invalid("the object itself is removed by its collection", url=self.url, remedy=remedy)
         if path in groups_of(self._meta):
             with self.batch():
                 for inner in [face for face in self._names if face.startswith(f"{path}/")]:
@@ -143,7 +146,7 @@ class ObjectWriter(ObjectReader):
             return
         name = self._names.get(path)
         if name is None:
-            raise self._missing(path) if path else Invalid("the object itself is removed with its collection")
+            raise self._missing(path)
         self._afterwards.append(lambda: self._delete_chunks(name))
         self._change(lambda meta: without_variable(meta, name))
 
