@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from math import prod
-from operator import floordiv
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -223,10 +222,9 @@ def _checked(session: Session, path: str, shape: tuple[int, ...]) -> ArraySpec:
 
 
 def _requests(plan: Plan) -> int:
-    if plan.grid.outer is None:
+    if plan.grid.outer is None or not len(plan):
         return len(plan)
-    members = execute.members_per_outer(plan.grid)
-    return 2 * len({tuple(map(floordiv, piece.coords, members)) for piece in plan})
+    return 2 * len(execute.outer_chunks(plan))
 
 
 def _objects(value: Any, one: bool) -> Values:

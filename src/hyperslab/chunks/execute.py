@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from functools import partial
-from itertools import groupby, islice, product
+from itertools import groupby, product
 from math import prod
 from operator import floordiv
 from typing import Any
@@ -21,7 +21,7 @@ from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.memory import require
 from hyperslab.chunks.plan import Piece, Plan
-from hyperslab.chunks.pool import each_batch
+from hyperslab.chunks.pool import batched, each_batch
 from hyperslab.chunks.settings import DEFAULTS, MEBIBYTE, Settings
 from hyperslab.chunks.source import Block, ChunkSource, ReadsInto
 from hyperslab.chunks.strips import full, lies_contiguous, strips
@@ -60,7 +60,7 @@ def read(
         touched = outer_chunks(plan)
         with closing(source.steady(touched)) as moments:
             for moment in moments:
-                whole = Whole(source, len(touched), plan.grid.members)
+                whole = Whole(source, len(touched), plan.grid)
                 read(moment, plan, out, fill, settings, cache, whole)
                 whole.check("read")
         return
@@ -79,7 +79,7 @@ def read(
         work(list(plan))
         return
     size = max(1, min(_MOST, _BATCH // nbytes, -(-pieces // (4 * workers))))
-    each_batch(work if whole is None else whole.noting(work), batches(plan, plan.grid, size, _MOST), workers)
+    each_batch(work if whole is None else whole.noting(work), batches(plan, size, _MOST), workers)
 
 
 class _BatchReader:
@@ -293,15 +293,15 @@ def write(
     workers = min(settings.threads, -(-pieces // size)) if nbytes * pieces > _SERIAL else 1
     if hasattr(source, "together"):
         touched = outer_chunks(plan)
-        whole = Whole(source, len(touched), plan.grid.members)
+        whole = Whole(source, len(touched), plan.grid)
         with source.together(touched, settings.lock_timeout) as target:
             work = whole.noting(_work(target, plan, values, fill, settings, fields))
-            each_batch(work, batches(plan, plan.grid, size, pieces), workers)
+            each_batch(work, batches(plan, size, pieces), workers)
             whole.check("written, so that nothing of this write shows")
         return
     with transaction_of(source, settings):
         work = _work(source, plan, values, fill, settings, fields)
-        each_batch(work, batches(plan, plan.grid, size, pieces), workers)
+        each_batch(work, batches(plan, size, pieces), workers)
 
 
 def _work(
@@ -342,16 +342,15 @@ def locked(source: ChunkSource, coords: Sequence[Coords], settings: Settings) ->
     return nullcontext() if lock is None else lock(coords, settings.lock_timeout)
 
 
-def batches(plan: Plan, grid: Grid, size: int, most: int) -> Iterator[Sequence[Piece]]:
+def batches(plan: Plan, size: int, most: int) -> Iterator[Sequence[Piece]]:
     """The plan's pieces by ``size``; with an outer grid up to ``most`` at a time, never of two outer chunks."""
-    pieces = iter(plan)
+    grid = plan.grid
     if grid.outer is None:
-        while batch := list(islice(pieces, size)):
-            yield batch
+        yield from batched(plan, size)
         return
-    members = members_per_outer(grid)
+    members = grid.members
     groups: dict[Coords, list[Piece]] = {}
-    for piece in pieces:
+    for piece in plan:  # without outer_of: a call less for each
         groups.setdefault(tuple(map(floordiv, piece[0], members)), []).append(piece)
     for group in groups.values():
         for start in range(0, len(group), most):
@@ -360,28 +359,19 @@ def batches(plan: Plan, grid: Grid, size: int, most: int) -> Iterator[Sequence[P
 
 def grouped(coords: Iterable[Coords], grid: Grid, most: int = _MOST) -> Iterator[list[Coords]]:
     """Chunks by up to ``most``; those of one outer chunk, which follow each other, together: it is written once."""
-    places = iter(coords)
     if grid.outer is None:
-        while batch := list(islice(places, most)):
-            yield batch
+        yield from batched(coords, most)
         return
-    members = members_per_outer(grid)
-    for _, group in groupby(places, lambda place: tuple(map(floordiv, place, members))):
+    for _, group in groupby(coords, grid.outer_of):
         yield list(group)
 
 
 def outer_chunks(plan: Plan) -> list[Coords]:
-    """The outer chunks that a plan touches."""
-    members = plan.grid.members
+    """The outer chunks that a plan touches, which is not empty."""
     if plan.order is not None:
-        return list(dict.fromkeys(tuple(map(floordiv, piece.coords, members)) for piece in plan))
-    cuts = zip(plan.groups, members, strict=True)
+        return list(dict.fromkeys(plan.grid.outer_of(piece.coords) for piece in plan))
+    cuts = zip(plan.groups, plan.grid.members, strict=True)
     return list(product(*[{entry[0] // count: None for entry in group} for group, count in cuts]))
-
-
-def members_per_outer(grid: Grid) -> tuple[int, ...]:
-    """Chunks along each axis of one outer chunk, for fixed grids: coordinates divide by them to the outer one's."""
-    return grid.members
 
 
 def chunk_bytes(plan: Plan, dtype: np.dtype[Any]) -> int:

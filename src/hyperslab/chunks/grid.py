@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, product
 from math import prod
+from operator import floordiv
 from typing import Any
 
 import numpy as np
@@ -123,9 +124,13 @@ class Grid:
 
     @cached_property
     def members(self) -> tuple[int, ...]:
-        """Chunks along each axis of one outer chunk, for fixed grids: coordinates divide by them to the outer one's."""
+        """Chunks along each axis of one outer chunk, for fixed grids."""
         cuts = zip(self.axes, self.outer.axes if self.outer else (), strict=True)
         return tuple([outer.size_of(0) // inner.size_of(0) for inner, outer in cuts])
+
+    def outer_of(self, coords: Coords) -> Coords:
+        """The coordinates of the outer chunk that a chunk lies in, for fixed grids."""
+        return tuple(map(floordiv, coords, self.members))
 
     def chunk_shape(self, coords: Coords) -> tuple[int, ...]:
         """The whole shape of a chunk as stored (it may reach past the array's edge)."""

@@ -48,7 +48,7 @@ def read(source: ChunkSource, plan: Plan, fill: Numbers, settings: Settings = DE
 
     pieces = len(plan)
     workers = min(settings.threads, -(-pieces // _BATCH))
-    each_batch(work, execute.batches(plan, plan.grid, _BATCH, _BATCH), workers)
+    each_batch(work, execute.batches(plan, _BATCH, _BATCH), workers)
     common = _common_fill([part for _, part in found], fill)
     return _joined(plan.shape, [_placed(piece, part, common) for piece, part in found], common)
 

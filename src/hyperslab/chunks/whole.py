@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import floordiv
 
-from hyperslab.chunks.grid import Coords
+from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.plan import Piece
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import HyperslabError, TilesFailed
@@ -13,13 +12,12 @@ from hyperslab.errors import HyperslabError, TilesFailed
 
 class Whole:
     """A read or write of several outer chunks (``count``) that counts as one: ``source`` is asked for moments of it, or
-    for a target; where some of its chunks fail the others are tried, so that one error tells of all. ``members``:
-    chunks along each axis of an outer one."""
+    for a target; where some of its chunks fail the others are tried, so that one error tells of all."""
 
-    def __init__(self, source: ChunkSource, count: int, members: tuple[int, ...]) -> None:
+    def __init__(self, source: ChunkSource, count: int, grid: Grid) -> None:
         self.source = source
         self._count = count
-        self._members = members
+        self._grid = grid
         self._errors: dict[Coords, Exception] = {}
 
     def noting(self, work: Callable[[Sequence[Piece]], None]) -> Callable[[Sequence[Piece]], None]:
@@ -31,7 +29,7 @@ class Whole:
             try:
                 work(pieces)
             except HyperslabError as error:
-                self._errors[tuple(map(floordiv, pieces[0].coords, self._members))] = error
+                self._errors[self._grid.outer_of(pieces[0].coords)] = error
 
         return noted
 

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from operator import floordiv
 from typing import Any
 
 import numpy as np
 
 from hyperslab.array import Array
-from hyperslab.chunks.execute import members_per_outer
 from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.plan import Piece, make_plan
 from hyperslab.chunks.source import Lists, Transacts, WritesTogether
@@ -48,8 +46,7 @@ def stored_tiles(cells: Array) -> list[tuple[int, ...]]:
     places = source.stored() if isinstance(source, Lists) else iter(grid)
     if grid.outer is None:
         return sorted(places)
-    members = members_per_outer(grid)
-    return sorted({tuple(map(floordiv, place, members)) for place in places})
+    return sorted(set(map(grid.outer_of, places)))
 
 
 def read_tiles(cells: Array, items: tuple[Item, ...], tile: tuple[int, ...]) -> Any:
