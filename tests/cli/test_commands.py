@@ -65,7 +65,9 @@ def test_info(air: Path) -> None:
 def test_tree(air: Path) -> None:
     nodes = document("tree", air)["nodes"]
     assert {node["path"]: node["kind"] for node in nodes}["g/packed"] == "array"
-    assert "packed" in run("tree", air).stdout
+    lines = run("tree", air).stdout.splitlines()
+    assert lines[0] == "/" and "├── t2m (time: 6, lat: 3) float32" in lines
+    assert run("tree", air / "t2m").stdout == "t2m (time: 6, lat: 3) float32\n"
 
 
 def test_dump(air: Path) -> None:
@@ -310,12 +312,21 @@ def test_a_folder_with_links_in_a_circle_is_no_dataset(tmp_path: Path) -> None:
 
 
 def test_a_name_that_promises_another_format_is_not_made_a_folder(air: Path, tmp_path: Path) -> None:
-    for name in ("air.h5", "air.csv", "air.grib"):
+    for name in ("air.h5", "air.csv", "air.GRIB", "air.foo", "air.v2"):
         result = run("convert", air, tmp_path / name)
         assert result.exit_code == 8 and "--format" in result.stderr
         assert not (tmp_path / name).exists()
     assert run("convert", air, tmp_path / "air.h5", "--format", "netcdf").exit_code == 0
     assert run("info", tmp_path / "air.h5").stdout.split(": ")[1].startswith("netcdf")
+
+
+def test_a_name_without_an_ending_is_made_a_folder_of_zarr(
+    air: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("two", "of.2024", ".hidden", "new.ZARR"):
+        told = run("convert", air.name, name)
+        assert told.stderr.startswith(f"air.zarr -> {name} (zarr3): 5 arrays")
 
 
 def test_an_array_by_itself_is_no_netcdf_file(air: Path, tmp_path: Path) -> None:

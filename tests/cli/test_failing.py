@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -59,10 +61,21 @@ def test_every_command_has_help_with_an_example(name: str) -> None:
     assert "--debug" in result.stdout
 
 
-def test_an_unknown_command_is_a_usage_error() -> None:
-    result = CliRunner().invoke(main, ["nonsense"])
-    assert result.exit_code == 2
-    assert "nonsense" in result.stderr
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("nonsense", "no command 'nonsense'; write hyperslab [OPTIONS] COMMAND [ARGS]..., or see its --help"),
+        ("inof x.zarr", "no command 'inof'; did you mean 'info'?"),
+        ("db lst", "no such command 'lst'; did you mean 'list'?"),
+        ("get", "missing argument 'URL'; write hyperslab get [OPTIONS] URL [PATH], or see its --help"),
+        ("tree a b", "got unexpected extra argument (b); write hyperslab tree [OPTIONS] URL, or see its --help"),
+        ("convert --memry 3 a b", "no option '--memry'; did you mean '--memory'?"),
+        ("convert --chunks", "option '--chunks' requires an argument; see --help of the command"),
+    ],
+)
+def test_what_is_typed_wrongly_is_one_line_with_a_hint(typed: str, told: str) -> None:
+    done = CliRunner().invoke(main, typed.split(), prog_name="hyperslab")
+    assert (done.exit_code, done.stdout, done.stderr) == (2, "", f"error: {told}\n")
 
 
 def test_an_error_is_one_line_and_debug_shows_the_traceback(tmp_path: object) -> None:
@@ -91,7 +104,10 @@ def test_the_version_imports_nothing_heavy() -> None:
     assert "hyperslab" in done.stdout
 
 
-def test_a_misspelt_command_is_answered_with_the_nearest() -> None:
-    done = CliRunner().invoke(main, ["inof", "x.zarr"])
-    assert done.exit_code == 2
-    assert "did you mean 'info'?" in done.output
+def test_what_is_no_dataset_is_answered_with_the_option_and_not_with_python(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.arange(3))
+    for typed in (["info", "a.npy"], ["convert", "a.npy", "b.zarr"]):
+        done = CliRunner().invoke(main, [typed[0], *(str(tmp_path / name) for name in typed[1:])])
+        assert done.exit_code == 5
+        assert "; give --format (to info, check or repair); there are hdmf" in done.stderr
+        assert "format=" not in done.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -35,6 +36,10 @@ def test_in_a_tree(tmp_path: Path, path: str, remedy: str) -> None:
         for number in range(12):
             root.create_array(f"n{number:02}", shape=(), dtype="i4")
     assert told("get", tmp_path / "a.zarr", path).endswith(remedy)
+    if path != "air":
+        assert told("convert", tmp_path / "a.zarr", tmp_path / "b.zarr", "--path", path).endswith(remedy)
+        np.save(tmp_path / "rows.npy", np.arange(2))
+        assert told("append", tmp_path / "a.zarr", tmp_path / "rows.npy", "--path", path).endswith(remedy)
 
 
 def test_in_a_database(tmp_path: Path) -> None:

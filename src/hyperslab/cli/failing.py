@@ -60,8 +60,11 @@ CODES: tuple[tuple[type[BaseException], int], ...] = (
     (ModuleNotFoundError, 8),
 )
 DEFECT = 70
-_IN_PYTHON = ", or make it with mode='x'"
-"""What no command does where nothing is."""
+_TYPED = {
+    ", or make it with mode='x'": "",  # no command does where nothing is
+    "give format=; there are": "give --format (to info, check or repair); there are",
+}
+"""What is said to who writes Python, and how it is said to who types commands."""
 
 
 def exit_code(error: BaseException) -> int:
@@ -147,29 +150,50 @@ def _run(run: Callable[[], Any], manner: Manner) -> int:
     try:
         result = run()
         sys.stdout.flush()
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
+        return error.exit_code
+    except click.ClickException as error:
+        click.echo(_line(_of_click(error)), err=True)
         return error.exit_code
     except SystemExit:  # click's way out when the reader of stdout is gone
         return exit_code(BrokenPipeError())
     except (Exception, KeyboardInterrupt) as error:
         if manner.debug:
             traceback.print_exc()
-        click.echo(_line(error), err=True)
+        click.echo(_line(_text(error)), err=True)
         return exit_code(error)
     return result if isinstance(result, int) else 0
 
 
-def _line(error: BaseException) -> str:
+def _text(error: BaseException) -> str:
     """What is said of an error."""
     code = exit_code(error)
     if code == 130:
-        text = "interrupted"
-    elif code == DEFECT:
-        text = f"internal error: {type(error).__name__}: {error}; --debug shows where"
-    elif isinstance(error, errors.HyperslabError):
-        text = str(error).replace(_IN_PYTHON, "")
-    else:
-        text = str(error) or type(error).__name__
+        return "interrupted"
+    if code == DEFECT:
+        return f"internal error: {type(error).__name__}: {error}; --debug shows where"
+    text = str(error) or type(error).__name__
+    for python, typed in _TYPED.items():
+        text = text.replace(python, typed)
+    return text
+
+
+def _of_click(error: click.ClickException) -> str:
+    """What is said of what was typed wrongly: with what may have been meant, else with how the command is written."""
+    if isinstance(error, click.NoSuchOption) and error.possibilities:
+        return f"no option {error.option_name!r}; did you mean {error.possibilities[0]!r}?"
+    said = error.format_message().rstrip(".").replace(". Did", "; did")
+    text = said[:1].lower() + said[1:]
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if text.endswith("?"):
+        return text
+    if context is None:
+        return f"{text}; see --help of the command"
+    usage = " ".join([context.command_path, *context.command.collect_usage_pieces(context)])
+    return f"{text}; write {usage}, or see its --help"
+
+
+def _line(text: str) -> str:
     colour = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
     return f"{click.style('error:', fg='red') if colour else 'error:'} {text}"

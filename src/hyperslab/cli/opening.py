@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any, Literal
 
@@ -50,6 +51,18 @@ def find_array(root: Group | Array, path: str) -> Array:
     if isinstance(node, Group):
         raise Invalid(f"/{path.strip('/')} is a group", remedy=listing(node))
     return node
+
+
+@contextmanager
+def corrected(path: str, url: str, storage: Mapping[str, Any] | None) -> Iterator[None]:
+    """Where the block finds nothing at ``path`` of the dataset at ``url``, say what may have been meant."""
+    try:
+        yield
+    except NodeNotFound as error:
+        if path.strip("/") and error.node is not None and error.node.strip("/") == path.strip("/"):
+            root = open_dataset(url, storage)
+            error.remedy = instead(root, path.strip("/")) if isinstance(root, Group) else error.remedy
+        raise
 
 
 def _only_array(root: Group) -> Array:

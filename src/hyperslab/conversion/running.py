@@ -91,21 +91,21 @@ def convert(
     said = _said(path=path, allow_external=allow_external, skip_damaged=skip_damaged)
     flags = {"resume": resume, "overwrite": overwrite, "allow_loss": allow_loss, "skip_damaged": skip_damaged}
     source, target = two_sides(src, dst, storage_options)
-    refuse_overlap(source, target)
     order = _Order(
         source=source,
         target=target,
         cutting=Cutting(**wishes),
         select=Select.of(select),
         memory=parse_size(memory, "memory"),
-        format=format or format_for_new(_name(dst)),
+        format=format or format_for_new(target.url),
         path=path,
         layout=layout,
         options={**wishes, "allow_loss": allow_loss, **said, **layout},
         verify=verify,
         **flags,
     )
-    return replace(_run(order, progress, scheduler), target=_name(dst), seconds=time.perf_counter() - started)
+    report = replace(_run(order, progress, scheduler), source=_typed(src, source), target=_typed(dst, target))
+    return replace(report, seconds=time.perf_counter() - started)
 
 
 @dataclass(frozen=True)
@@ -134,6 +134,7 @@ class _Order:
 
 
 def _run(order: _Order, progress: bool | Report | None, scheduler: Any) -> ConversionReport:
+    refuse_overlap(order.source, order.target)
     chosen = get_format(order.format)
     if isinstance(chosen, Varies):
         chosen = chosen.variant(order.layout)
@@ -229,6 +230,6 @@ def _said(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value}
 
 
-def _name(dst: api.Target) -> str:
-    """The target as it was given, without secrets: for messages, and for its ending."""
-    return redact(str(getattr(dst, "url", None) or (os.fspath(dst) if isinstance(dst, os.PathLike) else dst)))
+def _typed(side: api.Target, where: Location) -> str:
+    """A side as it was given, without secrets."""
+    return redact(os.fspath(side)) if isinstance(side, str | os.PathLike) else where.url

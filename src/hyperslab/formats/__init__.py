@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -10,6 +11,7 @@ from hyperslab.errors import Unsupported
 from hyperslab.formats.base import Format, NamesDatasets
 from hyperslab.model.guessing import meant
 from hyperslab.stores.location import Probe
+from hyperslab.stores.places import REMOTE
 
 # in the order of detection
 FORMATS = {
@@ -53,8 +55,8 @@ def _foreign() -> dict[str, EntryPoint]:
     return {entry.name: entry for entry in entry_points(group="hyperslab.formats") if entry.name not in FORMATS}
 
 
-# names that promise something else than a folder of Zarr: refused where nothing but the name says what is wanted
-OTHERS = (".h5", ".hdf5", ".csv", ".json", ".npy", ".npz", ".txt", ".grib")
+_ENDING = re.compile(r"[^/]\.([a-z]\w*)$")
+"""How the name of a file tells what it is: no number, no name that is hidden."""
 
 
 def get_format(name: str) -> Format:
@@ -99,23 +101,29 @@ def detect(probe: Probe) -> Format | None:
 
 
 def format_for_new(url: str) -> str:
-    """The format that a new dataset at ``url`` gets by its scheme or name; zarr3 when the name says nothing.
+    """The format that a new dataset at ``url`` gets by its scheme or the end of its name; zarr3 where it has none.
 
-    Unsupported when the name says something that is not made here.
+    Unsupported where it has one that promises something else.
     """
-    if (scheme := url.partition("://")[0].lower()) in SCHEMES:
-        return SCHEMES[scheme]
-    path = url.partition("?")[0].rstrip("/").removesuffix(".zip")
-    if path.endswith(OTHERS):
-        raise Unsupported(
-            f"no new dataset is made under a name that ends in .{path.rpartition('.')[2]}",
-            url=url,
-            remedy=f"end it with one of {', '.join(SUFFIXES)}, or give format= (--format)",
-        )
+    scheme, _, rest = url.rpartition("://")
+    if scheme.lower() in SCHEMES:
+        return SCHEMES[scheme.lower()]
+    path = rest.partition("?")[0].rstrip("/").lower().removesuffix(".zip")
     for end in sorted(SUFFIXES, key=len, reverse=True):
         if path.endswith(end):
             return SUFFIXES[end]
-    return next((name for name in _foreign() if path.endswith(_suffixes(name))), "zarr3")
+    for name in _foreign():
+        if path.endswith(_suffixes(name)):
+            return name
+    ending = _ENDING.search(path)
+    if ending is None or (scheme.lower() in REMOTE and "/" not in path):
+        return "zarr3"
+    known = [*SUFFIXES, *(end for name in _foreign() for end in _suffixes(name))]
+    raise Unsupported(
+        f"no new dataset is made under a name that ends in .{ending[1]}",
+        url=url,
+        remedy=f"end it with one of {', '.join(known)}, or give format= (--format)",
+    )
 
 
 def _suffixes(name: str) -> tuple[str, ...]:

@@ -38,9 +38,12 @@ def _describe(session: Session, path: str) -> tuple[str, bool]:
         return f" !! {error.message}", False
     if isinstance(spec, Link):
         return f" -> {spec}", False
-    if isinstance(spec, ArraySpec):
-        sizes = zip(spec.dims, spec.shape, strict=True)
-        cells = ", ".join(f"{dim}: {size}" if dim else str(size) for dim, size in sizes)
-        notes = (" sparse" if spec.sparse else "") + (f" !! {spec.problem}" if spec.problem else "")
-        return f" ({cells}) {describe(spec.dtype)}{notes}", False
-    return "/", True
+    return (array_text(spec), False) if isinstance(spec, ArraySpec) else ("/", True)
+
+
+def array_text(spec: ArraySpec) -> str:
+    """What follows the name of an array: its dimensions, its type and what is to be known besides."""
+    sizes = zip(spec.dims, spec.shape, strict=True)
+    cells = ", ".join(f"{dim}: {size}" if dim else str(size) for dim, size in sizes)
+    notes = (" sparse" if spec.sparse else "") + (f" !! {spec.problem}" if spec.problem else "")
+    return f" ({cells}) {describe(spec.dtype)}{notes}"

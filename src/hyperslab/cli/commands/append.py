@@ -8,6 +8,7 @@ from typing import Any
 import click
 import numpy as np
 
+from hyperslab.cli.opening import corrected
 from hyperslab.cli.output import json_option, print_json, say
 from hyperslab.cli.storage import storage_option
 from hyperslab.conversion.appending import append_cells, append_dataset
@@ -39,11 +40,12 @@ def command(
     Every array along the dimension gets its rows, or none does.
     """
     options = {"storage_options": dst_option}
-    if source.endswith(_NPY):
-        done = append_cells(target, _load(source), path, dim, **options)
-    else:
-        theirs = {"storage_options": src_option}
-        done = append_dataset(target, source, path, dim, source_options=theirs, **options)
+    with corrected(path, target, dst_option):
+        if source.endswith(_NPY):
+            done = append_cells(target, _load(source), path, dim, **options)
+        else:
+            theirs = {"storage_options": src_option}
+            done = append_dataset(target, source, path, dim, source_options=theirs, **options)
     if as_json:
         print_json("append", target=target, **asdict(done))
         return

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from hyperslab.cli.opening import as_words, open_dataset, refuse_positions_beyond, selection_option
-from hyperslab.cli.output import json_option, print_json, say
+from hyperslab.cli.opening import as_words, corrected, open_dataset, refuse_positions_beyond, selection_option
+from hyperslab.cli.output import is_quiet, json_option, print_json, say
 from hyperslab.cli.selection import Selection, parse_selections
 from hyperslab.cli.storage import allow_option, parse_options, storage_option
 from hyperslab.conversion import ConversionReport, Select, convert
@@ -61,20 +61,20 @@ def command(
     chosen = parse_selections(selections)
     if chosen.isel:
         refuse_positions_beyond(open_dataset(src, src_option), chosen)
-    quiet = getattr(click.get_current_context().obj, "quiet", False)
     memory = parse_size(options.pop("memory"), "--memory")
-    report = _convert(
-        src,
-        dst,
-        chosen,
-        chunks=lengths(chunks, "--chunks"),
-        shards=lengths(shards, "--shards"),
-        progress=not quiet and not as_json,
-        memory=memory,
-        storage_options=(src_option, dst_option),
-        **options,
-        **_of_format(layout or {}),
-    )
+    with corrected(options["path"], src, src_option):
+        report = _convert(
+            src,
+            dst,
+            chosen,
+            chunks=lengths(chunks, "--chunks"),
+            shards=lengths(shards, "--shards"),
+            progress=not as_json and not is_quiet(),
+            memory=memory,
+            storage_options=(src_option, dst_option),
+            **options,
+            **_of_format(layout or {}),
+        )
     if as_json:
         print_json("convert", **asdict(report))
     else:

@@ -11,6 +11,8 @@ from hyperslab.cli.opening import open_dataset, url_argument
 from hyperslab.cli.output import json_option, print_json
 from hyperslab.cli.storage import storage_option
 from hyperslab.group import Group
+from hyperslab.group.tree import array_text
+from hyperslab.stores.location import Location
 
 
 @click.command("tree", epilog="Example: hyperslab tree air.zarr")
@@ -25,4 +27,4 @@ def command(url: str, storage_option: dict[str, Any] | None, as_json: bool) -> N
     elif isinstance(root, Group):
         click.echo(root.tree())
     else:
-        click.echo(repr(root))
+        click.echo(f"{Location.of(url).name}{array_text(root.spec)}")
