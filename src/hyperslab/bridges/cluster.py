@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from importlib import import_module
 from typing import Any, TypeVar
 
-from hyperslab.errors import Invalid, StorageError, Unsupported
+from hyperslab.bridges.extras import library
+from hyperslab.errors import Invalid, StorageError
 
 Mark = TypeVar("Mark")
 
@@ -19,20 +19,14 @@ FAREWELL = 60
 """Seconds to wait for tasks that are under way when another one has failed."""
 
 
-def _library() -> Any:
-    try:
-        return import_module("distributed")
-    except ImportError as error:
-        raise Unsupported("scheduler= needs dask.distributed", remedy="pip install 'dask[distributed]'") from error
-
-
 @contextmanager
 def client_of(scheduler: Any, patience: float = _PATIENCE) -> Iterator[Any]:
     """The caller's client, or one of our own for the address of a scheduler; at least one worker is there.
 
-    Invalid for anything else, StorageError when there is no scheduler or worker within ``patience`` seconds.
+    Invalid for anything else, MissingLibrary without dask.distributed, StorageError when there is no scheduler or
+    worker within ``patience`` seconds.
     """
-    distributed = _library()
+    distributed = library("distributed")
     if isinstance(scheduler, distributed.Client):
         if scheduler.asynchronous:
             raise Invalid("the client is asynchronous", remedy="give one that was made with asynchronous=False")
@@ -68,7 +62,7 @@ def each_task(
     A task of a worker that dies is done again by another one. When a task fails, or at Ctrl-C, no further ones are sent
     and those under way are waited for: what they write to may be cleared away then.
     """
-    distributed = _library()
+    distributed = library("distributed")
     under_way: dict[Any, Mark] = {}
     finished = distributed.as_completed()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import accumulate, pairwise
@@ -34,7 +34,7 @@ def is_dask_array(value: Any) -> bool:
     return hasattr(kind, "__dask_graph__") and hasattr(kind, "numblocks") and hasattr(kind, "map_blocks")
 
 
-def _check_travel(handle: Any) -> None:
+def check_travel(handle: Any) -> None:
     """Raise before any task is sent what says that it cannot be; of distributed one would learn that, and not why."""
     if _is_elsewhere():
         pickle.dumps(handle)
@@ -63,7 +63,7 @@ def to_dask(array: Array, chunks: Any = None) -> Any:
     cuts = _cuts(array, chunks)
     tokenize = library("dask.base").tokenize
     blocks = Blocks(array.lazy[()].alone(), tokenize(array), cuts)
-    _check_travel(blocks)
+    check_travel(blocks)
     meta = np.empty((0,) * array.ndim, array.dtype)
     name = f"hyperslab-{tokenize(array, cuts)}"
     return _dask().from_array(blocks, chunks=cuts, name=name, asarray=False, meta=meta)
@@ -73,9 +73,7 @@ def _cuts(array: Array, chunks: Any) -> Sizes:
     """The lengths of all blocks; Invalid for what dask would not take."""
     stored = _stored_chunks(array)
     if isinstance(chunks, Mapping):
-        unknown = [name for name in chunks if name not in array.dims]
-        if unknown:
-            raise Invalid(f"no dimension {unknown[0]!r}", node=array.path, remedy=meant(unknown[0], array.dims))
+        _check_names(array, chunks)
         asked: Any = tuple(
             cut if dim is None else chunks.get(dim, cut) for dim, cut in zip(array.dims, stored, strict=True)
         )
@@ -89,6 +87,13 @@ def _cuts(array: Array, chunks: Any) -> Sizes:
         remedy = "give lengths of at least 1 (-1: the whole axis), 'auto', or a size such as '64 MiB'"
         raise Invalid(f"chunks={chunks!r}: {error}", node=array.path, url=array.url, remedy=remedy) from None
     return cuts
+
+
+def _check_names(array: Array, names: Iterable[str]) -> None:
+    """Invalid for the name of a dimension that the array does not have."""
+    unknown = [name for name in names if name not in array.dims]
+    if unknown:
+        raise Invalid(f"no dimension {unknown[0]!r}", node=array.path, remedy=meant(unknown[0], array.dims))
 
 
 def _stored_chunks(array: Array) -> tuple[int | tuple[int, ...], ...]:
@@ -150,15 +155,8 @@ def write(target: Array | View, data: Any, region: Any = None, compute: bool = T
     data, turn = guarded(data, view)
     crew = Crew()
     task = _Put(view.alone(), Cuts.of(data.chunks), fields, turn, crew)
-    written = data.map_blocks(
-        put,
-        task=task,
-        name=f"hyperslab-write-{uuid4().hex}",
-        chunks=tuple((1,) * count for count in data.numblocks),
-        meta=np.empty((0,) * data.ndim, bool),
-        dtype=bool,
-    )
-    _check_travel(task)
+    written = each_block(data, put, task, "hyperslab-write")
+    check_travel(task)
     if not compute:
         return delayed(_nothing)(written)
     crew.compute(written)
@@ -169,6 +167,18 @@ def write(target: Array | View, data: Any, region: Any = None, compute: bool = T
     return None
 
 
+def each_block(data: Any, store: Callable[..., Any], task: Any, name: str) -> Any:
+    """A dask array of one cell per block of ``data``, for which ``store(block, task=task, block_id=...)`` is called."""
+    return data.map_blocks(
+        store,
+        task=task,
+        name=f"{name}-{uuid4().hex}",
+        chunks=tuple((1,) * count for count in data.numblocks),
+        meta=np.empty((0,) * data.ndim, bool),
+        dtype=bool,
+    )
+
+
 def _nothing(written: Any) -> None:
     """What is left of the blocks' answers."""
 
@@ -177,9 +187,7 @@ def _view(target: Array | View, region: Any) -> View:
     if isinstance(region, Mapping):
         if not isinstance(target, Array):
             raise Invalid("a view has no dimension names", remedy="give region as a key of positions")
-        unknown = [name for name in region if name not in target.dims]
-        if unknown:
-            raise Invalid(f"no dimension {unknown[0]!r}", node=target.path, remedy=meant(unknown[0], target.dims))
+        _check_names(target, region)
         region = tuple(slice(None) if dim is None else region.get(dim, slice(None)) for dim in target.dims)
     key = () if region is None else region
     return target.lazy[key] if isinstance(target, Array) else target[key]

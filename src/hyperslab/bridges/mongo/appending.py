@@ -19,7 +19,7 @@ from hyperslab.bridges.mongo.options import Options
 from hyperslab.bridges.mongo.origin import Collections, Origin
 from hyperslab.bridges.mongo.planning import Plan, planned
 from hyperslab.bridges.mongo.reading import cells_of
-from hyperslab.bridges.mongo.writing import Task, delayed_writes, store
+from hyperslab.bridges.mongo.writing import Ending, Task, delayed_writes, store
 from hyperslab.errors import Conflict, Invalid
 from hyperslab.formats.mongo.document import Meta, Variable, embed
 from hyperslab.formats.mongo.lease import check
@@ -151,7 +151,7 @@ def _store(origin: Origin, here: Collections, plan: Plan, grown: Mapping[str, Gr
                 _store_now(here, task, cells, growth)
     if lazy:
         origin.check_travel()
-        crew.compute(delayed_writes(lazy, _Nothing()))
+        crew.compute(delayed_writes(lazy, Ending(origin, plan.meta.id, None, False)))
 
 
 def _store_now(here: Collections, task: Task, cells: Any, growth: Growth) -> None:
@@ -163,10 +163,3 @@ def _store_now(here: Collections, task: Task, cells: Any, growth: Growth) -> Non
         inside = tuple(slice(cut.start - at, cut.stop - at) for cut, at in zip(place, origin, strict=True))
         if all(cut.stop <= size for cut, size in zip(inside, cells.shape, strict=True)):
             store(here, task, chunk, part_of(cells, inside))
-
-
-class _Nothing:
-    """What is left to do: nothing."""
-
-    def carry_out(self) -> None:
-        """Do nothing."""

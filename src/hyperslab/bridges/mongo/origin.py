@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import pickle
 import re
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any, NamedTuple
 from urllib.parse import quote
 from uuid import uuid4
@@ -16,6 +14,7 @@ from pymongo import WriteConcern
 from pymongo.collection import Collection
 from pymongo.mongo_client import MongoClient
 
+from hyperslab.bridges.dask import check_travel
 from hyperslab.errors import Invalid
 from hyperslab.formats.mongo.server import client, from_environment
 from hyperslab.stores.credentials import OPTION, resolve
@@ -87,9 +86,7 @@ class Origin:
 
     def check_travel(self) -> None:
         """Invalid where tasks are about to go to other processes and could not open the collections there."""
-        scheduler: Any = import_module("dask.base").get_scheduler()
-        if getattr(scheduler, "__module__", None) in ("distributed.client", "dask.multiprocessing"):
-            pickle.dumps(self)
+        check_travel(self)
 
     def __getstate__(self) -> dict[str, Any]:
         if self._secret and not (self.uri_env or self.credentials):

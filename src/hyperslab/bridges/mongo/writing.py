@@ -21,6 +21,7 @@ from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from hyperslab.bridges import pint
 from hyperslab.bridges.crews import Crew
+from hyperslab.bridges.dask import each_block
 from hyperslab.bridges.mongo.cells import plain_cells
 from hyperslab.bridges.mongo.options import Options
 from hyperslab.bridges.mongo.origin import Collections, Origin
@@ -190,17 +191,8 @@ def delayed_writes(tasks: Sequence[tuple[Task, Any]], ending: Any) -> Any:
     """The Delayed that stores all blocks, and then carries out the ending; ``compute()`` of it gives None."""
     from dask.delayed import delayed
 
-    return delayed(finish, pure=False)(ending, *(_writes(task, array) for task, array in tasks))
-
-
-def _writes(task: Task, array: Any) -> Any:
-    return array.map_blocks(
-        write_block,
-        task=task,
-        name=f"mongo-put-{uuid4().hex}",
-        chunks=tuple((1,) * count for count in array.numblocks),
-        meta=np.empty((0,) * array.ndim, bool),
-        dtype=bool,
+    return delayed(finish, pure=False)(
+        ending, *(each_block(array, write_block, task, "mongo-put") for task, array in tasks)
     )
 
 
