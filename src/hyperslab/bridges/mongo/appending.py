@@ -13,7 +13,7 @@ from pymongo.errors import PyMongoError
 from hyperslab.bridges.crews import Crew
 from hyperslab.bridges.dask import is_dask_array
 from hyperslab.bridges.mongo.cells import stored_size
-from hyperslab.bridges.mongo.changing import changed, check_size, fitting, settle
+from hyperslab.bridges.mongo.changing import changed, check_size, fitting, length_of, settle, with_variables
 from hyperslab.bridges.mongo.cutting import joined_along, part_of, place_of
 from hyperslab.bridges.mongo.options import Options
 from hyperslab.bridges.mongo.origin import Collections, Origin
@@ -51,11 +51,12 @@ def append(origin: Origin, options: Options, name_or_id: Any, x: Any, dim: str) 
         }
         if not grown:
             raise Invalid(f"the object has no dimension {dim!r}", key=str(meta.id))
-        longer = _with(meta, grown)
+        variables = {name: growth.variable for name, growth in grown.items()}
+        longer = with_variables(meta, variables)
         check_size(longer)
         _clear(here, meta, grown)
         try:
-            _store(origin, here, replace(plan, meta=_with(plan.meta, grown)), grown, owner)
+            _store(origin, here, replace(plan, meta=with_variables(plan.meta, variables)), grown, owner)
         except BaseException:
             with suppress(PyMongoError, Conflict):  # what another one stored meanwhile is not ours to remove
                 check(here.meta, meta.id, owner, origin.uri)
@@ -66,20 +67,11 @@ def append(origin: Origin, options: Options, name_or_id: Any, x: Any, dim: str) 
             here.chunks.delete_many({"meta_id": meta.id, "name": {"$eq": name}, "chunk": None})
 
 
-def _with(meta: Meta, grown: Mapping[str, Growth]) -> Meta:
-    """The object with the variables as they become."""
-    coords, data_vars = (
-        {name: grown[name].variable if name in grown else variable for name, variable in part.items()}
-        for part in (meta.coords, meta.data_vars)
-    )
-    return replace(meta, coords=coords, data_vars=data_vars)
-
-
 def _grown(here: Collections, options: Options, meta: Meta, name: str, plan: Plan, dim: str) -> Growth:
     variable = meta.variables[name]
     axis = variable.dims.index(dim)
     cells = fitting(name, variable, plan, axis)
-    length = _known(name, variable, axis)
+    length = length_of(name, variable, axis)
     shape = (*variable.shape[:axis], length + cells.shape[axis], *variable.shape[axis + 1 :])
     if variable.chunks is None:
         return _grown_whole(here, options, meta, name, replace(variable, shape=shape), axis, cells)
@@ -110,12 +102,6 @@ def _grown_whole(
 
 def _replaced(values: tuple[Any, ...], axis: int, value: Any) -> tuple[Any, ...]:
     return (*values[:axis], value, *values[axis + 1 :])
-
-
-def _known(name: str, variable: Variable, axis: int) -> int:
-    if not variable.known:
-        raise Invalid(f"nobody knows the size of {name!r}", remedy="load the object and put it anew")
-    return variable.shape[axis] or 0
 
 
 def _whole(sizes: Sizes) -> list[int]:

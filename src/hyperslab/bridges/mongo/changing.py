@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,11 @@ from hyperslab.bridges.dask import is_dask_array
 from hyperslab.bridges.mongo.origin import Collections, Origin
 from hyperslab.bridges.mongo.planning import Plan
 from hyperslab.bridges.mongo.reading import find
-from hyperslab.errors import Conflict, Invalid
+from hyperslab.errors import Invalid
 from hyperslab.formats.mongo.document import Meta, Variable, render
 from hyperslab.formats.mongo.encoded import check_document
 from hyperslab.formats.mongo.lease import FIELD, leased, lost
-from hyperslab.formats.mongo.names import VERSION
+from hyperslab.formats.mongo.names import VERSION, unfinished
 from hyperslab.formats.mongo.objects import resolve
 from hyperslab.formats.mongo.undo import entries, roll_back_all
 from hyperslab.model.coo import Coo
@@ -35,7 +36,7 @@ def changed(origin: Origin, name_or_id: Any) -> Iterator[tuple[Collections, Meta
         if entries(meta.ours) and roll_back_all(here.meta, here.chunks, meta_id):
             meta = find(here, meta_id)
         if "status" in meta.ours:
-            raise Conflict("the object is still being made, or its making was broken off", key=str(meta_id))
+            raise unfinished(meta_id)
         yield here, meta, owner
 
 
@@ -67,17 +68,28 @@ def _of_kind(cells: Any, variable: Variable) -> Any:
         fill = cells.fill.astype(variable.dtype)
         if fill.tobytes() == variable.fill:
             return Coo(cells.shape, cells.coords, cells.data.astype(variable.dtype), fill)
-    dense = np.empty(cells.shape, variable.dtype)
-    if isinstance(cells, Coo):
-        cells.put_into(dense)
-    else:
-        dense[...] = cells
+    dense = (cells.dense() if isinstance(cells, Coo) else np.asarray(cells)).astype(variable.dtype)
     return Coo.of_dense(dense, fill_of(variable)) if variable.sparse else dense
 
 
 def fill_of(variable: Variable) -> Any:
     """The cell that a sparse variable does not list."""
     return np.frombuffer(variable.fill or bytes(variable.dtype.itemsize), variable.dtype)[0]
+
+
+def length_of(name: str, variable: Variable, axis: int) -> int:
+    """How long a variable is along an axis. Invalid where nobody knows its sizes."""
+    if not variable.known:
+        raise Invalid(f"nobody knows the size of {name!r}", remedy="load the object and put it anew")
+    return variable.shape[axis] or 0
+
+
+def with_variables(meta: Meta, changed: Mapping[str, Variable]) -> Meta:
+    """The object with these variables in the place of those of the same names."""
+    coords, data_vars = (
+        {name: changed.get(name, variable) for name, variable in part.items()} for part in (meta.coords, meta.data_vars)
+    )
+    return replace(meta, coords=coords, data_vars=data_vars)
 
 
 def check_size(meta: Meta) -> None:

@@ -29,13 +29,7 @@ def block_of(cells: Any, chunks: tuple[Sizes, ...] | None, chunk: Chunk) -> Any:
 
 def part_of(cells: Any, place: Place) -> Any:
     """The cells of a place with step 1."""
-    if not isinstance(cells, Coo):
-        return cells[place]
-    starts = np.array([cut.start for cut in place], np.intp)[:, None]
-    stops = np.array([cut.stop for cut in place], np.intp)[:, None]
-    inside = ((cells.coords >= starts) & (cells.coords < stops)).all(axis=0)
-    shape = tuple(cut.stop - cut.start for cut in place)
-    return Coo(shape, cells.coords[:, inside] - starts, cells.data[inside], cells.fill)
+    return cells.part(place) if isinstance(cells, Coo) else cells[place]
 
 
 def joined_along(axis: int, one: Any, other: Any) -> Any:

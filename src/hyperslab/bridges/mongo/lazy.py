@@ -187,11 +187,7 @@ class Stored:
         if self.variable.sparse:
             fill = np.frombuffer(self.variable.fill or b"", self.dtype)[0]
             return sparse.from_coo(cells if isinstance(cells, Coo) else Coo.of_dense(cells, fill))
-        if not isinstance(cells, Coo):
-            return cells
-        dense = np.empty(cells.shape, cells.dtype)
-        cells.put_into(dense)
-        return dense
+        return cells.dense() if isinstance(cells, Coo) else cells
 
     def __dask_tokenize__(self) -> str:
         return uuid4().hex

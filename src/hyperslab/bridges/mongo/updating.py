@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.bridges.mongo.changing import changed, fitting, settle
+from hyperslab.bridges.mongo.changing import changed, fitting, length_of, settle, with_variables
 from hyperslab.bridges.mongo.cutting import Place, place_of
 from hyperslab.bridges.mongo.options import Options
 from hyperslab.bridges.mongo.origin import Collections, Origin
@@ -45,11 +45,7 @@ def update(origin: Origin, options: Options, name_or_id: Any, x: Any, region: Ma
         for over in overs:
             if over.name not in inside:
                 _put_over(here, meta, plan, over, undo)
-        coords, data_vars = (
-            {name: inside.get(name, variable) for name, variable in part.items()}
-            for part in (meta.coords, meta.data_vars)
-        )
-        settle(here, replace(meta, coords=coords, data_vars=data_vars), owner)  # a copy sees that there was a change
+        settle(here, with_variables(meta, inside), owner)  # a copy sees that there was a change
 
 
 def _is_meant(meta: Meta, plan: Plan, name: str, region: Mapping[Any, slice]) -> bool:
@@ -69,11 +65,9 @@ def _is_meant(meta: Meta, plan: Plan, name: str, region: Mapping[Any, slice]) ->
 def _over(meta: Meta, plan: Plan, name: str, region: Mapping[Any, slice]) -> Over:
     variable = meta.variables[name]
     cells = fitting(name, variable, plan)
-    if not variable.known:
-        raise Invalid(f"nobody knows the size of {name!r}", remedy="load the object and put it anew")
     place = tuple(
-        _cut(name, region.get(dim, slice(None)), size or 0)
-        for dim, size in zip(variable.dims, variable.shape, strict=True)
+        _cut(name, region.get(dim, slice(None)), length_of(name, variable, axis))
+        for axis, dim in enumerate(variable.dims)
     )
     extent = tuple(cut.stop - cut.start for cut in place)
     if tuple(cells.shape) != extent:
@@ -106,11 +100,7 @@ def _as_stored(block: Numbers, old: Joined) -> Numbers | Coo:
 def _changed(block: Numbers, over: Over, target: Place, source: Place) -> Numbers:
     """The block with the new cells in it; those of dask are computed for it."""
     new = over.cells
-    if isinstance(new, Coo):
-        dense = np.empty(new.shape, new.dtype)
-        new.put_into(dense)
-        new = dense
-    part = new[source]
+    part = (new.dense() if isinstance(new, Coo) else new)[source]
     part = part.compute() if hasattr(part, "compute") else part
     where: Any = (*target, ...)
     block[where] = part.todense() if hasattr(part, "todense") else part

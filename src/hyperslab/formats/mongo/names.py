@@ -94,9 +94,15 @@ def rename(
     object that has it."""
     own = meta.find_one({"_id": id}, _ABOUT)
     if own is not None and "status" in _ours(own):
-        raise Conflict("the object is still being made, or its making was broken off", key=str(id))
+        raise unfinished(id)
     taken: Taken = "share" if name is None else "replace" if replace else "refuse"
     _take(meta, chunks, id, {"name": None if name is None else usable(name)}, taken)
+
+
+def unfinished(id: ObjectId) -> Conflict:
+    """The error for a change of an object that nobody can find by name yet."""
+    remedy = "wait until it is whole; what was broken off is made anew, and removed by hyperslab repair"
+    return Conflict("the object is still being made, or its making was broken off", key=str(id), remedy=remedy)
 
 
 def touch(meta: Collection[Any], id: ObjectId) -> None:
