@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping
+from itertools import islice
 from math import prod
 from typing import Any
 
@@ -10,9 +11,11 @@ import numpy as np
 
 from hyperslab.array import Array
 from hyperslab.cli.cdl_values import attribute_text, attribute_type, cell_texts, name_text, quoted, type_name
+from hyperslab.cli.naming import named_dims
 from hyperslab.group import Group
 from hyperslab.model.dtypes import Compound, Enum, Extension, Opaque, VlenArray
 from hyperslab.model.nesting import flattened
+from hyperslab.model.paths import outward
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 _WIDTH = 79
@@ -104,24 +107,21 @@ def _dimensions(group: Group, indent: str) -> Iterator[str]:
 
 def _own_dimensions(array: Array) -> Iterator[str]:
     """The dimensions of an array that is dumped by itself."""
-    sizes = {dim or f"dim_{axis}": size for axis, (dim, size) in enumerate(zip(array.dims, array.shape, strict=True))}
+    sizes = dict(zip(named_dims(array.dims), array.shape, strict=True))
     if sizes:
         yield "dimensions:"
     yield from (f"{_TAB}{name_text(dim)} = {size} ;" for dim, size in sizes.items())
 
 
 def _dims_above(group: Group) -> Iterator[str]:
-    path = group.path
-    while path:
-        path = path.rpartition("/")[0]
-        above = Group(group._session, path)
-        yield from above.dims
+    for path in islice(outward(group.path), 1, None):
+        yield from Group(group._session, path).dims
 
 
 def _variables(arrays: Iterable[tuple[str, Array]], indent: str) -> Iterator[str]:
     yield f"{indent}variables:"
     for name, array in arrays:
-        dims = ", ".join(name_text(dim or f"dim_{axis}") for axis, dim in enumerate(array.dims))
+        dims = ", ".join(map(name_text, named_dims(array.dims)))
         yield f"{indent}{_TAB}{type_name(array.data_type)} {name_text(name)}{f'({dims})' if dims else ''} ;"
         yield from _attributes(dict(array.attrs), name_text(name), indent)
 

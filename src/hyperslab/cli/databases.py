@@ -13,6 +13,7 @@ from hyperslab.checks.report import as_line
 from hyperslab.cli.output import print_json
 from hyperslab.cli.storage import parse_options
 from hyperslab.errors import Invalid, Problem, Unsupported
+from hyperslab.formats import SCHEMES
 from hyperslab.model.amounts import size_text
 from hyperslab.stores.location import Location
 
@@ -216,7 +217,7 @@ def _variable(name: str, variable: Any, chunks: Any) -> Mapping[str, Any]:
 def open_objects(url: str, storage: Mapping[str, Any] | None) -> Objects:
     """The objects of the database at a URL. Unsupported for another place."""
     where = Location.of(url, storage)
-    if where.scheme not in ("mongodb", "mongodb+srv"):
+    if where.scheme not in SCHEMES:
         remedy = "give mongodb://host/database; of collections db list, schema, arrays and check tell"
         raise Unsupported("a place that is no database server", url=where.url, remedy=remedy)
     from hyperslab.formats.mongo.server import Place, library

@@ -18,7 +18,7 @@ from hyperslab.cli.output import columns, plain
 from hyperslab.cli.own_labels import own_coordinate
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.group import Group
-from hyperslab.model.paths import child, split
+from hyperslab.model.paths import child, outward, split
 
 Values = np.ndarray[Any, Any]
 
@@ -101,15 +101,8 @@ def _coordinate(root: Group | Array, array: Array, dim: str) -> Array | None:
     own = own_coordinate(array, dim)
     if own is not None or isinstance(root, Array):
         return own
-    folder = split(array.path)[0]
-    while True:
-        name = child(folder, dim)
-        found = root.get(name)
-        if isinstance(found, Array) and found.dims == (dim,):
-            return found
-        if not folder:
-            return None
-        folder = split(folder)[0]
+    near = (root.get(child(folder, dim)) for folder in outward(split(array.path)[0]))
+    return next((found for found in near if isinstance(found, Array) and found.dims == (dim,)), None)
 
 
 def _labels(coordinate: Array, item: Any, cells: Values) -> Values:

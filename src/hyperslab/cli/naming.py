@@ -1,8 +1,8 @@
-"""The arrays of a dataset by their paths, and what is said of a path that leads to none."""
+"""What arrays and dimensions of a dataset are called here, and what is said of a path that leads to no array."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from difflib import get_close_matches
 from itertools import islice
 from typing import Any
@@ -17,6 +17,11 @@ _DATABASES = ("collections", "deker")
 _SHOWN = 10
 _IN_DATABASES = 2  # whose names are ids
 _LOOKED_AT = 1000
+
+
+def named_dims(dims: Iterable[str | None]) -> list[str]:
+    """The names of dimensions; one without a name is called by its place, ``dim_0``."""
+    return [dim or f"dim_{axis}" for axis, dim in enumerate(dims)]
 
 
 def arrays_of(node: Group | Array) -> Iterator[tuple[str, Array]]:

@@ -11,7 +11,7 @@ import click
 
 from hyperslab import api
 from hyperslab.array import Array
-from hyperslab.cli.naming import arrays_of, instead, listing
+from hyperslab.cli.naming import arrays_of, instead, listing, named_dims
 from hyperslab.cli.selection import Selection
 from hyperslab.errors import Invalid, LabelError, NodeNotFound, SelectionError
 from hyperslab.formats.base import HoldsOne
@@ -79,9 +79,9 @@ def _only_array(root: Group) -> Array:
 def selection_key(array: Array, selection: Selection, nearest: bool = False) -> tuple[Any, ...]:
     """The positional key that the selection means for this array, one entry per dimension.
 
-    A dimension without a name is called by its place as everywhere here, ``dim_0``, and has positions alone.
+    A dimension without a name has positions alone.
     """
-    names = [dim or f"dim_{axis}" for axis, dim in enumerate(array.dims)]
+    names = named_dims(array.dims)
     for dim in selection.dims:
         if dim not in names:
             raise Invalid(f"no dimension {dim!r}", node=array.path, remedy=meant(dim, names))

@@ -13,7 +13,7 @@ from hyperslab.errors import Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.base import Feature
 from hyperslab.formats.one_array import DEFAULT, main_arrays, names_in
 from hyperslab.group.links import follow_within
-from hyperslab.model.paths import child, join, normalize, split
+from hyperslab.model.paths import child, join, normalize, outward, split
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -100,7 +100,7 @@ def _beside(session: Session, path: str, spec: ArraySpec, others: Mapping[str, A
     folder, name = split(path)
     group = session.reader.node(folder)
     attrs = group.attrs if isinstance(group, GroupSpec) else {}
-    declared = {dim.name: dim for above in [*_above(folder)][::-1] for dim in _dims(session, above)}
+    declared = {dim.name: dim for above in [*outward(folder)][::-1] for dim in _dims(session, above)}
     kept = tuple(dim for name, dim in declared.items() if name in spec.dims)
     parts = [Part("", folder, GroupSpec(attrs=attrs, dims=kept), whole=False), Part(name or DEFAULT, path, spec)]
     return parts + [Part(split(other)[1], other, found) for other, found in others.items() if other != path]
@@ -129,7 +129,7 @@ def coordinates_of(session: Session, path: str, spec: ArraySpec, damage: Damage 
 
 def _near(session: Session, folder: str, name: str, damage: Damage | None) -> tuple[str, ArraySpec | None]:
     """The array of this name in the nearest group upwards."""
-    for group in _above(folder):
+    for group in outward(folder):
         place = child(group, name)
         try:
             node = session.reader.node(place)
@@ -143,11 +143,3 @@ def _near(session: Session, folder: str, name: str, damage: Damage | None) -> tu
         if isinstance(node, ArraySpec):
             return place, node
     return "", None
-
-
-def _above(folder: str) -> Iterator[str]:
-    """The group itself, then all above it."""
-    yield folder
-    while folder:
-        folder = split(folder)[0]
-        yield folder

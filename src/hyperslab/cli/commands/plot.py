@@ -15,6 +15,7 @@ from hyperslab.array import Array, cf
 from hyperslab.cli import drawing, labelled
 from hyperslab.cli.axes import Axis, axis_of, title_of
 from hyperslab.cli.curved import curved_axes, without_torn
+from hyperslab.cli.naming import named_dims
 from hyperslab.cli.opening import find_array, open_dataset, path_argument, selection_key, selection_option, url_argument
 from hyperslab.cli.output import json_option, print_json, say
 from hyperslab.cli.selection import parse_selections
@@ -94,7 +95,7 @@ class _Chosen:
         counts = [len(_places(item, size)) for item, size in zip(key, array.shape, strict=True)]
         if 0 in counts:
             raise Invalid("the selection holds no cell", url=array.url, node=array.path, remedy="widen it")
-        names = [dim or f"dim_{axis}" for axis, dim in enumerate(array.dims)]
+        names = named_dims(array.dims)
         left = [(name, count) for name, count in zip(names, counts, strict=True) if count > 1]
         if len(left) not in MOST:
             raise _wrong_number(array, left)
