@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -147,3 +148,39 @@ def test_shards_within_shards_without_end() -> None:
         config = {"chunk_shape": [1], "codecs": [Codec("sharding_indexed", config)]}
     with pytest.raises(Invalid, match="deep"):
         chain("u1", (1,), ("sharding_indexed", config))
+
+
+@given(
+    counts=st.lists(st.integers(1, 5), max_size=3),
+    place=st.sampled_from(["start", "end"]),
+    flips=st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), max_size=1),
+    most=st.none() | st.integers(0, 12),
+    seed=st.integers(0, 99),
+)
+def test_short_indexes_are_read_as_any_other(
+    counts: list[int], place: str, flips: list[tuple[int, int]], most: int | None, seed: int
+) -> None:
+    """Numbers in any order, damage anywhere: the same parts, or the same error, as of the entries of ``find``."""
+    index = ShardIndex.of(tuple(counts), INDEX, place, most)
+    rng = np.random.default_rng(seed)
+    parts = [None if rng.random() < 0.3 else rng.bytes(int(rng.integers(0, 9))) for _ in range(index.size)]
+    shard = bytearray(index.join(parts))
+    for at, bits in flips:
+        shard[at % len(shard)] ^= bits
+    if seed % 7 == 0:
+        del shard[: seed + 1]
+    if seed % 5 == 0:  # entries that make no sense under a digest that is right
+        entries = index.empty()
+        entries[(0,) * len(counts)] = rng.integers(0, len(shard) + 9, 2)
+        where = slice(0, index.nbytes) if place == "start" else slice(max(0, len(shard) - index.nbytes), None)
+        shard[where] = index.render(entries)
+    numbers = rng.permutation(index.size).tolist()
+    try:
+        entries = index.find(shard).reshape(-1, 2)
+    except CorruptChunk as error:
+        with pytest.raises(CorruptChunk, match=re.escape(error.message)):
+            index.cut(shard, numbers)
+        return
+    found = [None if part is None else bytes(part) for part in index.cut(shard, numbers)]
+    spans = [(int(start), int(start) + int(length)) for start, length in entries[numbers]]
+    assert found == [None if start == MISSING else bytes(shard[start:stop]) for start, stop in spans]

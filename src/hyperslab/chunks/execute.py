@@ -8,7 +8,7 @@ its batch's chunks, so that no other writer's cells are lost.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import groupby, product
 from math import prod
@@ -58,11 +58,14 @@ def read(
         return
     if hasattr(source, "steady"):
         touched = outer_chunks(plan)
-        with closing(source.steady(touched)) as moments:
+        moments = source.steady(touched)
+        try:
             for moment in moments:
                 whole = Whole(source, len(touched), plan.grid)
                 read(moment, plan, out, fill, settings, cache, whole)
                 whole.check("read")
+        finally:
+            moments.close()
         return
     nbytes = chunk_bytes(plan, out.dtype)
     require(nbytes, settings.memory_limit)
@@ -78,8 +81,9 @@ def read(
     if pieces == 1 or (workers == 1 and plan.grid.outer is None and pieces <= _MOST):
         work(list(plan))
         return
-    size = max(1, min(_MOST, _BATCH // nbytes, -(-pieces // (4 * workers))))
-    each_batch(work if whole is None else whole.noting(work), batches(plan, size, _MOST), workers)
+    size = max(1, min(_MOST, _BATCH // nbytes, -(-pieces // (4 * workers)) if workers > 1 else pieces))
+    groups = batches(plan, size, _MOST, across=getattr(source, "fetches_across", False))
+    each_batch(work if whole is None else whole.noting(work), groups, workers)
 
 
 class _BatchReader:
@@ -200,11 +204,14 @@ class _BatchReader:
         self, stamp_of: Callable[[Coords], Any], pieces: Sequence[Piece]
     ) -> tuple[Callable[[Coords], Any], Sequence[Piece]]:
         """Serve what the cache has; the other pieces, and stamps from before anything is fetched: it is no older."""
-        if self.plan.grid.outer is not None:
-            stamp = stamp_of(pieces[0].coords)  # all of them lie in one outer chunk
-            stamps = {piece.coords: stamp for piece in pieces}
-        else:
-            stamps = {piece.coords: stamp_of(piece.coords) for piece in pieces}
+        grid = self.plan.grid
+        stamps: dict[Coords, Any] = {}
+        known: dict[Coords, Any] = {}
+        for coords, *_ in pieces:
+            place = coords if grid.outer is None else grid.outer_of(coords)  # one stamp for all of an outer chunk
+            if place not in known:
+                known[place] = stamp_of(coords)
+            stamps[coords] = known[place]
         return stamps.__getitem__, [piece for piece in pieces if not self._served(piece, stamps[piece.coords])]
 
     def _served(self, piece: Piece, stamp: Any) -> bool:
@@ -342,19 +349,28 @@ def locked(source: ChunkSource, coords: Sequence[Coords], settings: Settings) ->
     return nullcontext() if lock is None else lock(coords, settings.lock_timeout)
 
 
-def batches(plan: Plan, size: int, most: int) -> Iterator[Sequence[Piece]]:
-    """The plan's pieces by ``size``; with an outer grid up to ``most`` at a time, never of two outer chunks."""
+def batches(plan: Plan, size: int, most: int, *, across: bool = False) -> Iterator[Sequence[Piece]]:
+    """The plan's pieces by ``size``; with an outer grid up to ``most`` at a time, of one outer chunk, or ``across``
+    several of them as far as ``size`` goes."""
     grid = plan.grid
     if grid.outer is None:
         yield from batched(plan, size)
         return
-    members = grid.members
+    members = grid.members  # outer_of, without its call: this is done for every chunk
     groups: dict[Coords, list[Piece]] = {}
-    for piece in plan:  # without outer_of: a call less for each
+    for piece in plan:
         groups.setdefault(tuple(map(floordiv, piece[0], members)), []).append(piece)
+    batch: list[Piece] = []
     for group in groups.values():
-        for start in range(0, len(group), most):
-            yield group[start : start + most]
+        if batch and not (across and len(batch) + len(group) <= size):
+            yield batch
+            batch = []
+        batch += group
+        while len(batch) > most:
+            yield batch[:most]
+            batch = batch[most:]
+    if batch:
+        yield batch
 
 
 def grouped(coords: Iterable[Coords], grid: Grid, most: int = _MOST) -> Iterator[list[Coords]]:
@@ -370,8 +386,12 @@ def outer_chunks(plan: Plan) -> list[Coords]:
     """The outer chunks that a plan touches, which is not empty."""
     if plan.order is not None:
         return list(dict.fromkeys(plan.grid.outer_of(piece.coords) for piece in plan))
-    cuts = zip(plan.groups, plan.grid.members, strict=True)
-    return list(product(*[{entry[0] // count: None for entry in group} for group, count in cuts]))
+    places: list[dict[int, None]] = []
+    for group, count in zip(plan.groups, plan.grid.members, strict=True):
+        places.append({})
+        for entry in group:
+            places[-1][entry[0] // count] = None
+    return list(product(*places))
 
 
 def chunk_bytes(plan: Plan, dtype: np.dtype[Any]) -> int:

@@ -64,7 +64,8 @@ class ReadsMany(Protocol):
     def fetch(self, coords: Sequence[Coords]) -> ReadsInto:
         """Get what is stored of these chunks by few requests (one query, coalesced ranges); the result decodes them.
 
-        When the grid has an outer one, all the chunks lie in one outer chunk.
+        When the grid has an outer one, all the chunks lie in one outer chunk, but for a source that is known to take
+        those of several (``fetches_across``).
         """
         ...
 

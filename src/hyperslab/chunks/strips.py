@@ -11,11 +11,12 @@ from hyperslab.chunks.plan import Piece
 
 
 def strips(pieces: Sequence[Piece], most: int) -> Iterator[Sequence[Piece]]:
-    """Cut pieces, which are in the order of a plan, into runs of up to ``most`` neighbours along the last axis."""
-    lasts = [piece[0][-1] for piece in pieces]
+    """Cut pieces into runs of up to ``most`` that follow each other as neighbours along the last axis."""
+    places = [piece[0] for piece in pieces]
     start = 0
     for i in range(1, len(pieces)):
-        if lasts[i] != lasts[i - 1] + 1 or i - start == most:
+        *row, last = places[i - 1]
+        if places[i] != (*row, last + 1) or i - start == most:
             yield pieces[start:i]
             start = i
     yield pieces[start:]

@@ -29,7 +29,14 @@ class Whole:
             try:
                 work(pieces)
             except HyperslabError as error:
-                self._errors[self._grid.outer_of(pieces[0].coords)] = error
+                tiles: dict[Coords, list[Piece]] = {}
+                for piece in pieces:
+                    tiles.setdefault(self._grid.outer_of(piece.coords), []).append(piece)
+                if len(tiles) == 1:
+                    self._errors.update(dict.fromkeys(tiles, error))
+                else:  # which of them it was
+                    for tile in tiles.values():
+                        noted(tile)
 
         return noted
 

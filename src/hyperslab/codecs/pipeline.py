@@ -84,9 +84,23 @@ class Chain:
             array = step.decode(array)
         return array
 
-    def decode_into(self, data: Buffer, out: Values) -> None:
-        """Decode into ``out``: C-contiguous, of the cells' shape and dtype; CorruptChunk if damaged."""
-        self.decoder(out)(data if isinstance(data, bytes) else memoryview(data).cast("B"))
+    def decode_into(self, data: Buffer, out: Values, flat: memoryview | None = None) -> None:
+        """Decode into ``out``: C-contiguous, of the cells' shape and dtype; CorruptChunk if damaged.
+
+        ``flat``: its bytes, where it is known to fit, as flat ``data`` is.
+        """
+        if flat is None:
+            data = data if isinstance(data, bytes) else memoryview(data).cast("B")
+            same = out.shape == self._shape and out.dtype == self._dtype and out.flags.c_contiguous
+            if self._straight is None or not same:  # elsewhere first, or refused
+                self.decoder(out)(data)
+                return
+            flat = out.reshape(-1).view(np.uint8).data
+        for codec, size in self._decoders[:-1]:
+            data = codec.decode(data, size)
+        self._straight.decode_into(data, flat)  # the codec next to the cells decodes into their memory
+        if self._settle is not None:
+            self._settle(out)
 
     def decoder(self, out: Values) -> Callable[[Buffer], None]:
         """What decodes flat bytes into ``out``, again and again; what depends on ``out`` alone is done here."""
@@ -100,15 +114,7 @@ class Chain:
         flat = out.reshape(-1).view(np.uint8).data
         if len(self._decoders) == 1 and self._settle is None:
             return partial(self._straight.decode_into, out=flat)
-        return partial(self._decode_straight, out=out, flat=flat)
-
-    def _decode_straight(self, data: Buffer, out: Values, flat: memoryview) -> None:
-        """The codec next to the cells decodes into their memory."""
-        for codec, size in self._decoders[:-1]:
-            data = codec.decode(data, size)
-        self._straight.decode_into(data, flat)
-        if self._settle is not None:
-            self._settle(out)
+        return partial(self.decode_into, out=out, flat=flat)
 
     def _decode_elsewhere(self, data: Buffer, out: Values) -> None:
         """Into memory of its own, then copied; or by the array -> bytes codec, if that can fill ``out``."""

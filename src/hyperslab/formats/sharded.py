@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from copy import copy
 from functools import partial
 from itertools import product
+from math import prod
 from operator import floordiv
 from typing import Any, Self
 
@@ -25,46 +26,48 @@ from hyperslab.codecs.chain import Chain, as_codecs, build_chain
 from hyperslab.codecs.shard_index import MISSING, Entries, Part, ShardIndex
 from hyperslab.errors import Conflict, CorruptChunk, FormatError, HyperslabError
 from hyperslab.formats.coalesce import fetch_coalesced
+from hyperslab.formats.indexes import Indexes
 from hyperslab.formats.keys import ChunkKeys, fill_bytes, is_all
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.scratch import Scratch
 
 _TRIES = 20  # a shard replaced this often while its parts are fetched has a writer that never rests
 
+_PAGE = 4096
+
 
 class Fetched:
-    """Stored inner chunks of one shard, to be decoded; the ``version`` of the shard where it came with them."""
+    """Stored inner chunks, to be decoded; the ``version`` of their shard where it came with them."""
 
-    def __init__(
-        self, chain: Chain, parts: Mapping[Coords, Part], keys: ChunkKeys, key: str, version: Any = None
-    ) -> None:
+    def __init__(self, shards: ShardedChunks, chain: Chain, parts: Mapping[Coords, Part], version: Any = None) -> None:
         self.version = version
+        self._shards = shards
         self._chain = chain
         self._parts = parts
-        self._keys = keys
-        self._key = key
 
-    def read_into(self, coords: Coords, out: Block) -> bool:
-        """Decode the chunk into ``out``; False when it was never written."""
-        return self._read(coords, self._chain.decoder(out))
-
-    def reader(self, out: Block) -> Callable[[Coords], bool]:
-        """:meth:`read_into` of one block, for many chunks."""
-        return partial(self._read, decode=self._chain.decoder(out))
-
-    def _read(self, coords: Coords, decode: Callable[[Any], None]) -> bool:
+    def read_into(self, coords: Coords, out: Block, decode: Callable[[Any], None] | None = None) -> bool:
+        """Decode the chunk into ``out`` (by ``decode``, where that was made); False when it was never written."""
         part = self._parts[coords]
         if part is None:
             return False
         try:
-            decode(part)
+            if decode is None:
+                self._chain.decode_into(part, out)
+            else:
+                decode(part)
         except HyperslabError as error:
-            raise error.locate(url=self._keys.store.url, key=f"{self._key} inner chunk {coords}") from error.__cause__
+            raise self._shards.located(error, coords) from error.__cause__
         return True
+
+    def reader(self, out: Block) -> Callable[[Coords], bool]:
+        """:meth:`read_into` of one block, for many chunks."""
+        return partial(self.read_into, out=out, decode=self._chain.decoder(out))
 
 
 class ShardedChunks:
     """The inner chunks of an array of shards."""
+
+    fetches_across = True
 
     def __init__(self, keys: ChunkKeys, spec: ArraySpec, outer: Grid, config: Mapping[str, Any]) -> None:
         inner = tuple(int(size) for size in config["chunk_shape"])
@@ -82,9 +85,11 @@ class ShardedChunks:
         self._index = ShardIndex.of(counts, as_codecs(config["index_codecs"]), location, self._chain.most_stored)
         self._most = most_stored(Cells(spec.dtype, shard))
         self._counts = np.array(counts, np.int64)
+        self._strides = np.array([prod(counts[axis + 1 :]) for axis in range(len(counts))], np.int64)
         self._size = self._index.size
+        self._chunk_bytes = prod(inner) * spec.numpy_dtype.itemsize
         self._joined = Scratch()
-        self._entries: dict[str, tuple[Any, Entries]] = {}
+        self._entries: Indexes[Entries] = Indexes()
 
     @property
     def grid(self) -> Grid:
@@ -100,11 +105,24 @@ class ShardedChunks:
         """The shard that holds an inner chunk."""
         return tuple(map(floordiv, coords, self._index.counts))
 
-    def _locate(self, coords: Sequence[Coords]) -> tuple[str, tuple[Block, ...]]:
-        """The key of the shard of these inner chunks, and their places in its index (an array per axis)."""
+    def _locate(self, coords: Sequence[Coords]) -> tuple[str, list[int]]:
+        """The key of the shard of these inner chunks, and their numbers in it."""
+        return self._key(self.place(coords[0])), self._numbers(coords)
+
+    def _numbers(self, coords: Sequence[Coords]) -> list[int]:
+        """The numbers of inner chunks in their shards, in C order."""
         local = np.array(coords, np.int64).reshape(len(coords), -1) % self._counts
-        keys = self._keys
-        return keys.prefix + keys.key_of(tuple(map(floordiv, coords[0], self._index.counts))), tuple(local.T)
+        numbers: list[int] = (local @ self._strides).tolist()
+        return numbers
+
+    def _by_shard(self, coords: Sequence[Coords]) -> dict[Coords, tuple[list[Coords], list[int]]]:
+        """The inner chunks of each shard, and their numbers in it."""
+        found: dict[Coords, tuple[list[Coords], list[int]]] = {}
+        for each, number in zip(coords, self._numbers(coords), strict=True):
+            members, numbers = found.setdefault(tuple(map(floordiv, each, self._index.counts)), ([], []))
+            members.append(each)
+            numbers.append(number)
+        return found
 
     def _key(self, place: Coords) -> str:
         return self._keys.prefix + self._keys.key_of(place)
@@ -112,43 +130,56 @@ class ShardedChunks:
     def under(self, keys: ChunkKeys) -> Self:
         """The same shards where others lie."""
         twin = copy(self)
-        twin._keys, twin._entries = keys, {}
+        twin._keys, twin._entries = keys, Indexes()
         return twin
+
+    def located(self, error: HyperslabError, coords: Coords) -> HyperslabError:
+        """The error with the place of an inner chunk."""
+        key = self._key(self.place(coords))
+        return error.locate(url=self._keys.store.url, key=f"{key} inner chunk {coords}")
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
     def fetch(self, coords: Sequence[Coords]) -> Fetched:
-        """Get what is stored of these chunks of one shard: by ranges, or the shard whole when most of it is wanted."""
-        key, local = self._locate(coords)
-        try:
-            parts = self._from_whole(key, local) if 2 * len(coords) >= self._size else self._from_ranges(key, local)
-        except HyperslabError as error:
-            raise error.locate(url=self._keys.store.url, key=key) from error.__cause__
-        return Fetched(self._chain, dict(zip(coords, parts, strict=True)), self._keys, key)
-
-    def _from_whole(self, key: str, local: tuple[Block, ...]) -> list[Part]:
-        data = self._keys.get(key, self._most)
-        return [None] * (len(local[0]) if local else 1) if data is None else self._cut(data, local)
-
-    def _cut(self, shard: Any, local: tuple[Block, ...]) -> list[Part]:
-        return cut(memoryview(shard), self._index.find(shard)[local].reshape(-1, 2))
+        """Get what is stored of these chunks, of any shards: by ranges, or shards whole when most of them is wanted."""
+        keys, prefix, most = self._keys, self._keys.prefix, self._most
+        shards = self._by_shard(coords)
+        room = keys.scratch  # of this thread; the bytes of several shards need memory of their own
+        if room is not None and len(shards) > 1:
+            room = Scratch(2 * len(coords) * self._chunk_bytes + len(shards) * self._index.nbytes + _PAGE)
+        parts: dict[Coords, Part] = {}
+        for place, (members, numbers) in shards.items():
+            key = prefix + keys.key_of(place)
+            try:  # keys.get, without its calls: this is done for every shard
+                if 2 * len(members) < self._size:
+                    found = self._from_ranges(key, numbers)
+                elif (shard := keys.store.get_into(key, room, most) if room else keys.store.get(key)) is None:
+                    found = [None] * len(members)
+                else:
+                    found = self._index.cut(shard, numbers)
+                    if len(shards) > 1 and room is not None:
+                        room.buffer = room.buffer[len(shard) :]
+            except HyperslabError as error:
+                raise error.locate(url=keys.store.url, key=key) from error.__cause__
+            parts.update(zip(members, found, strict=True))
+        return Fetched(self, self._chain, parts)
 
     def held(self, coords: Sequence[Coords], shard: Any) -> Fetched:
         """Chunks of one shard whose bytes are here."""
-        key, local = self._locate(coords)
-        return Fetched(self._chain, dict(zip(coords, self._cut(shard, local), strict=True)), self._keys, key)
+        parts = self._index.cut(shard, self._numbers(coords))
+        return Fetched(self, self._chain, dict(zip(coords, parts, strict=True)))
 
     def nothing(self, coords: Sequence[Coords]) -> Fetched:
         """Chunks of one shard that is not there."""
-        return Fetched(self._chain, dict.fromkeys(coords), self._keys, self._locate(coords)[0])
+        return Fetched(self, self._chain, dict.fromkeys(coords))
 
-    def _from_ranges(self, key: str, local: tuple[Block, ...]) -> list[Part]:
+    def _from_ranges(self, key: str, numbers: Sequence[int]) -> list[Part]:
         """Index and ranges of one version of the shard: its stamp is the same before and after."""
         for _ in range(_TRIES):
             stamp, entries = self._index_now(key)
             if entries is None:
-                return [None] * (len(local[0]) if local else 1)
-            wanted = entries[local].reshape(-1, 2).tolist()
+                return [None] * len(numbers)
+            wanted = entries.reshape(-1, 2)[numbers].tolist()
             ranges = [(start, start + size) for start, size in wanted if start != MISSING]
             get_ranges = self._keys.store.get_ranges
             found = get_ranges(key, ranges) if len(ranges) == 1 else fetch_coalesced(partial(get_ranges, key), ranges)
@@ -183,9 +214,7 @@ class ShardedChunks:
         if found is None:
             return None
         entries = self._index.parse(found[0], total)
-        if len(self._entries) * entries.nbytes > INDEX_BYTES:
-            self._entries.clear()
-        self._entries[key] = (stamp, entries)
+        self._entries.remember(key, stamp, entries)
         return entries
 
     def read(self, coords: Coords) -> Block | None:
@@ -246,14 +275,11 @@ class ShardedChunks:
         parts = self._new_parts(self._locate(coords)[1], values, old)
         return None if all(part is None for part in parts) else self._join(parts)
 
-    def _new_parts(self, local: tuple[Block, ...], values: Sequence[Any], old: Any) -> list[Part]:
+    def _new_parts(self, numbers: Sequence[int], values: Sequence[Any], old: Any) -> list[Part]:
         """The stored inner chunks of a shard with some of them replaced."""
-        parts: list[Part] = [None] * self._size
-        if old is not None:
-            parts = cut(memoryview(old), self._index.find(old).reshape(-1, 2))
-        places = np.ravel_multi_index(local, self._index.counts).tolist() if local else [0]
-        for place, value in zip(places, values, strict=True):
-            parts[place] = value
+        parts: list[Part] = [None] * self._size if old is None else self._index.cut(old, range(self._size))
+        for number, value in zip(numbers, values, strict=True):
+            parts[number] = value
         return parts
 
     def _join(self, parts: Sequence[Part]) -> memoryview:
@@ -301,14 +327,5 @@ class ShardedChunks:
         return found
 
 
-INDEX_BYTES = 64 << 20
-"""Decoded indexes that one array remembers."""
-
-
 def _replaced() -> Conflict:
     return Conflict("the shard is being replaced all the time", remedy="try again")
-
-
-def cut(shard: memoryview, entries: Entries) -> list[Part]:
-    """The stored bytes of each entry; None where nothing was written."""
-    return [None if offset == MISSING else shard[offset : offset + size] for offset, size in entries.tolist()]

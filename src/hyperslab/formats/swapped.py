@@ -16,7 +16,7 @@ from hyperslab.codecs.shard_index import MISSING, Entries, Part
 from hyperslab.errors import Conflict, HyperslabError
 from hyperslab.formats.keyed import KeyedChunks
 from hyperslab.formats.keys import is_all
-from hyperslab.formats.sharded import INDEX_BYTES, Fetched, ShardedChunks
+from hyperslab.formats.sharded import Fetched, ShardedChunks
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.attempts import attempts
 from hyperslab.stores.base import Unversioned, Version
@@ -82,30 +82,31 @@ class SwappedShards(ShardedChunks):
     """Inner chunks of shards. A shard is read by its index and ranges of that very version, and swapped whole."""
 
     fetches_stamps = True
+    fetches_across = False
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
     def fetch(self, coords: Sequence[Coords]) -> Fetched:
         """Get what is stored of these chunks of one shard, with the stamp of the version that it is of."""
-        key, local = self._locate(coords)
+        key, numbers = self._locate(coords)
         count = len(coords)
         try:
             if 2 * count >= self._size:
-                parts, stamp = self._parts_of_whole(key, local)
+                parts, stamp = self._parts_of_whole(key, numbers)
             else:
-                parts, stamp = self._parts_of_ranges(key, local)
+                parts, stamp = self._parts_of_ranges(key, numbers)
         except HyperslabError as error:
             raise error.locate(url=self._keys.store.url, key=key) from error.__cause__
         found = dict(zip(coords, parts if stamp is not None else [None] * count, strict=True))
-        return Fetched(self._chain, found, self._keys, key, stamp)
+        return Fetched(self, self._chain, found, stamp)
 
-    def _parts_of_whole(self, key: str, local: tuple[Block, ...]) -> tuple[list[Part], Any]:
+    def _parts_of_whole(self, key: str, numbers: Sequence[int]) -> tuple[list[Part], Any]:
         found = self._keys.store.get_version(key, most=self._most)
         if found is None:
             return [], None
-        return self._cut(found.data, local), found.stamp
+        return self._index.cut(found.data, numbers), found.stamp
 
-    def _parts_of_ranges(self, key: str, local: tuple[Block, ...]) -> tuple[list[Part], Any]:
+    def _parts_of_ranges(self, key: str, numbers: Sequence[int]) -> tuple[list[Part], Any]:
         store = self._keys.store
         for attempt in attempts(self._keys.settings.lock_timeout):
             with attempt:
@@ -115,7 +116,7 @@ class SwappedShards(ShardedChunks):
                 if known is None:
                     return [], None
                 stamp, entries = known
-                wanted = entries[local].reshape(-1, 2).tolist()
+                wanted = entries.reshape(-1, 2)[numbers].tolist()
                 ranges = [(start, start + size) for start, size in wanted if start != MISSING]
                 try:
                     found = store.get_ranges_of(key, ranges, stamp) if ranges else []
@@ -136,12 +137,9 @@ class SwappedShards(ShardedChunks):
         if found is None:
             return None
         entries = self._index.parse(found.data, found.size)
-        if len(self._entries) * entries.nbytes > INDEX_BYTES:
-            self._entries.clear()
-        known = (found.stamp, entries)
         if not isinstance(found.stamp, Unversioned):  # whether it is still true could not be asked
-            self._entries[key] = known
-        return known
+            self._entries.remember(key, found.stamp, entries)
+        return found.stamp, entries
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
@@ -160,17 +158,17 @@ class SwappedShards(ShardedChunks):
 
     def _swap_shard(self, coords: Sequence[Coords], values: Sequence[Any], old: Version | None) -> None:
         self._keys.require_writable()
-        key, local = self._locate(coords)
-        parts = self._new_parts(local, values, None if old is None else old.data)
+        key, numbers = self._locate(coords)
+        parts = self._new_parts(numbers, values, None if old is None else old.data)
         data, durable = self._join(parts), self._keys.settings.durable
         self._keys.store.put_if(key, data, None if old is None else old.stamp, durable=durable)
 
     def _replace(self, coords: Sequence[Coords], values: Sequence[Any], durable: bool) -> None:
         """A shard that is replaced whole needs no look at the old one; nor may it be deleted: others may fill it."""
         self._keys.require_writable()
-        key, local = self._locate(coords)
+        key, numbers = self._locate(coords)
         if len(coords) == self._size and any(value is not None for value in values):
-            self._keys.put_many([(key, self._join(self._new_parts(local, values, None)))], durable)
+            self._keys.put_many([(key, self._join(self._new_parts(numbers, values, None)))], durable)
             return
         for attempt in attempts(self._keys.settings.lock_timeout):
             with attempt:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from typing import Any
 
 from hyperslab.chunks.grid import Coords, Grid
@@ -34,6 +34,7 @@ _HASTY = 8
 """Times that a reader starts again before it keeps writers waiting."""
 _PATIENCE = 2.0
 """Seconds after which it does so when it has started again once, and which it waits for those at work."""
+_NOTHING_HELD = nullcontext()
 
 
 def open_tiles(
@@ -97,17 +98,18 @@ class Tiles:
     def steady(self, outer: Sequence[Coords]) -> Generator[ChunkSource, None, None]:
         """The tiles as of one moment; anew when a write over several of these showed while they were read."""
         if len(outer) == 1:
-            yield self._now()
+            yield self._as_of(self.switch.journal.look()[1])
             return
         timeout: float | None = self._settings.lock_timeout
-        tiles, start = [self.switch.tile(place) for place in outer], time.monotonic()
+        start = time.monotonic()
         for count in itertools.count():
             elapsed = time.monotonic() - start
-            with self._keeping(count >= _HASTY or (count > 0 and elapsed > _PATIENCE)):
+            hurried = count >= _HASTY or (count > 0 and elapsed > _PATIENCE)
+            with self._undisturbed() if hurried else _NOTHING_HELD:
                 before = self.switch.journal.look()[1]
                 yield self._as_of(before)
                 after = self.switch.journal.look()[1]
-            if after is before or (after is not None and not after.hides(before, tiles)):
+            if after is before or (after is not None and not after.hides(before, list(map(self.switch.tile, outer)))):
                 return
             if count > _HASTY and timeout is not None and elapsed > timeout:
                 break
@@ -115,10 +117,10 @@ class Tiles:
         raise Conflict(message, url=self.switch.keys.store.url, key=self.switch.keys.folder, remedy="try again")
 
     @contextmanager
-    def _keeping(self, wanted: bool) -> Iterator[None]:
-        """Keep writes over several tiles from beginning, where that is ``wanted`` and can be."""
+    def _undisturbed(self) -> Iterator[None]:
+        """Keep writes over several tiles from beginning, where that can be."""
         with ExitStack() as stack:
-            if wanted and not self.switch.keys.store.read_only:
+            if not self.switch.keys.store.read_only:
                 with suppress(HyperslabError):  # one that is at work for long does not show meanwhile
                     stack.enter_context(self.switch.alone(_PATIENCE))
             yield
