@@ -81,7 +81,13 @@ def _with_item_sizes(doc: Mapping[str, Any], meaning: Meaning, faults: Faults) -
     if meaning == "string" and dtype.kind == "S":
         size = _POINTER  # netcdf-c shuffles text, too, by the size that it has in memory
     faults.note("elementsize", f"shuffle has an elementsize of 0; {size}, the size of the cells, is meant")
-    return {**doc, "filters": [said | {"elementsize": size} if _lacks_size(said) else said for said in filters]}
+    return with_item_size(doc, size)
+
+
+def with_item_size(doc: Mapping[str, Any], size: int) -> dict[str, Any]:
+    """The ``.zarray`` with this size where a shuffle has none."""
+    filters = [said | {"elementsize": size} if _lacks_size(said) else said for said in doc["filters"]]
+    return {**doc, "filters": filters}
 
 
 def _lacks_size(said: Any) -> bool:

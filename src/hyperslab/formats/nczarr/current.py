@@ -202,7 +202,7 @@ def render(spec: GroupSpec | ArraySpec, node: str, context: Context) -> Docs:
 
 def _group(spec: GroupSpec) -> dict[str, Any]:
     lists = {key: list(spec.layout.get(key) or ()) for key in ("arrays", "groups")}
-    return {"dimensions": write_declared(spec), **lists}
+    return {"dimensions": write_declared(spec.dims), **lists}
 
 
 def _kept_of(spec: GroupSpec | ArraySpec, key: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 from hyperslab.errors import Problem
 from hyperslab.formats.faults import brief
 from hyperslab.formats.keyed_commit import Change
-from hyperslab.formats.nczarr.dimension_names import declared
+from hyperslab.formats.nczarr.dimension_names import declared, name_all
 from hyperslab.formats.nczarr.generation import Generation
 from hyperslab.formats.nczarr.names import is_anonymous, place_of, qualified
 from hyperslab.formats.nczarr.own_objects import ZARRAY, references, with_dimensions, with_references, with_shape
@@ -75,7 +75,7 @@ def of_dimensions(survey: Survey) -> Iterator[Damage]:
     uses: dict[str, list[Use]] = {}
     for path, spec in survey.arrays:
         said = references(survey.docs(path), survey.generation)
-        names = said if _fits(said, len(spec.shape)) else None
+        names = said if name_all(said, len(spec.shape)) else None
         if names is None:
             yield from _lost(survey, path, spec, said)
             continue
@@ -88,12 +88,6 @@ def of_dimensions(survey: Survey) -> Iterator[Damage]:
         dim = declared(fqn, survey.context)
         if dim is not None:
             yield from _of_length(survey, fqn, dim, several)
-
-
-def _fits(said: Any, ndim: int) -> bool:
-    if not isinstance(said, list) or len(said) != ndim:
-        return False
-    return all(isinstance(name, str) and place_of(name)[1] for name in said)
 
 
 # -- references -------------------------------------------------------------------------------------------------------

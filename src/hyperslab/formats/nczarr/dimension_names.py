@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hyperslab.formats.apart import shown
@@ -12,7 +12,6 @@ from hyperslab.formats.nczarr.names import anonymous, place_of, qualified
 from hyperslab.formats.zarr2.document import DIMENSIONS
 from hyperslab.model.dims import Dimension
 from hyperslab.model.paths import outward, split
-from hyperslab.model.spec import GroupSpec
 
 XARRAY = DIMENSIONS
 SCALAR = "_scalar_"
@@ -22,11 +21,11 @@ def read_dimensions(
     references: Any, names: Any, shape: Sequence[int], node: str, context: Context, faults: Faults
 ) -> tuple[str, ...]:
     """The qualified name of each axis' dimension: the first of the three that can be used."""
-    if references is not None and not _fits(references, len(shape)):
+    if references is not None and not name_all(references, len(shape)):
         faults.note("dimensions", f"the dimensions {brief(references)} name no {len(shape)} dimensions; ignored")
     elif references is not None:
         return tuple(_resolved(name, size, node, context, faults) for name, size in zip(references, shape, strict=True))
-    if names is not None and not _fits(names, len(shape)):
+    if names is not None and not name_all(names, len(shape)):
         if shape or names != [SCALAR]:
             faults.note("dimensions", f"{XARRAY} is {brief(names)}, which names no {len(shape)} dimensions; ignored")
         names = None
@@ -37,14 +36,16 @@ def read_dimensions(
 def _by_name(name: str | None, size: int, node: str, context: Context, faults: Faults) -> str:
     """The dimension of this name that can be seen, else a new one of the own group; anonymous where neither fits."""
     if name is not None and "/" not in name:
-        own = qualified(split(node)[0], name)
-        if (seen := _nearest(name, size, node, context)) or declared(own, context) is None:
+        group = split(node)[0]
+        own = qualified(group, name)
+        if (seen := nearest(name, size, group, context)) or declared(own, context) is None:
             return seen or own
         faults.note("dimension-size", f"dimension {own} is not {size} long, as the array is; {XARRAY} is ignored")
     return f"/{anonymous(size, draft=False)}"
 
 
-def _fits(names: Any, ndim: int) -> bool:
+def name_all(names: Any, ndim: int) -> bool:
+    """Whether this is a list with a name for each axis."""
     if not isinstance(names, list) or len(names) != ndim:
         return False
     return all(isinstance(name, str) and place_of(name)[1] for name in names)
@@ -62,8 +63,8 @@ def _resolved(name: str, size: int, node: str, context: Context, faults: Faults)
         return name
     if is_qualified:
         faults.note("dimensions", f"no group declares the dimension {name!r}")
-    short = place_of(name)[1]
-    return _nearest(short, size, node, context) or (name if is_qualified else qualified(split(node)[0], short))
+    short, group = place_of(name)[1], split(node)[0]
+    return nearest(short, size, group, context) or (name if is_qualified else qualified(group, short))
 
 
 def declared(fqn: str, context: Context) -> Dimension | None:
@@ -73,39 +74,53 @@ def declared(fqn: str, context: Context) -> Dimension | None:
     return None if spec is None else next((dim for dim in spec.dims if dim.name == name), None)
 
 
-def _nearest(name: str, size: int, node: str, context: Context) -> str | None:
-    """The dimension of this name and size in the nearest group outward."""
-    for group in outward(split(node)[0]):
-        dimension = declared(qualified(group, name), context)
+def nearest(name: str, size: int, group: str, context: Context) -> str | None:
+    """The dimension of this name that an axis of this length can be on, in the group or the nearest one outward."""
+    for above in outward(group):
+        dimension = declared(qualified(above, name), context)
         if dimension is not None and (dimension.size == size or dimension.unlimited):
-            return qualified(group, name)
+            return qualified(above, name)
     return None
 
 
 def read_declared(said: Any, faults: Faults) -> tuple[Dimension, ...]:
     """The dimensions that a group declares: sizes by name, or objects of size and ``unlimited``."""
-    if isinstance(said, list):
-        named = (entry for entry in said if isinstance(entry, dict))
-        said = {entry["name"]: entry for entry in named if isinstance(entry.get("name"), str)}
+    said = by_name(said)
     if not isinstance(said, dict):
         faults.note("dimensions", f"the dimensions of the group are {brief(said)}, not an object; ignored")
         return ()
     found = []
     for name, entry in said.items():
-        whole: Mapping[str, Any] = entry if isinstance(entry, dict) else {"size": entry}
-        size = whole.get("size")
-        if not isinstance(name, str) or not name or "/" in name or type(size) is not int or not 0 <= size <= LONGEST:
+        if (dimension := read_dimension(name, entry)) is None:
             faults.note("dimensions", f"{brief(name)}: {brief(entry)} is no dimension; ignored")
-            continue
-        found.append(Dimension(name, size, bool(whole.get("unlimited"))))
+        else:
+            found.append(dimension)
     return tuple(found)
 
 
-def write_declared(spec: GroupSpec) -> dict[str, Any]:
+def by_name(said: Any) -> Any:
+    """Dimensions that a group declares as a list, as some older ones do, by name; anything else as it is."""
+    if not isinstance(said, list):
+        return said
+    named = (entry for entry in said if isinstance(entry, dict))
+    return {entry["name"]: entry for entry in named if isinstance(entry.get("name"), str)}
+
+
+def read_dimension(name: str, said: Any) -> Dimension | None:
+    """What is said under a name: a size, or an object of size and ``unlimited``; None where that is no dimension."""
+    whole: Mapping[str, Any] = said if isinstance(said, dict) else {"size": said}
+    size = whole.get("size")
+    if not name or "/" in name or type(size) is not int or not 0 <= size <= LONGEST:
+        return None
+    return Dimension(name, size, bool(whole.get("unlimited")))
+
+
+def write_declared(dims: Iterable[Dimension]) -> dict[str, Any]:
     """The dimensions of a group as netcdf-c writes them; Invalid for a name with a slash."""
-    for dim in spec.dims:
+    dims = list(dims)
+    for dim in dims:
         qualified("", dim.name)
-    return {dim.name: {"size": dim.size, "unlimited": 1} if dim.unlimited else dim.size for dim in spec.dims}
+    return {dim.name: {"size": dim.size, "unlimited": 1} if dim.unlimited else dim.size for dim in dims}
 
 
 def last_names(fqns: Sequence[str]) -> tuple[str, ...]:

@@ -41,7 +41,15 @@ from hyperslab.formats.nczarr.generation import PROVENANCE, provenance_of
 from hyperslab.formats.nczarr.names import anonymous, place_of, qualified
 from hyperslab.formats.nczarr.provenance import joined
 from hyperslab.formats.nczarr.typed import is_hidden, read_attributes, regular_attributes, write_attributes
-from hyperslab.formats.nczarr.typedefs import Scope, in_bytes, read_types, same_type, text_lengths, write_types
+from hyperslab.formats.nczarr.typedefs import (
+    Scope,
+    in_bytes,
+    read_types,
+    same_type,
+    text_lengths,
+    unnamed_opaque,
+    write_types,
+)
 from hyperslab.formats.nczarr.wishes import MAXIMUM, text_width
 from hyperslab.formats.nczarr.zdims import dims_of, new_name, read_dims, write_dims
 from hyperslab.formats.spelling import Docs
@@ -194,11 +202,6 @@ def _cell_type(said: Any, stored: DataType, context: Context, faults: Faults) ->
     if isinstance(stored, np.dtype) and stored.kind == "V" and stored.names is None:
         return unnamed_opaque(stored.itemsize), None
     return stored, None
-
-
-def unnamed_opaque(size: int) -> Opaque:
-    """The type of ``|Vn`` where none is named (R33)."""
-    return Opaque(size, f"_opaque{size}")
 
 
 def render(spec: GroupSpec | ArraySpec, node: str, context: Context) -> Docs:

@@ -22,10 +22,10 @@ from hyperslab.formats.marks import read_attributes as read_marked
 from hyperslab.formats.nczarr.cells import read_array, text_length, with_text
 from hyperslab.formats.nczarr.context import Context
 from hyperslab.formats.nczarr.dimension_names import SCALAR
-from hyperslab.formats.nczarr.draft import unnamed_opaque
 from hyperslab.formats.nczarr.mending import FILL, fill_code, mend_byte_order, mended_fill
 from hyperslab.formats.nczarr.names import anonymous, place_of, qualified
 from hyperslab.formats.nczarr.typed import is_hidden, read_attributes
+from hyperslab.formats.nczarr.typedefs import unnamed_opaque
 from hyperslab.formats.nczarr.zdims import plain_names
 from hyperslab.formats.spelling import Docs
 from hyperslab.formats.zarr2 import document

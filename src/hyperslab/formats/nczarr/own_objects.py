@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from hyperslab.formats.nczarr.dimension_names import SCALAR, XARRAY, last_names
+from hyperslab.formats.nczarr.dimension_names import SCALAR, XARRAY, by_name, last_names, write_declared
 from hyperslab.formats.nczarr.generation import ARRAY, GROUP, TYPES, Generation
 from hyperslab.formats.nczarr.older import as_current
 from hyperslab.formats.spelling import Docs
@@ -71,13 +71,10 @@ def with_references(docs: Docs, generation: Generation, names: Sequence[str]) ->
 
 def with_dimensions(docs: Docs, generation: Generation, dims: Iterable[Dimension]) -> Docs:
     """The group with these dimensions declared, in place of those of the same names."""
-    entries = {dim.name: {"size": dim.size, "unlimited": 1} if dim.unlimited else dim.size for dim in dims}
+    entries = write_declared(dims)
     if generation is Generation.DRAFT:
         return docs | {".zdims": {**docs.get(".zdims", {}), **entries}}
-    said = (own(docs, generation, GROUP) or {}).get("dimensions")
-    if isinstance(said, list):
-        named = (entry for entry in said if isinstance(entry, dict))
-        said = {entry["name"]: entry for entry in named if isinstance(entry.get("name"), str)}
+    said = by_name((own(docs, generation, GROUP) or {}).get("dimensions"))
     return with_own(docs, generation, GROUP, {"dimensions": {**(said if isinstance(said, dict) else {}), **entries}})
 
 

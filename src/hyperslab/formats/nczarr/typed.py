@@ -42,7 +42,8 @@ _NUMBERS = {
     "float": "f4",
     "double": "f8",
 }
-_NETCDF_NAMES = {code: name for name, code in _NUMBERS.items()}
+NUMBERS = {code: name for name, code in _NUMBERS.items()}
+"""netCDF's names of its numbers, by NumPy's."""
 _CHAR = frozenset({"char", ">S1", "<S1", "<U1", ">U1", "|U1", "|J0"})
 _PLAIN_TEXT = (None, "char", ">S1")
 _STRING = re.compile(r"string|[|<>=]?S\d+")
@@ -198,7 +199,7 @@ def write_value(value: Any, *, draft: bool, type_name: Callable[[Extension], str
         except UnicodeDecodeError as error:
             raise _unsupported(f"{describe(kind)} with text that is no UTF-8 ({error})") from None
     code = cells.dtype.newbyteorder("=").str[1:]
-    return _plain(cells, cell_to_json), _NETCDF_NAMES[code] if draft else f"<{code}"
+    return _plain(cells, cell_to_json), NUMBERS[code] if draft else f"<{code}"
 
 
 def write_attributes(
@@ -289,7 +290,7 @@ def _regular_cells(cells: np.ndarray[Any, Any]) -> Any:
     if is_text:
         texts = [str(item) for item in cells.reshape(-1)]
         return _strings(texts) if texts else "[]"
-    if tag_of(dtype) is None and (dtype.kind not in "iuf" or dtype.newbyteorder("=").str[1:] not in _NETCDF_NAMES):
+    if tag_of(dtype) is None and (dtype.kind not in "iuf" or dtype.newbyteorder("=").str[1:] not in NUMBERS):
         raise _unsupported(f"value of type {dtype}")
     if not cells.size:
         return "[]"

@@ -41,6 +41,11 @@ def in_bytes(name: Any) -> Any:
     return f"{bits[1]}{bits[2]}{int(bits[3]) // 8}" if bits else name
 
 
+def unnamed_opaque(size: int) -> Opaque:
+    """The type of ``|Vn`` where none is named (R33)."""
+    return Opaque(size, f"_opaque{size}")
+
+
 def same_type(a: DataType, b: DataType) -> bool:
     """Whether two types of one name are alike in all but byte order."""
     match a, b:

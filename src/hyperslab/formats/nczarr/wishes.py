@@ -10,12 +10,11 @@ from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.codec_kinds import with_serial
 from hyperslab.formats.nczarr.cells import text_length, with_text
 from hyperslab.formats.nczarr.context import Context
-from hyperslab.formats.nczarr.typed import MAXIMUM_TEXT
+from hyperslab.formats.nczarr.typed import MAXIMUM_TEXT, NUMBERS
 from hyperslab.model.dtypes import Char, Compound, DataType, Enum, Opaque, VlenString, describe
 from hyperslab.model.spec import ArraySpec, Codec
 
 MAXIMUM, DEFAULT_MAXIMUM = "_nczarr_maxstrlen", "_nczarr_default_maxstrlen"
-_NUMBERS = frozenset({"i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8"})
 
 
 def cell_type(dtype: DataType) -> DataType:
@@ -25,7 +24,7 @@ def cell_type(dtype: DataType) -> DataType:
             return dtype
         case np.dtype() if dtype == np.dtype("S1"):
             return Char()
-        case np.dtype() if dtype.newbyteorder("=").str[1:] in _NUMBERS and dtype.names is None:
+        case np.dtype() if dtype.newbyteorder("=").str[1:] in NUMBERS and dtype.names is None:
             return dtype
         case Enum() | Opaque() | Compound() | np.dtype(kind="V"):
             remedy = "dialect='draft' has user types"

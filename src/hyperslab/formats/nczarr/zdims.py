@@ -9,28 +9,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hyperslab.formats.faults import LONGEST, Faults, brief
+from hyperslab.formats.faults import Faults, brief
 from hyperslab.formats.nczarr.context import Context
-from hyperslab.formats.nczarr.dimension_names import declared
+from hyperslab.formats.nczarr.dimension_names import declared, nearest, read_dimension
 from hyperslab.formats.nczarr.names import anonymous, is_anonymous, place_of, qualified
 from hyperslab.formats.zarr2.document import DIMENSIONS
 from hyperslab.model.dims import Dimension
-from hyperslab.model.paths import outward
 
 
 def read_dims(doc: Mapping[str, Any], faults: Faults) -> tuple[tuple[Dimension, ...], dict[str, Any]]:
     """The dimensions of a group's document, and what it says beyond them."""
     dims, kept = [], {}
     for name, said in doc.items():
-        entry = said if isinstance(said, dict) else {"size": said}
-        size = entry.get("size")
-        if not name or "/" in name or type(size) is not int or not 0 <= size <= LONGEST:
+        dim = read_dimension(name, said)
+        if dim is None:
             faults.note(
                 "dimension", f"dimension {name!r} is {brief(said)}; it is a length, or a size and whether unlimited"
             )
             kept[name] = said
             continue
-        dims.append(Dimension(name, size, bool(entry.get("unlimited"))))
+        dims.append(dim)
+        entry = said if isinstance(said, dict) else {}
         if more := {key: value for key, value in entry.items() if key not in ("size", "unlimited")}:
             kept[name] = more
     return tuple(dims), kept
@@ -52,11 +51,7 @@ def new_name(name: str | None, size: int, group: str, context: Context) -> str:
     """The qualified name for an axis: of the nearest dimension that fits, else of one to be declared."""
     if name is None:
         return qualified("", anonymous(size, draft=True))
-    for above in outward(group):
-        dim = declared(qualified(above, name), context)
-        if dim is not None and (dim.size == size or dim.unlimited):
-            return qualified(above, name)
-    return qualified("" if is_anonymous(name, size) else group, name)
+    return nearest(name, size, group, context) or qualified("" if is_anonymous(name, size) else group, name)
 
 
 def dims_of(
