@@ -13,7 +13,7 @@ from hdmf.data_utils import DataIO
 
 from hyperslab.bridges.hdmf.data_io import settings_of
 from hyperslab.bridges.hdmf.lazy import HyperslabDataset
-from hyperslab.bridges.hdmf.pointers import Pointers
+from hyperslab.bridges.hdmf.pointers import Pointers, source_of
 from hyperslab.model.paths import child
 from hyperslab.model.refs import Link
 
@@ -106,9 +106,7 @@ class Planner:
         array = data.dataset
         if array._session.format.name != "hdmf":
             return None
-        origin = array._session.origin
-        source = array.url if origin is None or origin.where.path is None else origin.where.path
-        stays = self.pointers.stays(source)
-        if stays and (array.path == path):
+        source = source_of(array._session)
+        if array.path == path and self.pointers.stays(source):
             return None
         return Link(f"/{array.path}", self.pointers.relative(source))

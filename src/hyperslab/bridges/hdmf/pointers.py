@@ -10,6 +10,7 @@ from typing import Any
 
 from hdmf.build import LinkBuilder, ReferenceBuilder
 
+from hyperslab.array.session import Session
 from hyperslab.model.refs import Link, ObjectReference, RegionReference
 
 ROOT = "root"
@@ -33,6 +34,12 @@ def target_of(value: Any) -> Any:
     while isinstance(value, LinkBuilder | ReferenceBuilder):
         value = value.builder
     return value
+
+
+def source_of(session: Session) -> str:
+    """What builders call the dataset that they stand in: its path, else its URL."""
+    origin = session.origin
+    return session.url if origin is None or origin.where.path is None else origin.where.path
 
 
 def root_of(builder: Any) -> Any:

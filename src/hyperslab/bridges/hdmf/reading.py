@@ -21,7 +21,7 @@ from hyperslab.array.attributes import Attributes
 from hyperslab.array.session import Session
 from hyperslab.bridges.hdmf import specs
 from hyperslab.bridges.hdmf.lazy import GrowingDataset, lazy
-from hyperslab.bridges.hdmf.pointers import ROOT
+from hyperslab.bridges.hdmf.pointers import ROOT, source_of
 from hyperslab.bridges.hdmf.resolving import BuilderReferences, BuilderTable, Finds, fields_of
 from hyperslab.errors import HyperslabError
 from hyperslab.group import Group
@@ -144,10 +144,7 @@ class Builders:
         warnings.warn(f"{what}: {error}", BrokenLinkWarning, stacklevel=2)
 
     def _source_of(self, session: Session) -> str:
-        if session is self._root._session:
-            return self._source
-        origin = session.origin
-        return session.url if origin is None or origin.where.path is None else origin.where.path
+        return self._source if session is self._root._session else source_of(session)
 
     def _cells(self, array: Array) -> tuple[Any, Any]:
         """A builder's data and dtype: values of 0-d arrays, dates and what has no cells are read now."""

@@ -23,10 +23,11 @@ from hyperslab.chunks.auto import auto_chunks
 from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.progress import Progress, Report
 from hyperslab.errors import HyperslabError
+from hyperslab.formats.hdmf.objects import is_object
 from hyperslab.group import Group
 from hyperslab.group.creation import Wish, array_spec
 from hyperslab.model.attrs import equal_attrs
-from hyperslab.model.dtypes import DataType, ObjectRef, RegionRef, numpy_dtype
+from hyperslab.model.dtypes import DataType, numpy_dtype
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 Docs = Callable[[Any], str | None]
@@ -132,7 +133,7 @@ class Writing:
             self._made(item, shape, data_type(dtype) or infer(np.empty(0)))
             self.unfilled.append((item.path, item.wrapper))
             return
-        dtype = self._type_of(builder.dtype, data)
+        dtype = data_type(builder.dtype) or infer(data)
         if _is_large(data):
             array = self._made(item, tuple(data.shape), dtype)
             for rows in slabs(data):
@@ -146,10 +147,6 @@ class Writing:
         self._write(array, values)
         self._done(values.nbytes)
         self._finished()
-
-    def _type_of(self, said: Any, data: Any) -> DataType:
-        """What hdmf says of numbers is at times narrower than they are; then they are what they are."""
-        return data_type(said) or infer(data)
 
     def _write(self, array: Array, values: np.ndarray[Any, Any]) -> None:
         """All cells; those of one chunk without a plan, and by threads where encoding is the most of it."""
@@ -185,7 +182,8 @@ class Writing:
     def _stream(self, item: NewDataset) -> Stream:
         data = item.data
         with self._session.located(item.path):
-            dtype = self._type_of(item.builder.dtype if item.builder.dtype is not None else data.dtype, data)
+            said = item.builder.dtype
+            dtype = data_type(data.dtype if said is None else said) or infer(data)
             shape = first_shape(data)
             settings = dict(item.settings)
             if settings.get("chunks") is None or isinstance(settings["chunks"], str):
@@ -207,7 +205,8 @@ class Writing:
         """The array in the spelling of the format; those that are alike are planned once."""
         labels = item.builder.dimension_labels
         dims = tuple(labels) if labels is not None and len(labels) == len(shape) else None
-        settings = {**settings, **({"chunks": tuple(max(length, 1) for length in shape)} if _in_one(dtype) else {})}
+        if is_object(dtype):  # which are encoded as one
+            settings = {**settings, "chunks": tuple(max(length, 1) for length in shape)}
         key = shape, repr(dtype), dims, repr(sorted(settings.items()))
         if key not in self._known:
             wish = Wish(shape=shape, dtype=dtype, dims=dims, **settings)
@@ -228,11 +227,6 @@ class Writing:
 
 def _is_stream(data: Any) -> bool:
     return isinstance(data, AbstractDataChunkIterator) and not isinstance(data, HyperslabDataset)
-
-
-def _in_one(dtype: DataType) -> bool:
-    """Whether all cells lie in one chunk, as those that are encoded as objects must."""
-    return isinstance(dtype, ObjectRef | RegionRef) or (isinstance(dtype, np.dtype) and dtype.hasobject)
 
 
 def _is_large(data: Any) -> bool:

@@ -13,10 +13,10 @@ from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import HyperslabError, NodeNotFound
 from hyperslab.formats.base import Format
 from hyperslab.formats.hdmf.object_ids import id_of, object_ids
+from hyperslab.formats.hdmf.objects import check_fill
 from hyperslab.formats.hdmf.options import Options
 from hyperslab.formats.hdmf.sources import place_of
 from hyperslab.formats.hdmf.specifications import Specifications, place_said
-from hyperslab.formats.hdmf.v2 import check_fill
 from hyperslab.formats.hdmf.words import LINKS, OWN, SPECIFICATIONS
 from hyperslab.formats.keyed_dataset import KeyedReader
 from hyperslab.model.paths import split

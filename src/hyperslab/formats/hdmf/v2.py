@@ -24,7 +24,6 @@ from hyperslab.formats.hdmf.objects import (
     as_objects,
     as_row,
     as_text,
-    check_fill,
     filter_of,
     has_regions,
     is_object,
@@ -46,8 +45,6 @@ from hyperslab.formats.zarr2 import document
 from hyperslab.formats.zarr2.dataset import Zarr2
 from hyperslab.model.dtypes import DataType, VlenBytes, VlenString, numpy_dtype
 from hyperslab.model.spec import ArraySpec, GroupSpec
-
-__all__ = ["HdmfV2", "check_fill"]
 
 _OURS = frozenset({"reference_pickle", "reference_text", "record_text", "utf8_bytes"})
 """Codecs of ours that no document may name."""
