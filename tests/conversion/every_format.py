@@ -45,6 +45,19 @@ MAIN = {
 """By dataset, the array that formats of one array take."""
 ENDS = {"netcdf": ".nc", "bloscpack": ".blp", "b2nd": ".b2nd", "hdmf": ".zarr", "zarr2": ".zarr", "zarr3": ".zarr"}
 HOLD_ONE = {name for name in VARIANTS if not get_format(name.split("-")[0]).features & {Feature.ARRAYS}}
+ROWS = {"bloscpack", "blaze-blaze", "blaze-bcolz"}
+"""Variants whose chunks are whole rows."""
+_BLOSC = {"blosclz", "lz4", "lz4hc", "deflate", "zstd"}
+_STREAMS = {"deflate", "zstd", "bz2", "lzma"}
+COMPRESSES = {
+    **dict.fromkeys(("zarr2", "zarr3", "nczarr-draft", "nczarr-current", "hdmf-v2", "hdmf-v3"), _BLOSC | _STREAMS),
+    **dict.fromkeys(("bloscpack", "blaze-blaze", "blaze-bcolz", "b2nd"), _BLOSC),
+    "collections": _BLOSC | {"deflate", "zstd"},
+    "deker": {"deflate"},
+    "netcdf": {"deflate", "zstd", "bz2"},
+    "mongo": set(),
+}
+"""By variant, the algorithms that its chunks may be compressed with, by the specifications."""
 NEVER = {Feature.DIMENSIONS, Feature.ATTRIBUTES, Feature.TYPED_ATTRIBUTES, Feature.SCALARS, Feature.UNITS}
 """What no format may lack: each has a place for it."""
 
@@ -107,7 +120,10 @@ def _sample(name: str) -> Path:
 def _a1b(shelf: Shelf) -> Place:
     """A field over North America, as far as a test needs it."""
     there = shelf.place("netcdf")
-    hs.convert(_sample("A1B_north_america.nc"), there, select={"time": slice(0, 12), "latitude": slice(0, 20)})
+    select = {"time": slice(0, 12), "latitude": slice(0, 20)}
+    hs.convert(
+        _sample("A1B_north_america.nc"), there, select=select, chunks={"time": 5, "latitude": 8}, codec="shuffle+zlib:3"
+    )
     return there
 
 
@@ -180,3 +196,61 @@ def _array_differs(ours: Any, theirs: Any, is_announced: bool) -> Iterator[str]:
     for key, value in ours.attrs.items():
         if not np.array_equal(theirs.attrs.get(key), value):
             yield f"{ours.path}: attribute {key!r} {value!r} -> {theirs.attrs.get(key)!r}"
+
+
+def stored_otherwise(source: Place, main: str, target: Place, variant: str, told: tuple[str, ...]) -> Iterator[str]:
+    """Arrays of numbers whose chunks or compressor are others, though the target has those of the source. Chunks may be
+    others where a format has rows alone, if that was told."""
+    with hs.open_group(source) as ours, hs.open_group(target) as theirs:
+        for path, found in _arrays(theirs):
+            place = main if variant in HOLD_ONE else path
+            if (
+                place not in ours
+                or not found.shape
+                or found.dtype.kind not in "iuf"
+                or found.dtype != ours[place].dtype
+            ):
+                continue
+            before, after = _cut(ours[place]), _cut(found)
+            is_told = variant in ROWS and any(note.startswith(f"/{path} has chunks") for note in told)
+            if before not in (after, list(found.shape)) and not is_told:
+                yield f"{path}: chunks {before} -> {after}"
+            (algorithm, level), (now, other) = _compressor(ours[place]), _compressor(found)
+            if algorithm in COMPRESSES[variant] and (now != algorithm or other not in (level, None)) and level:
+                yield f"{path}: {algorithm} {level} -> {now} {other}"
+
+
+def _arrays(group: Any) -> Iterator[tuple[str, Any]]:
+    """Every array below a group, but coordinates."""
+    for name in group:
+        node = group[name]
+        if isinstance(node, hs.Group):
+            yield from _arrays(node)
+        elif node.dims != (name,):
+            yield node.path, node
+
+
+def _cut(array: Any) -> list[Any]:
+    return [
+        min(cut, length) if isinstance(cut, int) else cut for cut, length in zip(array.chunks, array.shape, strict=True)
+    ]
+
+
+def _compressor(array: Any) -> tuple[str, int | None]:
+    """What compresses the chunks of an array, whatever its container is called, and at which level, if that is told."""
+    steps = list(array.spec.codecs)
+    while steps and steps[-1].name == "sharding_indexed":
+        steps = list(steps[-1].config["codecs"])
+    for codec in reversed(steps):
+        level = codec.config.get("level")
+        match codec.name:
+            case "gzip" | "zlib":
+                return "deflate", level
+            case "zstd" | "bz2":
+                return codec.name, level
+            case "lzma":
+                return codec.name, None
+            case "blosc":
+                name = codec.config["cname"]
+                return ("deflate" if name == "zlib" else name), codec.config.get("clevel")
+    return "", None

@@ -45,8 +45,9 @@ def _convert(shelf: Shelf, name: str, source: str, target: str) -> None:
     lacking = {feature.value for feature in Feature if feature not in matrix.features_of(target)}
     assert [str(loss) for loss in report.losses if loss.feature not in lacking] == []
     lost = {loss.node for loss in report.losses}
+    main = path or MAIN[name].split("/")[-1]
+    assert list(matrix.stored_otherwise(there, main, place, target, report.recut)) == []
     if target in HOLD_ONE:
-        main = path or MAIN[name].split("/")[-1]
         assert list(matrix.differing(there, main, place, lost)) == []
     else:
         assert matrix.unexpected(there, place, lost) == []

@@ -20,6 +20,7 @@ from hyperslab.conversion.measuring import with_room_for_text
 from hyperslab.conversion.opening import opened
 from hyperslab.conversion.pointing import Pointing
 from hyperslab.conversion.settling import settle
+from hyperslab.conversion.storing import stored_alike
 from hyperslab.conversion.translate import Cutting
 from hyperslab.conversion.walking import Item, Planned, find_losses, overlooked, plan_nodes
 from hyperslab.errors import HyperslabError, Unsupported
@@ -65,6 +66,8 @@ def rehearse(
     if format.name == "zarr2" and not same:
         planned = [_unmasked(each) for each in planned]
     with _trial(format, where, options) as (plans, keyed):
+        if isinstance(plans, Plans):
+            planned = [stored_alike(each, cutting, format, plans.new_array) for each in planned]
         planned = with_room_for_text(source, planned, plans, pointing)
         planned, more = settle(planned, plans.new_array if isinstance(plans, Plans) else None)
     refuse_lost(items, planned, more, format)

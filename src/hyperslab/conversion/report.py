@@ -20,6 +20,9 @@ class Verification:
     nbytes: int
 
 
+_FEW = 3
+
+
 @dataclass(frozen=True, slots=True)
 class ConversionReport:
     """A finished conversion: from where to where, how much, what was lost, and what was verified (None: not asked).
@@ -27,7 +30,7 @@ class ConversionReport:
     ``nbytes`` counts decoded cells, ``chunks`` the target's chunks (its shards, where it has such) whether or not a
     cell in them differs from the fill value, ``seconds`` the whole. ``resumed_nbytes``: how many of ``nbytes`` an
     interrupted conversion had copied. ``damaged``: what of the source could not be read and was left out. ``recut``:
-    each array that the format could not cut into the chunks that were asked for, and how it is cut instead.
+    each array that is not cut into the chunks that were asked for, or the source's where none were, and how it is.
     """
 
     source: str
@@ -53,7 +56,9 @@ class ConversionReport:
         ]
         if self.resumed_nbytes:
             lines.append(f"resumed: {size_text(self.resumed_nbytes)} of cells were there already")
-        lines += [f"cut otherwise: {note}" for note in self.recut]
+        lines += [f"cut otherwise: {note}" for note in self.recut[:_FEW]]
+        if len(self.recut) > _FEW:
+            lines.append(f"cut otherwise: {counted(len(self.recut) - _FEW, 'more array')}")
         lines += [f"lost: {loss}" for loss in self.losses]
         lines += [f"damaged, left out: {problem}" for problem in self.damaged]
         if self.verified is not None:

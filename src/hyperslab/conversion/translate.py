@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from hyperslab.chunks.auto import CHUNK_BYTES, auto_chunks, auto_shards
-from hyperslab.codecs.blosc import config_of
 from hyperslab.codecs.default import parse_codec
 from hyperslab.conversion.labelling import chosen_labels
 from hyperslab.conversion.losses import COLUMNS, Features, held_attrs, held_cells, held_types
@@ -24,13 +23,14 @@ from hyperslab.model.spec import ArraySpec, Chunks, GroupSpec
 
 _SMALL = 1 << 16
 _LARGE = 64 << 20
+_MANY = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Cutting:
     """How the caller wants arrays cut and encoded: ``chunks`` and ``shards`` by dimension name or ``"auto"``.
 
-    ``chunks`` None keeps the source's where they suit; ``shards`` None makes none; ``codec`` None is the default.
+    None keeps what the source has, as far as the target has it too and it suits.
     """
 
     chunks: Mapping[str, int] | str | None = None
@@ -66,9 +66,8 @@ def new_array(
     if same_format and not cutting.asks and dtype == spec.dtype and len(picked.kept) == len(spec.shape):
         same = {"shape": picked.shape, "dims": dims, "attrs": attrs, "indexes": labels, "chunks": _refit(spec, picked)}
         return spec.evolve(**same), True
-    chunks, shards = _cut(spec, picked, cutting, varying=Feature.VARYING_CHUNKS in features)
-    asked = _kept_codec(spec) if cutting.codec is None else cutting.codec
-    codecs = parse_codec(asked, numpy_dtype(dtype))
+    chunks, shards = _cut(spec, picked, cutting, features)
+    codecs = parse_codec("default" if cutting.codec is None else cutting.codec, numpy_dtype(dtype))
     layout = {} if shards is None else {"shards": shards}
     sparse = spec.sparse if Feature.SPARSE in features else None
     fill = None if spec.fill_value is None else _as_cell(spec, numpy_dtype(dtype))
@@ -87,14 +86,6 @@ def new_array(
     return wish, False
 
 
-def _kept_codec(spec: ArraySpec) -> Any:
-    """Blosc as the source has it, so that its chunks can be moved as they are; else the default."""
-    config = config_of(spec.codecs)
-    if config is None or config.get("cname", "snappy") == "snappy":
-        return "default"
-    return {"id": "blosc", **{key: config[key] for key in ("cname", "clevel", "shuffle") if key in config}}
-
-
 def _as_cell(spec: ArraySpec, dtype: np.dtype[Any]) -> Any:
     """The fill value as a cell of another type."""
     return spec.fill_value if spec.numpy_dtype == dtype else as_type(spec.fill_cell(), dtype)[()]
@@ -111,13 +102,16 @@ def _plain(chunks: Chunks) -> tuple[int, ...]:
     return tuple(cut if isinstance(cut, int) else max(cut, default=1) for cut in chunks)
 
 
-def _cut(spec: ArraySpec, picked: Picked, cutting: Cutting, *, varying: bool) -> tuple[Chunks, tuple[int, ...] | None]:
+def _cut(
+    spec: ArraySpec, picked: Picked, cutting: Cutting, features: Features
+) -> tuple[Chunks, tuple[int, ...] | None]:
     """Chunk and shard lengths of the new array."""
     shape, itemsize = picked.shape, spec.numpy_dtype.itemsize
     dims = tuple(spec.dims[axis] for axis in picked.kept)
     auto = auto_chunks(shape, itemsize)
     given: Chunks = spec.inner_chunks or spec.chunks
-    if varying and cutting.chunks is None and cutting.shards is None and picked.is_all(spec.shape):
+    untouched = cutting.chunks is None and cutting.shards is None and picked.is_all(spec.shape)
+    if untouched and (Feature.VARYING_CHUNKS in features or given == _plain(given)):
         kept: Chunks = given
     else:
         kept = tuple(_plain(given)[axis] for axis in picked.kept)
@@ -127,13 +121,23 @@ def _cut(spec: ArraySpec, picked: Picked, cutting: Cutting, *, varying: bool) ->
     if isinstance(cutting.chunks, Mapping):
         kept = _asked(cutting.chunks, dims, shape, _plain(kept))
     if cutting.shards is None:
-        return kept, None
+        keeps = cutting.chunks is None and Feature.SHARDS in features
+        return kept, _kept_shards(spec, picked, kept) if keeps else None
     inner = _plain(kept)
     if isinstance(cutting.shards, Mapping):
         _refuse_cut_chunks(cutting, dims, inner)
         wanted = _asked(cutting.shards, dims, shape, inner)
         return inner, tuple(-(-size // cut) * cut for size, cut in zip(wanted, inner, strict=True))
     return inner, auto_shards(shape, inner, itemsize)
+
+
+def _kept_shards(spec: ArraySpec, picked: Picked, chunks: Chunks) -> tuple[int, ...] | None:
+    """The source's shards around the same chunks, cut off where a selection ends; None when either changed."""
+    inner, outer = spec.inner_chunks, _plain(spec.chunks)
+    if inner is None or tuple(_plain(inner)[axis] for axis in picked.kept) != chunks:
+        return None
+    lengths = zip((outer[axis] for axis in picked.kept), picked.shape, _plain(chunks), strict=True)
+    return tuple(-(-min(size, max(length, 1)) // cut) * cut for size, length, cut in lengths)
 
 
 def _refuse_cut_chunks(cutting: Cutting, dims: tuple[str | None, ...], inner: tuple[int, ...]) -> None:
@@ -150,7 +154,7 @@ def _refuse_cut_chunks(cutting: Cutting, dims: tuple[str | None, ...], inner: tu
 
 
 def _suits(chunks: Chunks, shape: tuple[int, ...], itemsize: int, *, fixed: bool, bare: bool) -> bool:
-    """Whether the source's chunks serve the target: neither many tiny ones nor any that are huge.
+    """Whether the source's chunks serve the target: neither hundreds of tiny ones nor any that are huge.
 
     Cells without codecs (``bare``) often lie in one piece and are no chunks at all: those are cut anew above 4 MiB.
     """
@@ -161,7 +165,7 @@ def _suits(chunks: Chunks, shape: tuple[int, ...], itemsize: int, *, fixed: bool
         return True
     if bare and nbytes > CHUNK_BYTES:
         return False
-    return nbytes <= _LARGE and (nbytes >= _SMALL or count <= 1)
+    return nbytes <= _LARGE and (nbytes >= _SMALL or count <= _MANY)
 
 
 def _asked(

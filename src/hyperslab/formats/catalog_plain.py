@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import Unsupported
+from hyperslab.formats.catalog_filters import filter_of
 from hyperslab.formats.catalog_labels import dimension_schema
 from hyperslab.formats.collection_document import CollectionDocument, LayoutName
 from hyperslab.formats.dtype_names import dtype_to_json
@@ -66,7 +67,8 @@ def new_array(spec: ArraySpec, format: str) -> ArraySpec:
         raise Unsupported(f"format {format} has no chunks of varying sizes", remedy="give one length per dimension")
     cut = _lengths(spec.layout.get("shards") or spec.chunks)
     fill = np.zeros((), dtype)[()] if spec.fill_value is None else spec.fill_cell()[()]
-    return spec.evolve(chunks=cut, codecs=(), fill_value=fill, layout={})
+    codecs = () if filter_of(spec.codecs, dtype, format) is None else spec.codecs
+    return spec.evolve(chunks=cut, codecs=codecs, fill_value=fill, layout={})
 
 
 def is_small_kind(spec: ArraySpec) -> bool:
@@ -113,9 +115,10 @@ def document_of(
     name: str, spec: ArraySpec, labels: Mapping[str, Index], unlimited: Collection[str], layout: LayoutName
 ) -> CollectionDocument:
     """The collection of one array, with the labels that its dimensions have; those ``unlimited`` grow."""
-    options = (
-        HDF5Options(chunks=_tile(spec, ())) if layout == "deker" and not _divides(spec) and _is_cut(spec) else None
-    )
+    filter = filter_of(spec.codecs, spec.numpy_dtype, "deker" if layout == "deker" else "collections")
+    whole = layout != "deker" or (filter is None and (_divides(spec) or not _is_cut(spec)))
+    chunks = None if whole else _tile(spec, ())
+    options = None if filter is None and whole else HDF5Options(chunks, filter)
     return CollectionDocument(name, _schema(spec, labels, unlimited, layout), options, layout)
 
 

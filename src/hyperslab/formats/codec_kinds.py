@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol, runtime_checkable
 
 from hyperslab.codecs.chain import MAKERS
 from hyperslab.codecs.registry import REFUSED
@@ -65,6 +66,16 @@ BYTES = frozenset(
 COMPRESSORS = frozenset(["gzip", "zlib", "bz2", "lzma", "zstd", "lz4", "blosc"])
 
 
+@runtime_checkable
+class NamesCodecs(Protocol):
+    """A format of which readers know some codecs surely and others perhaps."""
+
+    @property
+    def common_codecs(self) -> frozenset[str]:
+        """The codecs on bytes that each reader knows: a conversion takes these where there is a choice."""
+        ...
+
+
 def unknown(codecs: Iterable[Codec]) -> list[str]:
     """Why each codec that cannot be decoded cannot, also those within shards."""
     reasons = []
@@ -97,3 +108,12 @@ def with_serial(codecs: Sequence[Codec], serial: Codec) -> tuple[Codec, ...]:
         return tuple(codecs)
     at = next((i for i, codec in enumerate(codecs) if codec.name not in ARRAY), len(codecs))
     return (*codecs[:at], serial, *codecs[at:])
+
+
+def innermost(codecs: Iterable[Codec]) -> Iterator[Codec]:
+    """The codecs of the chunks, which lie within those of shards."""
+    for codec in codecs:
+        if codec.name == "sharding_indexed":
+            yield from innermost(codec.config["codecs"])
+        else:
+            yield codec

@@ -30,6 +30,7 @@ from typing import Any, Literal
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.formats.base import Feature, Format, FormatInfo, Mode
+from hyperslab.formats.codec_kinds import BYTES
 from hyperslab.formats.features import Variant
 from hyperslab.formats.hdmf.dataset import HdmfReader
 from hyperslab.formats.hdmf.options import Options
@@ -39,6 +40,7 @@ from hyperslab.formats.hdmf.v2 import HdmfV2
 from hyperslab.formats.hdmf.v3 import HdmfV3
 from hyperslab.formats.hdmf.writer import HdmfDocuments, HdmfWriter
 from hyperslab.formats.keyed_format import open_keyed
+from hyperslab.formats.zarr3.codecs import COMMON
 from hyperslab.stores.base import Store, WritableStore
 from hyperslab.stores.location import Location, Probe
 
@@ -93,6 +95,11 @@ class HdmfFormat:
     def features(self) -> frozenset[Feature]:
         """What the profile can hold."""
         return frozenset(Feature) - _LACKS[self.profile]
+
+    @property
+    def common_codecs(self) -> frozenset[str]:
+        """Those of the Zarr that lies under the profile; numcodecs has all of v2."""
+        return COMMON if self.profile == "v3" else BYTES
 
     @property
     def info(self) -> FormatInfo:

@@ -83,6 +83,7 @@ _MARKS = {
 _IN_COPY = (*_MARKS[".zgroup"], b"nczarr_version")
 _OF_ARRAY = (b"_nczarr_array",)
 _SAID_BY, _IS_COPY = b"_NCProperties", b'"metadata"'
+_COMMON = frozenset(["zlib", "bz2", "zstd", "blosc", "shuffle", "fletcher32"])
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,11 @@ class NczarrFormat:
     def features(self) -> frozenset[Feature]:
         """What the dialect can hold."""
         return _DRAFT_HOLDS if self.dialect == "draft" else _HOLDS
+
+    @property
+    def common_codecs(self) -> frozenset[str]:
+        """Those that netCDF-C decodes."""
+        return _COMMON
 
     @property
     def info(self) -> FormatInfo:

@@ -27,6 +27,7 @@ from hyperslab.formats.base import Feature, FormatInfo, Mode
 from hyperslab.formats.features import Variant
 from hyperslab.formats.keyed_dataset import KeyedReader, holds_nodes
 from hyperslab.formats.keyed_format import open_keyed
+from hyperslab.formats.zarr3.codecs import COMMON
 from hyperslab.formats.zarr3.dataset import Zarr3
 from hyperslab.formats.zarr3.document import NAME
 from hyperslab.stores.location import Location, Probe
@@ -58,6 +59,11 @@ class Zarr3Format:
     def features(self) -> frozenset[Feature]:
         """What it can hold, with the attribute ``_hyperslab`` for what plain Zarr cannot say."""
         return frozenset(Feature) - _LACKS
+
+    @property
+    def common_codecs(self) -> frozenset[str]:
+        """Those that the specification has."""
+        return COMMON
 
     @property
     def info(self) -> FormatInfo:

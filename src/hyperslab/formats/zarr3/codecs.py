@@ -20,6 +20,8 @@ from hyperslab.formats.zarr3.grid import extension
 from hyperslab.model.dtypes import DataType
 from hyperslab.model.spec import Chunks, Codec
 
+COMMON = frozenset(["gzip", "zstd", "blosc", "crc32c"])
+"""The codecs on bytes that the specification has, beside numcodecs' as extensions."""
 _NAMED = frozenset(
     ["bytes", "transpose", "gzip", "zstd", "blosc", "vlen-utf8", "vlen-bytes", "packbits", "cast_value", "scale_offset"]
 )
