@@ -38,7 +38,7 @@ def opened(dataset: Any, **changes: Any) -> tuple[Any, ArraySpec]:
         fill_value=dataset.fillvalue,
     ).evolve(**changes)
     descriptor = os.open(dataset.file.filename, os.O_RDONLY)
-    return hdf5.open_stored(dataset, descriptor, spec, dataset.file.filename), spec
+    return hdf5.open_stored(dataset, descriptor, spec, dataset.file.filename, hdf5.LOCAL), spec
 
 
 def cells(source: Any, spec: ArraySpec) -> np.ndarray[Any, Any]:

@@ -62,36 +62,29 @@ def filters_of(dataset: Any) -> tuple[Codec, ...]:
     return tuple(codec_of_filter(number, tuple(values)) for number, _, values, _ in found)
 
 
-def open_stored(
-    dataset: Any, descriptor: Any, spec: ArraySpec, url: str, kinds: tuple[Any, Any] | None = None
-) -> ChunkSource | None:
+def open_stored(dataset: Any, descriptor: Any, spec: ArraySpec, url: str, kinds: Kinds) -> ChunkSource | None:
     """The cells of an h5py dataset by pread from ``descriptor`` (open on the same file), or None: ask the library.
 
-    ``url`` names the file in errors. ``kinds``: what to make of ``descriptor`` for a dataset in one piece and for one
-    in chunks, where it is no file of this machine.
+    ``url`` names the file in errors. ``kinds``: :data:`LOCAL`, or what else to make of ``descriptor``.
     ``spec.chunks`` is the dataset's chunk shape, or any grid over a dataset that lies in one piece.
     """
     from h5py import h5d
 
     plist = dataset.id.get_create_plist()
-    if (
-        not HAS_PREAD or dataset.shape != spec.shape
-    ):  # netCDF: cells behind the end of this variable, on a longer dimension
+    if dataset.shape != spec.shape:  # netCDF: cells behind the end of this variable, on a longer dimension
         return None
-    if not _plain_type(dataset, spec) or plist.get_external_count() or _has_user_block(dataset):
+    if not HAS_PREAD or not _plain_type(dataset, spec) or plist.get_external_count() or dataset.file.userblock_size:
         return None
     layout = plist.get_layout()
-    whole, chunked = kinds or (ContiguousCells, StoredChunks)
+    whole, chunked = kinds
     if layout == h5d.CONTIGUOUS:
-        made: ChunkSource = whole(descriptor, dataset.id.get_offset(), spec, spec.numpy_dtype, url)
-        return made
+        return whole(descriptor, dataset.id.get_offset(), spec, spec.numpy_dtype, url)
     if layout != h5d.CHUNKED or tuple(spec.chunks) != dataset.chunks:
         return None
     try:
-        found: ChunkSource = chunked(dataset, descriptor, spec, url)
+        return chunked(dataset, descriptor, spec, url)
     except Unsupported:
         return None
-    return found
 
 
 def _plain_type(dataset: Any, spec: ArraySpec) -> bool:
@@ -108,10 +101,6 @@ def _plain_type(dataset: Any, spec: ArraySpec) -> bool:
             return isinstance(kind, h5t.TypeStringID) and not kind.is_variable_str() and kind.get_size() == 1
         case _:
             return False
-
-
-def _has_user_block(dataset: Any) -> bool:
-    return bool(dataset.file.userblock_size)
 
 
 class StoredChunks(ReadOnlyChunks):
@@ -174,15 +163,14 @@ class StoredChunks(ReadOnlyChunks):
             raise self._located(error, coords, offset) from error.__cause__
         return True
 
-    def decode(self, coords: Coords, data: Buffer, out: Block) -> bool:
-        """Decode what is stored of a chunk into ``out``; always True."""
+    def decode(self, coords: Coords, data: Buffer, out: Block) -> None:
+        """Decode what is stored of a chunk into ``out``."""
         offset, _, mask = self.table()[coords]
         chain = self._chains.get(mask) or self._chain_without(mask)
         try:
             chain.decode_into(data, out)
         except HyperslabError as error:
             raise self._located(error, coords, offset) from error.__cause__
-        return True
 
     def _located(self, error: HyperslabError, coords: Coords, offset: int) -> HyperslabError:
         return error.locate(url=self._url, key=f"{self._dataset.name} chunk {coords} at byte {offset}")
@@ -287,6 +275,12 @@ class ContiguousCells(ReadOnlyChunks):
         """The chunk, or None when nothing was ever written."""
         block = np.empty(self._grid.chunk_shape(coords), self._spec.numpy_dtype)
         return block if self.read_into(coords, block) else None
+
+
+Kinds = tuple[type[ContiguousCells], type[StoredChunks]]
+"""What becomes of a dataset in one piece, and of one in chunks."""
+LOCAL: Kinds = (ContiguousCells, StoredChunks)
+"""For a file of this machine, by its descriptor."""
 
 
 def pread(descriptor: int, size: int, offset: int) -> Buffer:

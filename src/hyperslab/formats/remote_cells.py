@@ -24,7 +24,9 @@ class _Arrived:
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Decode the chunk into ``out``; False when it was never written."""
         part = self._parts.get(coords)
-        return part is not None and self._chunks.decode(coords, part, out)
+        if part is not None:
+            self._chunks.decode(coords, part, out)
+        return part is not None
 
 
 class RemoteChunks(StoredChunks):

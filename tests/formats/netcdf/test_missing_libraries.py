@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from netcdf_files import REAL, SCRATCH, arrays, assert_same_cells, raw, read_all
 
-from hyperslab.errors import Unsupported
+from hyperslab.errors import MissingLibrary
 from hyperslab.formats.netcdf import FORMAT
 from hyperslab.formats.netcdf.dataset import NetcdfReader
 from hyperslab.formats.netcdf.source import LibraryChunks
@@ -22,7 +22,7 @@ COMPRESSED = next(path for path in REAL if path.name.startswith("nemo"))
 
 def test_without_netcdf4(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "netCDF4", None)
-    with pytest.raises(Unsupported, match=r"hyperslab\[netcdf\]"):
+    with pytest.raises(MissingLibrary, match=r"hyperslab\[netcdf\]"):
         FORMAT.open(Location.of(COMPRESSED), "r")
 
 
@@ -42,6 +42,6 @@ def test_without_h5py_everything_is_read_through_netcdf4(monkeypatch: pytest.Mon
 def test_without_h5py_opaque_cells_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "h5py", None)
     writer = NetcdfWriter(str(tmp_path / "a.nc"), "a.nc", "x", "NETCDF4", SCRATCH)
-    with pytest.raises(Unsupported, match="h5py"):
+    with pytest.raises(MissingLibrary, match="h5py"):
         writer.put("o", ArraySpec(shape=(2,), dtype=Opaque(3, "o_t"), chunks=(2,)))
     writer.discard()

@@ -12,7 +12,8 @@ import struct
 from dataclasses import dataclass
 from math import prod
 
-from hyperslab.errors import FormatError, Problem
+from hyperslab.errors import FormatError
+from hyperslab.formats.faults import flawed
 
 MAGICS = {b"CDF\x01": 1, b"CDF\x02": 2, b"CDF\x05": 5}
 _TAGS = {"dimensions": 0x0A, "variables": 0x0B, "attributes": 0x0C}
@@ -38,6 +39,10 @@ class Header:
 
     variables: tuple[Variable, ...]
     size: int
+
+    def find(self, name: str) -> Variable | None:
+        """The variable of this name; None when there is none."""
+        return next((variable for variable in self.variables if variable.name == name), None)
 
 
 class _Cursor:
@@ -143,7 +148,9 @@ def _end_of(variables: tuple[Variable, ...], records: int) -> int:
 
 def spans(header: Header, name: str) -> list[tuple[int, int]]:
     """Where the cells of a variable lie, one span per record."""
-    (found,) = [variable for variable in header.variables if variable.name == name]
+    found = header.find(name)
+    if found is None:
+        return []
     if not found.record:
         return [(found.begin, found.begin + found.nbytes)]
     recorded = [variable for variable in header.variables if variable.record]
@@ -158,4 +165,4 @@ def _stride(recorded: list[Variable]) -> int:
 
 
 def _damaged(message: str) -> FormatError:
-    return FormatError(message, problems=(Problem("", "netcdf3-header", message),))
+    return flawed("netcdf3-header", message)

@@ -9,7 +9,7 @@ from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import Problem, Unsupported
 from hyperslab.formats import hdf5
 from hyperslab.formats.asked import array_at, closed, no_node
-from hyperslab.formats.netcdf import library, parsing
+from hyperslab.formats.netcdf import classic, library, parsing
 from hyperslab.formats.netcdf.document import is_hidden
 from hyperslab.formats.netcdf.omissions import omitted
 from hyperslab.formats.netcdf.opened import OpenedFile
@@ -87,11 +87,16 @@ class NetcdfReader:
 
     def _fast_chunks(self, path: str, spec: ArraySpec) -> ChunkSource | None:
         opened = self._opened()
+        file, kinds = self._stored_in()
         if opened.header is not None:
-            return _classic_chunks(opened, path, spec)
+            return _classic_cells(opened.header, path, spec, self._url, file, kinds)
         with library.reading(self._url, path):
             stored = opened.hdf5_dataset(path)
-            return None if stored is None else hdf5.open_stored(stored, opened.descriptor, spec, self._url)
+            return None if stored is None else hdf5.open_stored(stored, file, spec, self._url, kinds)
+
+    def _stored_in(self) -> tuple[Any, hdf5.Kinds]:
+        """What the cells are read from, and as what."""
+        return self._opened().descriptor, hdf5.LOCAL
 
     def omitted(self, path: str) -> list[Problem]:
         """What HDF5 holds at a node and netCDF has no type for: references above all."""
@@ -111,10 +116,11 @@ class NetcdfReader:
             opened.close()
 
 
-def _classic_chunks(opened: OpenedFile, path: str, spec: ArraySpec) -> ChunkSource | None:
+def _classic_cells(
+    header: classic.Header, path: str, spec: ArraySpec, url: str, file: Any, kinds: hdf5.Kinds
+) -> ChunkSource | None:
     """The cells of a netCDF-3 variable without records lie in one piece, big-endian."""
-    variables = opened.header.variables if opened.header is not None else ()
-    found = next((variable for variable in variables if variable.name == path), None)
+    found = header.find(path)
     if found is None or found.record or not hdf5.HAS_PREAD:
         return None
-    return hdf5.ContiguousCells(opened.descriptor, found.begin, spec, spec.numpy_dtype.newbyteorder(">"), opened.url)
+    return kinds[0](file, found.begin, spec, spec.numpy_dtype.newbyteorder(">"), url)

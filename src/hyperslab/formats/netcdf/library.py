@@ -11,16 +11,18 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, Problem, StorageError, Unsupported
+from hyperslab.errors import CorruptChunk, HyperslabError, MissingLibrary, StorageError
+from hyperslab.formats.faults import flawed
 from hyperslab.formats.hdf5_lock import LOCK
 from hyperslab.formats.hdf5_plugin import load_plugin
 
 _FAILURES = (OSError, RuntimeError, UnicodeError, ValueError, KeyError, AttributeError, IndexError)
 """What the libraries raise for what they cannot do."""
+_INSTALL = "pip install 'hyperslab[netcdf]'"
 
 
 def netcdf4() -> Any:
-    """The module netCDF4; Unsupported names the extra when it is missing.
+    """The module netCDF4; MissingLibrary names the extra.
 
     Filters of hdf5plugin that are loaded after it find its HDF5 library instead of h5py's, and fail: they come first.
     """
@@ -28,7 +30,7 @@ def netcdf4() -> Any:
     try:
         import netCDF4
     except ImportError as error:
-        raise Unsupported("format netcdf needs the netCDF library", remedy="pip install 'hyperslab[netcdf]'") from error
+        raise MissingLibrary("format netcdf needs the netCDF library", remedy=_INSTALL) from error
     return netCDF4
 
 
@@ -38,6 +40,14 @@ def h5py() -> Any | None:
         import h5py as module
     except ImportError:
         return None
+    return module
+
+
+def needed_h5py(what: str, url: str) -> Any:
+    """The module h5py; MissingLibrary names the extra, and ``what`` cannot be without it."""
+    module = h5py()
+    if module is None:
+        raise MissingLibrary(f"{what} need h5py", url=url, remedy=_INSTALL)
     return module
 
 
@@ -62,7 +72,7 @@ def open_error(error: Exception, url: str) -> HyperslabError:
         return StorageError(f"cannot open: {os.strerror(number)}", url=url)
     message = f"the netCDF library cannot open this file: {error}"
     remedy = "restore the file from a copy; it is damaged, cut off, or no netCDF file"
-    return FormatError(message, problems=(Problem("", "netcdf-open", message),), url=url, remedy=remedy)
+    return flawed("netcdf-open", message, url=url, remedy=remedy)
 
 
 def reading(url: str, node: str) -> AbstractContextManager[None]:

@@ -18,14 +18,13 @@ from contextlib import suppress
 from typing import Any
 
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import FormatError, Unsupported
-from hyperslab.formats import hdf5
+from hyperslab.errors import FormatError
+from hyperslab.formats.hdf5 import Kinds
 from hyperslab.formats.hdf5_lock import LOCK
 from hyperslab.formats.netcdf import classic, library
 from hyperslab.formats.netcdf.dataset import NetcdfReader
 from hyperslab.formats.netcdf.opened import HDF5_MAGIC
 from hyperslab.formats.remote_cells import RemoteCells, RemoteChunks
-from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.remote import RemoteFile
 
 Span = tuple[int, int]
@@ -115,16 +114,8 @@ class RemoteNetcdfReader(NetcdfReader):
             self._copy.close()
             raise
 
-    def _fast_chunks(self, path: str, spec: ArraySpec) -> ChunkSource | None:
-        opened = self._opened()
-        if opened.header is not None:
-            found = next((each for each in opened.header.variables if each.name == path), None)
-            if found is None or found.record:
-                return None
-            return RemoteCells(self._copy.file, found.begin, spec, spec.numpy_dtype.newbyteorder(">"), self._url)
-        with library.reading(self._url, path):
-            stored = opened.hdf5_dataset(path)
-            return None if stored is None else hdf5.open_stored(stored, self._copy.file, spec, self._url, _KINDS)
+    def _stored_in(self) -> tuple[Any, Kinds]:
+        return self._copy.file, _KINDS
 
     def chunks(self, path: str) -> ChunkSource:
         """The chunks of the variable: from the server, or through the library once its cells are here."""
@@ -158,9 +149,7 @@ def _fill(copy: SparseCopy) -> None:
         return
     if HDF5_MAGIC not in copy.file.head:
         raise FormatError("the file has the mark of neither netCDF-3 nor HDF5", url=copy.file.url)
-    module = library.h5py()
-    if module is None:
-        raise Unsupported("netCDF-4 on a server needs h5py", url=copy.file.url, remedy="pip install 'hyperslab[hdf5]'")
+    module = library.needed_h5py("files of netCDF-4 on a server", copy.file.url)
     with LOCK:
         try:
             with module.File(_Stream(copy), "r") as file:

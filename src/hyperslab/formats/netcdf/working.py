@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from hyperslab.chunks.settings import Settings
-from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, NotFound, StorageError, Unsupported
+from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, NotFound, StorageError
 from hyperslab.formats.hdf5_lock import LOCK
 from hyperslab.formats.netcdf import library
 from hyperslab.stores.files import open_folder, sync_and_close, sync_folder, write_error
@@ -77,11 +77,9 @@ class WorkingCopy:
         return self._dataset
 
     def hdf5(self) -> Any:
-        """h5py's file of the working copy; Unsupported without h5py."""
+        """h5py's file of the working copy; MissingLibrary without h5py."""
         if self._hdf5 is None:
-            module = library.h5py()
-            if module is None:
-                raise Unsupported("opaque and structured values need h5py", remedy="pip install 'hyperslab[netcdf]'")
+            module = library.needed_h5py("opaque and structured values", self._url)
             self._close_handles()
             self._hdf5 = self._kept(module.File(self.path, "r+"))
         return self._hdf5
