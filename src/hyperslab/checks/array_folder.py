@@ -11,7 +11,7 @@ from hyperslab.checks.strangers import strange
 from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.pool import batched, each_batch
 from hyperslab.errors import StorageError
-from hyperslab.formats.keyed_commit import key
+from hyperslab.model.paths import child
 from hyperslab.stores import counting
 from hyperslab.stores.base import Store
 
@@ -76,7 +76,7 @@ class ArrayFolder:
         folders = [""]
         while folders:
             folder = folders.pop()
-            place = key(self._path, folder).rstrip("/")
+            place = child(self._path, folder).rstrip("/")
             try:
                 names, inner = self._store.list_dir(place)
                 strays = list(strange(self._store, place, self._path))
@@ -86,12 +86,12 @@ class ArrayFolder:
             self._found += map(self._in_place, strays)
             aside = {stray.key for stray in strays}
             for name in names:
-                if key(place, name) not in aside and not (not folder and name in self._known):
-                    yield from self._file(key(folder, name))
+                if child(place, name) not in aside and not (not folder and name in self._known):
+                    yield from self._file(child(folder, name))
             folders += [
-                key(folder, name)
+                child(folder, name)
                 for name in reversed(inner)
-                if key(place, name) not in aside and self._folder(key(folder, name))
+                if child(place, name) not in aside and self._folder(child(folder, name))
             ]
 
     def _in_place(self, stray: Finding) -> Finding:
@@ -104,7 +104,7 @@ class ArrayFolder:
         return found(problem.node, problem.kind, message, key=stray.key, coords=coords)
 
     def _file(self, name: str) -> Iterator[tuple[Coords, str]]:
-        place = key(self._path, name)
+        place = child(self._path, name)
         coords = self._names.coords(name)
         if coords is None:
             self._found.append(self._misnamed(name, place))
@@ -127,7 +127,7 @@ class ArrayFolder:
 
     def _folder(self, name: str) -> bool:
         """Whether to look into a folder; one that has no business here is a finding."""
-        place = key(self._path, name)
+        place = child(self._path, name)
         coords = self._names.coords(name)
         if coords is not None:
             message = f"a folder lies in place of the chunk {name} [key={place}]"

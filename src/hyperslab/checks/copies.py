@@ -8,8 +8,8 @@ from typing import Any
 
 from hyperslab.checks.documents import Stored
 from hyperslab.checks.findings import Finding, found
-from hyperslab.formats.keyed_commit import is_within, key, relative
 from hyperslab.formats.spelling import Copy, Docs, Spelling
+from hyperslab.model.paths import child, is_within, relative
 
 _CODECS = "codecs"
 _SAYS_NOTHING: dict[str, Any] = {"storage_transformers": []}
@@ -39,7 +39,7 @@ class Copies:
         if copy is not None:
             self._copies[path] = copy
         elif self._says_one(stored.copy):
-            place = key(path, spelling.copy_name)
+            place = child(path, spelling.copy_name)
             message = f"the consolidated metadata is damaged, and is not used [key={place}]"
             self._found.append(found(path, "damaged-copy", message, key=place, means=path))
 
@@ -68,7 +68,7 @@ class Copies:
         """How each copy differs from what is stored; a copy may be all that is left of a document."""
         yield from self._found
         for holder, copy in self._copies.items():
-            place = key(holder, self._spelling.copy_name)
+            place = child(holder, self._spelling.copy_name)
             below = {relative(path, holder): path for path in self._nodes if is_within(path, holder) and path != holder}
             for inner, path in below.items():
                 if inner not in copy:
@@ -78,7 +78,7 @@ class Copies:
                     message = f"consolidated metadata of /{holder} has other documents than this node [key={place}]"
                     yield found(path, "stale-copy", message, key=place, means=holder)
             for inner in copy:
-                path = key(holder, inner) if holder else inner
+                path = child(holder, inner) if holder else inner
                 if inner and inner not in below and path not in self._broken:
                     message = f"consolidated metadata of /{holder} knows a node that has no document [key={place}]"
                     yield found(path, "copy-of-nothing", message, key=place, means=holder)

@@ -10,8 +10,8 @@ from typing import Any
 from hyperslab.checks.findings import Finding, found
 from hyperslab.errors import FormatError, HyperslabError, Problem
 from hyperslab.formats.documents import LIMITS, mend_json, read_document
-from hyperslab.formats.keyed_commit import key
 from hyperslab.formats.spelling import Docs, Spelling
+from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import Size, Store
 
@@ -63,11 +63,11 @@ def _keep_one_kind(stored: Stored, spelling: Spelling, path: str) -> None:
     for name in kinds[1:]:
         stored.docs.pop(name, None)
         message = f"both {kinds[0]} and {name} say what this is; {kinds[0]} counts"
-        stored.findings.append(found(path, "two-kinds", message, key=key(path, name)))
+        stored.findings.append(found(path, "two-kinds", message, key=child(path, name)))
 
 
 def _read(store: Store, path: str, name: str, stored: Stored) -> dict[str, Any] | None:
-    place = key(path, name)
+    place = child(path, name)
     try:
         size = store.size(place) if isinstance(store, Size) else None
         if size is not None and size > LIMITS.size:
@@ -95,7 +95,7 @@ def _mended(data: bytes, path: str, place: str) -> Iterator[Finding]:
 
 def _parse(stored: Stored, spelling: Spelling, path: str, *, told: bool) -> None:
     """The spec, and every defect of the documents."""
-    place = key(path, next(iter(name for name in spelling.nodes if name in stored.docs)))
+    place = child(path, next(iter(name for name in spelling.nodes if name in stored.docs)))
     with suppress(FormatError):
         stored.spec = spelling.parse(stored.docs, path)
     if told and stored.spec is not None:

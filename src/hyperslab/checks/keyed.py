@@ -17,9 +17,9 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.errors import HyperslabError, StorageError
 from hyperslab.formats import FORMATS, get_format
 from hyperslab.formats.base import Remedy, Repairs
-from hyperslab.formats.keyed_commit import is_within, key
 from hyperslab.formats.keyed_dataset import KeyedReader, holds_nodes
 from hyperslab.formats.spelling import KeyedFormat, Spelling
+from hyperslab.model.paths import child, is_within
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Store
 
@@ -88,8 +88,8 @@ class Walk:
         if isinstance(stored.spec, ArraySpec):
             return self._array(path, stored.spec)
         self.findings += strays
-        names = [name for name in names if key(path, name) not in aside]
-        inner = [name for name in inner if key(path, name) not in aside]
+        names = [name for name in names if child(path, name) not in aside]
+        inner = [name for name in inner if child(path, name) not in aside]
         if stored.spec is None:
             self._without_spec(path, stored, names, inner, depth)
         else:
@@ -105,9 +105,9 @@ class Walk:
         for name in inner:
             if depth >= _DEEPEST:
                 message = f"groups lie more than {_DEEPEST} deep; what is below is not looked at"
-                self.findings.append(found(key(path, name), "too-deep", message, key=key(path, name)))
+                self.findings.append(found(child(path, name), "too-deep", message, key=child(path, name)))
                 continue
-            member = self._node(key(path, name), depth + 1)
+            member = self._node(child(path, name), depth + 1)
             if member is not None:
                 members.append(member)
         if not self._told and self.spelling.format != "hdmf":  # whose names of dimensions bind no two arrays
@@ -118,14 +118,14 @@ class Walk:
     def _foreign(self, path: str, names: Collection[str]) -> None:
         for name in names:
             if name not in self._known:
-                place = key(path, name)
+                place = child(path, name)
                 self.findings.append(found(path, "foreign", f"{name} is no part of a group [key={place}]", key=place))
 
     def _without_spec(
         self, path: str, stored: Stored, names: Collection[str], inner: Collection[str], depth: int
     ) -> None:
         """A folder whose documents are missing or say nothing: what it seems to be."""
-        nodes = [name for name in inner if self._holds_nodes(key(path, name))]
+        nodes = [name for name in inner if self._holds_nodes(child(path, name))]
         said = any(name in self.spelling.nodes for name in (*stored.docs, *stored.broken))
         if said:
             self.unreadable.add(path)

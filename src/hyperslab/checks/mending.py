@@ -17,9 +17,9 @@ from hyperslab.checks.report import Mend
 from hyperslab.errors import HyperslabError
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.documents import read_document, write_again
-from hyperslab.formats.keyed_commit import key
 from hyperslab.formats.keyed_writer import KeyedWriter
 from hyperslab.formats.spelling import Docs
+from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 
@@ -164,8 +164,8 @@ class Menders:
     def _put(self, node: str, docs: Docs) -> None:
         for name in (*self._spelling.extras, *self._spelling.nodes):
             if name in docs:
-                self._quarantine.keep(key(node, name))
-                self._store.put(key(node, name), write_again(docs[name]), durable=True)
+                self._quarantine.keep(child(node, name))
+                self._store.put(child(node, name), write_again(docs[name]), durable=True)
 
     def _rewrite(self, place: str) -> None:
         data = self._store.get(place)
@@ -208,7 +208,7 @@ class Menders:
 
     def _resized(self, group: str, dim: str, size: int) -> Iterator[tuple[str, ArraySpec, ArraySpec]]:
         for name in self._store.list_dir(group)[1]:
-            path = key(group, name)
+            path = child(group, name)
             try:
                 spec = spec_now(self._writer, path)
             except HyperslabError:
@@ -238,7 +238,7 @@ class Menders:
         return action, partial(self._consolidate, holder)
 
     def _consolidate(self, holder: str) -> None:
-        self._quarantine.keep(key(holder, self._spelling.copy_name))
+        self._quarantine.keep(child(holder, self._spelling.copy_name))
         self._writer.consolidate(holder)
 
 

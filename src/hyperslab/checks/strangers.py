@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hyperslab.checks.findings import Finding, found
-from hyperslab.formats.keyed_commit import key
+from hyperslab.model.paths import child
 from hyperslab.stores.base import Store
 from hyperslab.stores.strays import ABANDONED, Stray, Strays
 
@@ -31,5 +31,5 @@ def strange(store: Store, folder: str, node: str) -> Iterator[Finding]:
 
 
 def _finding(stray: Stray, folder: str, node: str, message: str) -> Finding:
-    place = key(folder, stray.name)
+    place = child(folder, stray.name)
     return found(node, stray.kind, f"{message} [key={place}]", key=place)

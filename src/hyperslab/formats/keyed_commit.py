@@ -13,23 +13,8 @@ from typing import Any
 from hyperslab.errors import FormatError
 from hyperslab.formats.documents import read_document, write_again
 from hyperslab.formats.spelling import Copy, Docs, Spelling
-from hyperslab.model.paths import split
+from hyperslab.model.paths import child, is_within, relative, split
 from hyperslab.stores.base import PutMany, WritableStore
-
-
-def key(path: str, name: str) -> str:
-    """The key of something right below a node."""
-    return f"{path}/{name}" if path else name
-
-
-def is_within(path: str, group: str) -> bool:
-    """Whether ``path`` is ``group`` or stands below it."""
-    return path == group or not group or path.startswith(f"{group}/")
-
-
-def relative(path: str, group: str) -> str:
-    """``path`` as seen from ``group``."""
-    return path[len(group) :].lstrip("/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,19 +86,19 @@ class Commits:
         """Remove a copy; its document goes, or is written without it."""
         name = self._spelling.copy_name
         if docs is not None and name in docs:
-            self._put_all([(key(holder, name), docs[name])])
+            self._put_all([(child(holder, name), docs[name])])
             return
         doc = self._document(holder, name)
         left = None if doc is None else self._spelling.without_copy(doc)
         if left is None:
-            self._store.delete(key(holder, name))
+            self._store.delete(child(holder, name))
         else:
-            self._store.put(key(holder, name), write_again(left), durable=self._durable)
+            self._store.put(child(holder, name), write_again(left), durable=self._durable)
 
     def _put(self, holder: str, copy: Copy, docs: Docs | None) -> None:
         stored = self._docs(holder) if docs is None else docs
         doc = self._spelling.write_copy(stored or {}, copy)
-        self._store.put(key(holder, self._spelling.copy_name), write_again(doc), durable=self._durable)
+        self._store.put(child(holder, self._spelling.copy_name), write_again(doc), durable=self._durable)
 
     def _changed(self, copy: Copy, holder: str, change: Change) -> Copy:
         lost = [relative(path, holder) for path in change.gone if is_within(path, holder)]
@@ -123,7 +108,7 @@ class Commits:
         for path in change.arrived:
             if is_within(path, holder):
                 below = self.walk(path).items()
-                new |= {relative(key(path, name) if name else path, holder): docs for name, docs in below}
+                new |= {relative(child(path, name) if name else path, holder): docs for name, docs in below}
         return new
 
     def walk(self, path: str) -> Copy:
@@ -133,14 +118,14 @@ class Commits:
         if docs is not None and self._spelling.is_array(docs):
             return found
         for name in self._store.list_dir(path)[1]:
-            found |= {key(name, inner).rstrip("/"): more for inner, more in self.walk(key(path, name)).items()}
+            found |= {child(name, inner).rstrip("/"): more for inner, more in self.walk(child(path, name)).items()}
         return found
 
     # -- documents --------------------------------------------------------------------------------------------------
 
     def _document(self, path: str, name: str) -> dict[str, Any] | None:
         """A stored document; a damaged one speaks of nothing."""
-        data = self._store.get(key(path, name))
+        data = self._store.get(child(path, name))
         try:
             return None if data is None else read_document(data, name)
         except FormatError:
@@ -161,10 +146,10 @@ class Commits:
         names = (*self._spelling.extras, *self._spelling.nodes)
         for path, docs in changes.items():
             for name in names:
-                if name not in docs and self._store.get(key(path, name)) is not None:
-                    self._store.delete(key(path, name))
+                if name not in docs and self._store.get(child(path, name)) is not None:
+                    self._store.delete(child(path, name))
         self._put_all(
-            [(key(path, name), docs[name]) for path, docs in changes.items() for name in names if name in docs]
+            [(child(path, name), docs[name]) for path, docs in changes.items() for name in names if name in docs]
         )
 
     def _put_all(self, pairs: Iterable[tuple[str, Mapping[str, Any]]]) -> None:

@@ -10,8 +10,9 @@ from typing import Any, Protocol, TypeVar
 
 from hyperslab.errors import Problem
 from hyperslab.formats.base import Remedy
-from hyperslab.formats.keyed_commit import Change, key
+from hyperslab.formats.keyed_commit import Change
 from hyperslab.formats.spelling import Docs
+from hyperslab.model.paths import child
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +76,11 @@ def _replaced(survey: HasDocuments, change: Change, damage: Damage) -> Iterator[
     for path, docs in change.docs.items():
         old = survey.docs(path)
         for name in old:
-            place = key(path, name)
+            place = child(path, name)
             if docs.get(name) != old[name] or place == damage.at:
                 yield place
     for path in change.gone:
-        yield from (key(path, name) for name in survey.docs(path))
+        yield from (child(path, name) for name in survey.docs(path))
 
 
 def _mend(dataset: Any, look: Looking[S], examiner: Callable[[S], Iterable[Damage]], damage: Damage) -> None:

@@ -16,9 +16,9 @@ from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, StorageE
 from hyperslab.formats.asked import array_at
 from hyperslab.formats.copied import Copied
 from hyperslab.formats.documents import read_document
-from hyperslab.formats.keyed_commit import is_within, key, relative
 from hyperslab.formats.sources import open_chunks
 from hyperslab.formats.spelling import Docs, Spelling
+from hyperslab.model.paths import child, is_within, relative
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import List, Stamp, Stamps, Store
 
@@ -71,7 +71,7 @@ class KeyedReader:
         store = self._store
         if not isinstance(store, Stamps):
             return None
-        stamps = (store.stamp(key(path, name)) for name in self._spelling.nodes)
+        stamps = (store.stamp(child(path, name)) for name in self._spelling.nodes)
         return next((stamp for stamp in stamps if stamp is not None), None)
 
     # -- documents --------------------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ class KeyedReader:
         return None
 
     def _stored(self, path: str, name: str) -> dict[str, Any] | None:
-        place, data = key(path, name), self._value(path, name)
+        place, data = child(path, name), self._value(path, name)
         if data is None:
             return None
         if (known := self._same.get(data)) is not None:
@@ -140,7 +140,7 @@ class KeyedReader:
 
     def _value(self, path: str, name: str) -> bytes | None:
         """The bytes of a document, those that were read before once."""
-        place = key(path, name)
+        place = child(path, name)
         return self._remembered.pop(place) if place in self._remembered else self._store.get(place)
 
     # -- consolidated metadata --------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ class KeyedReader:
         copied = self._names_in_copy(path)
         if copied is not None:
             return copied
-        return [name for name in self._store.list_dir(path)[1] if self._is_node(key(path, name))]
+        return [name for name in self._store.list_dir(path)[1] if self._is_node(child(path, name))]
 
     def _is_node(self, path: str) -> bool:
         try:
@@ -251,5 +251,5 @@ def holds_nodes(store: List, path: str, documents: Iterable[str]) -> bool:
             continue
         if folder != path and not wanted.isdisjoint(names):
             return True
-        folders += [key(folder, name) for name in reversed(inner)]
+        folders += [child(folder, name) for name in reversed(inner)]
     return False

@@ -12,10 +12,10 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.errors import AlreadyExists, FormatError, Invalid
 from hyperslab.formats.batching import Batches
 from hyperslab.formats.documents import check_limits, write_again
-from hyperslab.formats.keyed_commit import Change, Commits, is_within, key
+from hyperslab.formats.keyed_commit import Change, Commits
 from hyperslab.formats.keyed_dataset import KeyedReader
 from hyperslab.formats.spelling import Docs, Spelling
-from hyperslab.model.paths import normalize, split
+from hyperslab.model.paths import child, is_within, normalize, split
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import LocksNodes, Rename, WritableStore
 
@@ -150,7 +150,7 @@ class KeyedWriter(KeyedReader):
     def children(self, path: str) -> Iterable[str]:
         """Names of the nodes right below a group, those of the running batch included."""
         names = list(super().children(path))
-        prefix = key(path, "")
+        prefix = child(path, "")
         new = (
             name[len(prefix) :].partition("/")[0] for name in list(self._pending) if name and name.startswith(prefix)
         )

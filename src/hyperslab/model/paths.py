@@ -33,7 +33,7 @@ def join(base: str, path: str) -> str:
 
 
 def child(group: str, name: str) -> str:
-    """The path of ``name`` right below ``group``, both known to be sound: nothing is checked."""
+    """The path (or key) of ``name`` right below ``group``, both known to be sound: nothing is checked."""
     return f"{group}/{name}" if group else name
 
 
@@ -41,6 +41,16 @@ def split(path: str) -> tuple[str, str]:
     """``"a/b/c"`` -> ``("a/b", "c")``."""
     parent, _, name = path.rpartition("/")
     return parent, name
+
+
+def is_within(path: str, group: str) -> bool:
+    """Whether ``path`` is ``group`` or stands below it."""
+    return path == group or not group or path.startswith(f"{group}/")
+
+
+def relative(path: str, group: str) -> str:
+    """``path`` as seen from ``group``, which it is within."""
+    return path[len(group) :].lstrip("/")
 
 
 def outward(group: str) -> Iterator[str]:

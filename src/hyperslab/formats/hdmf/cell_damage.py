@@ -17,8 +17,8 @@ from hyperslab.formats.hdmf.completing import reference_fields
 from hyperslab.formats.hdmf.link_damage import LINKS
 from hyperslab.formats.hdmf.survey import Survey
 from hyperslab.formats.hdmf.verdicts import Verdict, judge
-from hyperslab.formats.keyed_commit import key
 from hyperslab.formats.keyed_damage import Damage
+from hyperslab.model.paths import child
 from hyperslab.model.refs import ObjectReference, RegionReference
 from hyperslab.model.spec import ArraySpec
 
@@ -91,4 +91,4 @@ def _stored(survey: Survey, path: str, spec: ArraySpec, source: ChunkSource) -> 
         return
     there = set(survey.store.list(path))
     key_of = survey.profile.key_of(spec)
-    yield from (coords for coords in source.grid if key(path, key_of(coords)) in there)
+    yield from (coords for coords in source.grid if child(path, key_of(coords)) in there)

@@ -17,10 +17,11 @@ from hyperslab.formats.hdmf.specifications import is_specification, place_said, 
 from hyperslab.formats.hdmf.spelling import attributes_of, with_attributes
 from hyperslab.formats.hdmf.survey import Spec, Survey
 from hyperslab.formats.hdmf.words import OWN
-from hyperslab.formats.keyed_commit import Change, key
+from hyperslab.formats.keyed_commit import Change
 from hyperslab.formats.keyed_damage import Damage
 from hyperslab.formats.zarr2.document import ARRAY, ATTRIBUTES
 from hyperslab.model.dtypes import DataType, VlenBytes, VlenString, numpy_dtype
+from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 _TYPES = ("neurodata_type", "data_type")
@@ -96,7 +97,7 @@ def of_node(survey: Survey, path: str) -> Iterator[Damage]:
 
 def _noted(survey: Survey, path: str, problem: Problem, about: str) -> Damage:
     """Something that is survived while reading, and what would have been right."""
-    place = key(path, next(name for name in survey.profile.nodes if name in survey.docs(path)))
+    place = child(path, next(name for name in survey.profile.nodes if name in survey.docs(path)))
     said = Problem(problem.node, problem.kind, f"{problem.message} [key={place}]")
     spec = survey.spec(path)
     if problem.kind == survey.profile.words.dtype and isinstance(spec, ArraySpec):
@@ -162,7 +163,7 @@ def _fill(survey: Survey, path: str, spec: ArraySpec) -> Iterator[Damage]:
         return
     except HyperslabError as error:
         kind = "unsafe-pickle" if isinstance(error, UnsafePickle) else "fill_value"
-        problem = Problem(path, kind, f"fill_value: {error.message} [key={key(path, ARRAY)}]")
+        problem = Problem(path, kind, f"fill_value: {error.message} [key={child(path, ARRAY)}]")
 
     def change() -> Change:
         docs = survey.docs(path)

@@ -17,8 +17,9 @@ from hyperslab.formats.hdmf.spelling import attributes_of, with_attributes
 from hyperslab.formats.hdmf.survey import Survey
 from hyperslab.formats.hdmf.verdicts import Target, Verdict, judge
 from hyperslab.formats.hdmf.words import OWN
-from hyperslab.formats.keyed_commit import Change, key
+from hyperslab.formats.keyed_commit import Change
 from hyperslab.formats.keyed_damage import Damage
+from hyperslab.model.paths import child
 from hyperslab.model.refs import Link, ObjectReference, RegionReference
 from hyperslab.model.spec import GroupSpec
 
@@ -41,10 +42,10 @@ def of_links(survey: Survey, path: str) -> Iterator[Damage]:
             yield _of_link(survey, path, name, link, verdict)
         if target.node is not None:
             yield from _incomplete(survey, path, name, target)
-        if survey.has(key(path, name)):
+        if survey.has(child(path, name)):
             message = f"the link {name!r} and a node have one name: the link counts, the node is hidden"
             drop = partial(_changed, survey, path, partial(_without_link, survey.profile.words.links, name))
-            yield _dropped(key(path, name), "link-hides-node", message, name, drop)
+            yield _dropped(child(path, name), "link-hides-node", message, name, drop)
     yield from _no_links(survey, path, spec)
 
 
@@ -65,7 +66,7 @@ def of_references(survey: Survey, path: str) -> Iterator[Damage]:
 
 
 def _of_link(survey: Survey, path: str, name: str, link: Link, verdict: Verdict) -> Damage:
-    node, kind, message = key(path, name), f"link-{verdict.kind}", f"the link leads to {link}: {verdict.message}"
+    node, kind, message = child(path, name), f"link-{verdict.kind}", f"the link leads to {link}: {verdict.message}"
     word = survey.profile.words.links
     if verdict.of_pointer:
         return _dropped(node, kind, message, name, partial(_changed, survey, path, partial(_without_link, word, name)))
@@ -101,7 +102,7 @@ def _incomplete(survey: Survey, path: str, name: str, target: Target) -> Iterato
     }
     if right:
         said = " and ".join(f"the {each} {'null' if value is None else value}" for each, value in right.items())
-        problem = Problem(key(path, name), "link-incomplete", f"the link does not say the {' and '.join(right)}")
+        problem = Problem(child(path, name), "link-incomplete", f"the link does not say the {' and '.join(right)}")
         change = partial(_changed, survey, path, partial(_with_link, word, name, right))
         yield Damage(problem, name, f"write {said}", change, part=LINKS, asked=LINKS, sound=True)
 
@@ -122,7 +123,7 @@ def _no_links(survey: Survey, path: str, spec: GroupSpec) -> Iterator[Damage]:
         said = entry.get("path"), entry.get("source")
         same = said in ((first.target, first.source), (first.target[1:], first.source))
         message = f"{word}: {brief(entry)} has the name of another link, which counts"
-        problem = Problem(key(path, name), "link-duplicate", message)
+        problem = Problem(child(path, name), "link-duplicate", message)
         yield Damage(problem, about, "take it out", change, part=LINKS, asked="" if same else DROP)
 
 

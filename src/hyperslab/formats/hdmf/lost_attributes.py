@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hyperslab.errors import HyperslabError, Problem
+from hyperslab.formats.hdmf.link_damage import LINKS
 from hyperslab.formats.hdmf.survey import Survey
-from hyperslab.formats.keyed_commit import Change, key
+from hyperslab.formats.keyed_commit import Change
 from hyperslab.formats.keyed_damage import Damage
 from hyperslab.formats.zarr2.document import ATTRIBUTES
+from hyperslab.model.paths import child
 
 
 def of_attributes(survey: Survey, path: str) -> Iterator[Damage]:
@@ -17,7 +19,7 @@ def of_attributes(survey: Survey, path: str) -> Iterator[Damage]:
     copied = survey.copy.get(path, {}).get(ATTRIBUTES)
     if not copied or not _is_gone(survey, path):
         return
-    place = key(path, ATTRIBUTES)
+    place = child(path, ATTRIBUTES)
     names = ", ".join(map(repr, copied))
     message = f"consolidated metadata has attributes of this node that are gone from it: {names} [key={place}]"
 
@@ -25,11 +27,11 @@ def of_attributes(survey: Survey, path: str) -> Iterator[Damage]:
         return Change({path: {**survey.docs(path), ATTRIBUTES: copied}})
 
     action = "take the attributes from consolidated metadata"
-    yield Damage(Problem(path, "lost-attributes", message), "", action, change, part="links")
+    yield Damage(Problem(path, "lost-attributes", message), "", action, change, part=LINKS)
 
 
 def _is_gone(survey: Survey, path: str) -> bool:
     try:
-        return survey.store.get(key(path, ATTRIBUTES)) is None
+        return survey.store.get(child(path, ATTRIBUTES)) is None
     except HyperslabError:
         return False

@@ -10,9 +10,8 @@ from hyperslab.errors import FormatError, HyperslabError, Invalid, NodeNotFound,
 from hyperslab.formats.documents import read_json
 from hyperslab.formats.hdmf.objects import PICKLE
 from hyperslab.formats.hdmf.words import OWN, PLACE
-from hyperslab.formats.keyed_commit import is_within
 from hyperslab.formats.keyed_dataset import KeyedReader
-from hyperslab.model.paths import child, normalize
+from hyperslab.model.paths import child, is_within, normalize
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 _LEVELS = 3

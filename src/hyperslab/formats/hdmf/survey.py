@@ -18,10 +18,9 @@ from hyperslab.formats.hdmf.specifications import place_said
 from hyperslab.formats.hdmf.v2 import HdmfV2
 from hyperslab.formats.hdmf.v3 import HdmfV3
 from hyperslab.formats.hdmf.words import SPECIFICATIONS
-from hyperslab.formats.keyed_commit import is_within, key
 from hyperslab.formats.keyed_dataset import KeyedReader, holds_nodes
 from hyperslab.formats.spelling import Copy, Docs
-from hyperslab.model.paths import join
+from hyperslab.model.paths import child, is_within, join
 from hyperslab.model.refs import HOPS, Link, Pointer, path_within
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import Store
@@ -79,7 +78,7 @@ class Survey:
         """Whether a node is there, be it damaged."""
         names = self.profile.nodes
         with suppress(HyperslabError):
-            return any(self.store.get(key(path, name)) is not None for name in names) or holds_nodes(
+            return any(self.store.get(child(path, name)) is not None for name in names) or holds_nodes(
                 self.store, path, names
             )
         return False
@@ -112,7 +111,7 @@ class Survey:
         except HyperslabError:
             return
         for name in names:
-            below = key(path, name)
+            below = child(path, name)
             if self.docs(below) or (spec is not None and self.has(below)):
                 yield from self._walk(below, depth + 1)
 
@@ -163,7 +162,7 @@ class Survey:
                 if len(hops) > HOPS:
                     raise LinkLoop(f"more than {HOPS} links lead to one another")
                 return self.dataset_of(link).find(join(path_within(link), "/".join(parts[number + 1 :])), hops)
-            here = key(here, name)
+            here = child(here, name)
             if not self.docs(here) and not self.has(here):
                 return None  # a long path that leads to nothing is not walked to its end
         return (self, here) if self.has(here) else None

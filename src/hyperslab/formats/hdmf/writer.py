@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
+from typing import Any
 
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import AlreadyExists, HyperslabError, Invalid, NodeNotFound, Unsupported
@@ -23,24 +24,25 @@ from hyperslab.formats.hdmf.dataset import HdmfReader, links_of
 from hyperslab.formats.hdmf.object_ids import id_of
 from hyperslab.formats.hdmf.options import Options
 from hyperslab.formats.hdmf.specifications import is_specification, place_said
+from hyperslab.formats.hdmf.spelling import attributes_of, with_attributes
 from hyperslab.formats.hdmf.v2 import HdmfV2
 from hyperslab.formats.hdmf.v3 import HdmfV3
-from hyperslab.formats.hdmf.words import LINKS, OWN, PLACE, SPECIFICATIONS
-from hyperslab.formats.keyed_commit import Change, is_within
+from hyperslab.formats.hdmf.words import LINKS, OWN, PLACE, SPECIFICATIONS, SPECLOC, V2, V3
+from hyperslab.formats.keyed_commit import Change
 from hyperslab.formats.keyed_writer import KeyedWriter
 from hyperslab.formats.keys import ChunkKeys
 from hyperslab.formats.spelling import Docs
+from hyperslab.formats.zarr3.document import NAME as V3_NAME
 from hyperslab.model.dtypes import VlenString
-from hyperslab.model.paths import normalize, split
+from hyperslab.model.paths import is_within, normalize, split
 from hyperslab.model.refs import Link, ObjectReference, Pointer, RegionReference
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.location import Location
 
 Spec = GroupSpec | ArraySpec
 _PLAIN = re.compile(r"format zarr([23])")
-_MARKS = {".zattrs": "zarr_link", "zarr.json": "_LINKS"}
-"""Where an empty list of links stands in a root that nothing else tells to be one of HDMF, by its document."""
-_TELLING = frozenset({"neurodata_type", ".specloc", *_MARKS.values()})
+_TELLING = frozenset({"neurodata_type", SPECLOC, V2.links, V3.links})
+"""Attributes by which a root is known to be one of HDMF."""
 
 
 class HdmfDocuments(KeyedWriter):
@@ -66,7 +68,7 @@ class HdmfDocuments(KeyedWriter):
 
     def _documents_of(self, path: str, spec: Spec) -> Docs:
         docs = super()._documents_of(path, self.with_ids(spec))
-        return docs if path else marked(docs)
+        return docs if path or isinstance(spec, ArraySpec) else _told_apart(docs)
 
     def with_ids(self, spec: Spec) -> Spec:
         """The node with all ids of its links and references."""
@@ -283,12 +285,16 @@ class HdmfWriter(HdmfReader):
 
 def with_links(spec: GroupSpec, links: Mapping[str, Link]) -> GroupSpec:
     """The group with these links."""
-    return spec.evolve(layout={**spec.layout, OWN: {**spec.layout.get(OWN, {}), LINKS: links}})
+    return _with_own(spec, LINKS, links)
 
 
 def with_place(root: GroupSpec, place: str | None) -> GroupSpec:
     """The root that names this group as the one of the specifications."""
-    return root.evolve(layout={**root.layout, OWN: {**root.layout.get(OWN, {}), PLACE: place}})
+    return _with_own(root, PLACE, place)
+
+
+def _with_own(spec: GroupSpec, name: str, said: Any) -> GroupSpec:
+    return spec.evolve(layout={**spec.layout, OWN: {**spec.layout.get(OWN, {}), name: said}})
 
 
 def without_link(spec: GroupSpec, name: str) -> GroupSpec:
@@ -307,12 +313,10 @@ def ids_in(spec: Spec) -> list[tuple[str | None, str | None]]:
     return [(pointer.object_id, pointer.source_object_id) for pointer in pointers(spec)]
 
 
-def marked(docs: Docs) -> Docs:
+def _told_apart(docs: Docs) -> Docs:
     """The documents of a root, with an empty list of links where nothing else tells that it is one of HDMF."""
-    name = "zarr.json" if "zarr.json" in docs else ".zattrs"
-    doc = docs.get(name, {})
-    attrs = doc.get("attributes", {}) if name == "zarr.json" else doc
-    if ".zarray" in docs or doc.get("node_type") == "array" or not _TELLING.isdisjoint(attrs):
+    attributes = attributes_of(docs)
+    if not _TELLING.isdisjoint(attributes):
         return docs
-    attrs = {**attrs, _MARKS[name]: []}
-    return {**docs, name: {**doc, "attributes": attrs} if name == "zarr.json" else attrs}
+    words = V3 if V3_NAME in docs else V2
+    return with_attributes(docs, {**attributes, words.links: []})

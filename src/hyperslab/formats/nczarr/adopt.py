@@ -10,7 +10,7 @@ import numpy as np
 
 from hyperslab.chunks.settings import DEFAULTS
 from hyperslab.errors import HyperslabError, Invalid, Problem, Unsupported
-from hyperslab.formats.keyed_commit import Change, Commits, key
+from hyperslab.formats.keyed_commit import Change, Commits
 from hyperslab.formats.keyed_dataset import KeyedReader
 from hyperslab.formats.nczarr import FORMAT
 from hyperslab.formats.nczarr.context import Options
@@ -21,6 +21,7 @@ from hyperslab.formats.nczarr.spelling import COPY, NczarrSpelling
 from hyperslab.formats.spelling import Docs
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import describe
+from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import LocksNodes
 from hyperslab.stores.location import Location
@@ -75,14 +76,14 @@ def _walk(reader: KeyedReader, path: str, spec: Spec) -> Iterator[tuple[str, Spe
     if isinstance(spec, ArraySpec):
         yield path, spec.evolve(attrs=attrs)
         return
-    below = {name: reader.node(key(path, name)) for name in reader.children(path)}
+    below = {name: reader.node(child(path, name)) for name in reader.children(path)}
     lists = {
         kind: tuple(name for name, node in below.items() if isinstance(node, of))
         for kind, of in (("arrays", ArraySpec), ("groups", GroupSpec))
     }
     yield path, spec.evolve(attrs=attrs, layout={**spec.layout, **lists})
     for name, node in below.items():
-        yield from _walk(reader, key(path, name), node)
+        yield from _walk(reader, child(path, name), node)
 
 
 def _with_dimensions(model: Mapping[str, Spec], *, draft: bool) -> dict[str, Spec]:

@@ -10,7 +10,8 @@ from typing import Any
 from hyperslab.errors import Problem
 from hyperslab.formats.documents import mend_json
 from hyperslab.formats.faults import brief
-from hyperslab.formats.keyed_commit import Change, key
+from hyperslab.formats.keyed_commit import Change
+from hyperslab.formats.nczarr.cells import with_item_size
 from hyperslab.formats.nczarr.dimension_names import SCALAR, XARRAY, declared, last_names
 from hyperslab.formats.nczarr.generation import Generation
 from hyperslab.formats.nczarr.mending import FILL, FILL_DOUBLE, SIX_DIGITS
@@ -18,6 +19,7 @@ from hyperslab.formats.nczarr.own_objects import ZARRAY, ZATTRS, references, wit
 from hyperslab.formats.nczarr.survey import Damage, Survey
 from hyperslab.formats.nczarr.typedefs import in_bytes
 from hyperslab.formats.spelling import Docs
+from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Size
 
@@ -58,7 +60,7 @@ def _noted(survey: Survey, path: str, problem: Problem, about: str) -> Damage:
     doc, kind = survey.docs(path).get(ZARRAY, {}), problem.kind
     if kind == "elementsize":
         size = _item_size(survey, path)
-        change = _patched(survey, path, partial(with_size, size))
+        change = _patched(survey, path, partial(with_item_size, size=size))
         return Damage(problem, kind, f"write the elementsize {size}", change)
     if kind == "byte-order":
         right = f"<{str(doc['dtype'])[1:]}"
@@ -85,15 +87,6 @@ def _item_size(survey: Survey, path: str) -> int:
     return next(int(codec.config["elementsize"]) for codec in codecs if "elementsize" in codec.config)
 
 
-def with_size(size: int, doc: dict[str, Any]) -> dict[str, Any]:
-    """The ``.zarray`` with this size where a shuffle has none."""
-    filters = [
-        said | {"elementsize": size} if isinstance(said, dict) and said.get("elementsize") in (0, "0") else said
-        for said in doc["filters"]
-    ]
-    return doc | {"filters": filters}
-
-
 def _meant_fill(doc: Mapping[str, Any], docs: Docs) -> Any:
     if doc.get("fill_value") == SIX_DIGITS:
         return FILL_DOUBLE
@@ -110,7 +103,7 @@ def _understood(survey: Survey, path: str, problem: Problem, about: str) -> Dama
 
 def _no_json(survey: Survey, path: str) -> Iterator[Damage]:
     """Attributes that are no JSON, with the text of characters as it is spelled (rule 3.8)."""
-    place = key(path, ZATTRS)
+    place = child(path, ZATTRS)
     data = survey.store.get(place)
     _, mended = (None, []) if data is None else mend_json(data)
     if mended:
@@ -189,5 +182,5 @@ def _bits_for_bytes(survey: Survey, path: str) -> Iterator[Damage]:
 
 def chunk_keys(survey: Survey, path: str) -> Iterator[str]:
     """The keys of an array's folder that are no documents."""
-    prefix = key(path, "")
+    prefix = child(path, "")
     return (place for place in survey.store.list(path) if not place[len(prefix) :].startswith("."))

@@ -12,7 +12,6 @@ from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, Problem, Unsupported
 from hyperslab.formats.base import Format, Remedy
 from hyperslab.formats.copied import Copied
-from hyperslab.formats.keyed_commit import key
 from hyperslab.formats.keyed_dataset import KeyedReader
 from hyperslab.formats.nczarr.cells import guarded
 from hyperslab.formats.nczarr.generation import PROVENANCE, Generation, generation_of
@@ -22,6 +21,7 @@ from hyperslab.formats.nczarr.source_texts import source_texts
 from hyperslab.formats.nczarr.spelling import COPY, DECIDING, DRAFT_GROUP, NczarrSpelling
 from hyperslab.formats.spelling import Docs
 from hyperslab.formats.zarr2.document import ARRAY, ATTRIBUTES
+from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import Store
 
@@ -108,7 +108,7 @@ class NczarrReader(KeyedReader):
             return {}
         if self._copy_texts is None:
             self._copy_texts = source_texts(source_texts(self._raw_copy).get("metadata", "{}").encode())
-        return source_texts(self._copy_texts.get(key(path, ATTRIBUTES), "{}").encode())
+        return source_texts(self._copy_texts.get(child(path, ATTRIBUTES), "{}").encode())
 
     def _structured(self) -> list[str]:
         """The arrays whose cells have fields, in order; asked for of plain Zarr alone, whose structures get names."""
@@ -232,7 +232,7 @@ class NczarrReader(KeyedReader):
             names = self._store.list_dir(path)[1]
         except Unsupported:  # a web server that lists nothing
             return None
-        return [name for name in names if self._is_node(key(path, name))]
+        return [name for name in names if self._is_node(child(path, name))]
 
     def _order_of(self, path: str) -> list[str]:
         """The order of a group that has no lists, which in the draft stands beside consolidated metadata."""
@@ -257,8 +257,8 @@ class NczarrReader(KeyedReader):
         unlisted = [name for name in there if name not in said]
         missing = [name for name in said if name not in known]
         return [
-            *(Problem(key(path, name), "unlisted", f"/{path} does not list {name!r}") for name in unlisted),
-            *(Problem(key(path, name), "missing", f"/{path} lists {name!r}, which is not there") for name in missing),
+            *(Problem(child(path, name), "unlisted", f"/{path} does not list {name!r}") for name in unlisted),
+            *(Problem(child(path, name), "missing", f"/{path} lists {name!r}, which is not there") for name in missing),
         ]
 
     # -- damage -----------------------------------------------------------------------------------------------------

@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import Invalid
-from hyperslab.formats.keyed_commit import is_within
 from hyperslab.formats.nczarr.names import anonymous, is_anonymous, place_of, qualified, require_netcdf
-from hyperslab.formats.nczarr.typedefs import same_type
+from hyperslab.formats.nczarr.typedefs import same_type, unnamed_opaque
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import Compound, Enum, Opaque, tag_of, tagged_fields
-from hyperslab.model.paths import outward, split
+from hyperslab.model.paths import is_within, outward, split
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 Spec = GroupSpec | ArraySpec
@@ -138,7 +137,7 @@ class Edits:
         """The qualified name of the cells' type, declared in the group where no group has it; None for plain cells."""
         if not self.draft or not isinstance(wish.dtype, Compound | Enum | Opaque) or not wish.dtype.name:
             return None
-        if isinstance(wish.dtype, Opaque) and wish.dtype.name == f"_opaque{wish.dtype.size}":
+        if isinstance(wish.dtype, Opaque) and wish.dtype == unnamed_opaque(wish.dtype.size):
             return None
         return self._declared_type(group, wish.dtype)
 

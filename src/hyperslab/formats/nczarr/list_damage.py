@@ -8,12 +8,12 @@ from functools import partial
 from typing import Any
 
 from hyperslab.errors import Problem
-from hyperslab.formats.keyed_commit import Change, key
+from hyperslab.formats.keyed_commit import Change
 from hyperslab.formats.nczarr.damage import chunk_keys
 from hyperslab.formats.nczarr.generation import ARRAY, GROUP, SUPERBLOCK, TYPES, Generation
 from hyperslab.formats.nczarr.own_objects import ZARRAY, ZGROUP, own, with_own
 from hyperslab.formats.nczarr.survey import Damage, Survey
-from hyperslab.model.paths import split
+from hyperslab.model.paths import child, split
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 _OWN = frozenset({SUPERBLOCK, GROUP, ARRAY, TYPES})
@@ -125,7 +125,7 @@ def _orphan(survey: Survey, old: str, alike: Mapping[str, Sequence[str]]) -> Dam
 def _by_likeness(survey: Survey, group: str, names: Sequence[str]) -> dict[str, list[str]]:
     """The arrays that a group lists, those of like documents together."""
     found: dict[str, list[str]] = {}
-    for path in (key(group, name) for name in dict.fromkeys(names)):
+    for path in (child(group, name) for name in dict.fromkeys(names)):
         if (likeness := _likeness(survey, path)) is not None:
             found.setdefault(likeness, []).append(path)
     return found

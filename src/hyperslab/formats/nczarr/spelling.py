@@ -10,7 +10,6 @@ from typing import Any
 from hyperslab.errors import ReadOnly
 from hyperslab.formats.base import Format, Varies
 from hyperslab.formats.faults import Faults
-from hyperslab.formats.keyed_commit import key
 from hyperslab.formats.keys import KeyOf
 from hyperslab.formats.nczarr import current, draft, foreign
 from hyperslab.formats.nczarr.context import Context, Options
@@ -18,6 +17,7 @@ from hyperslab.formats.nczarr.generation import ARRAY, GROUP, Generation, genera
 from hyperslab.formats.parsing import Parses
 from hyperslab.formats.spelling import Copy, Docs
 from hyperslab.formats.zarr2 import document
+from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.keys import is_key
 
@@ -170,7 +170,7 @@ class NczarrSpelling(Parses):
     def write_copy(self, holder: Docs, copy: Copy) -> dict[str, Any]:
         """The document ``.zmetadata``; the holder's own documents stand in it too."""
         whole = {"": holder} | {path: docs for path, docs in copy.items() if path}
-        placed = {key(path, name): doc for path, docs in whole.items() for name, doc in docs.items()}
+        placed = {child(path, name): doc for path, docs in whole.items() for name, doc in docs.items()}
         aside = {path for path, docs in whole.items() if has_subarrays(docs.get(document.ARRAY, {}).get("dtype"))}
         names = {place: place.rpartition("/") for place in placed}
         entries = {

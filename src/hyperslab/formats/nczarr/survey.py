@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from hyperslab.errors import HyperslabError, Problem
-from hyperslab.formats.keyed_commit import key
 from hyperslab.formats.keyed_damage import Damage
 from hyperslab.formats.nczarr.context import Context
 from hyperslab.formats.nczarr.generation import Generation
 from hyperslab.formats.nczarr.spelling import NczarrSpelling
 from hyperslab.formats.spelling import Docs
+from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import Store
 
@@ -85,7 +85,7 @@ class Survey:
             return
         yield path, spec
         for name in names:
-            yield from self._walk(key(path, name), depth + 1)
+            yield from self._walk(child(path, name), depth + 1)
 
     @property
     def arrays(self) -> Iterator[tuple[str, ArraySpec]]:
@@ -112,7 +112,7 @@ class Survey:
 
     def lists(self, path: str) -> dict[str, list[str]]:
         """The arrays and groups that lie in a group."""
-        below = {name: self.specs.get(key(path, name)) for name in self.dataset.children(path)}
+        below = {name: self.specs.get(child(path, name)) for name in self.dataset.children(path)}
         return {
             "arrays": [name for name, spec in below.items() if isinstance(spec, ArraySpec)],
             "groups": [name for name, spec in below.items() if isinstance(spec, GroupSpec)],

@@ -19,7 +19,7 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Lists
 from hyperslab.errors import AlreadyExists, HyperslabError, NodeNotFound
 from hyperslab.formats.asked import array_at
-from hyperslab.formats.keyed_commit import Change, is_within, key
+from hyperslab.formats.keyed_commit import Change
 from hyperslab.formats.keyed_writer import KeyedWriter, check_document
 from hyperslab.formats.nczarr.dataset import NczarrReader
 from hyperslab.formats.nczarr.edits import Edits, given_rows, moved
@@ -28,7 +28,7 @@ from hyperslab.formats.nczarr.spelling import NczarrSpelling
 from hyperslab.formats.nczarr.typed import MAXIMUM_TEXT
 from hyperslab.formats.nczarr.wishes import DEFAULT_MAXIMUM, MAXIMUM
 from hyperslab.formats.spelling import Docs
-from hyperslab.model.paths import normalize
+from hyperslab.model.paths import child, is_within, normalize
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import LocksNodes, WritableStore
 
@@ -119,7 +119,7 @@ class NczarrWriter(KeyedWriter, NczarrReader):
             groups = [place for place in self._places("") if isinstance(self.node(place), GroupSpec)]
             self._words.order = {
                 place if source is None else moved(place, source, target): [
-                    name for name in self.children(place) if key(place, name) != source
+                    name for name in self.children(place) if child(place, name) != source
                 ]
                 for place in groups
             }
@@ -163,7 +163,7 @@ class NczarrWriter(KeyedWriter, NczarrReader):
         yield path
         if isinstance(spec, GroupSpec):
             for name in self.children(path):
-                yield from self._places(key(path, name))
+                yield from self._places(child(path, name))
 
     def _apply(self, changed: Mapping[str, Spec]) -> None:
         """Store what changes, now or at the end of the batch."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from hyperslab.errors import Invalid
 from hyperslab.formats.netcdf.dataset import NetcdfReader
 from hyperslab.formats.netcdf.scope import Dimensions, Place, Types
+from hyperslab.model.paths import is_within
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 Spec = GroupSpec | ArraySpec
@@ -78,7 +79,7 @@ class Contents:
 
     def remove(self, path: str) -> None:
         """Forget a node with all below it; the root stays, empty."""
-        for other in [other for other in self.specs if not path or f"{other}/".startswith(f"{path}/")]:
+        for other in [other for other in self.specs if is_within(other, path)]:
             del self.specs[other]
             if self.below.pop(other, None) is not None:
                 self.dims.forget(other)
