@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import AlreadyExists, FormatError, Invalid, NodeNotFound, NotFound
 from hyperslab.formats.base import Mode
+from hyperslab.formats.choices import check_truth
 from hyperslab.formats.keyed_dataset import KeyedReader
 from hyperslab.formats.keyed_writer import KeyedWriter
 from hyperslab.formats.spelling import Spelling
@@ -46,9 +47,7 @@ def open_keyed(
     ``consolidated``: write consolidated metadata even where there is none. ``remembered``: what a probe has read.
     ``reading`` and ``writing`` make the format's own reader and writer, where it has such.
     """
-    if not isinstance(consolidated, bool):
-        remedy = "it is true or false (consolidated:=true on the command line)"
-        raise Invalid(f"consolidated={consolidated!r}", remedy=remedy)
+    check_truth("consolidated", consolidated)
     if mode == "r":
         return _opened(reading(where.store(read_only=True), spelling, settings, remembered), spelling, where)
     if mode not in ("r+", "a", "w", "x"):

@@ -30,6 +30,7 @@ from typing import Any, Literal
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.formats.base import Feature, Format, FormatInfo, Mode
+from hyperslab.formats.choices import check_known
 from hyperslab.formats.codec_kinds import BYTES
 from hyperslab.formats.features import Variant
 from hyperslab.formats.hdmf.dataset import HdmfReader
@@ -164,8 +165,7 @@ class HdmfFormat:
 
         ``consolidated`` is always true. The profile of a dataset that is there follows from its documents.
         """
-        if unknown := [name for name in options if name not in _OPTIONS]:
-            raise Invalid(f"format hdmf has no option {unknown[0]!r}", remedy=f"there are {', '.join(_OPTIONS)}")
+        check_known(self.name, options, _OPTIONS, where.url)
         if consolidated is not True:
             raise Invalid(f"consolidated={consolidated!r}", remedy="a dataset of format hdmf always is; leave it out")
         said = Options(**({"profile": self.profile, "allow_external": self.allow_external} | options))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hyperslab.errors import Invalid
+from hyperslab.formats.choices import check_choices, check_truth
 
 _CHOICES = {"profile": ("v2", "v3"), "object_codec": ("json2", "pickle")}
 
@@ -25,13 +26,8 @@ class Options:
     allow_external: Sequence[str] | bool = ()
 
     def __post_init__(self) -> None:
-        for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                shown = ", ".join(map(repr, choices))
-                raise Invalid(f"{name}={getattr(self, name)!r}", remedy=f"choose one of {shown}")
-        if not isinstance(self.region_attributes, bool):
-            remedy = "it is true or false (region_attributes:=true on the command line)"
-            raise Invalid(f"region_attributes={self.region_attributes!r}", remedy=remedy)
+        check_choices(self, _CHOICES)
+        check_truth("region_attributes", self.region_attributes)
         if isinstance(self.allow_external, str):
             object.__setattr__(self, "allow_external", (self.allow_external,))
         allowed = self.allow_external

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import Invalid, NotFound
 from hyperslab.formats.base import Feature, FormatInfo, Mode, Reader
+from hyperslab.formats.choices import check_known
 from hyperslab.formats.features import Variant
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.location import Location, Probe
@@ -143,9 +144,7 @@ class MongoFormat:
         """
         from hyperslab.formats.mongo.server import library
 
-        if options:
-            remedy = f"there are {', '.join(_OPTIONS)}"
-            raise Invalid(f"format mongo has no option {next(iter(options))!r}", url=where.url, remedy=remedy)
+        check_known(self.name, options, _OPTIONS, where.url)
         if where.scheme not in SCHEMES:
             remedy = "name one: mongodb://host/database#name"
             raise Invalid("format mongo is that of databases", url=where.url, remedy=remedy)

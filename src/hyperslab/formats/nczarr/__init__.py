@@ -28,8 +28,8 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
-from hyperslab.errors import Invalid
 from hyperslab.formats.base import Feature, Format, FormatInfo, Mode
+from hyperslab.formats.choices import check_known
 from hyperslab.formats.features import Variant
 from hyperslab.formats.keyed_dataset import KeyedReader
 from hyperslab.formats.keyed_format import open_keyed
@@ -171,9 +171,7 @@ class NczarrFormat:
 
         A dataset of an older generation of netcdf-c, and one of plain Zarr, is ReadOnly.
         """
-        if unknown := [name for name in options if name not in _OPTIONS]:
-            remedy = f"there are {', '.join(_OPTIONS)} and consolidated"
-            raise Invalid(f"format nczarr has no option {unknown[0]!r}", remedy=remedy)
+        check_known(self.name, options, (*_OPTIONS, "consolidated"), where.url)
         said = Options(**({"dialect": self.dialect} | options))
         spelling = NczarrSpelling(said, self)
         opened = open_keyed(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from hyperslab.errors import Invalid
+from hyperslab.formats.choices import check_choices, check_truth
 from hyperslab.formats.nczarr.generation import Generation
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -34,14 +34,9 @@ class Options:
     byteorder: Literal["auto", "stored", "swapped"] = "auto"
 
     def __post_init__(self) -> None:
-        for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                shown = ", ".join(repr(choice) for choice in choices if choice)
-                raise Invalid(f"{name}={getattr(self, name)!r}", remedy=f"choose one of {shown}")
-        for name in ("native", "truncate"):
-            if not isinstance(getattr(self, name), bool):
-                remedy = f"it is true or false ({name}:=true on the command line)"
-                raise Invalid(f"{name}={getattr(self, name)!r}", remedy=remedy)
+        check_choices(self, _CHOICES)
+        check_truth("native", self.native)
+        check_truth("truncate", self.truncate)
 
 
 def _nothing_declared(path: str) -> GroupSpec | None:
