@@ -18,7 +18,7 @@ from hyperslab.formats.zarr2.dataset import Zarr2
 from hyperslab.formats.zarr2.document import ATTRIBUTES
 from hyperslab.formats.zarr3.dataset import Zarr3
 from hyperslab.formats.zarr3.document import NAME as V3_NAME
-from hyperslab.model.paths import normalize
+from hyperslab.model.paths import is_within, normalize
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 SPECIFICATION_CODECS = frozenset({"json2", "vlen-utf8", "vlen-bytes"})
@@ -82,7 +82,7 @@ class Profile(Parses):
 
     def is_specification(self, node: str) -> bool:
         """Whether the path is the group of the specifications or below it."""
-        return node == self.specloc or node.startswith(f"{self.specloc}/")
+        return is_within(node, self.specloc)
 
     # -- groups -----------------------------------------------------------------------------------------------------
 
