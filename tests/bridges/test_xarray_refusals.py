@@ -172,3 +172,9 @@ def test_what_is_made_of_what_it_replaces(tmp_path: object, place: str) -> None:
         made.hyperslab.save(url, mode="w")
     made.load().hyperslab.save(url, mode="w")
     assert hs.open(url)["a"][...].tolist() == [2, 4]
+
+
+@pytest.mark.parametrize(("name", "words"), [("zlib", "say codec="), ("chunk", "known are .*chunks, codec")])
+def test_encodings_that_mean_nothing(tmp_path: object, name: str, words: str) -> None:
+    with pytest.raises(Invalid, match=f"'{name}' means nothing here.*; {words}"):
+        along_x([1.0]).hyperslab.save(f"{tmp_path}/a.nc", encoding={"a": {name: 4}})

@@ -247,6 +247,12 @@ def test_list_formats():
     assert all(len(repr(info)) < 500 for info in formats.values())  # one is looked at in a terminal
 
 
+def test_a_misspelt_argument_of_a_new_array_is_answered_with_the_one_that_was_meant(root):
+    with pytest.raises(Invalid, match=r"no argument 'chunk'; did you mean 'chunks'\?"):
+        root.create_array("new", shape=(3,), dtype="f4", chunk=(1,))
+    assert "new" not in root
+
+
 def test_to_create_is_no_mode(tmp_path):
     with pytest.raises(Invalid, match="takes no mode; overwrite=True replaces"):
         hs.create(tmp_path / "a.zarr", mode="a")

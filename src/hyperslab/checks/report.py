@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hyperslab.errors import Problem
+from hyperslab.model.amounts import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,11 @@ class Mend(Problem):
         place = f"/{self.node}: " if self.node else ""
         what = "cannot be mended" if self.action is None else f"{'mended' if self.done else 'mend'}: {self.action}"
         return f"{place}{self.message}; {what}"
+
+
+def not_mended(problem: Problem, reason: str) -> Mend:
+    """What is told of a problem whose mending failed."""
+    return Mend(problem.node, problem.kind, f"{problem.message}; mending failed: {reason}")
 
 
 class Report(list[Problem]):
@@ -49,7 +55,8 @@ class Report(list[Problem]):
         return "\n".join(map(as_line, self))
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self.url}: {len(self)} problems, {len(self.notes)} notes>"
+        amounts = f"{counted(len(self), 'problem')}, {counted(len(self.notes), 'note')}"
+        return f"<{type(self).__name__} of {self.url}: {amounts}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (list(self), self.url, self.notes, self.deep)

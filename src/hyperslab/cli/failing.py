@@ -62,6 +62,8 @@ CODES: tuple[tuple[type[BaseException], int], ...] = (
 DEFECT = 70
 _TYPED = {
     ", or make it with mode='x'": "",  # no command does where nothing is
+    ", or make it with mode='a'": "",
+    ", or make one with mode='a'": "",
     "give format=; there are": "give --format (to info, check or repair); there are",
 }
 """What is said to who writes Python, and how it is said to who types commands."""

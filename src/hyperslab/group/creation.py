@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,15 @@ class Wish:
     def in_blocks(self) -> bool:
         """Whether the data is a dask array, which is not computed to find out what it is."""
         return hasattr(type(self.data), "__dask_graph__") and hasattr(type(self.data), "numblocks")
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Wish:
+        """The wish of these arguments; Invalid for a name that none of them has."""
+        names = [field.name for field in fields(cls)]
+        for name in options:
+            if name not in names:
+                raise Invalid(f"create_array has no argument {name!r}", remedy=meant(name, names))
+        return cls(**options).known()
 
     def known(self) -> Wish:
         """The wish with data whose shape is known; that of a Quantity is its magnitude, with its units beside it."""

@@ -215,7 +215,7 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
         """
         path = self._free(name)
         writer = self._session.writer()
-        wish = Wish(shape=shape, dtype=dtype, **options).known()
+        wish = Wish.of({"shape": shape, "dtype": dtype, **options})
         with self._session.located(path):
             spec = array_spec(wish, self._session)
             writer.put(path, spec)

@@ -32,6 +32,17 @@ DECODED = ("scale_factor", "add_offset", "missing_value", "_Unsigned", "calendar
 """Attributes by which stored numbers are read as others; they go when cells come that were encoded without them."""
 STORED = frozenset({"chunks", "shards", "codec", "checksum", "fill_value"})
 """What ``create_array`` takes."""
+_COMPRESSION = (
+    "zlib",
+    "complevel",
+    "compression",
+    "compression_opts",
+    "compressor",
+    "compressors",
+    "filters",
+    "shuffle",
+)
+"""How the engines of xarray call what ``codec`` says."""
 
 Encoding = Mapping[Hashable, Mapping[str, Any]]
 
@@ -58,8 +69,10 @@ def _checked(dataset: xr.Dataset, encoding: Encoding) -> Encoding:
             raise Invalid(f"encoding for {name!r}, which is no variable", remedy=f"there are {list(dataset.variables)}")
         unknown = sorted(set(wanted) - CF - STORED)
         if unknown:
-            known = ", ".join(sorted(CF | STORED))
-            raise Invalid(f"encoding of {name!r}: {unknown[0]!r} means nothing here", remedy=f"known are {known}")
+            remedy = f"known are {', '.join(sorted(CF | STORED))}"
+            if unknown[0] in _COMPRESSION:
+                remedy = "say codec='shuffle+zlib:4' or codec='blosc:zstd:5', for instance"
+            raise Invalid(f"encoding of {name!r}: {unknown[0]!r} means nothing here", remedy=remedy)
     return encoding
 
 
