@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from nwb_files import small_file
 from pynwb import TimeSeries, validate
 
 import hyperslab as hs
+from hyperslab.bridges.hdmf.indexes import with_room
 from hyperslab.errors import Invalid
 from hyperslab.hdmf import HyperslabIO
 
@@ -146,6 +148,26 @@ def test_ragged_rows_beyond_what_the_index_has_room_for(written: Path) -> None:
     with hs.open_group(written) as root:
         assert root["units/spike_times_index"].dtype == np.uint32
         assert root["units/spike_times_index"].attrs["target"].path == "/units/spike_times"
+
+
+@pytest.mark.parametrize("codec", ["zstd:9", "none", "blosc:zstd:7", "shuffle+zlib:4"])
+def test_an_index_with_wider_cells_is_stored_as_it_was(tmp_path: Path, profile: Any, codec: str) -> None:
+    shards: Any = {"shards": (4,)} if profile == "v3" else {}
+    with hs.create(tmp_path / "a.zarr", format="hdmf", profile=profile) as root:
+        array = root.create_array("i", data=np.arange(8, dtype="u1"), chunks=(2,), codec=codec, **shards)
+        wide = with_room(array, np.array([300]))
+        wanted = root.create_array("w", data=np.arange(8, dtype="u2"), chunks=(2,), codec=codec, **shards)
+        assert wide[...].tolist() == list(range(8))
+        assert (wide.dtype, wide.chunks, wide.shards) == (wanted.dtype, wanted.chunks, wanted.shards)
+        names = [[each.name for each in steps(one)] for one in (wide, wanted)]
+        assert names[0] == names[1]
+        assert [each.config.get("level") for each in steps(wide)] == [
+            each.config.get("level") for each in steps(wanted)
+        ]
+
+
+def steps(array: Any) -> Any:
+    return array.codec[-1].config["codecs"] if array.shards else array.codec
 
 
 def test_schemas_that_were_moved_are_no_part_of_the_file_and_are_added_to_where_they_are(written: Path) -> None:

@@ -11,7 +11,10 @@ import numpy as np
 from hdmf.common import VectorIndex
 
 from hyperslab.array import Array
+from hyperslab.formats.codec_kinds import ARRAY, COMPRESSORS
 from hyperslab.group import Group
+from hyperslab.model.paths import split
+from hyperslab.model.spec import ArraySpec, Codec
 
 _HIDDEN = "{}~widened"
 
@@ -36,12 +39,18 @@ def with_room(array: Array, cells: np.ndarray[Any, Any]) -> Array:
 
 
 def _put_anew(array: Array, dtype: np.dtype[Any]) -> Array:
-    above, _, name = array.path.rpartition("/")
+    above, name = split(array.path)
     parent = Group(array._session, above)
     hidden = _HIDDEN.format(name)
     with parent.batch():
         parent.create_array(
-            hidden, data=array[...].astype(dtype), dims=array.dims, chunks=array.chunks, attrs=dict(array.attrs)
+            hidden,
+            data=array[...].astype(dtype),
+            dims=array.dims,
+            chunks=array.chunks,
+            shards=array.shards,
+            codec=_codec_for(array.spec, dtype),
+            attrs=dict(array.attrs),
         )
         del parent[name]
         parent.move(hidden, name)
@@ -49,3 +58,13 @@ def _put_anew(array: Array, dtype: np.dtype[Any]) -> Array:
     if not isinstance(found, Array):
         raise TypeError(f"/{array.path} is no array")
     return found
+
+
+def _codec_for(spec: ArraySpec, dtype: np.dtype[Any]) -> Any:
+    """How the cells are compressed, for cells of another width; the default where they are made others first."""
+    codecs = next((each.config["codecs"] for each in spec.codecs if each.name == "sharding_indexed"), spec.codecs)
+    if any(each.name in ARRAY for each in codecs):
+        return "default"
+    widths = {"typesize": dtype.itemsize, "elementsize": dtype.itemsize}
+    steps = [each for each in codecs if each.name in COMPRESSORS or each.name == "shuffle"]
+    return [Codec(each.name, {key: widths.get(key, each.config[key]) for key in each.config}) for each in steps]
