@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hyperslab.errors import FormatError, Unsupported
-from hyperslab.formats.zarr2.document import chunk_keys, new_array, parse, problems, render
+from hyperslab.formats.zarr2.dataset import Zarr2
+from hyperslab.formats.zarr2.document import chunk_keys, new_array, parse, render
 from hyperslab.model.dtypes import ObjectRef, VlenString, describe
 from hyperslab.model.spec import ArraySpec, Codec
 
@@ -36,7 +37,7 @@ def document(case):
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 def test_case(case):
     docs = {".zarray": document(case)}
-    kinds = [problem.kind for problem in problems(docs, "a/b")]
+    kinds = [problem.kind for problem in Zarr2().problems(docs, "a/b")]
     if "refused" in case:
         with pytest.raises(FormatError) as caught:
             parse(docs, "a/b")
@@ -74,7 +75,7 @@ def test_dimension_names(names, dims, left):
     assert spec.dims == dims
     assert ("_ARRAY_DIMENSIONS" in spec.attrs) == left
     assert render(spec)[".zattrs"] == docs[".zattrs"]
-    assert [problem.kind for problem in problems(docs)] == (["dimensions"] if left else [])
+    assert [problem.kind for problem in Zarr2().problems(docs, "")] == (["dimensions"] if left else [])
 
 
 def test_unknown_keys_are_kept():
@@ -179,7 +180,7 @@ json_values = st.recursive(
 @given(st.dictionaries(st.sampled_from([*BASE, "dimension_separator"]), json_values), json_values)
 def test_no_document_does_harm(change, names):
     docs = {".zarray": BASE | change, ".zattrs": {"_ARRAY_DIMENSIONS": names, "_FillValue": names}}
-    found = problems(docs)
+    found = Zarr2().problems(docs, "")
     try:
         spec = parse(docs)
     except FormatError as error:

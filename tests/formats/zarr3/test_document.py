@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from hyperslab.errors import FormatError, Invalid, Unsupported
 from hyperslab.formats.zarr3.creation import new_array
-from hyperslab.formats.zarr3.document import key_of, parse, problems, render
+from hyperslab.formats.zarr3.dataset import Zarr3
+from hyperslab.formats.zarr3.document import key_of, parse, render
 from hyperslab.model.dtypes import ObjectRef, VlenArray, describe
 from hyperslab.model.schemas.dtype_names import reads_extended
 from hyperslab.model.spec import ArraySpec, Codec
@@ -45,7 +46,7 @@ def cuts(chunks):
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 def test_case(case):
     docs = {"zarr.json": document(case)}
-    kinds = [problem.kind for problem in problems(docs, "a/b")]
+    kinds = [problem.kind for problem in Zarr3().problems(docs, "a/b")]
     if "refused" in case:
         with pytest.raises(FormatError) as caught:
             parse(docs, "a/b")
@@ -223,7 +224,7 @@ json_values = st.recursive(
 )
 def test_no_document_does_harm(change, missing):
     docs = {"zarr.json": BASE | {"attributes": {"_FillValue": missing, "_hyperslab": missing}} | change}
-    found = problems(docs)
+    found = Zarr3().problems(docs, "")
     try:
         spec = parse(docs)
     except FormatError as error:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hyperslab.errors import Problem
+from hyperslab.formats.faults import Faults
 from hyperslab.formats.keys import KeyOf
+from hyperslab.formats.parsing import Parses
 from hyperslab.formats.spelling import Copy, Docs
 from hyperslab.formats.zarr2 import document
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -16,7 +17,7 @@ COPY = ".zmetadata"
 _NAMES = (document.ARRAY, document.GROUP, document.ATTRIBUTES)
 
 
-class Zarr2:
+class Zarr2(Parses):
     """The :class:`~hyperslab.formats.spelling.Spelling` of Zarr v2."""
 
     format = "zarr2"
@@ -24,13 +25,9 @@ class Zarr2:
     extras = (document.ATTRIBUTES,)
     copy_name = COPY
 
-    def parse(self, docs: Docs, node: str) -> GroupSpec | ArraySpec:
-        """The spec of a node."""
-        return document.parse(docs, node)
-
-    def problems(self, docs: Docs, node: str) -> list[Problem]:
-        """Every defect of its documents."""
-        return document.problems(docs, node)
+    def read(self, docs: Docs, node: str, faults: Faults) -> GroupSpec | ArraySpec:
+        """The spec of a node; what is wrong goes to ``faults``."""
+        return document.read(docs, faults)
 
     def render(self, spec: GroupSpec | ArraySpec) -> Docs:
         """The documents of a node."""

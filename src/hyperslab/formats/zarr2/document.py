@@ -13,7 +13,7 @@ import numpy as np
 
 from hyperslab.chunks.grid import Coords
 from hyperslab.codecs.chain import try_chain
-from hyperslab.errors import Problem, Unsupported
+from hyperslab.errors import Unsupported
 from hyperslab.formats.codec_kinds import serial_codec, with_serial
 from hyperslab.formats.faults import Faults, brief
 from hyperslab.formats.fill_values import as_fill, same_fill
@@ -37,13 +37,6 @@ def parse(docs: Docs, node: str = "") -> GroupSpec | ArraySpec:
     spec = read(docs, faults)
     faults.check()
     return spec
-
-
-def problems(docs: Docs, node: str = "") -> list[Problem]:
-    """Every defect of a node's documents, also those that a reader survives."""
-    faults = Faults(node)
-    read(docs, faults)
-    return faults.problems
 
 
 def read(docs: Docs, faults: Faults) -> GroupSpec | ArraySpec:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hyperslab.errors import Problem
+from hyperslab.formats.faults import Faults
 from hyperslab.formats.keys import KeyOf
+from hyperslab.formats.parsing import Parses
 from hyperslab.formats.spelling import Copy, Docs
 from hyperslab.formats.zarr3 import document
 from hyperslab.formats.zarr3.creation import new_array
@@ -16,7 +17,7 @@ from hyperslab.stores.keys import is_key
 _EMPTY = {"kind": "inline", "must_understand": False, "metadata": {}}
 
 
-class Zarr3:
+class Zarr3(Parses):
     """The :class:`~hyperslab.formats.spelling.Spelling` of Zarr v3."""
 
     format = "zarr3"
@@ -24,13 +25,9 @@ class Zarr3:
     extras = ()
     copy_name = document.NAME
 
-    def parse(self, docs: Docs, node: str) -> GroupSpec | ArraySpec:
-        """The spec of a node."""
-        return document.parse(docs, node)
-
-    def problems(self, docs: Docs, node: str) -> list[Problem]:
-        """Every defect of its documents."""
-        return document.problems(docs, node)
+    def read(self, docs: Docs, node: str, faults: Faults) -> GroupSpec | ArraySpec:
+        """The spec of a node; what is wrong goes to ``faults``."""
+        return document.read(docs[document.NAME], faults)
 
     def render(self, spec: GroupSpec | ArraySpec) -> Docs:
         """The document of a node."""

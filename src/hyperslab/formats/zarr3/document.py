@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.errors import Problem
 from hyperslab.formats.codec_kinds import unknown
 from hyperslab.formats.faults import Faults, brief
 from hyperslab.formats.fill_values import same_fill
@@ -58,13 +57,6 @@ def parse(docs: Docs, node: str = "") -> GroupSpec | ArraySpec:
     spec = read(docs[NAME], faults)
     faults.check()
     return spec
-
-
-def problems(docs: Docs, node: str = "") -> list[Problem]:
-    """Every defect of a node's document, also those that a reader survives."""
-    faults = Faults(node)
-    read(docs[NAME], faults)
-    return faults.problems
 
 
 def read(doc: Mapping[str, Any], faults: Faults) -> GroupSpec | ArraySpec:
