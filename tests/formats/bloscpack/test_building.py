@@ -101,7 +101,7 @@ def test_what_waits(tmp_path: Path, memory: int) -> None:
     assert [staging.get(number) for number in staging] == [bytes([number]) * number for number in range(9)]
     assert staging.get(9) is None
     assert staging.nbytes <= memory
-    staging.close()
+    staging.discard()
     assert os.listdir(tmp_path) == []
 
 

@@ -146,7 +146,7 @@ class Building:
 
     def discard(self) -> None:
         """Forget all, and the file."""
-        self._waiting.close()
+        self._waiting.discard()
         self._places.clear()
         beside, self._beside = self._beside, None
         if beside is not None:

@@ -14,7 +14,7 @@ from hyperslab.codecs.blosc import MAX_BYTES
 from hyperslab.codecs.checksums import WORDS as CHECKSUMS
 from hyperslab.codecs.digests import digest_number
 from hyperslab.errors import Invalid, Unsupported
-from hyperslab.formats.bloscpack.document import row_bytes
+from hyperslab.formats.bloscpack.document import axis_of, in_rows, row_bytes
 from hyperslab.formats.bloscpack.encoding import CODEC, Slack, blosc_of, check_slack, typesize_of
 from hyperslab.formats.bloscpack.front import Style
 from hyperslab.formats.dtype_names import dtype_to_json
@@ -26,7 +26,6 @@ CHUNK_BYTES = 1 << 20
 """Decoded bytes of a chunk where nobody chose, as in bloscpack."""
 AUTO = "auto"
 """The key in a spec's layout that says that nobody chose its chunks."""
-
 
 OPTIONS = ("layout", "checksum", "offsets", "slack", "metadata_codec", "order", "chunk_bytes")
 """What :meth:`Options.of` takes."""
@@ -143,17 +142,6 @@ def order_of(shape: tuple[int, ...], options: Options) -> Literal["C", "F"]:
     """Which index is the fastest one; where both are the same, bloscpack says C."""
     same = len(shape) < 2 or (0 not in shape and sum(length != 1 for length in shape) < 2)
     return "C" if same else options.order
-
-
-def axis_of(shape: tuple[int, ...], order: str) -> int:
-    """The axis that is cut, the slowest one."""
-    return 0 if order == "C" else len(shape) - 1
-
-
-def in_rows(shape: tuple[int, ...], order: str, rows: int) -> tuple[int, ...]:
-    """Chunks of so many rows."""
-    axis = axis_of(shape, order) if shape else 0
-    return tuple(rows if i == axis else max(1, length) for i, length in enumerate(shape))
 
 
 def is_planned(spec: ArraySpec) -> bool:

@@ -55,7 +55,7 @@ class Content:
     @property
     def axis(self) -> int:
         """The axis along which the stream is cut: the slowest one."""
-        return 0 if self.order == "C" else len(self.spec.shape) - 1
+        return axis_of(self.spec.shape, self.order)
 
     @property
     def row(self) -> int:
@@ -72,6 +72,17 @@ class Content:
         return replace(self, **changes)
 
 
+def axis_of(shape: tuple[int, ...], order: str) -> int:
+    """The axis that is cut, the slowest one."""
+    return 0 if order == "C" else len(shape) - 1
+
+
+def in_rows(shape: tuple[int, ...], order: str, rows: int) -> tuple[int, ...]:
+    """Chunks of so many rows."""
+    axis = axis_of(shape, order)
+    return tuple(max(1, rows if i == axis else length) for i, length in enumerate(shape))
+
+
 def row_bytes(shape: tuple[int, ...], stored: np.dtype[Any], order: str) -> int:
     """Bytes of the cells at one position of the slowest axis."""
     return prod(shape[1:] if order == "C" else shape[:-1]) * stored.itemsize
@@ -84,14 +95,13 @@ def cut(shape: tuple[int, ...], stored: np.dtype[Any], order: str, chunk_size: i
     """
     if not shape:
         return ()
-    axis, row = (0 if order == "C" else len(shape) - 1), row_bytes(shape, stored, order)
-    rows = shape[axis]
+    row, rows = row_bytes(shape, stored, order), shape[axis_of(shape, order)]
     if row and chunk_size > 0 and chunk_size % row == 0:
         rows = min(rows, chunk_size // row)
     elif row:
         together = _TOGETHER * chunk_size if chunk_size > 0 else _UNKNOWN
         rows = min(rows, -(-together // row))
-    return tuple(max(1, rows if k == axis else length) for k, length in enumerate(shape))
+    return in_rows(shape, order, rows)
 
 
 def parse(

@@ -18,8 +18,8 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block
 from hyperslab.codecs.blosc import HEADER, Blosc, may_move
 from hyperslab.errors import Invalid
-from hyperslab.formats.bloscpack.creation import AUTO, in_rows
-from hyperslab.formats.bloscpack.document import Content
+from hyperslab.formats.bloscpack.creation import AUTO
+from hyperslab.formats.bloscpack.document import Content, in_rows
 from hyperslab.formats.bloscpack.encoding import Encoder, Slack
 from hyperslab.formats.bloscpack.front import Sizes, Style
 from hyperslab.formats.bloscpack.source import StreamChunks
@@ -36,6 +36,7 @@ class Slots(Protocol):
     def size_of(self, number: int) -> int: ...
     def __contains__(self, number: int) -> bool: ...
     def __iter__(self) -> Iterator[int]: ...
+    def discard(self) -> None: ...
 
 
 @dataclass(frozen=True)

@@ -169,5 +169,4 @@ class BloscpackMaker(Writing):
         self._closed = True
         held = self._state.held
         if held is not None:
-            slots: Any = held.slots
-            slots.discard()
+            held.slots.discard()

@@ -92,11 +92,11 @@ class Staging:
         self._slots = mark
         self.nbytes = sum(len(slot) for slot in mark.values() if isinstance(slot, bytes))
 
-    def close(self) -> None:
+    def discard(self) -> None:
         """Forget all, and the file."""
         self._slots = {}
         self.nbytes = 0
         self._file, self._end = None, 0
         self._rest.close()
 
-    __del__ = close
+    __del__ = discard

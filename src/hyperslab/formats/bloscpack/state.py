@@ -16,8 +16,8 @@ from hyperslab.chunks.source import Block
 from hyperslab.codecs.blosc import container
 from hyperslab.errors import Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.bloscpack.cells import other_shape
-from hyperslab.formats.bloscpack.creation import Options, in_rows, is_planned, new_array, order_of
-from hyperslab.formats.bloscpack.document import Content
+from hyperslab.formats.bloscpack.creation import Options, is_planned, new_array, order_of
+from hyperslab.formats.bloscpack.document import Content, in_rows
 from hyperslab.formats.bloscpack.draft import Draft, check_small
 from hyperslab.formats.bloscpack.held import HeldChunks
 from hyperslab.formats.one_array import Labelled, found_main
@@ -140,7 +140,7 @@ class State:
             if part.size:
                 block = held.block(number)
                 part[...] = _rows(block, held.content.axis, 0, _length(part, held.content.axis))
-        _discard(held)
+        held.slots.discard()
         self.draft.main, self.held = None, None
 
     def _promote(self, path: str) -> None:
@@ -167,7 +167,7 @@ class State:
             remedy = "remove the file, or save another dataset in its place (mode='w')"
             raise Unsupported("this array is the file", node=path, remedy=remedy)
         if path == self.main and self.held is not None:
-            _discard(self.held)
+            self.held.slots.discard()
             self.held = None
         self.draft.drop(path)
         self.touched = True
@@ -280,8 +280,3 @@ def _rows(cells: Block, axis: int, number: int, rows: int) -> Block:
 
 def _length(cells: Block, axis: int) -> int:
     return int(cells.shape[axis]) if cells.ndim else 1
-
-
-def _discard(held: HeldChunks) -> None:
-    slots: Any = held.slots
-    slots.discard()
