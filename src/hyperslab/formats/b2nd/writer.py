@@ -11,7 +11,6 @@ import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -24,7 +23,7 @@ from hyperslab.formats.b2nd import document, library
 from hyperslab.formats.b2nd.dataset import B2ndReader
 from hyperslab.formats.b2nd.source import Cells, ChangedSlices, MemoryCells, all_cells, whole
 from hyperslab.formats.b2nd.working import WorkingFile
-from hyperslab.formats.one_array import Coordinate, Labelled, main_array
+from hyperslab.formats.one_array import Coordinate, Labelled, found_main, main_array, no_text
 from hyperslab.model.dtypes import VlenString
 from hyperslab.model.paths import split
 from hyperslab.model.refs import Link
@@ -76,10 +75,7 @@ class B2ndWriter:
     @property
     def main(self) -> str | None:
         """The array that the others are coordinates of; None while there is none, or no telling."""
-        try:
-            return main_array(self._specs) if self._specs else None
-        except Invalid:
-            return None
+        return found_main(self._specs)
 
     def children(self, path: str) -> list[str]:
         """The names of the array and its coordinates."""
@@ -175,7 +171,7 @@ class B2ndWriter:
 
     def _new_cells(self, spec: ArraySpec) -> Held:
         if isinstance(spec.dtype, VlenString) or prod(spec.shape) * spec.numpy_dtype.itemsize <= _SMALL:
-            return MemoryCells(_full(spec))
+            return MemoryCells(np.full(spec.shape, spec.fill_cell(), spec.numpy_dtype))
         return WorkingFile(self._target, self._url, self._settings, spec)
 
     def _resize(self, path: str, cells: Held, old: ArraySpec, new: ArraySpec) -> None:
@@ -238,8 +234,7 @@ class B2ndWriter:
         name = main_array(self._specs)
         main = self._specs[name]
         if isinstance(main.dtype, VlenString):
-            message = "format b2nd holds text of any length in coordinates alone"
-            raise Unsupported(message, node=name, remedy="give text of a fixed length, such as dtype='U20'")
+            raise no_text("b2nd", name)
         labels = document.render(self._labelled(name), self._old.foreign if self._old is not None else frozenset())
         held = self._held(name)
         if isinstance(held, MemoryCells):
@@ -292,9 +287,3 @@ class B2ndWriter:
                 held.discard()
         if self._old is not None:
             self._old.close()
-
-
-def _full(spec: ArraySpec) -> np.ndarray[Any, Any]:
-    cells = np.empty(spec.shape, spec.numpy_dtype)
-    cells[...] = spec.fill_cell()
-    return cells

@@ -10,8 +10,8 @@ from typing import Any
 from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, Problem
-from hyperslab.formats.asked import array_at
+from hyperslab.errors import FormatError, HyperslabError, Problem
+from hyperslab.formats.asked import array_at, no_node
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.blaze.document import ATTRIBUTES, LABELS, SIZES, TABLE, Storing, parse_table
 from hyperslab.formats.blaze.folder import ArrayFolder
@@ -77,7 +77,7 @@ class BlazeReader:
     def _field(self, path: str) -> tuple[ArraySpec, ChunkSource]:
         found = self.folder.field(tuple(path.split("/")))
         if found is None:
-            raise NodeNotFound("there is no such array", url=self._store.url, node=path)
+            raise no_node(path, self._store.url)
         return found
 
     def _in_table(self, path: str) -> GroupSpec | ArraySpec:
@@ -88,7 +88,7 @@ class BlazeReader:
     def _column(self, path: str) -> ArrayFolder:
         columns = self.table or {}
         if path not in columns:
-            raise NodeNotFound("there is no such column", url=self._store.url, node=path)
+            raise no_node(path, self._store.url)
         return columns[path]
 
     def chunks(self, path: str) -> ChunkSource:

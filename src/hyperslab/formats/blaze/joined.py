@@ -14,7 +14,8 @@ from hyperslab.chunks.auto import whole_chunks
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkSource
-from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, Problem, ReadOnly, Unsupported
+from hyperslab.errors import HyperslabError, Invalid, Problem, ReadOnly, Unsupported
+from hyperslab.formats.asked import no_node
 from hyperslab.formats.blaze.columns import Columns
 from hyperslab.formats.blaze.dataset import BlazeReader
 from hyperslab.formats.blaze.document import Storing, own, spelled
@@ -116,13 +117,18 @@ class JoinedChunks:
         number = bisect_right(self._starts, coords[0]) - 1
         return number, (coords[0] - self._starts[number], *coords[1:])
 
-    def fetch(self, coords: Sequence[Coords]) -> _Fetched:
-        """Get what is stored of these chunks, shard by shard."""
-        wanted: dict[int, list[Coords]] = {}
+    def _by_shard(self, coords: Iterable[Coords]) -> dict[int, list[Coords]]:
+        """The chunks of each shard, as they are called there."""
+        found: dict[int, list[Coords]] = {}
         for each in coords:
             number, local = self._find(each)
-            wanted.setdefault(number, []).append(local)
-        return _Fetched(self._find, {number: self._parts[number].fetch(local) for number, local in wanted.items()})
+            found.setdefault(number, []).append(local)
+        return found
+
+    def fetch(self, coords: Sequence[Coords]) -> _Fetched:
+        """Get what is stored of these chunks, shard by shard."""
+        fetched = {number: self._parts[number].fetch(local) for number, local in self._by_shard(coords).items()}
+        return _Fetched(self._find, fetched)
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Decode the chunk into ``out``; False when it was never written."""
@@ -159,11 +165,7 @@ class JoinedChunks:
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
         """Bytes of the files that these chunks lie in."""
-        wanted: dict[int, list[Coords]] = {}
-        for each in coords:
-            number, local = self._find(each)
-            wanted.setdefault(number, []).append(local)
-        return sum(self._parts[number].stored_sizes(local) for number, local in wanted.items())
+        return sum(self._parts[number].stored_sizes(local) for number, local in self._by_shard(coords).items())
 
 
 class _Fetched:
@@ -221,7 +223,7 @@ class JoinedReader:
         found = [part.folder.field(tuple(path.split("/"))) for part in self.parts]
         known = [each for each in found if each is not None]
         if len(known) < len(found):
-            raise NodeNotFound("there is no such array", url=self._store.url, node=path)
+            raise no_node(path, self._store.url)
         rows = self.labelled.spec.shape[0]
         spec = known[0][0]
         whole = own(spec.evolve(shape=(rows, *spec.shape[1:])))

@@ -23,10 +23,10 @@ from hyperslab.formats.blaze.document import Storing, row_bytes
 from hyperslab.formats.blaze.keys import DataKeys
 from hyperslab.formats.bloscpack.header import SIZE
 from hyperslab.formats.coalesce import fetch_coalesced
+from hyperslab.formats.indexes import Indexes
 from hyperslab.model.spec import ArraySpec
 
 _TRIES = 20  # a file replaced this often while its parts are fetched has a writer that never rests
-_REMEMBERED = 64 << 20  # bytes of offsets that one array remembers
 Stored = tuple[Buffer, Index, int] | None
 """What lies in the span of a chunk, the index of its file, its number there; None where nothing was written."""
 
@@ -82,7 +82,7 @@ class Column:
         self.decode = self._blosc.decode_into
         self.chunks = -(-self._rows // self._chunk_rows)
         """Chunks that the array has."""
-        self._indexes: dict[str, tuple[Any, Index]] = {}
+        self._indexes: Indexes[Index] = Indexes()
 
     @property
     def grid(self) -> Grid:
@@ -197,7 +197,7 @@ class Column:
                     raise
                 continue
             if index is not None and self._keys.stamp(key) == stamp:
-                self._remember(key, stamp, index)
+                self._indexes.remember(key, stamp, index)
             elif index is not None:
                 continue
             return stamp, index
@@ -219,11 +219,6 @@ class Column:
             if need > self._limit:
                 raise CorruptChunk("the file is longer than its chunks can be", expected=self._limit, found=total)
         return None
-
-    def _remember(self, key: str, stamp: Any, index: Index) -> None:
-        if len(self._indexes) * index.nbytes > _REMEMBERED:
-            self._indexes.clear()
-        self._indexes[key] = (stamp, index)
 
     def located(self, error: HyperslabError, coords: Coords) -> HyperslabError:
         """The error with the file and the number in it of a chunk."""

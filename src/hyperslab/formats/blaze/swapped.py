@@ -74,7 +74,7 @@ class SwappedSuperchunks(Superchunks):
                 raise Conflict("the superchunk is being replaced", url=store.url, key=key)
             index = read_index(head, found.size, self.shape)
         if not isinstance(found.stamp, Unversioned):  # whether it is still true could not be asked
-            self._remember(key, found.stamp, index)
+            self._indexes.remember(key, found.stamp, index)
         return found.stamp, index
 
     # -- writing ----------------------------------------------------------------------------------------------------

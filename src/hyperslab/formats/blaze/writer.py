@@ -11,6 +11,7 @@ from typing import Any
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import Invalid, NodeNotFound, Unsupported
+from hyperslab.formats.asked import no_node
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.blaze import creation
 from hyperslab.formats.blaze.coordinates import (
@@ -38,7 +39,7 @@ from hyperslab.formats.blaze.document import (
 )
 from hyperslab.formats.blaze.folder import ArrayFolder, publish
 from hyperslab.formats.in_memory import resized
-from hyperslab.formats.one_array import Coordinate, Labelled, main_array, main_arrays
+from hyperslab.formats.one_array import Coordinate, Labelled, main_array, main_arrays, no_text
 from hyperslab.formats.typed_attrs import encode_attrs
 from hyperslab.model.dtypes import VlenString
 from hyperslab.model.paths import normalize
@@ -105,7 +106,7 @@ class BlazeWriter(BlazeReader):
         if not self._empty:
             return super().node(path)
         if path:
-            raise NodeNotFound("there is no such array", url=self._store.url, node=path)
+            raise no_node(path, self._store.url)
         return self._group
 
     def refresh(self, path: str) -> None:
@@ -252,8 +253,7 @@ class BlazeWriter(BlazeReader):
     def _make(self, path: str, spec: ArraySpec, coords: Mapping[str, Coordinate]) -> None:
         """The documents of the one array; ``coords`` wait no longer."""
         if isinstance(spec.dtype, VlenString):
-            remedy = "make it a coordinate, or use a fixed length (dtype='U20')"
-            raise Unsupported("format blaze holds text of any length in coordinates only", node=path, remedy=remedy)
+            raise no_text("blaze", path)
         if Storing.of(spec).layout == "bcolz" and not spec.shape:
             raise Unsupported("bcolz holds no arrays without dimensions", node=path, remedy="use layout='blaze'")
         for folder in (DATA, "meta"):  # what a writer left who died before it wrote all documents
