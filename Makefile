@@ -9,8 +9,10 @@ PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; 
 BIN := .venv/bin
 # One process more than cores, for many tests wait for others: servers, writers that are killed, the disk.
 SPREAD := -n $(shell $(PYTHON) -c 'import os; print(min(4, 1 + (os.cpu_count() or 1)))') --dist loadfile --no-loadscope-reorder --max-worker-restart 2
-# What is imported is compiled then; to compile all else takes half of an installation's time.
+# What is imported is compiled then, and kept, whatever this machine says: thousands of processes import it in a run of
+# the suite. To compile all else takes half of an installation's time.
 export PIP_NO_COMPILE := 1
+unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # uv installs in a tenth of pip's time; what it cannot (an index that only pip's configuration names) pip does.
 INSTALL = $(BIN)/python -m uv pip install --quiet --python $(BIN)/python $(1) || $(PIP) install $(1)
