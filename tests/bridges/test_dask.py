@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import pickle
 import subprocess
 import sys
 import threading
 import weakref
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -23,6 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hyperslab as hs
+from forked import pool
 from hyperslab.bridges.dask import Cuts, fitted, is_dask_array, write
 from hyperslab.errors import HyperslabError, Invalid, ReadOnly, Unsupported
 from hyperslab.stores import MemoryStore
@@ -91,8 +91,8 @@ SCHEDULERS = ["threads", "sync", "processes"]
 @pytest.fixture(scope="module")
 def processes():
     """Two processes for all tests: they know nothing of this one."""
-    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield pool
+    with pool() as started:
+        yield started
 
 
 @pytest.fixture
@@ -468,7 +468,7 @@ def failing_after(event):
 @contextmanager
 def two_threads():
     """They have ended their work afterwards."""
-    with ThreadPoolExecutor(2) as pool, dask.config.set(scheduler="threads", pool=pool):
+    with ThreadPoolExecutor(2) as threads, dask.config.set(scheduler="threads", pool=threads):
         yield
 
 
@@ -781,18 +781,20 @@ def test_a_graph_is_small(root):
 
 PLANNED = """
 import dask, numpy as np, sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 dask.config.set({"array.query-planning": True})
 import dask.array as da
 import hyperslab as hs
 from hyperslab.bridges.dask import write
 
-def main():
+def main(pool):
     assert da.Array.__module__ == "dask.array._array_expr._collection"
     root = hs.create(sys.argv[1])
     cells = np.arange(140).reshape(10, 14)
     array = root.create_array("t", data=cells, chunks=(3, 4))
     for scheduler in ("threads", "processes"):
-        with dask.config.set(scheduler=scheduler, num_workers=1):
+        with dask.config.set(scheduler=scheduler, **({"pool": pool} if scheduler == "processes" else {})):
             lazy = array.to_dask()
             assert lazy.chunks == ((3, 3, 3, 1), (4, 4, 4, 2))
             np.testing.assert_array_equal(lazy.compute(), cells)
@@ -823,7 +825,8 @@ def main():
     np.testing.assert_array_equal(root["v"][...], np.arange(0, 20, 2))
 
 if __name__ == "__main__":
-    main()
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        main(pool)
 """
 
 

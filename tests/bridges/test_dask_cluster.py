@@ -6,56 +6,29 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import suppress
 
 import dask
 import dask.array as da
-import distributed
 import numpy as np
 import pytest
 
 import hyperslab as hs
+from forked import cluster
 from hyperslab.bridges.dask import write
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import Invalid, NotFound, Unsupported
 from hyperslab.stores import MemoryStore
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from servers.s3 import S3, SECRET, running_s3
+from servers.s3 import SECRET
 
 CELLS = np.arange(140, dtype="i4").reshape(10, 14)
 OTHER = -CELLS - 1
 
 
-@contextmanager
-def workers(count: int = 2, **options):
-    """A client of as many processes, each with two threads; all are gone afterwards."""
-    with (
-        distributed.LocalCluster(
-            n_workers=count,
-            threads_per_worker=2,
-            processes=True,
-            dashboard_address="127.0.0.1:0",
-            silence_logs=50,
-            **options,
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
-
-
 @pytest.fixture(scope="module")
 def client():
-    with workers() as client:
+    with cluster() as client:
         yield client
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[S3]:
-    with running_s3() as server:
-        yield server
 
 
 @pytest.mark.parametrize("format", ["zarr2", "zarr3", "netcdf"])
@@ -237,7 +210,7 @@ def wait_for(condition):
     deadline = time.monotonic() + 300
     while not condition():
         assert time.monotonic() < deadline
-        time.sleep(0.01)
+        time.sleep(0.05)
 
 
 def pids(client, killed=()):
@@ -258,7 +231,7 @@ def pids(client, killed=()):
 @pytest.fixture
 def mortal():
     """Workers of which some will be killed."""
-    with dask.config.set({"distributed.scheduler.allowed-failures": 10}), workers() as client:
+    with dask.config.set({"distributed.scheduler.allowed-failures": 10}), cluster() as client:
         yield client
 
 

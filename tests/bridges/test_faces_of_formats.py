@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from multiprocessing import get_context
 from typing import Any
 
 import dask
 import dask.multiprocessing
-import distributed
 import numpy as np
 import pytest
 import xarray as xr
@@ -18,6 +15,7 @@ from xarray.backends.plugins import guess_engine
 from xarray.testing import assert_identical
 
 import hyperslab as hs
+from forked import cluster, pool
 from format_variants import VARIANTS, Places, dataset, save
 from html_pages import check
 from hyperslab.errors import Invalid, NotFound, Unsupported
@@ -111,8 +109,8 @@ def test_appending_to_a_fixed_length(places: Places, name: str) -> None:
 @pytest.fixture(scope="module")
 def processes() -> Iterator[Any]:
     """dask's scheduler of processes, which are started once."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        yield partial(dask.multiprocessing.get, pool=pool)
+    with pool(1) as started:
+        yield partial(dask.multiprocessing.get, pool=started)
 
 
 def test_in_processes(stored: dict[str, str], places: Places, processes: Any) -> None:
@@ -120,10 +118,7 @@ def test_in_processes(stored: dict[str, str], places: Places, processes: Any) ->
 
 
 def test_on_a_cluster(stored: dict[str, str], places: Places) -> None:
-    with (
-        distributed.LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address="127.0.0.1:0") as workers,
-        distributed.Client(workers) as client,
-    ):
+    with cluster(1) as client:
         schedules(stored, places, client)
         for name, url in stored.items():
             target = places.new("zarr3")

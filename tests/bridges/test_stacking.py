@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import dask
-import distributed
 import numpy as np
 import pytest
 import xarray as xr
@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import hyperslab as hs
+from forked import cluster, pool
 from hyperslab.array import Array
 from hyperslab.bridges.xarray.stacking import Stack, as_cells, stacked
 from hyperslab.errors import Invalid, MemoryLimit
@@ -174,14 +175,14 @@ def test_a_block_for_each_tile(arrays):
 
 @pytest.mark.parametrize("scheduler", ["threads", "processes"])
 def test_dask_reads_it_anywhere(arrays, scheduler):
-    with dask.config.set(scheduler=scheduler):
+    with ThreadPoolExecutor(2) if scheduler == "threads" else pool() as workers:
         dataset = stacked(stack_of(arrays), chunks={})
-        np.testing.assert_array_equal((dataset.weather[3:, 2] + 1).sum("dt"), (CELLS[3:, 2] + 1).sum(0))
+        with dask.config.set(scheduler=scheduler, pool=workers):
+            np.testing.assert_array_equal((dataset.weather[3:, 2] + 1).sum("dt"), (CELLS[3:, 2] + 1).sum(0))
 
 
 def test_workers_of_a_cluster_read_it(arrays):
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "silence_logs": 50}
-    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster):
+    with cluster(threads=1):
         dataset = stacked(stack_of(arrays), chunks={})
         np.testing.assert_array_equal(dataset.weather.max("dt").compute(), CELLS.max(0))
 

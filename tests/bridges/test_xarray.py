@@ -22,6 +22,7 @@ import hyperslab as hs
 from hyperslab.bridges.xarray import indexed, open_group
 from hyperslab.errors import AlreadyExists, Invalid, NotFound
 from hyperslab.stores import MemoryStore
+from programs import side_by_side
 
 FILES = sorted(Path(iris_sample_data.path).rglob("*.nc"))
 DECODING = {"decoded": {}, "stored": {"decode_cf": False}}
@@ -230,8 +231,8 @@ for start in range(number, 40, 4):
 def test_unaligned_regions_by_four_processes_lose_nothing(tmp_path: Path) -> None:
     url = tmp_path / "a.zarr"
     xr.Dataset({"a": (("x",), np.zeros(200))}).hyperslab.save(url, chunks={"x": 12})
-    running = [subprocess.Popen([sys.executable, "-c", WRITER, str(url), str(number)]) for number in range(4)]
-    assert [process.wait() for process in running] == [0, 0, 0, 0]
+    with side_by_side(WRITER, *((url, number) for number in range(4))) as running:
+        assert [process.communicate() for process in running] == [("", "")] * 4
     np.testing.assert_array_equal(opened(url)["a"], np.repeat(np.arange(1.0, 41.0), 5))
 
 
@@ -250,8 +251,8 @@ def test_two_appenders_take_turns(tmp_path: Path) -> None:
     url = tmp_path / "a.zarr"
     empty = np.zeros(0)
     xr.Dataset({"a": (("x",), empty), "b": (("x",), empty)}).hyperslab.save(url, chunks={"x": 4})
-    running = [subprocess.Popen([sys.executable, "-c", APPENDER, str(url), str(number)]) for number in (1, 2)]
-    assert [process.wait() for process in running] == [0, 0]
+    with side_by_side(APPENDER, (url, 1), (url, 2)) as running:
+        assert [process.communicate() for process in running] == [("", "")] * 2
     got = opened(url).load()
     np.testing.assert_array_equal(got["a"], -got["b"])
     assert got.sizes["x"] == 30

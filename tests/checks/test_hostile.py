@@ -40,7 +40,7 @@ def unmended(report: Report) -> set[tuple[str, str]]:
     return {(mend.node, mend.kind) for mend in report if isinstance(mend, Mend) and not mend.done}
 
 
-@pytest.mark.parametrize("share", [6, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("share", [10, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("cause", CAUSES)
 def test_found_mended_or_left(cause: str, share: int, tmp_path: Path) -> None:
     (tmp_path / "templates").mkdir()

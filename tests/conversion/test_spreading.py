@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import distributed
 import numpy as np
 import pytest
 
 import hyperslab as hs
 from conversion.hdmf_trees import HDMF
 from conversion.hdmf_trees import make as make_hdmf
+from forked import cluster
 from hyperslab.conversion import Progress, convert, spreading
 from hyperslab.conversion.selecting import Select, pick
 from hyperslab.conversion.spreading import Errand, refuse_unreachable
@@ -35,12 +35,7 @@ MEMORY = 1 << 16
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Two processes of two threads each, closed at the end."""
     folder = tmp_path_factory.mktemp("cluster")
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=2, processes=True, dashboard_address=":0", local_directory=str(folder)
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
+    with cluster(local_directory=str(folder)) as client:
         yield client
 
 

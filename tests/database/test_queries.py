@@ -16,6 +16,7 @@ import pytest
 import xarray as xr
 
 import hyperslab as hs
+from forked import pool
 from hyperslab.database import (
     ArraySchema,
     AttributeSchema,
@@ -222,7 +223,7 @@ def test_stacks_that_make_no_sense(client, layout):
 @pytest.mark.parametrize("layout", ["hyperslab"])
 def test_processes_read_a_stack(client, layout):
     weather = filled(client, layout)
-    with dask.config.set(scheduler="processes", num_workers=2):
+    with pool() as processes, dask.config.set(scheduler="processes", pool=processes):
         dataset = weather.to_xarray(stack="dt", station="Ulm", chunks={"dt": 2})
         np.testing.assert_array_equal(dataset.weather.max(("dt", "kind")), CELLS[:, 2].max((0, 3)))
 

@@ -18,6 +18,7 @@ import pytest
 import hyperslab as hs
 from hyperslab.errors import AlreadyExists, FormatError, NotFound
 from hyperslab.stores.location import Location
+from programs import side_by_side
 from servers.s3 import S3
 
 zarr = pytest.importorskip("zarr")
@@ -199,12 +200,8 @@ def test_many_writers(s3: S3, format: str, layout: dict[str, Any]) -> None:
     url = new_url(s3)
     root = hs.create(url, format, storage_options=s3.options)
     root.create_array("a", shape=(40, 20), dtype="i4", chunks=(5, 10), **layout)
-    command = [sys.executable, str(WRITER), url, json.dumps(s3.options)]
-    with (
-        subprocess.Popen([*command, "0"], stdout=subprocess.PIPE) as first,
-        subprocess.Popen([*command, "1"], stdout=subprocess.PIPE) as second,
-    ):
-        assert [process.communicate(timeout=120)[0] for process in (first, second)] == [b"done\n", b"done\n"]
+    with side_by_side(WRITER, *((url, json.dumps(s3.options), number) for number in range(2))) as writers:
+        assert [writer.communicate() for writer in writers] == [("done\n", "")] * 2
     expected = np.arange(800).reshape(40, 20)
     root = hs.open(url, storage_options=s3.options)
     np.testing.assert_array_equal(root["a"][:] - 1, expected)

@@ -18,6 +18,7 @@ import signal
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -347,6 +348,7 @@ def some(cases: Iterable[Case], share: int) -> list[Case]:
 
 def main(cause: str, folder: Path, share: int) -> None:
     """The cases of one cause."""
+    warnings.simplefilter("error")
     cases = some(getattr(importlib.import_module(CAUSES[cause]), cause)(), share)
     templates = folder / "templates"
     templates.mkdir(parents=True)

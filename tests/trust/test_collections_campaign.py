@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from collection_schemas import client, key, made, opened
+
+from programs import ran
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the children are forked")
 
@@ -21,10 +21,9 @@ LAYOUTS = ("hyperslab", "deker")
 FLAVOURS = ("array", "varray")
 
 
-def told(*arguments: Any, timeout: float = 400) -> Any:
+def told(*arguments: Any) -> Any:
     """What the processes say that work as they are told."""
-    command = [sys.executable, str(HERE / "collection_workers.py"), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+    done = ran(HERE / "collection_workers.py", *arguments)
     assert done.returncode == 0, done.stderr[-5000:]
     return json.loads(done.stdout)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from collection_schemas import client, key, opened, schema
+
+from programs import ran
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the children are forked")
 HERE = Path(__file__).parent
@@ -21,8 +21,7 @@ HERE = Path(__file__).parent
 def test_killed_at_random(tmp_path: Path, layout: str, flavour: str, kills: int) -> None:
     url = str(tmp_path)
     client(url).create_collection("shared", schema(flavour), layout=layout)  # type: ignore[arg-type]
-    command = [sys.executable, str(HERE / "collection_victims.py"), url, layout, flavour, str(kills), str(kills)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+    done = ran(HERE / "collection_victims.py", url, layout, flavour, kills, kills)
     assert done.returncode == 0, done.stderr[-5000:]
     report = json.loads(done.stdout)
     print(report)

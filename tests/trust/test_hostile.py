@@ -6,12 +6,13 @@ Each cause runs in a process of its own under a limit of memory: a crash or a ha
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from programs import ran
 
 HERE = Path(__file__).parent
 CAUSES = [
@@ -71,16 +72,10 @@ def outcome_faults(outcome: dict[str, Any], expected: list[str | None]) -> list[
 
 
 @linux
-@pytest.mark.parametrize("share", [6, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("share", [10, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("cause", CAUSES)
 def test_hostile(tmp_path: Path, cause: str, share: int) -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(HERE / "corpus.py"), cause, str(tmp_path / "cases"), str(share)],
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-    )
+    done = ran(HERE / "corpus.py", cause, tmp_path / "cases", share)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0, f"died in {lines[-1:]}: {done.stderr[-3000:]}"
     reports = [line for line in lines if "name" in line]

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from programs import ran
 
 DRIVER = '''
 import json, os, shutil, sys
@@ -238,14 +238,7 @@ print(json.dumps(report))
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the children are forked")
 @pytest.mark.parametrize(("name", "sharded"), [("zarr2", "plain"), ("zarr3", "plain"), ("zarr3", "sharded")])
 def test_each_call_may_be_the_last(tmp_path: Path, name: str, sharded: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", DRIVER, str(tmp_path), name, sharded],
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
-    )
+    done = ran(DRIVER, tmp_path, name, sharded)
     assert done.returncode == 0, done.stderr[-3000:]
     points = json.loads(done.stdout)
     print(points)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import hyperslab as hs
+from programs import side_by_side
 
 CELLS = """
 import sys
@@ -30,7 +29,7 @@ for i in range(rounds):
 print("done")
 """
 
-ROUNDS = 60
+ROUNDS = 40
 
 
 @pytest.mark.parametrize(("name", "shards"), [("zarr2", None), ("zarr3", None), ("zarr3", (32,))])
@@ -41,18 +40,10 @@ def test_nothing_acknowledged_is_lost(tmp_path: Path, name: str, shards: tuple[i
     root.create_array("blocks", (64,), "i4", chunks=(8,), fill_value=-1)
     root.create_array("log", (0, 2), "i4", chunks=(8, 2), dims=("event", "pair"))
     root.close()
-    writers = [
-        subprocess.Popen(
-            [sys.executable, "-c", CELLS, url, str(worker), str(ROUNDS)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for worker in range(4)
-    ]
-    for writer in writers:
-        out, err = writer.communicate(timeout=300)
-        assert out == "done\n", err
+    with side_by_side(CELLS, *((url, worker, ROUNDS) for worker in range(4))) as writers:
+        for writer in writers:
+            out, err = writer.communicate()
+            assert out == "done\n", err
     root = hs.open(url)
     expected = np.array([1000 * (i % 4 + 1) + i // 4 for i in range(4 * ROUNDS)])
     np.testing.assert_array_equal(root["cells"][...], expected)

@@ -6,20 +6,18 @@ Under the one face it is a StorageError, of the command line exit code 7; the dr
 
 from __future__ import annotations
 
-import multiprocessing
 import resource
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import dask
 import dask.array as da
-import distributed
 import numpy as np
 import pytest
 import xarray as xr
@@ -29,6 +27,7 @@ from pymongo import MongoClient
 from pymongo.errors import AutoReconnect, OperationFailure, PyMongoError
 
 import hyperslab as hs
+from forked import cluster, pool
 from hyperslab.cli import main
 from hyperslab.errors import StorageError
 from hyperslab.mongo import DocumentNotFoundError, XarrayMongoDB
@@ -336,20 +335,13 @@ def wait_for_documents(client: MongoClient[Any], count: int) -> None:
 def under(scheduler: str) -> Iterator[None]:
     """Two tasks at once: in threads, in processes of the caller's, on a cluster."""
     if scheduler == "cluster":
-        options = {"dashboard_address": "127.0.0.1:0", "silence_logs": 50, "processes": True}
-        with (
-            distributed.LocalCluster(n_workers=2, threads_per_worker=1, **options) as cluster,
-            distributed.Client(cluster),
-        ):
+        with cluster(threads=1):
             yield
     elif scheduler == "processes":
-        with (
-            ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool,
-            dask.config.set(scheduler=scheduler, pool=pool, chunksize=1),
-        ):
+        with pool() as processes, dask.config.set(scheduler=scheduler, pool=processes, chunksize=1):
             yield
     else:
-        with ThreadPoolExecutor(2) as pool, dask.config.set(scheduler=scheduler, pool=pool):
+        with ThreadPoolExecutor(2) as threads, dask.config.set(scheduler=scheduler, pool=threads):
             yield
 
 

@@ -24,27 +24,36 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def exported(original: Path, folder: Path, profile: str) -> Path:
-    path = folder / "rich.nwb.zarr"
-    with NWBHDF5IO(original, "r") as source, HyperslabIO(path, "w", profile=profile) as io:
-        io.export(source, write_args=dict(COPY))
-    return path
+@pytest.fixture(scope="module")
+def exports(original: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The same file in each profile, which no test changes."""
+    made = {}
+    for profile in ("v2", "v3"):
+        made[profile] = tmp_path_factory.mktemp(profile) / "rich.nwb.zarr"
+        with NWBHDF5IO(original, "r") as source, HyperslabIO(made[profile], "w", profile=profile) as io:
+            io.export(source, write_args=dict(COPY))
+    return made
 
 
-def test_from_hdf5_and_back(original: Path, tmp_path: Path, profile: str) -> None:
-    path, back = exported(original, tmp_path, profile), tmp_path / "back.nwb"
-    with NWBHDF5IO(original, "r") as source, HyperslabIO(path) as io:
+@pytest.fixture
+def exported(exports: dict[str, Path], profile: str) -> Path:
+    return exports[profile]
+
+
+def test_from_hdf5_and_back(original: Path, exported: Path, tmp_path: Path) -> None:
+    back = tmp_path / "back.nwb"
+    with NWBHDF5IO(original, "r") as source, HyperslabIO(exported) as io:
         wanted = tree_of(source.read_builder())
         assert tree_of(io.read_builder()) == wanted
-    with HyperslabIO(path) as source, NWBHDF5IO(back, "w") as io:
+    with HyperslabIO(exported) as source, NWBHDF5IO(back, "w") as io:
         io.export(source, write_args=dict(COPY))
     with NWBHDF5IO(back, "r") as io:
         assert validate(io=io) == []
         assert tree_of(io.read_builder()) == wanted
 
 
-def test_ours_is_valid(original: Path, tmp_path: Path, profile: str) -> None:
-    with HyperslabIO(exported(original, tmp_path, profile)) as io:
+def test_ours_is_valid(exported: Path) -> None:
+    with HyperslabIO(exported) as io:
         assert validate(io=io) == []
 
 
@@ -58,9 +67,9 @@ def test_the_same_without_containers(original: Path, tmp_path: Path, profile: st
         assert tree_of(io.read_builder()) == wanted
 
 
-def test_from_ours_to_ours(original: Path, tmp_path: Path, profile: str) -> None:
-    path, other = exported(original, tmp_path, profile), tmp_path / "other.nwb.zarr"
-    with HyperslabIO(path) as source, HyperslabIO(other, "w", profile="v2" if profile == "v3" else "v3") as io:
+def test_from_ours_to_ours(exported: Path, tmp_path: Path, profile: str) -> None:
+    other = tmp_path / "other.nwb.zarr"
+    with HyperslabIO(exported) as source, HyperslabIO(other, "w", profile="v2" if profile == "v3" else "v3") as io:
         io.export(source, write_args=dict(COPY))
         wanted = tree_of(source.read_builder())
     with HyperslabIO(other) as io:
@@ -88,8 +97,8 @@ def frames(nwb: NWBFile) -> dict[str, pd.DataFrame]:
 
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")
-def test_data_frames_are_those_of_hdf5(original: Path, tmp_path: Path, profile: str) -> None:
-    with NWBHDF5IO(original, "r") as source, HyperslabIO(exported(original, tmp_path, profile)) as io:
+def test_data_frames_are_those_of_hdf5(original: Path, exported: Path) -> None:
+    with NWBHDF5IO(original, "r") as source, HyperslabIO(exported) as io:
         wanted, found = frames(source.read()), frames(io.read())
         for name, frame in wanted.items():
             assert list(found[name].columns) == list(frame.columns)

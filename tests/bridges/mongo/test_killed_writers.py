@@ -6,7 +6,6 @@ garbage can be told and removed without changing what is found; and the change m
 
 from __future__ import annotations
 
-import multiprocessing
 import signal
 import sys
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from pymongo import MongoClient
 import hyperslab as hs
 from hyperslab.errors import CorruptChunk, MissingChunks
 from hyperslab.mongo import DocumentNotFoundError, XarrayMongoDB
+from programs import forking
 
 sys.path.insert(0, str(Path(__file__).parent))
 from writers_to_kill import CHANGES, DATASETS, Change, State, Where, change_until_killed, put, save
@@ -32,8 +32,6 @@ _PATIENCE = 60
 _SIZE = 64
 """Bytes in a document: chunks are several."""
 SHORT = ("replace", "update", "save_rows")
-_CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["dask.array", "xarray", "hyperslab.mongo", "hyperslab.conversion.saving"])
 
 
 @pytest.fixture(params=["standalone", pytest.param("replica", marks=pytest.mark.soak)])
@@ -80,7 +78,7 @@ def _kills(server: Mongo, database: str, name: str, layout: str, *, reads: bool)
 
 
 def _is_killed(name: str, where: Where, number: int, reads: bool) -> bool:
-    writer = _CONTEXT.Process(target=change_until_killed, args=(name, where, number, reads))
+    writer = forking().Process(target=change_until_killed, args=(name, where, number, reads))
     writer.start()
     writer.join(_PATIENCE)
     assert writer.exitcode in (0, -signal.SIGKILL)

@@ -24,11 +24,10 @@ from click.testing import CliRunner
 from pymongo import MongoClient
 
 import hyperslab as hs
+from forked import cluster
 from hyperslab.cli import main
 from hyperslab.errors import Invalid
 from hyperslab.mongo import XarrayMongoDB
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
 from servers.mongo import SECRET, Mongo
 
 if TYPE_CHECKING:
@@ -53,11 +52,7 @@ def created(database: Database[Any]) -> int:
 
 @pytest.fixture(scope="module")
 def workers() -> Iterator[distributed.Client]:
-    options = {"dashboard_address": "127.0.0.1:0", "silence_logs": 50, "processes": True}
-    with (
-        distributed.LocalCluster(n_workers=WORKERS, threads_per_worker=THREADS, **options) as cluster,
-        distributed.Client(cluster) as client,
-    ):
+    with cluster(WORKERS, THREADS) as client:
         yield client
 
 
@@ -65,7 +60,7 @@ def workers() -> Iterator[distributed.Client]:
 
 
 @pytest.mark.parametrize("layout", [pytest.param("compatible", marks=pytest.mark.soak), "extended"])
-@pytest.mark.parametrize("chunks", [pytest.param(50, marks=pytest.mark.soak), 500])
+@pytest.mark.parametrize("chunks", [200, pytest.param(1000, marks=pytest.mark.soak)])
 def test_connections_do_not_grow_with_chunks(
     workers: distributed.Client, mongo: Mongo, layout: Any, chunks: int
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import pickle
 import warnings
 from typing import Any
@@ -25,6 +24,7 @@ from pymongo.monitoring import CommandListener
 from hyperslab.errors import AlreadyExists, Invalid, Unsupported
 from hyperslab.formats.mongo.faults import CorruptDocument
 from hyperslab.mongo import DocumentNotFoundError, XarrayMongoDB
+from programs import forking
 
 
 def is_empty(xdb: XarrayMongoDB) -> bool:
@@ -314,7 +314,7 @@ def test_too_many_bytes_are_corrupt(xdb: XarrayMongoDB, load: Any) -> None:
 
 def test_a_future_can_be_computed_in_another_process(xdb: XarrayMongoDB) -> None:
     key, future = xdb.put(small())
-    process = multiprocessing.get_context("spawn").Process(target=future.compute, kwargs={"scheduler": "sync"})
+    process = forking().Process(target=future.compute, kwargs={"scheduler": "sync"})
     process.start()
     process.join()
     xr.testing.assert_identical(xdb.get(key, load=True), small().compute())

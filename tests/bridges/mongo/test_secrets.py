@@ -16,6 +16,7 @@ import pytest
 import xarray as xr
 from pymongo import MongoClient
 
+from forked import pool
 from hyperslab.errors import Invalid
 from hyperslab.mongo import DocumentNotFoundError, XarrayMongoDB
 
@@ -74,10 +75,11 @@ def test_processes_ask_for_their_password(
     xdb = XarrayMongoDB(owner["shared"], **given)
     key, future = xdb.put(sample())
     graph = cloudpickle.dumps(future) + cloudpickle.dumps(dict(future.dask)) + repr(dict(future.dask)).encode()
-    future.compute(scheduler="processes", num_workers=1)
-    read = xdb.get(key)
-    graph += cloudpickle.dumps(read) + repr(dict(read.data.dask)).encode() + repr(xdb).encode()
-    assert read.compute(scheduler="processes", num_workers=1).values.tolist() == [0, 1, 2, 3]
+    with pool(1) as processes:
+        future.compute(scheduler="processes", pool=processes)
+        read = xdb.get(key)
+        graph += cloudpickle.dumps(read) + repr(dict(read.data.dask)).encode() + repr(xdb).encode()
+        assert read.compute(scheduler="processes", pool=processes).values.tolist() == [0, 1, 2, 3]
     assert SECRET.encode() not in graph
     assert SECRET not in caplog.text
 

@@ -6,8 +6,6 @@ There is one document for each segment afterwards, and the cells are those that 
 from __future__ import annotations
 
 import pickle
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -21,6 +19,7 @@ import xarray as xr
 from pymongo.database import Database
 
 from hyperslab.mongo import XarrayMongoDB
+from programs import side_by_side
 
 SIZE = 500
 CHILD = """
@@ -82,23 +81,15 @@ def test_in_processes_at_the_same_time(database: Database[Any], tmp_path: Path, 
     key, future = xdb.put(x())
     pickled = tmp_path / "future"
     pickled.write_bytes(cloudpickle.dumps(future))
-    command = [sys.executable, "-W", "ignore", "-c", CHILD, str(pickled)]
-    children = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    try:
-        pipes = [(child.stdin, child.stdout) for child in children]
-        assert [out and out.readline() for _, out in pipes] == ["ready\n"] * 3
-        for into, _ in pipes:
-            assert into is not None
-            into.write("\n")
-            into.flush()
+    with side_by_side(CHILD, *[(pickled,)] * 3) as children:
+        assert [child.stdout.readline() for child in children] == ["ready\n"] * 3
+        for child in children:
+            child.stdin.write("\n")
+            child.stdin.flush()
         while xdb.chunks.estimated_document_count() < 20:
             assert children[0].poll() is None
         children[0].kill()
         assert [child.communicate()[0] for child in children][1:] == ["done\n"] * 2
-    finally:
-        for child in children:
-            child.kill()
-            child.communicate()
     check(xdb, key, x())
 
 

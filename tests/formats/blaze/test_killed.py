@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import random
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -14,6 +11,7 @@ import pytest
 from spec_reader import read
 
 import hyperslab as hs
+from programs import side_by_side
 
 _KILLS = 12
 
@@ -26,12 +24,10 @@ def test_killed_writers(tmp_path: Path, layout: str) -> None:
         root.create_array("data", data=np.zeros((640, 2), "i4"), chunks=(10, 2))
     chance = random.Random(7)
     for seed in range(_KILLS):
-        command = [sys.executable, str(Path(__file__).with_name("killed.py")), str(place), str(seed)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
+        with side_by_side(Path(__file__).with_name("killed.py"), (place, seed)) as (writer,):
+            assert writer.stdout.readline() == "ready\n"
             time.sleep(chance.uniform(0, 0.1))
-            process.send_signal(signal.SIGKILL)
+            assert writer.poll() is None
         cells = hs.open_array(place)[...]
         chunks = cells.reshape(-1, 10, 2)
         assert (chunks == chunks[:, :1, :1]).all()

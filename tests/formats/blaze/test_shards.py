@@ -4,31 +4,22 @@ from __future__ import annotations
 
 import os
 import pickle
-import sys
 from pathlib import Path
 
 import dask.array as da
-import distributed
 import numpy as np
 import pytest
 import xarray as xr
 from spec_reader import read
 
 import hyperslab as hs
+from forked import cluster
 from hyperslab.errors import AlreadyExists, FormatError, Invalid, Unsupported
 from hyperslab.stores.location import Location
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
-from servers.s3 import S3, running_s3
+from servers.s3 import S3
 
 FIELDS = np.dtype([("a", "<i4"), ("b", [("c", "<f4", (2,)), ("d", "S3")])])
 CELLS = np.arange(230 * 6, dtype="<i4").reshape(230, 6)
-
-
-@pytest.fixture(scope="module")
-def s3():
-    with running_s3() as server:
-        yield server
 
 
 @pytest.fixture
@@ -79,12 +70,7 @@ def test_a_cluster_reads_shards(whole, tmp_path, s3: S3, monkeypatch):
     hs.shard(whole, places)
     array = hs.open_array(places)
     assert pickle.loads(pickle.dumps(array))[17].tolist() == CELLS[17].tolist()
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=2, dashboard_address="127.0.0.1:0", silence_logs=50
-        ) as cluster,
-        distributed.Client(cluster),
-    ):
+    with cluster():
         np.testing.assert_array_equal(array.to_dask(), CELLS)
         dataset = xr.open_dataset(places, engine="hyperslab", chunks={})
         np.testing.assert_array_equal((dataset.air + 1).sum("t"), (CELLS + 1).sum(0))

@@ -16,6 +16,7 @@ from numpy.testing import assert_array_equal
 
 import hyperslab as hs
 from hyperslab.errors import Conflict
+from programs import Program
 
 HERE = Path(__file__).parent
 FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="the children are forked")
@@ -71,12 +72,12 @@ def test_many_processes(tmp_path: Path, slack: Any) -> None:
     readers = [start("read", path, 0, rows)]
     writers = [start(task, path, number, rows) for task, number in tasks]
     for writer in writers:
-        _, said = writer.communicate(timeout=300)
-        assert writer.returncode == 0, said
+        _, said = writer.communicate()
+        assert writer.wait() == 0, said
     (tmp_path / "x.blp.done").touch()
     for reader in readers:
-        told, said = reader.communicate(timeout=60)
-        assert reader.returncode == 0, said
+        told, said = reader.communicate()
+        assert reader.wait() == 0, said
         print(told)
     array: Any = hs.open(path)
     cells = array[...]
@@ -91,13 +92,8 @@ def test_many_processes(tmp_path: Path, slack: Any) -> None:
     assert sorted(os.listdir(tmp_path)) == ["x.blp", "x.blp.done"]
 
 
-def start(*arguments: Any) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, str(HERE / "together.py"), *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def start(*arguments: Any) -> Program:
+    return Program(HERE / "together.py", *arguments)
 
 
 @pytest.mark.parametrize("handles", ["one", "each"])

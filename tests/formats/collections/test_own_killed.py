@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from own_store import ids, key_of, kinds, made, opened, record, repair, schema
 
 from hyperslab.stores.location import Location
+from programs import ran, side_by_side
 from servers.s3 import S3
 
 HERE = Path(__file__).parent
@@ -40,23 +39,14 @@ print(json.dumps(won))
 
 def race(url: str, options: dict[str, object], racers: int, keys: int) -> list[tuple[int, str]]:
     """Let so many processes create the same keys; who won which."""
-    arguments = [sys.executable, "-c", RACER, str(HERE), url, json.dumps(options), str(keys)]
-    processes = [
-        subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(racers)
-    ]
-    try:
+    with side_by_side(RACER, *[(HERE, url, json.dumps(options), keys)] * racers) as processes:
         for process in processes:
-            assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"
         for process in processes:
-            assert process.stdin is not None
             process.stdin.write("go\n")
             process.stdin.flush()
-        said = [process.communicate(timeout=120)[0] for process in processes]
-        return [(number, id) for text in said for number, id in json.loads(text)]
-    finally:
-        for process in processes:
-            process.kill()
+        said = [process.communicate()[0] for process in processes]
+    return [(number, id) for text in said for number, id in json.loads(text)]
 
 
 def check_race(where: Location, won: list[tuple[int, str]], keys: int) -> None:
@@ -203,10 +193,9 @@ print(json.dumps({"steps": number, "left": sorted(left)}))
 @pytest.mark.parametrize("name", ["create", "create_many", "update", "remove", "clear"])
 def test_killed_between_any_two_steps(tmp_path: Path, name: str) -> None:
     """Each array is there or not, old or new; nothing hides from an index; the rest is told and taken away."""
-    command = [sys.executable, "-c", KILLED, str(HERE), str(tmp_path), name]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert run.returncode == 0, run.stderr
-    report = json.loads(run.stdout)
+    done = ran(KILLED, HERE, tmp_path, name)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
     assert report["steps"] > 5
     assert {"update": "unsettled"}.get(name, "orphan") in report["left"]
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from own_store import ids, key_of, kinds, made, opened, record
 
 from hyperslab.stores.location import Location
+from programs import side_by_side
 from servers.s3 import S3
 
 HERE = Path(__file__).parent
@@ -56,16 +55,11 @@ print(added)
 
 def work(url: str, options: dict[str, object], shared: str, workers: int, count: int) -> int:
     """Let so many processes work; how often they added one."""
-    arguments = [sys.executable, "-c", WORKER, str(HERE), url, json.dumps(options), shared, str(count)]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    processes = [subprocess.Popen([*arguments, str(seed)], **pipes) for seed in range(workers)]  # type: ignore[call-overload]
-    try:
-        said = [process.communicate(timeout=200) for process in processes]
-        assert [errors for _, errors in said] == [""] * workers
-        return sum(int(text) for text, _ in said)
-    finally:
-        for process in processes:
-            process.kill()
+    arguments = (HERE, url, json.dumps(options), shared, count)
+    with side_by_side(WORKER, *((*arguments, seed) for seed in range(workers))) as processes:
+        said = [process.communicate() for process in processes]
+    assert [errors for _, errors in said] == [""] * workers
+    return sum(int(text) for text, _ in said)
 
 
 def check(where: Location, options: dict[str, object], url: str, workers: int, count: int) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import pytest
 from tiled import made, opened
 
 from hyperslab.stores.directory import DirectoryStore
+from programs import Program
 
 TESTS = str(Path(__file__).parents[1])
 
@@ -131,9 +130,8 @@ print(len(seen))
 """
 
 
-def run(code: str, *arguments: Any) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", code, TESTS, *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def run(code: str, *arguments: Any) -> Program:
+    return Program(code, TESTS, *arguments)
 
 
 @pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="the children are forked")
@@ -141,8 +139,8 @@ def run(code: str, *arguments: Any) -> subprocess.Popen[str]:
 def test_each_call_may_be_the_last(tmp_path: Path, durable: str) -> None:
     """Old or new for whoever reads, a writer waits for nobody, and its write leaves nothing aside."""
     child = run(KILLED, tmp_path, durable)
-    out, errors = child.communicate(timeout=400)
-    assert child.returncode == 0, errors[-3000:]
+    out, errors = child.communicate()
+    assert child.wait() == 0, errors[-3000:]
     points = json.loads(out)
     print(points)
     assert all(count > 20 for count in points.values()), points
@@ -155,12 +153,12 @@ def test_a_race(tmp_path: Path) -> None:
     writers = [run(WRITER, place, number, stop) for number in (1, 2, 3, 4)]
     readers = [run(READER, place) for _ in range(2)]
     try:
-        told = [reader.communicate(timeout=120) for reader in readers]
+        told = [reader.communicate() for reader in readers]
     finally:
         stop.touch()
-    told += [writer.communicate(timeout=120) for writer in writers]
+    told += [writer.communicate() for writer in writers]
     for process, (_, errors) in zip((*readers, *writers), told, strict=True):
-        assert process.returncode == 0, errors[-3000:]
+        assert process.wait() == 0, errors[-3000:]
     assert [int(out) for out, _ in told[:2]] == [12, 12]
     cells = opened(DirectoryStore(place))[...]
     assert (cells[:7, 2:] == cells[0, 2]).all()

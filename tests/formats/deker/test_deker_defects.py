@@ -43,20 +43,10 @@ from hyperslab.model.dims import TimeScale
 from hyperslab.model.schemas import ArraySchema, AttributeSchema, DimensionSchema, Record
 from hyperslab.model.schemas.records import changed, new_id
 from hyperslab.stores.location import Location
+from programs import Program
 
 LINE = ArraySchema([DimensionSchema("x", 10)], float, [KEY])
 WORDS = ArraySchema([DimensionSchema("x", 10)], float, [AttributeSchema("s", str, True)])
-
-
-def _script(code: str, *args: object) -> subprocess.Popen[str]:
-    """A process that runs ``code`` with the helpers of these tests."""
-    path = os.pathsep.join([str(Path(__file__).parents[1]), str(Path(__file__).parents[3] / "src")])
-    return subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, args)],
-        env={**os.environ, "PYTHONPATH": path},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
 
 
 def test_1_the_count_of_empty_cells_is_true_and_clearing_twice_loses_nothing(tmp_path: Path) -> None:
@@ -89,8 +79,7 @@ def test_2_a_killed_update_leaves_the_old_or_the_new_record(tmp_path: Path, tile
     other = new(holding, {"dt": START + timedelta(1)} if tiled else {"k": 2})
     last = 0
     for turn in range(6):
-        child = _script(_UPDATES, tmp_path, id)
-        assert child.stdout is not None
+        child = Program(_UPDATES, tmp_path, id)
         child.stdout.readline()
         time.sleep(0.02 * turn)
         child.kill()
@@ -117,8 +106,7 @@ def test_3_a_killed_writer_keeps_nobody_from_reading_or_writing(tmp_path: Path, 
     holding = make(tmp_path, TILED) if tiled else make(tmp_path)
     id = new(holding, {"dt": START} if tiled else {"k": 1})
     for turn in range(6):
-        child = _script(_WRITES, tmp_path, id)
-        assert child.stdout is not None
+        child = Program(_WRITES, tmp_path, id)
         child.stdout.readline()
         time.sleep(0.02 * turn)
         child.kill()
@@ -245,7 +233,7 @@ created_keys(Path(sys.argv[1]), int(sys.argv[2]))
 @pytest.mark.parametrize("tiled", [False, True])
 def test_8_of_processes_that_create_one_key_one_wins(tmp_path: Path, tiled: bool) -> None:
     holding = make(tmp_path, TILED) if tiled else make(tmp_path)
-    children = [_script(_CREATES, tmp_path, 40) for _ in range(4)]
+    children = [Program(_CREATES, tmp_path, 40) for _ in range(4)]
     won = [set(json.loads(child.communicate()[0])) for child in children]
     assert set.union(*won) == set(range(40))
     assert sum(map(len, won)) == 40

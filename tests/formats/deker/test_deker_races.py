@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 from deker_arrays import PLAIN, TILED, anything, key_at, kinds, make, new, read, reopen, write
+
+from programs import forking
 
 TURNS = 60
 MANY = 1_000_000
@@ -18,7 +19,7 @@ MANY = 1_000_000
 @pytest.mark.parametrize("tiled", [False, True])
 def test_anything_at_once(tmp_path: Path, tiled: bool, killed: bool) -> None:
     make(tmp_path, TILED if tiled else PLAIN)
-    context = get_context("spawn")
+    context = forking()
     turns = [TURNS, TURNS, MANY if killed else TURNS]
     processes = [
         context.Process(target=anything, args=(str(tmp_path), "c", seed, n), daemon=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from hyperslab.formats.deker.paths import tile_folder
 from hyperslab.formats.deker.rewriting import count_fill
 from hyperslab.model.schemas import ArraySchema, DimensionSchema, HDF5CompressionOpts, HDF5Options, VArraySchema
 from hyperslab.stores.location import Location
+from programs import forking
 
 SHAPE = (6, 8, 9)
 DIMENSIONS = [DimensionSchema(name, size) for name, size in zip("zyx", SHAPE, strict=True)]
@@ -165,8 +165,7 @@ def test_writers_of_other_cells_lose_none(tmp_path: Path, tiled: bool) -> None:
     schema = TILED if tiled else ArraySchema(TILED.dimensions, np.int32, TILED.attributes, -1)
     holding = make(tmp_path, schema, settings=Settings(durable=False, lock_timeout=60))
     id = new(holding, {"dt": START})
-    context = get_context("spawn")
-    processes = [context.Process(target=_fill_rows, args=(str(tmp_path), id, first)) for first in range(2)]
+    processes = [forking().Process(target=_fill_rows, args=(str(tmp_path), id, first)) for first in range(2)]
     for process in processes:
         process.start()
     with ThreadPoolExecutor(2) as pool:

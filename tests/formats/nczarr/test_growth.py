@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from hyperslab.model.dims import Dimension
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.location import Location
 from hyperslab.stores.memory import MemoryStore
+from programs import Program
 
 DIALECTS = ("current", "draft")
 APPENDER = Path(__file__).with_name("appender.py")
@@ -227,15 +226,15 @@ def test_ten_processes_append(tmp_path: Path, dialect: str, times: int, at_once:
     root.create_array("t", shape=(0,), dtype="i8", dims=("t",), chunks=(16,), fill_value=-1)
     root.create_array("deep/b", shape=(2, 0), dtype="f4", dims=("y", "t"), chunks=(2, 4), fill_value=-1)
     root.create_array("lone", shape=(0,), dtype="i8", dims=("k",), chunks=(3,), fill_value=-1)
-    waiting = [[sys.executable, str(APPENDER), str(place), str(n), str(times)] for n in range(10)]
-    workers: list[subprocess.Popen[bytes]] = []
+    waiting = [(APPENDER, place, n, times) for n in range(10)]
+    workers: list[Program] = []
     while waiting or any(worker.poll() is None for worker in workers):
         if waiting and sum(worker.poll() is None for worker in workers) < at_once:
-            workers.append(subprocess.Popen(waiting.pop(0)))
+            workers.append(Program(*waiting.pop(0)))
         lone = hs.open_array(place, path="lone")
         assert (lone[:] >= 0).all()
         assert (hs.open_array(place, path="a")[:] >= 0).all()
-    assert [worker.returncode for worker in workers] == [0] * 10
+    assert [(worker.wait(), worker.communicate()) for worker in workers] == [(0, ("", ""))] * 10
     marks = sorted(number * 1000 + step for number in range(10) for step in range(times))
     again = hs.open_group(place)
     found = again["t"][:]
