@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, settings
 sys.path.insert(0, str(Path(__file__).parent))
 if TYPE_CHECKING:
     from servers.mongo import Mongo
+    from servers.s3 import S3
 
 with suppress(ImportError):  # before any test brings netCDF4, whose HDF5 library its filters would take for h5py's
     import_module("hdf5plugin")
@@ -86,4 +87,13 @@ def mongo_replica() -> Iterator[Mongo]:
     from servers.mongo import running_mongod
 
     with running_mongod(replica_set=True) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3]:
+    """A real S3 server over HTTP; each test makes buckets of its own in it."""
+    from servers.s3 import running_s3
+
+    with running_s3() as server:
         yield server

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,6 @@ from cli.every_format import (
     make_source,
 )
 from hyperslab.cli import main
-from servers.s3 import running_s3
 
 
 @pytest.fixture(scope="module")
@@ -58,12 +56,6 @@ def maker(source: Path, tmp_path_factory: pytest.TempPathFactory, request: pytes
         return f"{mongo.url}/{mongo.database()}"
 
     return Maker(source, tmp_path_factory.mktemp("made"), lambda: request.getfixturevalue("s3"), database)
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[Any]:
-    with running_s3() as server:
-        yield server
 
 
 @pytest.fixture

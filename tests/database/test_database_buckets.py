@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from uuid import uuid4
@@ -21,7 +20,6 @@ from hyperslab.database import (
 )
 from hyperslab.database.connection import Connection
 from hyperslab.errors import AlreadyExists, ClientError, CollectionNotFound, NodeNotFound, ReadOnly, Unsupported
-from servers.s3 import S3, running_s3
 
 DIMENSIONS = [
     TimeDimensionSchema("t", 4, "$dt", timedelta(hours=1)),
@@ -32,21 +30,15 @@ ATTRIBUTES = [AttributeSchema("dt", datetime, True), AttributeSchema("n", int, F
 DATA = np.arange(48).reshape(4, 6, 2)
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[S3]:
-    with running_s3() as running:
-        yield running
-
-
 @pytest.fixture(params=["s3", "memory"])
 def opened(request):
     """What opens a client of an empty place, again and again."""
     if request.param == "memory":
         name = uuid4().hex
         return lambda **options: Client(f"memory://{name}", **options)
-    server = request.getfixturevalue("server")
-    place = f"s3://{server.bucket()}/data/store"
-    return lambda **options: Client(place, storage_options=server.options, **options)
+    s3 = request.getfixturevalue("s3")
+    place = f"s3://{s3.bucket()}/data/store"
+    return lambda **options: Client(place, storage_options=s3.options, **options)
 
 
 @pytest.mark.parametrize("grid", [{}, {"vgrid": (2, 3, 1)}], ids=["array", "varray"])

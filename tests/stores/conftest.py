@@ -10,9 +10,6 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from servers.s3 import S3, running_s3
-
 Actor = Callable[..., "subprocess.Popen[str]"]
 
 
@@ -29,10 +26,3 @@ def actor() -> Iterator[Actor]:
             return process
 
         yield start
-
-
-@pytest.fixture(scope="session")
-def s3() -> Iterator[S3]:
-    """A real S3 server over HTTP."""
-    with running_s3() as server:
-        yield server

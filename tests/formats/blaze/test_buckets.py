@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,17 +14,9 @@ from hyperslab.errors import CorruptChunk, NotFound
 from hyperslab.formats.blaze import FORMAT
 from hyperslab.stores.location import Location
 from hyperslab.testing.formats import FormatTests
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
-from servers.s3 import S3, running_s3
+from servers.s3 import S3
 
 NESTED = np.dtype([("a", "<i2"), ("b", [("c", "<f4")])])
-
-
-@pytest.fixture(scope="module")
-def s3() -> Any:
-    with running_s3() as server:
-        yield server
 
 
 class TestInABucket(FormatTests):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +11,9 @@ import pytest
 import hyperslab as hs
 from hyperslab.errors import Invalid
 from hyperslab.stores import MemoryStore
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
-from servers.s3 import S3, running_s3
+from servers.s3 import S3
 
 AIR = np.random.default_rng(1).random((60, 5, 4))
-
-
-@pytest.fixture(scope="module")
-def s3() -> Any:
-    with running_s3() as server:
-        yield server
 
 
 @pytest.fixture
