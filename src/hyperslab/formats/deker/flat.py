@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +31,11 @@ def block_shape(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
 
 class FlatCells(ContiguousCells):
     """Such cells, of which a part can be read."""
+
+    @property
+    def where(self) -> tuple[int | None, tuple[int, ...], np.dtype[Any]]:
+        """The byte that the cells begin at, their shape, and their type as it is stored."""
+        return self._offset, self._spec.shape, self._stored
 
     def read_part(self, coords: Coords, within: tuple[slice, ...], out: Block) -> bool:
         """Read the cells ``within`` a block into ``out``; False when nothing was ever written."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from stat import S_ISLNK
+from stat import S_ISLNK, S_ISREG
 
 from hyperslab.errors import StorageError
 from hyperslab.formats.deker.files import in_folder
@@ -113,6 +113,28 @@ def follow(folder: str, kind: Kind, place: str, id: str) -> str | None:
     real = real_path(f"{folder}/{place}/{id}{os.path.splitext(path)[1]}")
     root = os.path.realpath(os.path.dirname(os.path.dirname(folder)))
     return real if real.startswith(os.path.join(root, "")) and os.path.isfile(real) else None
+
+
+def plain_file(folder: str, kind: Kind, place: str) -> str | None:
+    """What :func:`follow` gives for the only link in a folder, without its calls; None where anything is unusual: other
+    names in the folder, a symbolic link on the way to it or to the file, no such file."""
+    head = f"{folder}/{place}"
+    try:
+        (name,) = os.listdir(head)
+        id = id_in(kind, name)
+        if id is None:
+            return None
+        path = f"{folder}/{data_path(kind, id)}"
+        for way in (head, path):
+            here = folder
+            for part in way[len(folder) + 1 :].split("/"):
+                here = f"{here}/{part}"
+                mode = os.lstat(here).st_mode
+                if S_ISLNK(mode):
+                    return None
+    except (OSError, ValueError):
+        return None
+    return path if S_ISREG(mode) else None
 
 
 def leads_out(folder: str, path: str) -> bool:

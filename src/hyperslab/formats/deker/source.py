@@ -6,6 +6,7 @@ that is laid out in another way, of another type or byte order, is read all the 
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
@@ -19,19 +20,26 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block
 from hyperslab.errors import CorruptChunk, FormatError, HyperslabError
 from hyperslab.formats.deker.files import Form
+from hyperslab.formats.deker.flat import FlatCells
 from hyperslab.formats.deker.locks import hold
-from hyperslab.formats.deker.opened import Box, Opened, file_stamp, open_file
+from hyperslab.formats.deker.opened import Box, Opened, Stamp, file_stamp, open_file
 from hyperslab.formats.deker.rewriting import Rewriting
+from hyperslab.formats.hdf5 import pread_into
 from hyperslab.stores.attempts import kept_waiting
+from hyperslab.stores.files import READ
 
 _MOST_OPEN = 64
+_MOST_FLAT = 1 << 14
+"""Files in one piece of which it is remembered where their cells lie."""
 
 
 class OpenFiles:
-    """The data files that were read last, each as long as it stays the same."""
+    """The data files that were read last, each as long as it stays the same; of many more it is known where the cells
+    lie, where that is in one piece."""
 
     def __init__(self) -> None:
         self._files: OrderedDict[str, Opened] = OrderedDict()
+        self._flat: dict[str, tuple[Stamp, int, tuple[int, ...], np.dtype[Any]]] = {}
         self._lock = threading.Lock()
 
     def get(self, path: str) -> Opened:
@@ -47,12 +55,48 @@ class OpenFiles:
             self._files[path] = opened
             while len(self._files) > _MOST_OPEN:
                 self._files.popitem(last=False)
+            if isinstance(opened.cells, FlatCells):
+                self._remember(path, opened.stamp, *opened.cells.where)
         return opened
+
+    def _remember(
+        self, path: str, stamp: Stamp, offset: int | None, shape: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> None:
+        if len(self._flat) >= _MOST_FLAT:
+            self._flat.clear()
+        if offset is not None:
+            self._flat[path] = stamp, offset, shape, dtype
+
+    def read_flat(self, path: str, out: Block) -> bool:
+        """Read all cells of a file into ``out``, without opening it as one of HDF5; False where that takes more: the
+        file is not known, or no longer the same, or its cells lie otherwise."""
+        known = self._flat.get(path)
+        if known is None or known[2:] != (out.shape, out.dtype):
+            return False
+        cells = out if out.flags.c_contiguous else np.empty(out.shape, out.dtype)
+        try:
+            descriptor = os.open(path, READ)
+        except OSError:
+            return False
+        try:
+            found = os.fstat(descriptor)
+            stamp, offset, *_ = known
+            if (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns) != stamp:
+                return False
+            pread_into(descriptor, cells.reshape(-1).view(np.uint8).data, offset)
+        except (OSError, CorruptChunk):
+            return False
+        finally:
+            os.close(descriptor)
+        if cells is not out:
+            out[...] = cells
+        return True
 
     def forget(self, path: str) -> None:
         """The file was replaced or removed."""
         with self._lock:
             self._files.pop(path, None)
+            self._flat.pop(path, None)
 
 
 class FileCells:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -62,6 +62,9 @@ class TileCells:
 
     def find(self, coords: Coords) -> str | None:
         """The file of a tile, None when it has none. MissingChunks for a link that leads to nothing."""
+        plain = links.plain_file(self.place.path, "array", paths.tile_folder(self.id, coords))
+        if plain is not None:
+            return plain
         for pause in _PAUSES:
             path, dangles = self._look(coords)
             if not dangles:
@@ -93,25 +96,33 @@ class TileCells:
         self._require()
         return None, bool(links.linked_ids(folder, "array", place))
 
-    def _open(self, coords: Coords) -> FileCells | None:
+    def _open(self, coords: Coords, path: str | None) -> FileCells | None:
+        """A tile whose file was found."""
         for _ in range(3):
-            path = self.find(coords)
             if path is None:
                 return None
             try:
                 return FileCells(self.files, path, self.form, self.fill, self.place.settings)
             except NodeNotFound:  # removed between the two calls
-                continue
+                path = self.find(coords)
         return None
 
     def read_part(self, coords: Coords, within: Box, out: Block) -> bool:
         """Read the cells ``within`` a tile into ``out``; False when all are fill."""
-        tile = self._open(coords)
+        path = self.find(coords)
+        if path is not None and out.shape == self.form.shape and self.files.read_flat(path, out):
+            return True
+        tile = self._open(coords, path)
         return tile is not None and tile.read_box(within, out)
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Read a tile; False when all its cells are fill."""
-        return self.read_part(coords, tuple([slice(0, size) for size in self.form.shape]), out)
+        return self.read_part(coords, self._all, out)
+
+    @cached_property
+    def _all(self) -> Box:
+        """All cells of a tile."""
+        return tuple([slice(0, size) for size in self.form.shape])
 
     def read(self, coords: Coords) -> Block | None:
         """A tile in memory of its own."""
