@@ -242,3 +242,12 @@ def test_region_attributes_that_profile_v2_is_not_to_have_are_said_and_left_out(
                 assert node.attrs["unit"] == "V" and ("cells" in node.attrs) is kept
                 if kept:
                     np.testing.assert_array_equal(node.attrs["cells"].read(), CELLS[1:3, ::2])
+
+
+def test_references_become_text_of_one_width_where_there_is_no_other(made: Path, mongo: Any) -> None:
+    there = f"{mongo.url}/{mongo.database()}#refs"
+    report = hs.convert(made, there, allow_loss=True)
+    assert [loss for loss in report.losses if "the array is left out" in loss.message] == []
+    with hs.open_group(there) as root:
+        assert root["g/refs"].dtype.kind == "U"
+        assert list(root["g/refs"][:3]) == ["/g/d", "/g", ""]

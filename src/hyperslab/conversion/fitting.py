@@ -1,8 +1,8 @@
 """Cells of any length for a target that has none: as long as the longest of them, where that keeps every value.
 
-Text becomes fixed-length text, bytes of any length become fixed-length bytes; where the target has no bytes of either
-kind they become text, if they are UTF-8. Text and references in the fields of rows become text of one width. Every
-chunk of such an array is read once for that; cells that end with a NUL would lose it, and are not fitted.
+Text and references become fixed-length text, bytes of any length become fixed-length bytes; where the target has no
+bytes of either kind they become text, if they are UTF-8. Text and references in the fields of rows become text of one
+width. Every chunk of such an array is read once for that; cells that end with a NUL would lose it, and are not fitted.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from hyperslab.conversion.pointing import Pointing
 from hyperslab.conversion.walking import Item
 from hyperslab.formats.base import Feature
 from hyperslab.model.cells import as_bytes
-from hyperslab.model.dtypes import DataType, VlenBytes, VlenString
+from hyperslab.model.dtypes import DataType, ObjectRef, RegionRef, VlenBytes, VlenString
 from hyperslab.model.spec import ArraySpec
 
 Values = np.ndarray[Any, Any]
+
+_TEXT = VlenString | ObjectRef | RegionRef
 
 
 @dataclass(slots=True)
@@ -64,7 +66,7 @@ def _fitted(source: Session, item: Item, features: Features, pointing: Pointing 
     spec = item.node
     if not isinstance(spec, ArraySpec) or item.picked is None or held_type(spec.dtype, features) is not None:
         return item
-    if not (isinstance(spec.dtype, VlenString | VlenBytes) or spec.numpy_dtype.names or spec.numpy_dtype.kind == "S"):
+    if not (isinstance(spec.dtype, _TEXT | VlenBytes) or spec.numpy_dtype.names or spec.numpy_dtype.kind == "S"):
         return item
     cells = (each if pointing is None else pointing.cells(each, spec.dtype) for each in _all(source, item, spec))
     found = _type_for(spec.dtype, spec.numpy_dtype, cells, features)
@@ -83,7 +85,7 @@ def _type_for(dtype: DataType, base: np.dtype[Any], cells: Iterator[Values], fea
     longest = _Longest()
     for block in cells:
         longest.see(block.flat)
-    if isinstance(dtype, VlenString):
+    if isinstance(dtype, _TEXT):
         wide = np.dtype(f"U{longest.chars}")
         return wide if Feature.UNICODE in features and longest.is_whole else None
     if Feature.FIXED_BYTES in features and longest.is_whole:
