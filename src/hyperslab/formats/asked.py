@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from hyperslab.errors import Invalid, NodeNotFound
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -14,6 +16,11 @@ def no_node(path: str, url: str) -> NodeNotFound:
 def closed(url: str) -> Invalid:
     """The error for what is asked of a dataset that was closed."""
     return Invalid("the dataset is closed", url=url, remedy="open it again")
+
+
+def names_below(spec: GroupSpec | ArraySpec, names: Iterable[str]) -> list[str]:
+    """The names right below a node, in a dataset whose arrays all lie in its root: nothing is below an array."""
+    return list(names) if isinstance(spec, GroupSpec) else []
 
 
 def array_at(path: str, spec: GroupSpec | ArraySpec, url: str) -> ArraySpec:

@@ -13,7 +13,7 @@ from typing import Any
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, StorageError, Unsupported
-from hyperslab.formats.asked import array_at
+from hyperslab.formats.asked import array_at, no_node
 from hyperslab.formats.copied import Copied
 from hyperslab.formats.documents import read_document
 from hyperslab.formats.sources import open_chunks
@@ -204,7 +204,7 @@ class KeyedReader:
         """A group that has no document of its own: something below it has."""
         if self._names_in_copy(path) or holds_nodes(self._store, path, self._spelling.nodes):
             return GroupSpec()
-        raise NodeNotFound("there is no such group or array", url=self._store.url, node=path)
+        raise no_node(path, self._store.url)
 
     # -- chunks -----------------------------------------------------------------------------------------------------
 

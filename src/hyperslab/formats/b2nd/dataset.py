@@ -9,7 +9,7 @@ from typing import Any
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import HyperslabError
-from hyperslab.formats.asked import array_at, closed, no_node
+from hyperslab.formats.asked import array_at, closed, names_below, no_node
 from hyperslab.formats.b2nd import document, library
 from hyperslab.formats.b2nd.source import StoredSlices
 from hyperslab.formats.in_memory import CellsInMemory
@@ -49,10 +49,7 @@ class B2ndReader:
 
     def children(self, path: str) -> list[str]:
         """The array, then its coordinates."""
-        if path:
-            self.node(path)
-            return []
-        return self.labelled.names
+        return names_below(self.node(path), self.labelled.names)
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
         """The group of all, the array, or a coordinate."""

@@ -18,7 +18,7 @@ from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, Invalid, StorageError, Unsupported
-from hyperslab.formats.asked import array_at, closed, no_node
+from hyperslab.formats.asked import array_at, closed, names_below, no_node
 from hyperslab.formats.b2nd import document, library
 from hyperslab.formats.b2nd.dataset import B2ndReader
 from hyperslab.formats.b2nd.source import Cells, ChangedSlices, MemoryCells, all_cells, whole
@@ -79,10 +79,7 @@ class B2ndWriter:
 
     def children(self, path: str) -> list[str]:
         """The names of the array and its coordinates."""
-        if path:
-            self.node(path)
-            return []
-        return list(self._specs)
+        return names_below(self.node(path), self._specs)
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
         """The group of all, the array, or a coordinate."""

@@ -11,7 +11,7 @@ from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, Problem
-from hyperslab.formats.asked import array_at, no_node
+from hyperslab.formats.asked import array_at, names_below, no_node
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.blaze.document import ATTRIBUTES, LABELS, SIZES, TABLE, Storing, parse_table
 from hyperslab.formats.blaze.folder import ArrayFolder
@@ -61,12 +61,10 @@ class BlazeReader:
 
     def children(self, path: str) -> list[str]:
         """The array and its coordinates, or the columns of a table."""
-        if path:
-            self.node(path)
-            return []
-        if self.table is not None:
-            return list(self.table)
-        return self.folder.labelled.names
+        return names_below(self.node(path), self._names())
+
+    def _names(self) -> list[str]:
+        return self.folder.labelled.names if self.table is None else list(self.table)
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
         """The group, the array, a coordinate, or a field of the array that is stored on its own."""

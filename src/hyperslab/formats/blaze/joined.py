@@ -15,7 +15,7 @@ from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.errors import HyperslabError, Invalid, Problem, ReadOnly, Unsupported
-from hyperslab.formats.asked import no_node
+from hyperslab.formats.asked import names_below, no_node
 from hyperslab.formats.blaze.columns import Columns
 from hyperslab.formats.blaze.dataset import BlazeReader
 from hyperslab.formats.blaze.document import Storing, own, spelled
@@ -210,10 +210,7 @@ class JoinedReader:
 
     def children(self, path: str) -> list[str]:
         """The array and its coordinates."""
-        if path:
-            self.node(path)
-            return []
-        return self.labelled.names
+        return names_below(self.node(path), self.labelled.names)
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
         """The group, the array, a coordinate, or a field of the array that is stored on its own."""

@@ -93,11 +93,8 @@ class BlazeWriter(BlazeReader):
         """The name of the array; None for a table, and while there is none."""
         return None if self._empty else super().main
 
-    def children(self, path: str) -> list[str]:
-        """The array and its coordinates, or the columns of a table."""
-        if path:
-            return super().children(path)
-        return [*([] if self._empty else super().children("")), *self._waiting]
+    def _names(self) -> list[str]:
+        return [*([] if self._empty else super()._names()), *self._waiting]
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
         """The group, the array, a coordinate, or a field of the array that is stored on its own."""
@@ -180,7 +177,7 @@ class BlazeWriter(BlazeReader):
                 self._put_group(spec)
             elif not self._empty and path == self.folder.labelled.name:
                 self._put_main(spec)
-            elif path in self.children(""):
+            elif path in self._names():
                 self._put_coordinate(path, spec)
             else:
                 self._put_new(path, spec)

@@ -12,7 +12,7 @@ from hyperslab.chunks.source import ChunkSource
 from hyperslab.codecs.blosc import HEADER, may_move
 from hyperslab.codecs.blosc_blocks import used_bytes
 from hyperslab.errors import HyperslabError, Problem
-from hyperslab.formats.asked import array_at, no_node
+from hyperslab.formats.asked import array_at, names_below, no_node
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.bloscpack.document import Content, parse
 from hyperslab.formats.bloscpack.file import LocalFile, ServedFile, settled
@@ -107,10 +107,7 @@ class BloscpackReader:
 
     def children(self, path: str) -> list[str]:
         """The array and its coordinates."""
-        if path:
-            self.node(path)
-            return []
-        return self.content.labelled.names
+        return names_below(self.node(path), self.content.labelled.names)
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
         """What lies at ``path``."""

@@ -13,7 +13,7 @@ import numpy as np
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.errors import Conflict, HyperslabError
-from hyperslab.formats.asked import array_at, closed
+from hyperslab.formats.asked import array_at, closed, names_below
 from hyperslab.formats.bloscpack.cells import CoordinateCells, MainCells
 from hyperslab.formats.bloscpack.creation import Options, new_array
 from hyperslab.formats.bloscpack.journal import journal_path, roll_back
@@ -67,10 +67,7 @@ class Writing:
 
     def children(self, path: str) -> list[str]:
         """The arrays, in the order in which they were made."""
-        state = self._now()
-        if not isinstance(state.node(path), GroupSpec):
-            return []
-        return list(state.draft.specs)
+        return names_below(self.node(path), self._now().draft.specs)
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
         """What lies at ``path``."""
