@@ -12,7 +12,7 @@ from typing import Any
 from hyperslab.checks.objects import span
 from hyperslab.checks.places import Place
 from hyperslab.checks.quarantine import Quarantine
-from hyperslab.checks.report import Mend
+from hyperslab.checks.report import Mend, not_mended
 from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.pool import batched, each_batch
 from hyperslab.chunks.settings import Settings
@@ -37,9 +37,6 @@ class _Damaged:
 
     def mend(self, *, done: bool) -> Mend:
         return Mend(self.node, KIND, self.message, self.action, done)
-
-    def failed(self, reason: str) -> Mend:
-        return Mend(self.node, KIND, f"{self.message}; mending failed: {reason}")
 
 
 @dataclass
@@ -67,7 +64,7 @@ class Blanking:
         except ReadOnly:
             raise
         except HyperslabError as error:
-            yield from (each.failed(error.said) for each in self._found)
+            yield from (not_mended(each.mend(done=False), error.said) for each in self._found)
             return
         yield from (each.mend(done=True) for each in self._found)
 
@@ -103,17 +100,19 @@ class Blanking:
         if stored is None:
             return None
         cells = span(source.grid, coords)
-        kept = f"move it to {self.folder}" if self.folder else "remove it"
-        action = f"{kept}; the cells {cells} read as the fill value then"
+        action = f"{self._quarantine.verb}; the cells {cells} read as the fill value then"
         return _Damaged(node, coords, bytes(stored), f"{error.said} [{error.key}, cells {cells}]", action)
 
     # -- the deed ---------------------------------------------------------------------------------------------------
 
-    def _replace(self) -> None:
+    @property
+    def _quarantine(self) -> Quarantine:
         store: Any = None  # nothing here lies under a key
-        quarantine = Quarantine(store, self.folder)
+        return Quarantine(store, self.folder)
+
+    def _replace(self) -> None:
         for each in self._found:
-            quarantine.keep_bytes(f"{each.node}/chunk.{'.'.join(map(str, each.coords)) or '0'}", each.stored)
+            self._quarantine.keep_bytes(f"{each.node}/chunk.{'.'.join(map(str, each.coords)) or '0'}", each.stored)
         with ExitStack() as stack:
             writer: Any = self.place.format.open(self.place.where, "r+", settings=self.settings)
             stack.callback(writer.close)

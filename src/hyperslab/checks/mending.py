@@ -13,7 +13,7 @@ from hyperslab.checks.findings import Finding
 from hyperslab.checks.keyed import Walk
 from hyperslab.checks.mending_chunks import OBJECTS, Act, ChunkMender, Plan, nothing, spec_now
 from hyperslab.checks.quarantine import Quarantine
-from hyperslab.checks.report import Mend
+from hyperslab.checks.report import Mend, not_mended
 from hyperslab.errors import HyperslabError
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.documents import read_document, write_again
@@ -49,8 +49,7 @@ class Mending:
 
     def failed(self, reason: str) -> Mend:
         """What is told when the deed failed."""
-        problem = self.finding.problem
-        return Mend(problem.node, problem.kind, f"{problem.message}; mending failed: {reason}")
+        return not_mended(self.finding.problem, reason)
 
 
 _LEFT_NOTHING = frozenset(["missing-document", "json-damaged", "json-kind"])
@@ -184,15 +183,7 @@ class Menders:
         remedy: Remedy = finding.means
         if remedy.action is None or (remedy.asked and remedy.asked not in self._wishes):
             return None
-        return remedy.action, partial(self._locked, partial(self._carry_out, remedy))
-
-    def _carry_out(self, remedy: Remedy) -> None:
-        for place in remedy.keep:
-            self._quarantine.keep(place)
-        if remedy.take:
-            self._quarantine.take(remedy.take)
-        if remedy.act is not None:
-            remedy.act()
+        return remedy.action, partial(self._locked, partial(self._quarantine.carry_out, remedy))
 
     # -- dimensions -------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from hyperslab.checks.places import Place
 from hyperslab.checks.quarantine import Quarantine
-from hyperslab.checks.report import Mend
+from hyperslab.checks.report import Mend, not_mended
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import HyperslabError, ReadOnly
 from hyperslab.formats.base import LocksNodes, Remedy, Repairs
@@ -52,20 +52,13 @@ class OwnRepair:
 
 
 def _mend(remedy: Remedy, quarantine: Quarantine | None) -> Mend:
-    problem, done = remedy.problem, False
-    message = problem.message
-    if quarantine is not None and remedy.action is not None:
+    problem = remedy.problem
+    done = quarantine is not None and remedy.action is not None
+    if quarantine is not None and done:
         try:
-            for place in remedy.keep:
-                quarantine.keep(place)
-            if remedy.take:
-                quarantine.take(remedy.take)
-            if remedy.act is not None:
-                remedy.act()
-            done = True
+            quarantine.carry_out(remedy)
         except ReadOnly:
             raise
         except HyperslabError as error:
-            message = f"{message}; mending failed: {error.said}"
-            return Mend(problem.node, problem.kind, message)
-    return Mend(problem.node, problem.kind, message, remedy.action, done)
+            return not_mended(problem, error.said)
+    return Mend(problem.node, problem.kind, problem.message, remedy.action, done)

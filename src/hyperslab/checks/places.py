@@ -37,12 +37,13 @@ def find_place(
     """The dataset at ``url``, of which links may lead to the places that are allowed. NotFound when nothing is there,
     FormatError when it is no dataset, Invalid when nothing leads out of its format."""
     where = Location.of(url, storage_options)
+    nothing = NotFound("there is nothing", url=where.url, remedy="check the spelling")
     if not where.exists():
-        raise NotFound("there is nothing", url=where.url, remedy="check the spelling")
+        raise nothing
     probe = Probe(where)
     chosen = get_format(format) if format is not None else detect(probe) or _by_nodes_below(probe)
     if chosen is None and where.path is None and not is_taken(where):  # a bucket tells only when it is listed
-        raise NotFound("there is nothing", url=where.url, remedy="check the spelling")
+        raise nothing
     if chosen is None:
         raise unknown(probe)
     found = chosen.at(probe) if isinstance(chosen, VariesByPlace) else chosen

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.formats.base import Remedy
 from hyperslab.stores.base import GetRanges, Size, WritableStore
 from hyperslab.stores.files import discard, open_folder, sync_folder, write_error
 from hyperslab.stores.location import Location, local_path
@@ -48,6 +49,15 @@ class Quarantine:
         if self.folder and data:
             with self._failing(name):
                 self._write([data], self._free(name))
+
+    def carry_out(self, remedy: Remedy) -> None:
+        """What a format says mends it; what is taken out or replaced is kept."""
+        for place in remedy.keep:
+            self.keep(place)
+        if remedy.take:
+            self.take(remedy.take)
+        if remedy.act is not None:
+            remedy.act()
 
     def _take(self, place: str, target: str | None) -> None:
         if isinstance(self.store, Strays):

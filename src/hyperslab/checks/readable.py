@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from itertools import islice
 from typing import Any
 
 from hyperslab.checks.dimensions import Member, examine_dimensions
 from hyperslab.checks.findings import Finding, found
 from hyperslab.checks.objects import span
-from hyperslab.checks.reading import parts, read_box
+from hyperslab.checks.reading import read_through
 from hyperslab.chunks.grid import Coords
-from hyperslab.chunks.pool import each_batch
+from hyperslab.chunks.pool import batched, each_batch
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError
@@ -20,8 +19,7 @@ from hyperslab.model.nesting import flattened
 from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
-_MOST = 64 << 20
-"""Bytes of cells that are read at once where the chunks are larger."""
+_BATCH = 16
 
 
 def examine_reader(reader: Reader, settings: Settings, *, deep: bool) -> Iterator[Finding]:
@@ -85,18 +83,11 @@ def _cells(path: str, spec: ArraySpec, source: ChunkSource, settings: Settings) 
     def work(batch: list[Coords]) -> None:
         for coords in batch:
             try:
-                _read(spec, source, coords, settings)
+                read_through(source, spec, coords, settings)
             except HyperslabError as error:
                 key = f"key={error.key}, " if error.key else ""
                 message = f"{error.said} [{key}cells {span(source.grid, coords)}]"
                 flaws.append(found(path, "corrupt-chunk", message, coords=coords))
 
-    chunks = iter(source.grid)
-    each_batch(work, iter(lambda: list(islice(chunks, 16)), []), settings.threads)
+    each_batch(work, batched(source.grid, _BATCH), settings.threads)
     return sorted(flaws, key=lambda finding: finding.order)
-
-
-def _read(spec: ArraySpec, source: ChunkSource, coords: Coords, settings: Settings) -> None:
-    """All cells of one chunk, a part at a time where it is large."""
-    for part in parts(source.grid.extent(coords), max(_MOST // max(spec.numpy_dtype.itemsize, 1), 1)):
-        read_box(source, spec, part, settings)

@@ -1,4 +1,4 @@
-"""Cells of one box of an array, and boxes small enough to be read in bounded memory."""
+"""Cells of one box of an array, and of one chunk in bounded memory."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ import numpy as np
 
 from hyperslab.chunks import scattered
 from hyperslab.chunks.boxes import Box
+from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.model.spec import ArraySpec
 from hyperslab.selection.region import Range, Region
+
+_MOST = 64 << 20
+"""Bytes of cells that are read at once where a chunk is larger."""
 
 
 def read_box(source: ChunkSource, spec: ArraySpec, box: Box, settings: Settings) -> np.ndarray[Any, Any]:
@@ -23,6 +27,12 @@ def read_box(source: ChunkSource, spec: ArraySpec, box: Box, settings: Settings)
     out = np.empty(plan.shape, spec.numpy_dtype)
     scattered.reader_of(spec)(source, plan, out, spec.fill_cell(), settings)
     return out
+
+
+def read_through(source: ChunkSource, spec: ArraySpec, coords: Coords, settings: Settings) -> None:
+    """Read all cells of one chunk, a part at a time where it is large; its damage is an error."""
+    for part in parts(source.grid.extent(coords), max(_MOST // max(spec.numpy_dtype.itemsize, 1), 1)):
+        read_box(source, spec, part, settings)
 
 
 def parts(box: Box, most: int) -> Iterator[Box]:

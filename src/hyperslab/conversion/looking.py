@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from hyperslab.array.session import Session
-from hyperslab.checks.reading import parts, read_box
-from hyperslab.chunks.grid import Coords
+from hyperslab.checks.reading import read_through
 from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import Settings
@@ -18,8 +17,6 @@ from hyperslab.conversion.selecting import Picked
 from hyperslab.conversion.walking import Item
 from hyperslab.model.spec import ArraySpec
 
-_MOST = 1 << 24
-"""Bytes of cells that are read at once where chunks are larger."""
 _SETTINGS = Settings(cache_bytes=0)
 _log = logging.getLogger("hyperslab")
 
@@ -58,13 +55,7 @@ def _read(source: ChunkSource, spec: ArraySpec, picked: Picked) -> None:
         return
     region = picked.region(tuple(slice(0, length) for length in picked.shape))
     chunks = (piece.coords for piece in make_plan(region, source.grid))
-    most = max(_MOST // max(spec.numpy_dtype.itemsize, 1), 1)
-
-    def work(coords: Coords) -> None:
-        for part in parts(source.grid.extent(coords), most):
-            read_box(source, spec, part, _SETTINGS)
-
-    each_batch(work, chunks, _SETTINGS.threads)
+    each_batch(lambda coords: read_through(source, spec, coords, _SETTINGS), chunks, _SETTINGS.threads)
 
 
 @contextmanager

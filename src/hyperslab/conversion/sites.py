@@ -245,7 +245,9 @@ def _clear_way(where: Location, store: WritableStore, journal: Journal, overwrit
 def _refuse_taken(where: Location, store: WritableStore, overwrite: bool) -> None:
     keys, folders = store.list_dir("")
     if not overwrite and (keys or {*folders} - {HIDDEN}):
-        raise AlreadyExists("the target exists", url=where.url, remedy="choose another, or overwrite=True")
+        raise AlreadyExists(
+            "the target exists", url=where.url, remedy="choose another, or overwrite=True (--overwrite)"
+        )
 
 
 @contextmanager
