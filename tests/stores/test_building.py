@@ -94,8 +94,8 @@ def test_the_new_name_is_on_the_medium(tmp_path: Path, monkeypatch: pytest.Monke
     assert (tmp_path.stat().st_ino, ["x"]) in flushed
     assert ((tmp_path / "x").stat().st_ino, ["y"]) in flushed
     assert flushed[-1] == ((tmp_path / "x/y").stat().st_ino, ["a.zarr"])
-    for exchange in (building_module._exchange, lambda a, b: False):
-        monkeypatch.setattr(building_module, "_exchange", exchange)
+    for exchange in (building_module.exchange, lambda a, b: False):
+        monkeypatch.setattr(building_module, "exchange", exchange)
         with building(str(tmp_path / "x/y/a.zarr"), overwrite=True) as temporary:
             _make(Path(temporary), "folder", "newer")
         inode, names = flushed[-1]
@@ -154,7 +154,7 @@ def test_a_link_stays_and_what_it_names_is_replaced(tmp_path: Path) -> None:
 
 
 def test_without_an_exchange_two_renames_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(building_module, "_exchange", lambda a, b: False)
+    monkeypatch.setattr(building_module, "exchange", lambda a, b: False)
     target = tmp_path / "a.zarr"
     _make(target, "folder", "old")
     with building(str(target), overwrite=True) as temporary:

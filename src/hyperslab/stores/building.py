@@ -9,10 +9,9 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from ctypes import CDLL, get_errno
 
 from hyperslab.errors import AlreadyExists, HyperslabError, Invalid, StorageError
-from hyperslab.stores.files import open_folder, sync_folder
+from hyperslab.stores.files import can_flush_all, exchange, flush_all, open_folder, sync_and_close, sync_folder
 from hyperslab.stores.redaction import redact
 
 _FEW = 200
@@ -86,11 +85,7 @@ def make_durable(path: str) -> None:
                 sync_medium(path)
                 return
     for name in files:
-        handle = os.open(name, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        sync_and_close(os.open(name, os.O_RDONLY))
 
 
 def sync_medium(folder: str) -> None:
@@ -100,15 +95,10 @@ def sync_medium(folder: str) -> None:
     """
     while not os.path.isdir(folder):
         folder = os.path.dirname(folder)
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        flush = CDLL(None, use_errno=True).syncfs
-        if flush(handle):
-            raise OSError(get_errno(), os.strerror(get_errno()), folder)
-    except (AttributeError, TypeError):
+    if can_flush_all():
+        flush_all(folder)
+    else:
         os.sync()
-    finally:
-        os.close(handle)
 
 
 def refuse_taken(target: str, overwrite: bool) -> None:
@@ -162,7 +152,7 @@ def _rename(temporary: str, target: str) -> str | None:
     if not os.path.lexists(target) or not (os.path.isdir(target) or os.path.isdir(temporary)):
         os.replace(temporary, target)
         return None
-    if _exchange(temporary, target):
+    if exchange(temporary, target):
         return None  # what is now under the temporary name is removed with it
     aside = sibling(target)
     os.rename(target, aside)
@@ -172,16 +162,3 @@ def _rename(temporary: str, target: str) -> str | None:
         os.rename(aside, target)
         raise
     return aside
-
-
-_HERE, _EXCHANGE = -100, 2
-"""AT_FDCWD and RENAME_EXCHANGE of Linux."""
-
-
-def _exchange(a: str, b: str) -> bool:
-    """Let two files or folders change their names at one stroke; False where the system cannot."""
-    try:
-        rename = CDLL(None).renameat2
-    except (AttributeError, OSError, TypeError):
-        return False
-    return bool(rename(_HERE, os.fsencode(a), _HERE, os.fsencode(b), _EXCHANGE) == 0)

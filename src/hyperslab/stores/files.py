@@ -175,13 +175,13 @@ def link_new(temporary: str, place: str) -> None:
 def replace(temporary: str, place: str, *, flushed: bool) -> None:
     """Give a file the name ``place``, over what has it, at one stroke. One that was not flushed changes names with the
     old one, which is removed then: a rename over it has ext4 write the new one out, which takes as long as all else."""
-    if flushed or not _exchange(temporary, place):
+    if flushed or not exchange(temporary, place):
         os.replace(temporary, place)
         return
     try:
         os.unlink(temporary)
     except OSError:  # a folder had the name
-        _exchange(temporary, place)
+        exchange(temporary, place)
         raise
 
 
@@ -301,8 +301,8 @@ def _errno() -> int:
     return ctypes.get_errno()
 
 
-def _exchange(first: str, second: str) -> bool:
-    """Have two files change names at one stroke; False where that cannot be done."""
+def exchange(first: str, second: str) -> bool:
+    """Have two files or folders change names at one stroke; False where that cannot be done."""
     return not _rename(first, second, _EXCHANGE)
 
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from hyperslab.stores.files import MISSING, real_path
 from hyperslab.stores.folders import Folders
-from hyperslab.stores.keys import is_key
+from hyperslab.stores.keys import below, is_key
 
 Names = tuple[list[str], list[str]]
 
@@ -74,8 +74,8 @@ def _real(path: str, parent: str) -> str:
 
 def _steps(folders: Folders, folder: str) -> Iterator[str]:
     files, inner = names_in(folders, folder)
-    below = f"{folder}/" if folder else ""
-    return (below + name for name in sorted([*files, *(f"{name}/" for name in inner)]))
+    start = below(folder)
+    return (start + name for name in sorted([*files, *(f"{name}/" for name in inner)]))
 
 
 def statuses(folders: Folders, folder: str, tail: str) -> Iterator[tuple[str, os.stat_result | None]]:

@@ -16,7 +16,7 @@ from hyperslab.errors import Conflict, Unsupported
 from hyperslab.stores import counting
 from hyperslab.stores.base import Buffer, Stamp, Unversioned, Version
 from hyperslab.stores.files import too_long
-from hyperslab.stores.keys import LOCK, check_key, check_prefix
+from hyperslab.stores.keys import LOCK, below, check_key, check_prefix
 from hyperslab.stores.leases import lease
 from hyperslab.stores.object_listing import PAGE, Lists, Names, ObjectListing
 from hyperslab.stores.ranges import merge, span
@@ -301,7 +301,7 @@ class ObjectStore(ObjectListing):
     def lock_node(self, folder: str, timeout: float | None) -> Iterator[None]:
         """Hold the documents of the node at ``folder`` by a lease; ``Conflict`` after ``timeout`` seconds."""
         self._writable(check_prefix(folder))
-        key = f"{folder}/{LOCK}" if folder else LOCK
+        key = below(folder) + LOCK
         with lease(self, key, self._url, timeout):
             self._leased.add(key)
             try:

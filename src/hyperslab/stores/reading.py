@@ -22,7 +22,7 @@ from hyperslab.stores.files import (
     too_long,
 )
 from hyperslab.stores.folders import Folders
-from hyperslab.stores.keys import check_key, check_prefix, is_key
+from hyperslab.stores.keys import below, check_key, check_prefix, is_key
 from hyperslab.stores.listing import names_in, sizes, statuses, walk
 from hyperslab.stores.named import Named
 from hyperslab.stores.ranges import span
@@ -248,11 +248,11 @@ class FolderReader(Named):
 
     def entries(self, folder: str, tail: str = "") -> Iterator[tuple[str, Stamp, int]]:
         """Name, stamp and size of every ``folder/<name>`` (``folder/<name>/<tail>``) that has a value, in any order."""
-        below = f"{check_prefix(folder)}/" if folder else ""
+        start = below(check_prefix(folder))
         behind = f"/{check_key(tail)}" if tail else ""
         try:
             for name, status in statuses(self._folders, folder, tail):
-                found = self._status(below + name + behind) if status is None else status
+                found = self._status(start + name + behind) if status is None else status
                 if found is not None:
                     yield name, (found.st_size, found.st_mtime_ns, found.st_ino), found.st_size
         except OSError as error:
