@@ -10,9 +10,9 @@ from hyperslab.chunks import scattered
 from hyperslab.chunks.boxes import Box
 from hyperslab.chunks.memory import require
 from hyperslab.chunks.plan import make_plan
-from hyperslab.errors import HyperslabError, Invalid, Unsupported
+from hyperslab.errors import HyperslabError, Unsupported
 from hyperslab.model.coo import Coo
-from hyperslab.selection.region import Range, Region, Selection
+from hyperslab.selection.region import Range, Region, Selection, no_broadcast
 
 _SLAB = 64 << 20  # bytes of a sparse array that are dense at a time where chunks are
 
@@ -72,8 +72,7 @@ def _broadcast(value: Any, selection: Selection) -> Any:
     try:
         return value.broadcast_to(selection.shape)
     except ValueError:
-        message = f"a value of shape {value.shape} does not broadcast to the selected {selection.shape}"
-        raise Invalid(message, remedy="select as many cells as there are") from None
+        raise no_broadcast(value.shape, selection.shape) from None
 
 
 def _box(region: Region) -> Box | None:

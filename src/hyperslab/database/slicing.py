@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.errors import Invalid, LabelError, SelectionError, WrongType
+from hyperslab.errors import LabelError, SelectionError, WrongType
 from hyperslab.model.dims import Index
-from hyperslab.selection.keys import too_many
+from hyperslab.selection.keys import WHOLE, several_ellipses, too_many, zero_step
 from hyperslab.selection.labels import lookup_of
 from hyperslab.selection.lookup import Lookup
 from hyperslab.selection.positional import select
@@ -24,7 +24,6 @@ from hyperslab.selection.region import Selection
 from hyperslab.selection.sought import is_label
 
 Item = int | slice
-WHOLE = slice(None)
 _KINDS = "an item is an int, a float, text, a time, a slice of those or `...`"
 
 
@@ -57,7 +56,7 @@ def resolve(key: Any, dimensions: Sequence[Along]) -> Resolved:
     items = key if isinstance(key, tuple) else (key,)
     dots = [place for place, item in enumerate(items) if item is Ellipsis]
     if len(dots) > 1:
-        raise SelectionError("a key has a single ellipsis ('...')")
+        raise several_ellipses()
     missing = len(dimensions) - len(items) + len(dots)
     if missing < 0:
         raise too_many(len(items) - len(dots), tuple(each.size for each in dimensions))
@@ -128,7 +127,7 @@ def _step(step: Any, along: Along) -> int | None:
     if cells is None:
         raise SelectionError(f"a step of {step!r}", remedy="a step is an int, or a whole multiple of the dimension's")
     if not cells:
-        raise Invalid("a slice step is not zero")
+        raise zero_step()
     return cells
 
 

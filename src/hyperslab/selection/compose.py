@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.selection.assemble import Part, array_part, assemble, provenance, steps
+from hyperslab.selection.assemble import NOTHING, Part, array_part, assemble, provenance, steps
 from hyperslab.selection.positional import select
 from hyperslab.selection.region import Points, Range, Selection
 
@@ -19,7 +19,7 @@ def compose(first: Selection, key: Any, dialect: Dialect = select) -> Selection:
     """What ``key`` (in ``dialect``: `select`, `outer` or `vectorised`) selects of the result of ``first``."""
     second = dialect(key, first.shape)
     if 0 in second.shape:
-        return assemble([(axis, ()) for axis in (Range(0, 0, 1),) * len(first.region.axes)], second.shape)
+        return assemble([(NOTHING, ())] * len(first.region.axes), second.shape)
     inner = _reindexed(second)
     parts: list[Part] = []
     for axis, dims in zip(first.region.axes, provenance(first), strict=True):

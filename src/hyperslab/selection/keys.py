@@ -29,7 +29,7 @@ def plain_items(key: Any, shape: Shape) -> list[Any]:
     if used > len(shape):
         raise too_many(used, shape)
     if len(dots) > 1:
-        raise SelectionError("a key has a single ellipsis ('...')")
+        raise several_ellipses()
     filled: list[Any] = []
     axis = 0
     for item in items if dots else [*items, Ellipsis]:
@@ -47,14 +47,26 @@ def plain_items(key: Any, shape: Shape) -> list[Any]:
 
 def too_many(used: int, shape: Shape) -> SelectionError:
     """The error of a key with more indices than dimensions."""
-    return SelectionError(f"too many indices: the array has {len(shape)} dimensions, the key selects along {used}")
+    said = f"too many indices: the array has {len(shape)} dimensions, the key selects along {used}"
+    return SelectionError(said, remedy="give one for each dimension at the most")
+
+
+def several_ellipses() -> SelectionError:
+    """The error of a key with more than one ``...``."""
+    return SelectionError("a key has a single ellipsis ('...')", remedy="write the other ones as slices, ':'")
 
 
 def wrapped(position: int, axis: int, length: int) -> int:
     """A position that may be negative, as one that is not; ``SelectionError`` out of bounds."""
     if -length <= position < length:
         return position + length if position < 0 else position
-    raise SelectionError(f"index {position} is out of bounds for axis {axis} with size {length}")
+    raise out_of_bounds(position, axis, length)
+
+
+def out_of_bounds(position: int, axis: int, length: int) -> SelectionError:
+    """The error of a position that an axis does not have."""
+    remedy = f"positions go from {-length} to {length - 1}" if length else "the axis has no cells"
+    return SelectionError(f"index {position} is out of bounds for axis {axis} with size {length}", remedy=remedy)
 
 
 def wrapped_many(positions: Array, axis: int, length: int) -> Array:
@@ -82,7 +94,12 @@ def bad_slice(error: TypeError | ValueError) -> Invalid:
     """The error of a slice whose step is zero (a ValueError) or whose bounds are no ints (a TypeError), as NumPy's."""
     if isinstance(error, TypeError):
         return WrongType("slice bounds are ints or None", remedy=_LABELS)
-    return Invalid("a slice step is not zero")
+    return zero_step()
+
+
+def zero_step() -> Invalid:
+    """The error of a slice whose step is zero."""
+    return Invalid("a slice step is not zero", remedy="leave it out, or give another")
 
 
 def _axes_of(item: Any) -> int:
@@ -108,7 +125,7 @@ def _plain_array(item: Any) -> Any:
     try:
         array = np.asarray(item)
     except ValueError:
-        raise Invalid(f"{item!r} is no rectangular array of positions") from None
+        raise Invalid(f"{item!r} is no rectangular array of positions", remedy=_KINDS) from None
     if array.size == 0 and not isinstance(item, np.ndarray):
         array = array.astype(np.int64)
     if array.dtype.kind == "b":
@@ -121,5 +138,11 @@ def _plain_array(item: Any) -> Any:
 def _nonzero(mask: Array, axis: int, shape: Shape) -> tuple[Array, ...]:
     """A mask as one integer array per axis; like NumPy it may have no cells along an axis that has some."""
     if any(side not in (0, length) for side, length in zip(mask.shape, shape[axis:], strict=False)):
-        raise SelectionError(f"a mask of shape {mask.shape} does not fit axes {axis}... of an array of shape {shape}")
+        raise unfit_mask(mask, axis, shape)
     return mask.nonzero()
+
+
+def unfit_mask(mask: Array, axis: int, shape: Shape) -> SelectionError:
+    """The error of a mask whose lengths are not those of the axes from ``axis`` on."""
+    said = f"a mask of shape {mask.shape} does not fit axes {axis}... of an array of shape {shape}"
+    return SelectionError(said, remedy="give a mask of the lengths of its axes")

@@ -145,13 +145,13 @@ def _positions(item: Any, lookup: Lookup) -> Any:
     """One labelled item of ``[]``."""
     if isinstance(item, slice):
         if isinstance(item.start, int) or isinstance(item.stop, int):
-            raise SelectionError(f"{item} mixes a position and a label")
+            raise SelectionError(f"{item} mixes a position and a label", remedy="give two of a kind")
         start = None if item.start is None else lookup.bound(item.start, stop=False)
         stop = None if item.stop is None else lookup.bound(item.stop, stop=True)
         step = lookup.stride(item.step) if _is_stride(item.step) else item.step
         return slice(start, stop, step)
     if isinstance(item, list) and not all(map(_has_labels, item)):
-        raise SelectionError(f"{item} mixes positions and labels")
+        raise SelectionError(f"{item} mixes positions and labels", remedy="give items of one kind")
     return _each(item, lookup.exact)
 
 
@@ -195,5 +195,5 @@ def _each(item: Any, find: Callable[[Any], Any]) -> Any:
     flat = labels.ravel() if isinstance(labels, np.ndarray) else labels
     places = [find(label) for label in flat]
     if not all(isinstance(place, int) for place in places):
-        raise LabelError("a label of the list stands at several positions")
+        raise LabelError("a label of the list stands at several positions", remedy="select them one by one")
     return np.array(places, np.int64).reshape(np.shape(labels))

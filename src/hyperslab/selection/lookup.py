@@ -75,12 +75,15 @@ class Numbers:
             raise LabelError(f"{self.dim} is not sorted", remedy='method="nearest" takes a sorted coordinate')
         number = seek(label, ruler.calendar, self.dim).first
         if not ruler.size:
-            raise LabelError(f"{self.dim} has no cells")
+            raise LabelError(f"{self.dim} has no cells", remedy="append some first")
         place = ruler.nearest(number)
         if len(ruler.same(place)) > 1:
-            raise LabelError(f"{self.dim} {ruler.show(place)} stands at several positions")
+            raise LabelError(
+                f"{self.dim} {ruler.show(place)} stands at several positions", remedy="leave the method out"
+            )
         if tolerance is not None and abs(ruler.at(place) - number) > span_of(tolerance, ruler.calendar):
-            raise LabelError(f"{self.dim} {label} is further than {tolerance} from its neighbour {ruler.show(place)}")
+            said = f"{self.dim} {label} is further than {tolerance} from its neighbour {ruler.show(place)}"
+            raise LabelError(said, remedy="give a larger tolerance, or that label")
         return place
 
     def bound(self, label: Any, *, stop: bool) -> int:
@@ -114,7 +117,7 @@ class Numbers:
             return self._border(sought, far=far, end=end)
         places = ruler.same(self._required(label, sought))
         if not isinstance(_together(places), int | slice):
-            raise LabelError(f"{self.dim} {label} stands at several positions of an unsorted coordinate")
+            raise _scattered(self.dim, label)
         return int(places[-1]) + 1 if end else int(places[0])
 
     def _border(self, sought: Sought, *, far: bool, end: bool) -> int:
@@ -166,7 +169,7 @@ class Numbers:
     def _missing(self, label: Any, number: Any) -> LabelError:
         ruler, shown = self.ruler, f"{self.dim} {label}"
         if not ruler.size:
-            return LabelError(f"{shown} is not there: the dimension has no cells")
+            return LabelError(f"{shown} is not there: the dimension has no cells", remedy="append some first")
         remedy = 'sel(..., method="nearest") takes the closest cell'
         if not ruler.trend:
             return LabelError(
@@ -211,7 +214,7 @@ class Names:
         return self.exact(label)
 
     def nearest(self, label: Any, tolerance: Any) -> int:
-        raise LabelError(f"{self.dim} has names, which have no nearest one")
+        raise LabelError(f"{self.dim} has names, which have no nearest one", remedy="leave the method out")
 
     def bound(self, label: Any, *, stop: bool) -> int:
         return int(self._places(label)[0])
@@ -229,7 +232,7 @@ class Names:
             return bisect_right(self.names, name) if end else bisect_left(self.names, name)
         places = self._places(label)
         if not isinstance(_together(places), int | slice):
-            raise LabelError(f"{self.dim} {name} stands at several positions of an unsorted coordinate")
+            raise _scattered(self.dim, name)
         return int(places[-1]) + 1 if end else int(places[0])
 
     def _places(self, label: Any) -> Array:
@@ -245,7 +248,7 @@ class Names:
         if isinstance(label, np.ndarray) and not label.ndim:
             label = label[()]
         if not isinstance(label, str | bytes):
-            raise LabelError(f"{self.dim} has names, {label!r} is none")
+            raise LabelError(f"{self.dim} has names, {label!r} is none", remedy="give text, or a position to isel")
         return label.decode("utf-8", "replace") if isinstance(label, bytes) else str(label)
 
 
@@ -254,3 +257,9 @@ def _together(places: Array) -> Where:
         return int(places[0])
     first, last = int(places[0]), int(places[-1])
     return slice(first, last + 1) if last - first + 1 == len(places) else places
+
+
+def _scattered(dim: str, label: Any) -> LabelError:
+    """The error of a bound of a slice that is several places, with others between them."""
+    said = f"{dim} {label} stands at several positions of an unsorted coordinate"
+    return LabelError(said, remedy="slice by position, with isel")

@@ -12,7 +12,7 @@ import numpy as np
 
 from hyperslab.errors import SelectionError
 from hyperslab.selection.assemble import Part, array_part, assemble
-from hyperslab.selection.keys import bad_slice, plain_items, sliced, wrapped, wrapped_many
+from hyperslab.selection.keys import bad_slice, out_of_bounds, plain_items, sliced, wrapped, wrapped_many
 from hyperslab.selection.region import Axis, Range, Region, Selection
 
 Array = np.ndarray[Any, Any]
@@ -42,7 +42,7 @@ def vectorised(key: Any, shape: Shape) -> Selection:
     """``vindex[key]``: arrays and ints broadcast together, their dimensions come first, then those of slices (dask)."""
     items = plain_items(key, shape)
     if any(item is None for item in items):
-        raise SelectionError("vindex takes no new axis")
+        raise SelectionError("vindex takes no new axis", remedy="reshape what was read")
     if not any(isinstance(item, np.ndarray) for item in items):
         return select(key, shape)
     return _advanced(items, shape, first=True)
@@ -64,7 +64,9 @@ def outer(key: Any, shape: Shape) -> Selection:
             parts.append(array_part(wrapped_many(item, axis, shape[axis]), (dim,)))
             result.append(item.size)
         elif item is not Ellipsis:
-            raise SelectionError("oindex takes ints, slices and 1-D arrays of ints or booleans")
+            raise SelectionError(
+                f"{item!r} in a key of oindex", remedy="give ints, slices and 1-D arrays of ints or booleans"
+            )
     return assemble(parts, tuple(result), scalar=not result)
 
 
@@ -106,11 +108,9 @@ def _basic(items: tuple[Any, ...], shape: Shape) -> Selection | None:
 
 
 def _out_of_bounds(items: list[Any], shape: Shape) -> SelectionError:
-    lengths = iter(enumerate(shape))
-    places = [(item, *next(lengths)) for item in items if isinstance(item, int | slice)]
-    wrong = [place for place in places if isinstance(place[0], int) and not -place[2] <= place[0] < place[2]]
-    item, axis, length = wrong[0]
-    return SelectionError(f"index {item} is out of bounds for axis {axis} with size {length}")
+    single = zip((item for item in items if isinstance(item, int | slice)), enumerate(shape), strict=False)
+    wrong = ((item, *place) for item, place in single if isinstance(item, int) and not -place[1] <= item < place[1])
+    return out_of_bounds(*next(wrong))
 
 
 def _advanced(items: list[Any], shape: Shape, *, first: bool) -> Selection:
@@ -124,7 +124,8 @@ def _advanced(items: list[Any], shape: Shape, *, first: bool) -> Selection:
     try:
         common = np.broadcast_shapes(*(array.shape or (int(array),) for array in arrays))
     except ValueError:
-        raise SelectionError(f"index arrays of shapes {[array.shape for array in arrays]} do not broadcast") from None
+        said = f"index arrays of shapes {[array.shape for array in arrays]} do not broadcast"
+        raise SelectionError(said, remedy="oindex takes each along its own axis") from None
     parts: list[Part] = []
     plain: list[int] = []
     for item in items:

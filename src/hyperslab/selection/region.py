@@ -120,4 +120,10 @@ class Selection:
         try:
             return np.broadcast_to(array, self.shape)
         except ValueError:
-            raise Invalid(f"a value of shape {array.shape} does not broadcast to the selected {self.shape}") from None
+            raise no_broadcast(array.shape, self.shape) from None
+
+
+def no_broadcast(given: tuple[int, ...], selected: tuple[int, ...]) -> Invalid:
+    """The error of a value that is to be stored in cells of another shape."""
+    said = f"a value of shape {given} does not broadcast to the selected {selected}"
+    return Invalid(said, remedy="select as many cells as there are")

@@ -14,7 +14,7 @@ import numpy as np
 
 from hyperslab.errors import SelectionError
 from hyperslab.model.regions import Blocks, Everything, Nothing, Points, Product, Region, Shape, Steps
-from hyperslab.selection.keys import plain_items, sliced, wrapped, wrapped_many
+from hyperslab.selection.keys import plain_items, sliced, unfit_mask, wrapped, wrapped_many
 from hyperslab.selection.positional import select
 from hyperslab.selection.region import Points as Positions
 from hyperslab.selection.region import Range
@@ -38,14 +38,20 @@ def region_of_key(key: Any, shape: Shape) -> Region:
     masks = [place for place, item in enumerate(items) if _is_mask(item, shape)]
     if len(masks) == 1 and not any(isinstance(item, np.ndarray | list) for item in _without(items, masks[0])):
         return _masked(np.asarray(items[masks[0]]), items, masks[0], shape)
-    plain = [item for item in plain_items(key, shape) if item is not Ellipsis]
-    if any(item is None for item in plain):
-        raise SelectionError("a region has no new axis")
+    plain = _without_new_axes(key, shape)
     flags = [bool(item) for item in plain if isinstance(item, np.ndarray) and item.dtype == bool]
     if flags:
         return _flagged(flags, len(plain), shape)
     arrays = sum(isinstance(item, np.ndarray) for item in plain)
     return _several(key, shape) if arrays > 1 else _outer(plain, shape)
+
+
+def _without_new_axes(key: Any, shape: Shape) -> list[Any]:
+    """The key's items, one for each axis."""
+    plain = [item for item in plain_items(key, shape) if item is not Ellipsis]
+    if any(item is None for item in plain):
+        raise SelectionError("a region has no new axis", remedy="leave None out, and reshape what is read")
+    return plain
 
 
 def _is_mask(item: Any, shape: Shape) -> bool:
@@ -65,15 +71,10 @@ def _without(items: tuple[Any, ...], place: int) -> tuple[Any, ...]:
 def _masked(mask: Array, items: tuple[Any, ...], place: int, shape: Shape) -> Region:
     """A mask of some axes, with ints and slices along the others."""
     marks = tuple(slice(None) for _ in mask.shape)
-    plain = [item for item in plain_items((*items[:place], *marks, *items[place + 1 :]), shape) if item is not Ellipsis]
-    if any(item is None for item in plain):
-        raise SelectionError("a region has no new axis")
+    plain = _without_new_axes((*items[:place], *marks, *items[place + 1 :]), shape)
     first = next(axis for axis, item in enumerate(plain) if item is marks[0])
     if mask.shape != shape[first : first + mask.ndim]:
-        raise SelectionError(
-            f"a mask of shape {mask.shape} does not fit axes {first}... of an array of shape {shape}",
-            remedy="give a mask of the lengths of its axes",
-        )
+        raise unfit_mask(mask, first, shape)
     before = [_taken(item, axis, shape) for axis, item in enumerate(plain[:first])]
     after = [_taken(item, axis, shape) for axis, item in enumerate(plain) if axis >= first + mask.ndim]
     if mask.all():

@@ -50,7 +50,7 @@ def seek(label: Any, calendar: str | None, dim: str) -> Sought:
     whole = isinstance(label, int | np.integer) and not isinstance(label, bool | np.timedelta64)
     if whole and abs(int(label)) < _LARGEST:
         return Sought(int(label))
-    raise LabelError(f"{dim} has numbers, {label!r} is none of them")
+    raise LabelError(f"{dim} has numbers, {label!r} is none of them", remedy="give a finite number")
 
 
 def _is_near(number: float, calendar: str | None) -> bool:
