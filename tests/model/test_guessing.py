@@ -9,7 +9,7 @@ import pytest
 
 import hyperslab as hs
 from hyperslab.errors import Invalid
-from hyperslab.model.guessing import meant
+from hyperslab.model.guessing import meant, nearest
 from hyperslab.stores import MemoryStore
 
 
@@ -17,6 +17,8 @@ def test_the_nearest_name_else_all() -> None:
     assert meant("tyme", ("time", None, "lat")) == "did you mean 'time'?"
     assert meant("x", ("time", None, "lat")) == "there are time, lat"
     assert meant(1, ()) == "there are none"
+    assert meant("x", range(30)).endswith("18, 19 and 10 more")
+    assert (nearest("tyme", ("time", None)), nearest("x", ("time",))) == ("did you mean 'time'?", None)
 
 
 @pytest.mark.parametrize(

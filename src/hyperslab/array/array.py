@@ -24,6 +24,7 @@ from hyperslab.chunks.source import Sized
 from hyperslab.errors import Invalid
 from hyperslab.model.dims import Index
 from hyperslab.model.dtypes import DataType
+from hyperslab.model.guessing import meant
 from hyperslab.model.spec import ArraySpec, Chunks, Codec
 from hyperslab.selection.labels import resolve_key, resolve_sel
 from hyperslab.selection.positional import outer, select, vectorised
@@ -364,7 +365,7 @@ class Array(PointsAt, Closes):
 
     def _axis(self, dim: str) -> int:
         if dim not in self._spec.dims:
-            remedy = f"there are {', '.join(filter(None, self._spec.dims)) or 'no names'}"
+            remedy = meant(dim, self._spec.dims)
             raise Invalid(f"no dimension {dim!r}", url=self.url, node=self._path, remedy=remedy)
         return self._spec.dims.index(dim)
 

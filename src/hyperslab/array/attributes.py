@@ -9,6 +9,7 @@ from hyperslab.array import references
 from hyperslab.array.session import Session
 from hyperslab.errors import Invalid, NotFound
 from hyperslab.formats.base import Reader
+from hyperslab.model.guessing import meant
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -34,9 +35,8 @@ class Attributes(MutableMapping[str, Any]):
         try:
             value = self._values()[name]
         except KeyError:
-            raise NotFound(
-                f"no attribute {name!r}", url=self._session.url, node=self._path, remedy=f"there are {list(self)}"
-            ) from None
+            remedy = meant(name, self)
+            raise NotFound(f"no attribute {name!r}", url=self._session.url, node=self._path, remedy=remedy) from None
         return references.bound(value, self._session) if isinstance(value, references.REFERENCES) else value
 
     def __iter__(self) -> Iterator[str]:

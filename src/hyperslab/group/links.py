@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from typing import Any
 
 from hyperslab.array.references import seen_from
 from hyperslab.array.session import Session
 from hyperslab.errors import BrokenLink, HyperslabError, Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.base import Feature, FindsObjects, LeadsOut
+from hyperslab.model.guessing import nearest
 from hyperslab.model.paths import join, split
 from hyperslab.model.refs import HOPS, Link, ObjectReference, Pointer, path_within
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -27,14 +27,10 @@ def follow(session: Session, path: str) -> Found:
     NodeNotFound where nothing is, BrokenLink for a link that leads to nothing or in a circle, ExternalLinkRefused.
     """
     try:
-        spec = session.reader.node(path)
+        return _Hops().follow(session, path)
     except NodeNotFound as error:
-        found = _Hops().beyond(session, path)
-        if found is None:
-            error.remedy = _near(session, path) or error.remedy
-            raise
-        return found
-    return _Hops().lead(session, spec, path) if isinstance(spec, Link) else (session, path, spec)
+        error.remedy = _near(session, path) or error.remedy
+        raise
 
 
 def follow_within(session: Session, path: str) -> tuple[str, GroupSpec | ArraySpec]:
@@ -82,7 +78,7 @@ class _Hops:
     within: set[tuple[int, str]] = field(default_factory=set)
 
     def follow(self, session: Session, path: str) -> Found:
-        """As :func:`follow`, on the way."""
+        """As :func:`follow`; also of what stands on the way."""
         try:
             spec = session.reader.node(path)
         except NodeNotFound:
@@ -201,10 +197,9 @@ def _near(session: Session, path: str) -> str | None:
     while group and not _is_there(session, group):
         group, name = split(group)
     try:
-        near = get_close_matches(name, list(session.reader.children(group)), 1)
+        return nearest(name, session.reader.children(group))
     except HyperslabError:
         return None
-    return f"did you mean {near[0]!r}?" if near else None
 
 
 def _is_there(session: Session, path: str) -> bool:

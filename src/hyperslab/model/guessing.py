@@ -6,9 +6,17 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
 
+_SHOWN = 20
+
+
+def nearest(name: Any, known: Iterable[Any]) -> str | None:
+    """A remedy: the name that is most alike; None where none is."""
+    near = get_close_matches(str(name), [str(each) for each in known if each is not None], 1)
+    return f"did you mean {near[0]!r}?" if near else None
+
 
 def meant(name: Any, known: Iterable[Any]) -> str:
-    """A remedy: the name that is most alike, else all that there are."""
+    """A remedy: the name that is most alike, else those that there are, the first of many."""
     names = [str(each) for each in known if each is not None]
-    near = get_close_matches(str(name), names, 1)
-    return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names) or 'none'}"
+    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    return nearest(name, names) or f"there are {', '.join(names[:_SHOWN]) or 'none'}{more}"

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
-from difflib import get_close_matches
 from math import inf
 from typing import Any, Protocol
 
 import numpy as np
 
 from hyperslab.errors import LabelError, SelectionError, WrongType
+from hyperslab.model.guessing import meant
 from hyperslab.selection.rulers import Computed, Listed, Ruler
 from hyperslab.selection.sought import Sought, seek, span_of
 
@@ -239,9 +239,7 @@ class Names:
         name = self._word(label)
         places = np.array([place for place, known in enumerate(self.names) if known == name], np.int64)
         if not places.size:
-            close = get_close_matches(name, self.names, 1, 0.5)
-            remedy = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(map(repr, self.names[:10]))}"
-            raise LabelError(f"{self.dim} has no {name!r}", remedy=remedy)
+            raise LabelError(f"{self.dim} has no {name!r}", remedy=meant(name, self.names))
         return places
 
     def _word(self, label: Any) -> str:
