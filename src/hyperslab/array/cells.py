@@ -199,9 +199,10 @@ class Cells:
         return _again, (self.session, self.node, self.spec.shape if shape is None else shape)
 
 
-def open_cells(session: Session, path: str, spec: ArraySpec) -> Cells:
-    """The cells of the array at ``path`` of an open dataset."""
-    cells = Cells(spec, session.reader.chunks(path), session.settings, session.cache, path, session.url)
+def open_cells(session: Session, path: str, spec: ArraySpec, source: ChunkSource | None = None) -> Cells:
+    """The cells of the array at ``path`` of an open dataset; ``source``: its chunks, where they are at hand."""
+    chunks = session.reader.chunks(path) if source is None else source
+    cells = Cells(spec, chunks, session.settings, session.cache, path, session.url)
     cells.session = session
     return cells
 

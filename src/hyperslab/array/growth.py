@@ -6,19 +6,18 @@ Grow: chunks, then shape. Shrink: shape, then chunks. All under the node's lock,
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 
-from hyperslab.array.cells import Cells
+from hyperslab.array.cells import open_cells
 from hyperslab.array.given import as_given
 from hyperslab.array.scattering import is_sparse
 from hyperslab.array.session import Session
 from hyperslab.chunks import execute, swapping
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.settings import Settings
-from hyperslab.chunks.source import Block, ChunkSource, ErasesMany, Lists, Locking, Swaps, WritesMany
+from hyperslab.chunks.source import Block, ChunkSource, ErasesMany, Lists, Swaps
 from hyperslab.errors import Invalid
 from hyperslab.formats.base import RemembersRows, WritesAhead
 from hyperslab.model.spec import ArraySpec
@@ -52,8 +51,7 @@ def append(session: Session, path: str, data: Any, axis: int) -> None:
         stop = start + values.shape[axis]
         grown = grow(spec, (*shape[:axis], max(stop, shape[axis]), *shape[axis + 1 :]))
         source = _future_chunks(session, path, grown)
-        cells = Cells(grown, source, session.settings, None, path, session.url)
-        cells.session = session
+        cells = open_cells(session, path, grown, source)
         for part, block in _slabs(values):
             if block is not values:
                 _require_held(block, spec, path)
@@ -164,7 +162,7 @@ def _blank_outside(session: Session, path: str, spec: ArraySpec, axes: list[int]
         inside = [coords for coords in batch if all(coords[i] < grid.axes[i].count for i in axes)]
         edges = [coords for coords in inside if any(_crosses(grid, coords, i) for i in axes)]
         if beyond or edges:
-            with _locked(source, [*beyond, *edges], session.settings):
+            with execute.locked(source, [*beyond, *edges], session.settings):
                 _erase(source, beyond)
                 _blank_edges(source, edges, spec, axes, session.settings)
 
@@ -172,10 +170,6 @@ def _blank_outside(session: Session, path: str, spec: ArraySpec, axes: list[int]
 def _crosses(grid: Grid, coords: Coords, axis: int) -> bool:
     cut = grid.axes[axis]
     return cut.start(coords[axis]) + cut.size_of(coords[axis]) > cut.length
-
-
-def _locked(source: ChunkSource, coords: list[Coords], settings: Settings) -> AbstractContextManager[None]:
-    return source.lock(coords, settings.lock_timeout) if isinstance(source, Locking) else nullcontext()
 
 
 def _erase(source: ChunkSource, beyond: list[Coords]) -> None:
@@ -199,11 +193,7 @@ def _blank_edges(
     pairs = [
         (coords, _blanked(block, coords, source.grid, spec, axes)) for coords, block in blocks if block is not None
     ]
-    if isinstance(source, WritesMany):
-        source.write_many(pairs, durable=settings.durable)
-        return
-    for coords, block in pairs:
-        source.write(coords, block)
+    execute.store(source, pairs, settings)
 
 
 def _blanked(block: Block, coords: Coords, grid: Grid, spec: ArraySpec, axes: list[int]) -> Block:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hyperslab.array.array import Array
-from hyperslab.array.cells import Cells
+from hyperslab.array.cells import open_cells
 from hyperslab.array.session import Session
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.model.spec import ArraySpec
@@ -12,6 +12,5 @@ from hyperslab.model.spec import ArraySpec
 def array_with(session: Session, path: str, spec: ArraySpec, source: ChunkSource) -> Array:
     """The array at ``path`` of an open dataset, with the chunks that it has under this spec."""
     array = Array(session, path, spec)
-    array._opened = Cells(spec, source, session.settings, session.cache, path, session.url)
-    array._opened.session = session
+    array._opened = open_cells(session, path, spec, source)
     return array

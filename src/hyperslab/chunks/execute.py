@@ -329,18 +329,22 @@ def transaction_of(source: ChunkSource, settings: Settings) -> AbstractContextMa
 def _writer(
     source: ChunkSource, plan: Plan, values: Block, fill: Block, settings: Settings, fields: Any
 ) -> Callable[[Sequence[Piece]], None]:
-    write_many = getattr(source, "write_many", None)
-
     def work(pieces: Sequence[Piece]) -> None:
         with locked(source, [piece.coords for piece in pieces], settings):
             pairs = ((piece.coords, new_block(source.read, plan, piece, values, fill, fields)) for piece in pieces)
-            if write_many is not None:
-                write_many(pairs, durable=settings.durable)
-            else:
-                for coords, block in pairs:
-                    source.write(coords, block)
+            store(source, pairs, settings)
 
     return work
+
+
+def store(source: ChunkSource, pairs: Iterable[tuple[Coords, Block]], settings: Settings) -> None:
+    """Write chunks: all together, where the source can (:class:`~.source.WritesMany`), else one after the other."""
+    write_many = getattr(source, "write_many", None)
+    if write_many is not None:
+        write_many(pairs, durable=settings.durable)
+        return
+    for coords, block in pairs:
+        source.write(coords, block)
 
 
 def locked(source: ChunkSource, coords: Sequence[Coords], settings: Settings) -> AbstractContextManager[None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hyperslab.array.session import Session
 from hyperslab.chunks import execute
-from hyperslab.chunks.source import ChunkSource, Lists, WritesMany
+from hyperslab.chunks.source import ChunkSource, Lists
 from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -30,8 +30,4 @@ def _copy_chunks(session: Session, source: ChunkSource, target: ChunkSource) -> 
     for batch in execute.grouped(coords, target.grid, _BATCH):
         blocks = ((place, source.read(place)) for place in batch)
         pairs = [(place, block) for place, block in blocks if block is not None]
-        if isinstance(target, WritesMany):
-            target.write_many(pairs, durable=session.settings.durable)
-        else:
-            for place, block in pairs:
-                target.write(place, block)
+        execute.store(target, pairs, session.settings)
