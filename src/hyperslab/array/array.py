@@ -26,9 +26,9 @@ from hyperslab.model.dims import Index
 from hyperslab.model.dtypes import DataType
 from hyperslab.model.guessing import meant
 from hyperslab.model.spec import ArraySpec, Chunks, Codec
+from hyperslab.selection.keys import split_fields
 from hyperslab.selection.labels import resolve_key, resolve_sel
 from hyperslab.selection.positional import outer, select, vectorised
-from hyperslab.stores.redaction import plain_options
 
 _INTS = {int}
 
@@ -43,7 +43,6 @@ class Array(PointsAt, Closes):
         self._session = session
         self._path = path
         self._spec = spec
-        self._structured = spec.numpy_dtype.names is not None
         self._opened: Cells | None = None
         self._indexes: dict[str, Index | None] = {}
 
@@ -172,7 +171,13 @@ class Array(PointsAt, Closes):
         return resolve_key(key, self._spec.dims, self._index_of)
 
     def __getitem__(self, key: Any) -> Any:
-        fields, key = self._split_fields(key) if self._structured else (None, key)
+        """The cells that a key selects, as an array of NumPy's, or as a scalar where every dimension has an int.
+
+        Ints are positions; floats, text and times are labels; a stop is exclusive for both. The key of a structured
+        array may begin with a field, or a list of them. SelectionError and LabelError (IndexErrors), WrongType,
+        MemoryLimit before anything is read, CorruptChunk.
+        """
+        fields, key = split_fields(key) if self._structured else (None, key)
         cells = self._opened or self._cells
         if isinstance(fields, str):
             cells = cells.of_field(fields)
@@ -181,15 +186,6 @@ class Array(PointsAt, Closes):
         key = resolve_key(key, self._spec.dims, self._index_of)
         result = cells.read(select(key, self._spec.shape))
         return result if fields is None else result[fields]
-
-    def _split_fields(self, key: Any) -> tuple[Any, Any]:
-        """Field names that lead the key of a structured array, and the rest."""
-        first, rest = (key[0], key[1:]) if isinstance(key, tuple) and key else (key, ())
-        if isinstance(first, str):
-            return first, rest
-        if isinstance(first, list) and first and all(isinstance(name, str) for name in first):
-            return first, rest
-        return None, key
 
     def sel(
         self,
@@ -301,18 +297,18 @@ class Array(PointsAt, Closes):
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         """Another one after each change that can be seen from here: of the documents, or of cells by this handle."""
-        session, spec = self._session, self._spec
-        origin, version = session.origin, session.version.now
-        known = origin is not None and not origin.lives_here and not session.writable
-        options = None if origin is None else repr(sorted(plain_options(origin.where.options).items()))
-        stamp = session.stamp(self._path)
-        return "hyperslab", session.url, self._path, options, stamp, repr(spec.shape), None if known else version
+        return "hyperslab", self._path, repr(self._spec.shape), *self._session.state(self._path)
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        """Store ``value``, broadcast and cast as NumPy assigns, in the selected cells; also of dask, ``sparse``.
+
+        Chunks that are covered in part keep their other cells, whoever writes at the same time. Errors as for reading;
+        Invalid for a value that does not fit, ReadOnly, Conflict after ``lock_timeout``.
+        """
         self._session.writer()
-        fields, key = self._split_fields(key) if self._structured else (None, key)
+        fields, key = split_fields(key) if self._structured else (None, key)
         View(self._cells, select(self._positions(key), self._spec.shape)).write(value, fields)
 
     def fill(self, value: Any) -> None:

@@ -29,6 +29,7 @@ from hyperslab.formats.base import (
 )
 from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec
+from hyperslab.stores.redaction import plain_options
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -117,6 +118,13 @@ class Session:
     def stamp(self, path: str) -> Any:
         """What identifies the present version of a node's documents; None where the format cannot tell."""
         return self.reader.stamp(path) if isinstance(self.reader, Stamps) else None
+
+    def state(self, path: str) -> tuple[Any, ...]:
+        """What tells the present state of a node from others: its dataset, how that was opened, and its versions."""
+        origin = self.origin
+        fixed = origin is not None and not origin.lives_here and not self.writable
+        options = None if origin is None else repr(sorted(plain_options(origin.where.options).items()))
+        return self.url, options, self.stamp(path), None if fixed else self.version.now
 
     def require(self, feature: Feature, what: str) -> None:
         """Unsupported unless the format holds ``feature``."""

@@ -45,6 +45,14 @@ def plain_items(key: Any, shape: Shape) -> list[Any]:
     return filled if dots else [item for item in filled if item is not Ellipsis]
 
 
+def split_fields(key: Any) -> tuple[Any, Any]:
+    """The field name, or list of names, that leads the key of a structured array (None: none), and the rest."""
+    first, rest = (key[0], key[1:]) if isinstance(key, tuple) and key else (key, ())
+    if isinstance(first, str) or (isinstance(first, list) and first and all(isinstance(name, str) for name in first)):
+        return first, rest
+    return None, key
+
+
 def too_many(used: int, shape: Shape) -> SelectionError:
     """The error of a key with more indices than dimensions."""
     said = f"too many indices: the array has {len(shape)} dimensions, the key selects along {used}"
