@@ -22,6 +22,7 @@ from hyperslab.array.view import Indexer, Lazy, View
 from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.source import Sized
 from hyperslab.errors import Invalid
+from hyperslab.model.amounts import shape_text
 from hyperslab.model.dims import Index
 from hyperslab.model.dtypes import DataType
 from hyperslab.model.guessing import meant
@@ -378,9 +379,7 @@ class Array(PointsAt, Closes):
     def __repr__(self) -> str:
         if self._session.is_unopened:
             return f"<hyperslab Array /{self._path} of {self._session.url}>"
-        dims = ", ".join(
-            f"{dim}: {size}" if dim else str(size) for dim, size in zip(self.dims, self.shape, strict=True)
-        )
+        dims = shape_text(self.dims, self.shape)
         kind = f"{self.dtype} sparse" if self._spec.sparse else str(self.dtype)
         return f"<hyperslab Array /{self._path} ({dims}) {kind}>"
 

@@ -12,6 +12,7 @@ from hyperslab.array import cf
 from hyperslab.array.session import Session
 from hyperslab.array.siblings import is_text, with_clock
 from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.model.amounts import shape_text
 from hyperslab.model.dtypes import VlenBytes
 from hyperslab.model.guessing import meant
 from hyperslab.model.spec import ArraySpec
@@ -132,9 +133,7 @@ class Decoded:
         return map(self._decode, self._array)
 
     def __repr__(self) -> str:
-        dims = ", ".join(
-            f"{dim}: {size}" if dim else str(size) for dim, size in zip(self.dims, self.shape, strict=True)
-        )
+        dims = shape_text(self.dims, self.shape)
         return f"<hyperslab Decoded /{self._array.path} ({dims}) stored as {self._how.dtype}>"
 
     def _whole_texts(self, key: Any) -> Any:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Protocol
 
-from hyperslab.array.markup import attributes, bytes_text, dims_text, page, text
+from hyperslab.array.markup import attributes, dims_text, page, text
 from hyperslab.array.picture import picture
 from hyperslab.array.session import Session
 from hyperslab.chunks.grid import Grid
 from hyperslab.errors import HyperslabError
-from hyperslab.model.amounts import counted
+from hyperslab.model.amounts import counted, size_text
 from hyperslab.model.attrs import equal
 from hyperslab.model.dtypes import describe, is_fixed
 from hyperslab.model.spec import ArraySpec, Chunks
@@ -66,7 +67,7 @@ def _more(spec: ArraySpec, stored: int | None) -> Mapping[str, str]:
     if spec.inner_chunks:
         rows["Shards"] = f"{text(_chunks_text(spec.chunks))}, {Grid.of(spec.shape, spec.chunks).size:,} in all"
     if stored is not None:
-        rows["Stored"] = bytes_text(stored)
+        rows["Stored"] = size_text(stored)
     if spec.codecs:
         rows["Codecs"] = " → ".join(f"<code>{text(codec.name)}</code>" for codec in spec.codecs)
     if spec.fill_value is not None and not equal(spec.fill_value, ""):
@@ -77,10 +78,7 @@ def _more(spec: ArraySpec, stored: int | None) -> Mapping[str, str]:
 def _raw_bytes(spec: ArraySpec, shape: tuple[int, ...]) -> str:
     if not is_fixed(spec.dtype):
         return "varying"
-    count = spec.numpy_dtype.itemsize
-    for length in shape:
-        count *= length
-    return bytes_text(count)
+    return size_text(prod(shape) * spec.numpy_dtype.itemsize)
 
 
 def _largest(chunks: Chunks) -> tuple[int, ...]:

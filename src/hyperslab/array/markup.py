@@ -19,8 +19,6 @@ LONGEST_TEXT = 500
 MOST_ATTRIBUTES = 200
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
-
 STYLE = """<style>
 .hs-page{--hs-front:#f0b169;--hs-top:#f7d4a5;--hs-side:#d8934a;--hs-line:#6b4312;max-width:900px;
 color:var(--jp-content-font-color0,var(--vscode-editor-foreground,inherit));font:13px/1.5 system-ui,sans-serif}
@@ -113,11 +111,3 @@ def dims_text(dims: tuple[str | None, ...], shape: tuple[int, ...]) -> str:
     """``(time: 240, lat: 37)`` as HTML."""
     sizes = zip(dims, shape, strict=True)
     return f"({', '.join(f'{text(dim)}: {size:,}' if dim is not None else f'{size:,}' for dim, size in sizes)})"
-
-
-def bytes_text(count: int) -> str:
-    """A number of bytes in binary units: ``1.50 MiB``; of absurd ones the power of two."""
-    power = max(count.bit_length() - 1, 0) // 10
-    if power >= len(_UNITS):
-        return f"2^{count.bit_length() - 1} B"
-    return f"{count / 1024**power:.2f} {_UNITS[power]}" if power else f"{count} B"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from hyperslab.array.html import cells_html
-from hyperslab.array.markup import attributes, bytes_text, definitions, dims_text, page, section, text
+from hyperslab.array.markup import attributes, definitions, dims_text, page, section, text
 from hyperslab.database.dimensions import labels_text
 from hyperslab.database.plain import plain
 from hyperslab.formats.collection_document import CollectionDocument
+from hyperslab.model.amounts import size_text
 from hyperslab.model.schemas import AnyDimensionSchema, VArraySchema
 from hyperslab.model.schemas.attributes import type_name
 from hyperslab.model.spec import ArraySpec
@@ -43,9 +44,9 @@ def collection_html(document: CollectionDocument) -> str:
     kinds = {each.name: f"{type_name(each.dtype)}{', primary' if each.primary else ''}" for each in schema.attributes}
     facts = {"Layout": text(document.layout), "Fill value": f"<code>{text(schema.fill_value, 60)}</code>"}
     if None not in sizes:
-        facts["One array"] = bytes_text(schema.nbytes)
+        facts["One array"] = size_text(schema.nbytes)
     if isinstance(schema, VArraySchema):
-        facts["Tiles"] = f"{text(schema.arrays_shape)}, {bytes_text(schema.tile_nbytes)} each"
+        facts["Tiles"] = f"{text(schema.arrays_shape)}, {size_text(schema.tile_nbytes)} each"
     return page(
         header,
         definitions(facts),

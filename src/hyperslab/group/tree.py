@@ -7,6 +7,7 @@ from typing import Any
 
 from hyperslab.array.session import Session
 from hyperslab.errors import HyperslabError
+from hyperslab.model.amounts import shape_text
 from hyperslab.model.dtypes import describe
 from hyperslab.model.nesting import flattened
 from hyperslab.model.paths import child
@@ -43,7 +44,5 @@ def _describe(session: Session, path: str) -> tuple[str, bool]:
 
 def array_text(spec: ArraySpec) -> str:
     """What follows the name of an array: its dimensions, its type and what is to be known besides."""
-    sizes = zip(spec.dims, spec.shape, strict=True)
-    cells = ", ".join(f"{dim}: {size}" if dim else str(size) for dim, size in sizes)
     notes = (" sparse" if spec.sparse else "") + (f" !! {spec.problem}" if spec.problem else "")
-    return f" ({cells}) {describe(spec.dtype)}{notes}"
+    return f" ({shape_text(spec.dims, spec.shape)}) {describe(spec.dtype)}{notes}"

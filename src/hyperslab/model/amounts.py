@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
+from collections.abc import Iterable
+
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 def counted(number: int, noun: str) -> str:
@@ -11,12 +13,15 @@ def counted(number: int, noun: str) -> str:
 
 
 def size_text(nbytes: int | None) -> str:
-    """``1.7 MiB``; ``?`` for None."""
+    """``1.7 MiB``; the power of two for what no unit is large enough for, ``?`` for None."""
     if nbytes is None:
         return "?"
-    size = float(nbytes)
-    for unit in _UNITS:
-        if size < 1024 or unit == _UNITS[-1]:
-            break
-        size /= 1024
-    return counted(nbytes, "byte") if unit == "bytes" else f"{size:.1f} {unit}"
+    power = max(nbytes.bit_length() - 1, 0) // 10
+    if power >= len(_UNITS):
+        return f"2^{nbytes.bit_length() - 1} bytes"
+    return f"{nbytes / 1024**power:.1f} {_UNITS[power]}" if power else counted(nbytes, "byte")
+
+
+def shape_text(dims: Iterable[str | None], shape: Iterable[int]) -> str:
+    """``time: 240, 37``: the length of each dimension, behind its name where it has one."""
+    return ", ".join(f"{dim}: {size}" if dim else str(size) for dim, size in zip(dims, shape, strict=True))
