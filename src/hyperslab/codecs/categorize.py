@@ -6,9 +6,9 @@ import numpy as np
 
 from hyperslab.codecs import config as read
 from hyperslab.codecs.base import Cells, Values
-from hyperslab.codecs.config import Config, only
+from hyperslab.codecs.config import Config, only, unfit
 from hyperslab.errors import CorruptChunk, Invalid
-from hyperslab.model.dtypes import VlenString, describe
+from hyperslab.model.dtypes import VlenString
 
 
 class Categorize:
@@ -17,7 +17,7 @@ class Categorize:
     def __init__(self, config: Config, cells: Cells) -> None:
         only("categorize", config, "labels", "dtype", "astype")
         if not (isinstance(cells.dtype, VlenString) or cells.numpy_dtype.kind == "U"):
-            raise Invalid(f"codec 'categorize' works on text, not on {describe(cells.dtype)}")
+            raise unfit("categorize", "text", cells.dtype)
         labels = config.get("labels")
         if not isinstance(labels, list | tuple) or not all(isinstance(label, str) for label in labels):
             raise Invalid(f"codec 'categorize': labels={labels!r}", remedy="a list of words")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import Invalid
+from hyperslab.model.dtypes import DataType, describe
 
 Config = Mapping[str, Any]
 
@@ -21,6 +22,12 @@ def only(codec: str, config: Config, *known: str) -> None:
     if unknown:
         names = ", ".join(known) or "none"
         raise Invalid(f"codec {codec!r} has no parameter {', '.join(unknown)}", remedy=f"its parameters: {names}")
+
+
+def unfit(codec: str, kinds: str, dtype: DataType) -> Invalid:
+    """The error of a codec that is to store cells of another type than ``kinds``."""
+    said = f"codec {codec!r} works on {kinds}, not on {describe(dtype)}"
+    return Invalid(said, remedy="choose another codec for these cells")
 
 
 def integer(codec: str, config: Config, key: str, default: int, low: int, high: int) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from hyperslab.codecs.base import Cells, Values
-from hyperslab.codecs.config import Config, only
+from hyperslab.codecs.config import Config, only, unfit
 from hyperslab.errors import CorruptChunk, Invalid
-from hyperslab.model.dtypes import VlenString, describe
+from hyperslab.model.dtypes import VlenString
 
 
 class FixedUtf8:
@@ -16,7 +16,7 @@ class FixedUtf8:
     def __init__(self, config: Config, cells: Cells) -> None:
         only("fixed_utf8", config, "length", "truncate")
         if not isinstance(cells.dtype, VlenString):
-            raise Invalid(f"codec 'fixed_utf8' works on text, not on {describe(cells.dtype)}")
+            raise unfit("fixed_utf8", "text", cells.dtype)
         length = config.get("length")
         if type(length) is not int or not 0 < length < 2**28:
             raise Invalid(f"codec 'fixed_utf8': length={length!r}", remedy="a whole number of bytes")

@@ -8,9 +8,9 @@ import numpy as np
 
 from hyperslab.codecs import config as read
 from hyperslab.codecs.base import Cells, Values
-from hyperslab.codecs.config import Config, only
+from hyperslab.codecs.config import Config, only, unfit
 from hyperslab.errors import Invalid, Unsupported
-from hyperslab.model.dtypes import VlenString, describe
+from hyperslab.model.dtypes import VlenString
 
 _DATES, _CLOCK = frozenset("YMWD"), frozenset("hms")
 _DIGITS = {"ms": 3, "us": 6, "ns": 9, "ps": 12, "fs": 15, "as": 18}
@@ -23,7 +23,7 @@ class IsoTime:
     def __init__(self, config: Config, cells: Cells) -> None:
         only("iso_time", config, "dtype")
         if not isinstance(cells.dtype, VlenString):
-            raise Invalid(f"codec 'iso_time' gives text, not {describe(cells.dtype)}")
+            raise unfit("iso_time", "text", cells.dtype)
         dtype = read.dtype("iso_time", config, "dtype")
         if dtype.kind not in "mM":
             raise Invalid(f"codec 'iso_time': dtype={dtype.str!r}", remedy="a dtype of times, such as '<M8[s]'")

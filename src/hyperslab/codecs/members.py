@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from hyperslab.codecs.base import Cells, Values
-from hyperslab.codecs.config import Config, only
+from hyperslab.codecs.config import Config, only, unfit
 from hyperslab.errors import Invalid
-from hyperslab.model.dtypes import Enum, describe
+from hyperslab.model.dtypes import Enum
 
 
 class EnumMembers:
@@ -16,7 +16,7 @@ class EnumMembers:
     def __init__(self, config: Config, cells: Cells) -> None:
         only("enum_members", config)
         if not isinstance(cells.dtype, Enum):
-            raise Invalid(f"codec 'enum_members' works on enumerations, not on {describe(cells.dtype)}")
+            raise unfit("enum_members", "enumerations", cells.dtype)
         self._kind = cells.dtype
         self._cells = Cells(cells.numpy_dtype, cells.shape, cells.fill_value)
         fill = 0 if cells.fill_value is None else int(cells.fill_value)

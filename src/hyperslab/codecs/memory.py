@@ -63,8 +63,9 @@ def _numbers(dtype: np.dtype[Any], offset: int) -> Iterator[tuple[int, int, bool
     elif dtype.kind in _ORDERED or (dtype.kind == "V" and dtype.type is not np.void):
         width = {"c": dtype.itemsize // 2, "U": 4}.get(dtype.kind, dtype.itemsize)
         for start in range(0, dtype.itemsize if width > 1 else 0, width):
-            yield offset + start, width, _is_big(dtype)
+            yield offset + start, width, is_big(dtype)
 
 
-def _is_big(dtype: np.dtype[Any]) -> bool:
+def is_big(dtype: np.dtype[Any]) -> bool:
+    """Whether the numbers of a dtype without fields are big-endian."""
     return dtype.byteorder == ">" or (dtype.byteorder == "=" and not np.little_endian)

@@ -136,7 +136,7 @@ class BitRound(Filter):
         only("bitround", config, "keepbits")
         dtype = cells.numpy_dtype
         if dtype.kind != "f" or dtype.itemsize not in _MANTISSA:
-            raise Invalid(f"codec 'bitround' works on floats of 2, 4 or 8 bytes, not on {dtype}")
+            raise read.unfit("bitround", "floats of 2, 4 or 8 bytes", dtype)
         super().__init__("bitround", cells, dtype, dtype, "f")
         bits = _MANTISSA[dtype.itemsize]
         if "keepbits" not in config:

@@ -9,10 +9,9 @@ import numpy as np
 
 from hyperslab.codecs.base import Buffer, Cells, Values
 from hyperslab.codecs.bounds import check_size
-from hyperslab.codecs.config import Config, choice, integer, only
-from hyperslab.codecs.memory import contiguous, flat_bytes, from_bytes
-from hyperslab.errors import CorruptChunk, Invalid
-from hyperslab.model.dtypes import describe
+from hyperslab.codecs.config import Config, choice, integer, only, unfit
+from hyperslab.codecs.memory import contiguous, flat_bytes, from_bytes, is_big
+from hyperslab.errors import CorruptChunk
 
 _SMALL = {"bool": 1, "int2": 2, "uint2": 2, "int4": 4, "uint4": 4, "float4_e2m1fn": 4}
 _SMALL |= {"float6_e2m3fn": 6, "float6_e3m2fn": 6}
@@ -25,7 +24,7 @@ class PackBools:
     def __init__(self, config: Config, cells: Cells) -> None:
         only("numcodecs.packbits", config)
         if cells.numpy_dtype.itemsize != 1 or cells.nbytes is None:
-            raise Invalid(f"codec 'numcodecs.packbits' works on booleans, not on {describe(cells.dtype)}")
+            raise unfit("numcodecs.packbits", "booleans", cells.dtype)
         self._dtype = cells.numpy_dtype
         self._shape = cells.shape
         self._count = prod(cells.shape)
@@ -61,7 +60,7 @@ class PackBits:
         only("packbits", config, "padding_encoding", "first_bit", "last_bit")
         dtype = cells.numpy_dtype
         if cells.nbytes is None or dtype.itemsize == 0 or dtype.names or dtype.kind in "SUO" or dtype.type is np.void:
-            raise Invalid(f"codec 'packbits' works on numbers and booleans, not on {describe(cells.dtype)}")
+            raise unfit("packbits", "numbers and booleans", cells.dtype)
         self._dtype = dtype
         self._shape = cells.shape
         parts = 2 if dtype.kind == "c" else 1
@@ -118,5 +117,4 @@ class PackBits:
     def _little(self, memory: Values) -> Any:
         """Components, one a row, their lowest byte first; its own inverse."""
         rows = memory.reshape(-1, self._width)
-        big = self._dtype.byteorder == ">" or (self._dtype.byteorder == "=" and not np.little_endian)
-        return np.ascontiguousarray(rows[:, ::-1]) if big else rows
+        return np.ascontiguousarray(rows[:, ::-1]) if is_big(self._dtype) else rows

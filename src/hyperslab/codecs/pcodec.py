@@ -8,9 +8,9 @@ import numpy as np
 
 from hyperslab.codecs.base import Buffer, Cells, Values
 from hyperslab.codecs.bounds import damaged, wrong_size
-from hyperslab.codecs.config import Config, choice, integer, only
+from hyperslab.codecs.config import Config, choice, integer, only, unfit
 from hyperslab.codecs.memory import contiguous
-from hyperslab.errors import Invalid, MissingLibrary
+from hyperslab.errors import MissingLibrary
 
 _TYPES = ("uint16", "uint32", "uint64", "int16", "int32", "int64", "float16", "float32", "float64")
 _PAGE = 262144
@@ -35,7 +35,7 @@ class PCodec:
         self._library, self._standalone, self._wrapped = _load()
         self._dtype = cells.numpy_dtype
         if self._dtype.name not in _TYPES or not self._dtype.isnative:  # numcodecs' readers take the machine's order
-            raise Invalid(f"codec 'pcodec' works on native numbers of 16 to 64 bits, not on {self._dtype}")
+            raise unfit("pcodec", "native numbers of 16 to 64 bits", self._dtype)
         self._shape = cells.shape
         self._level = integer("pcodec", config, "level", 8, 0, 12)
         self._page = integer("pcodec", config, "equal_pages_up_to", _PAGE, 1, 2**31 - 1)

@@ -18,11 +18,10 @@ from operator import attrgetter
 from typing import Any, NoReturn
 
 from hyperslab.codecs.pickle_scan import scan
-from hyperslab.codecs.reference_json import reference_of
+from hyperslab.codecs.reference_json import KEYS, all_sound, reference_of
 from hyperslab.errors import FormatError, UnsafePickle
 from hyperslab.model.refs import ObjectReference
 
-_KEYS = ("path", "source", "object_id", "source_object_id")
 _NONE = type(None)
 _PLAIN = frozenset({str, int, float, bool, _NONE, bytes})
 _FILLS = frozenset({str, int, float, bool, _NONE})
@@ -260,8 +259,8 @@ def _become_references(stand_ins: list[Any]) -> None:
     """Make ObjectReferences of stand-ins, which have the same slots; for sound ones without a step of Python each."""
     if not _all_sound(stand_ins):
         for value in stand_ins:
-            reference = _reference({key: getattr(value, key, None) for key in _KEYS})
-            for key in _KEYS:
+            reference = _reference({key: getattr(value, key, None) for key in KEYS})
+            for key in KEYS:
                 setattr(value, key, getattr(reference, key))
     for name, said in (("home", None), ("__class__", ObjectReference)):
         deque(map(object.__setattr__, stand_ins, repeat(name), repeat(said)), 0)
@@ -269,13 +268,7 @@ def _become_references(stand_ins: list[Any]) -> None:
 
 def _all_sound(stand_ins: list[Any]) -> bool:
     try:
-        parts = [list(map(attrgetter(key), stand_ins)) for key in _KEYS]
+        parts = [list(map(attrgetter(key), stand_ins)) for key in KEYS]
     except AttributeError:
         return False
-    paths, sources = parts[:2]
-    return (
-        all(set(map(type, part)) <= {str, _NONE} for part in parts)
-        and not {None, ""} & set(sources)
-        and None not in paths
-        and all(map(str.startswith, paths, repeat("/")))
-    )
+    return all_sound(*parts)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.codecs.base import Values
+from hyperslab.codecs.config import unfit
 from hyperslab.codecs.reference_json import references_of, spelled
 from hyperslab.errors import CorruptChunk, FormatError, Invalid
 from hyperslab.model.dtypes import (
@@ -63,7 +64,7 @@ class PlainCells:
         self._kinds: list[DataType] = [base] if self.names is None else [_kind(fields[n][0]) for n in self.names]
         for kind in self._kinds:
             if not _stores(kind, objects=objects):
-                raise Invalid(f"codec {codec!r} does not store cells of type {describe(kind)}")
+                raise unfit(codec, "text, numbers and references", kind)
 
     def columns(self, array: Values) -> list[list[Any]]:
         """The plain values of the cells, in C order; Invalid for a cell that is not of its type."""
@@ -86,7 +87,7 @@ class PlainCells:
         wanted = _CLASSES[type(kind)]
         if wrong := set(map(type, values)) - {wanted, type(None)}:
             what = f"codec {self._codec!r} cannot store {min(t.__name__ for t in wrong)}"
-            raise Invalid(f"{what} in cells of type {describe(kind)}")
+            raise Invalid(f"{what} in cells of type {describe(kind)}", remedy="give cells of their type")
         if isinstance(kind, VlenString | VlenBytes):
             return [wanted() if value is None else value for value in values]
         spell = partial(spelled, scalar_as_one=True) if self._objects else _itself

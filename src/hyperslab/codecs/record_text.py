@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from hyperslab.codecs.base import Cells, Values
-from hyperslab.codecs.config import Config, only
+from hyperslab.codecs.config import Config, only, unfit
 from hyperslab.codecs.reference_text import of_text, text_of
 from hyperslab.errors import Invalid
-from hyperslab.model.dtypes import Compound, ObjectRef, RegionRef, VlenString, describe, tagged_fields
+from hyperslab.model.dtypes import Compound, ObjectRef, RegionRef, VlenString, tagged_fields
 from hyperslab.model.spec import ArraySpec
 
 Kind = VlenString | ObjectRef | RegionRef
@@ -27,7 +27,7 @@ class RecordText:
         only("record_text", config, "widths")
         base = cells.dtype.base if isinstance(cells.dtype, Compound) else cells.dtype
         if not isinstance(base, np.dtype) or base.names is None:
-            raise Invalid(f"codec 'record_text' works on rows, not on {describe(cells.dtype)}")
+            raise unfit("record_text", "rows", cells.dtype)
         self._memory = base
         self._kinds: dict[str, Any] = {name: kind for name, kind in tagged_fields(base) if isinstance(kind, Kind)}
         self._widths = _widths(config.get("widths"), base, set(self._kinds))

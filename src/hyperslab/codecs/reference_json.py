@@ -14,8 +14,9 @@ from hyperslab.codecs.region_json import region_of, spelled_region
 from hyperslab.errors import FormatError
 from hyperslab.model.refs import ObjectReference, RegionReference
 
-_ORDER = ("path", "source", "object_id", "source_object_id")
-_KEYS = frozenset(_ORDER)
+KEYS = ("path", "source", "object_id", "source_object_id")
+"""What is said of a reference to a whole node."""
+_ALL = frozenset(KEYS)
 
 
 def reference_of(said: object) -> ObjectReference | RegionReference:
@@ -43,17 +44,21 @@ def _text(said: Mapping[Any, Any], key: str) -> str | None:
 
 def references_of(objects: Sequence[object]) -> list[ObjectReference | RegionReference]:
     """:func:`reference_of` of each; faster for references to whole nodes, of which there may be very many."""
-    plain = [said for said in objects if type(said) is dict and said.keys() == _KEYS]
+    plain = [said for said in objects if type(said) is dict and said.keys() == _ALL]
     if len(plain) < len(objects):
         return list(map(reference_of, objects))
-    paths, sources, *ids = [list(map(itemgetter(key), plain)) for key in _ORDER]
-    sound = (
+    parts = [list(map(itemgetter(key), plain)) for key in KEYS]
+    return list(map(ObjectReference, *parts) if all_sound(*parts) else map(reference_of, plain))
+
+
+def all_sound(paths: list[Any], sources: list[Any], *ids: list[Any]) -> bool:
+    """Whether all references of which this is said by :data:`KEYS` can be made as they stand."""
+    return (
         set(map(type, paths)) | set(map(type, sources)) <= {str}
-        and set(map(type, ids[0])) | set(map(type, ids[1])) <= {str, type(None)}
+        and all(set(map(type, each)) <= {str, type(None)} for each in ids)
         and "" not in sources
         and all(map(str.startswith, paths, repeat("/")))
     )
-    return list(map(ObjectReference, paths, sources, *ids) if sound else map(reference_of, plain))
 
 
 def spelled(reference: ObjectReference | RegionReference, *, scalar_as_one: bool = False) -> dict[str, Any]:

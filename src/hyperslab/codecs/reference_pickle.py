@@ -13,8 +13,7 @@ from hyperslab.codecs.config import Config, only
 from hyperslab.codecs.pickle_writing import pickled
 from hyperslab.codecs.pickled import read_pickled
 from hyperslab.codecs.plain_cells import PlainCells
-from hyperslab.errors import CorruptChunk, Invalid
-from hyperslab.model.dtypes import describe
+from hyperslab.errors import CorruptChunk
 
 
 class ReferencePickle:
@@ -25,7 +24,7 @@ class ReferencePickle:
         self._protocol = 4 if 0 <= read.integer("reference_pickle", config, "protocol", 5, -1, 5) < 5 else 5
         self._plain = PlainCells("reference_pickle", cells.dtype, objects=False)
         if not self._plain.stored.hasobject:
-            raise Invalid(f"codec 'reference_pickle' stores objects and rows of them, not {describe(cells.dtype)}")
+            raise read.unfit("reference_pickle", "objects and rows of them", cells.dtype)
         self._shape = cells.shape
         self._stored = cells.shape or (1,)
 

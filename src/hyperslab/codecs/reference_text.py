@@ -11,7 +11,7 @@ import json
 import numpy as np
 
 from hyperslab.codecs.base import Cells, Values
-from hyperslab.codecs.config import Config, only
+from hyperslab.codecs.config import Config, only, unfit
 from hyperslab.codecs.reference_json import reference_of, spelled
 from hyperslab.errors import CorruptChunk, FormatError, Invalid
 from hyperslab.model.dtypes import ObjectRef, RegionRef, VlenString, describe
@@ -27,7 +27,7 @@ class ReferenceText:
     def __init__(self, config: Config, cells: Cells) -> None:
         only("reference_text", config)
         if not isinstance(cells.dtype, ObjectRef | RegionRef):
-            raise Invalid(f"codec 'reference_text' works on references, not on {describe(cells.dtype)}")
+            raise unfit("reference_text", "references", cells.dtype)
         self._kind: ObjectRef | RegionRef = cells.dtype
         self._cells = Cells(VlenString(), cells.shape, "")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from hyperslab.codecs.base import Cells, Values
-from hyperslab.codecs.config import Config, only
+from hyperslab.codecs.config import Config, only, unfit
 from hyperslab.errors import Invalid
-from hyperslab.model.dtypes import VlenBytes, VlenString, describe
+from hyperslab.model.dtypes import VlenBytes, VlenString
 
 
 class Utf8Bytes:
@@ -16,7 +16,7 @@ class Utf8Bytes:
     def __init__(self, config: Config, cells: Cells) -> None:
         only("utf8_bytes", config)
         if not isinstance(cells.dtype, VlenBytes):
-            raise Invalid(f"codec 'utf8_bytes' stores byte strings, not {describe(cells.dtype)}")
+            raise unfit("utf8_bytes", "byte strings", cells.dtype)
         self.cells = Cells(VlenString(), cells.shape, _text(cells.fill_value))
 
     def encode(self, array: Values) -> Values:

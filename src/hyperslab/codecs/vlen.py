@@ -17,7 +17,7 @@ from hyperslab.codecs import config as read
 from hyperslab.codecs.base import Buffer, Cells, Values
 from hyperslab.codecs.config import Config, only
 from hyperslab.errors import CorruptChunk, Invalid
-from hyperslab.model.dtypes import VlenArray, VlenBytes, VlenString, describe
+from hyperslab.model.dtypes import VlenArray, VlenBytes, VlenString
 
 _LENGTH = Struct("<I")
 _MAX = 2**32 - 1
@@ -91,7 +91,7 @@ def make_utf8(config: Config, cells: Cells) -> Vlen:
     """Text in UTF-8; cells are ``StringDType``."""
     only("vlen-utf8", config)
     if not isinstance(cells.dtype, VlenString):
-        raise Invalid(f"codec 'vlen-utf8' stores strings, not {describe(cells.dtype)}")
+        raise read.unfit("vlen-utf8", "strings", cells.dtype)
     return Vlen("vlen-utf8", cells, str.encode, lambda item: str(item, "utf-8"))
 
 
@@ -99,7 +99,7 @@ def make_bytes(config: Config, cells: Cells) -> Vlen:
     """Byte strings; cells are ``bytes``."""
     only("vlen-bytes", config)
     if not isinstance(cells.dtype, VlenBytes):
-        raise Invalid(f"codec 'vlen-bytes' stores byte strings, not {describe(cells.dtype)}")
+        raise read.unfit("vlen-bytes", "byte strings", cells.dtype)
     return Vlen("vlen-bytes", cells, lambda cell: bytes(memoryview(cell)), bytes)
 
 
@@ -107,7 +107,7 @@ def make_array(config: Config, cells: Cells) -> Vlen:
     """1-D arrays of ``dtype``; cells are ``ndarray``."""
     only("vlen-array", config, "dtype")
     if not isinstance(cells.dtype, VlenArray):
-        raise Invalid(f"codec 'vlen-array' stores arrays, not {describe(cells.dtype)}")
+        raise read.unfit("vlen-array", "arrays", cells.dtype)
     stored = read.dtype("vlen-array", config, "dtype", cells.dtype.base.str)
     memory = cells.dtype.base
 
