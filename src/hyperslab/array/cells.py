@@ -15,6 +15,7 @@ from hyperslab.array.plan import ReadPlan
 from hyperslab.array.session import Session
 from hyperslab.chunks import execute, scattered
 from hyperslab.chunks.cache import BlockCache
+from hyperslab.chunks.grouping import outer_chunks
 from hyperslab.chunks.memory import require
 from hyperslab.chunks.plan import Plan, make_plan
 from hyperslab.chunks.settings import Settings
@@ -225,7 +226,7 @@ def _checked(session: Session, path: str, shape: tuple[int, ...]) -> ArraySpec:
 def _requests(plan: Plan) -> int:
     if plan.grid.outer is None or not len(plan):
         return len(plan)
-    return 2 * len(execute.outer_chunks(plan))
+    return 2 * len(outer_chunks(plan))
 
 
 def _objects(value: Any, one: bool) -> Values:

@@ -16,6 +16,7 @@ from hyperslab.array.scattering import is_sparse
 from hyperslab.array.session import Session
 from hyperslab.chunks import execute, swapping
 from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.chunks.grouping import grouped
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkSource, ErasesMany, Lists, Swaps
 from hyperslab.errors import Invalid
@@ -157,7 +158,7 @@ def _blank_outside(session: Session, path: str, spec: ArraySpec, axes: list[int]
     if not isinstance(source, Lists):
         return
     grid = source.grid
-    for batch in execute.grouped(source.stored(), grid):
+    for batch in grouped(source.stored(), grid):
         beyond = [coords for coords in batch if any(coords[i] >= grid.axes[i].count for i in axes)]
         inside = [coords for coords in batch if all(coords[i] < grid.axes[i].count for i in axes)]
         edges = [coords for coords in inside if any(_crosses(grid, coords, i) for i in axes)]

@@ -16,6 +16,7 @@ from hyperslab.chunks import execute
 from hyperslab.chunks.boxes import Box
 from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.grid import Axis, Coords, Grid
+from hyperslab.chunks.grouping import batches, grouped
 from hyperslab.chunks.memory import require
 from hyperslab.chunks.plan import Piece, Plan
 from hyperslab.chunks.pool import each_batch
@@ -48,7 +49,7 @@ def read(source: ChunkSource, plan: Plan, fill: Numbers, settings: Settings = DE
 
     pieces = len(plan)
     workers = min(settings.threads, -(-pieces // _BATCH))
-    each_batch(work, execute.batches(plan, _BATCH, _BATCH), workers)
+    each_batch(work, batches(plan, _BATCH, _BATCH), workers)
     common = _common_fill([part for _, part in found], fill)
     return _joined(plan.shape, [_placed(piece, part, common) for piece, part in found], common)
 
@@ -155,9 +156,9 @@ def write(source: Any, box: Box, cells: Coo, fill: Numbers, settings: Settings =
         with execute.locked(source, batch, settings):
             source.write_coo(((coords, lists[coords]) for coords in batch), durable=settings.durable)
 
-    batches = list(execute.grouped(sorted(lists), source.grid))
+    groups = list(grouped(sorted(lists), source.grid))
     with execute.transaction_of(source, settings):
-        each_batch(work, batches, min(settings.threads, len(batches)))
+        each_batch(work, groups, min(settings.threads, len(groups)))
 
 
 def _empty(shape: tuple[int, ...], fill: Numbers) -> Coo:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hyperslab.array.session import Session
 from hyperslab.chunks import execute
+from hyperslab.chunks.grouping import grouped
 from hyperslab.chunks.source import ChunkSource, Lists
 from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -27,7 +28,7 @@ def copy_node(session: Session, source: str, target: str) -> None:
 
 def _copy_chunks(session: Session, source: ChunkSource, target: ChunkSource) -> None:
     coords = source.stored() if isinstance(source, Lists) else iter(source.grid)
-    for batch in execute.grouped(coords, target.grid, _BATCH):
+    for batch in grouped(coords, target.grid, _BATCH):
         blocks = ((place, source.read(place)) for place in batch)
         pairs = [(place, block) for place, block in blocks if block is not None]
         execute.store(target, pairs, session.settings)

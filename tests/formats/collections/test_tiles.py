@@ -17,6 +17,7 @@ from tiled import ASIDE, JOURNAL, Between, Stopper, aside, made, opened, tiles_o
 
 from hyperslab.chunks import execute
 from hyperslab.chunks.grid import Grid
+from hyperslab.chunks.grouping import outer_chunks
 from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.settings import Settings
 from hyperslab.database.tiles import write_tiles
@@ -164,7 +165,7 @@ def test_a_plan_over_many_tiles_is_short() -> None:
     sys.setprofile(None)
     assert len(plan) == 10_000
     assert len(calls) < 2_000
-    assert len(execute.outer_chunks(plan)) == 10_000
+    assert len(outer_chunks(plan)) == 10_000
 
 
 class TestTheSource(SourceTests):
