@@ -8,7 +8,7 @@ from typing import Any
 
 from hyperslab.checks.documents import Stored
 from hyperslab.checks.findings import Finding, found
-from hyperslab.formats.spelling import Copy, Docs, Spelling
+from hyperslab.formats.spelling import Copy, Docs, Spelling, own_document
 from hyperslab.model.paths import child, is_within, relative
 
 _CODECS = "codecs"
@@ -30,7 +30,7 @@ class Copies:
         """What lies at one node."""
         spelling = self._spelling
         if any(name in stored.docs for name in spelling.nodes):
-            self._nodes[path] = {name: self._own(name, doc) for name, doc in stored.docs.items()}
+            self._nodes[path] = {name: own_document(self._spelling, name, doc) for name, doc in stored.docs.items()}
         if stored.broken:
             self._broken.add(path)
         if stored.copy is None:
@@ -57,12 +57,10 @@ class Copies:
         for holder in sorted(self._copies, key=len, reverse=True):
             inner = relative(path, holder)
             if is_within(path, holder) and inner in self._copies[holder]:
-                return {name: self._own(name, doc) for name, doc in self._copies[holder][inner].items()}
+                return {
+                    name: own_document(self._spelling, name, doc) for name, doc in self._copies[holder][inner].items()
+                }
         return None
-
-    def _own(self, name: str, doc: dict[str, Any]) -> dict[str, Any]:
-        own = self._spelling.without_copy(doc) if name == self._spelling.copy_name else doc
-        return doc if own is None else own
 
     def compare(self) -> Iterator[Finding]:
         """How each copy differs from what is stored; a copy may be all that is left of a document."""
@@ -93,7 +91,7 @@ class Copies:
         return a.keys() == b.keys() and all(_same_document(a[name], b[name]) for name in a)
 
     def _filled(self, docs: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-        own = {name: self._own(name, dict(doc)) for name, doc in docs.items()}
+        own = {name: own_document(self._spelling, name, dict(doc)) for name, doc in docs.items()}
         return {name: doc for name, doc in own.items() if doc or name not in self._spelling.extras}
 
 

@@ -77,6 +77,12 @@ class Spelling(Protocol):
         ...
 
 
+def own_document(spelling: Spelling, name: str, doc: dict[str, Any]) -> dict[str, Any]:
+    """A document of a node without the copy of others that it may hold; as it is where it holds nothing else."""
+    own = spelling.without_copy(doc) if name == spelling.copy_name else doc
+    return doc if own is None else own
+
+
 @runtime_checkable
 class KeyedFormat(Protocol):
     """A format of documents and chunks under keys: its datasets can be checked and mended key by key."""

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import BrokenLink, HyperslabError
@@ -19,7 +18,7 @@ from hyperslab.formats.hdmf.v2 import HdmfV2
 from hyperslab.formats.hdmf.v3 import HdmfV3
 from hyperslab.formats.hdmf.words import SPECIFICATIONS
 from hyperslab.formats.keyed_dataset import KeyedReader, holds_nodes
-from hyperslab.formats.spelling import Copy, Docs
+from hyperslab.formats.spelling import Copy, Docs, own_document
 from hyperslab.model.paths import child, is_within, join
 from hyperslab.model.refs import HOPS, Link, Pointer, path_within
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -174,16 +173,12 @@ class _Stored(KeyedReader):
     def stored_documents(self, path: str) -> Docs | None:
         """Those of a node, without what they say of others."""
         docs = self._stored_docs(path)
-        return None if docs is None else {name: self._own(name, doc) for name, doc in docs.items()}
+        return None if docs is None else {name: own_document(self._spelling, name, doc) for name, doc in docs.items()}
 
     def copied_documents(self) -> Copy:
         """Those of all nodes in consolidated metadata, without what they say of others."""
         doc = self._stored("", self._spelling.copy_name)
         return (None if doc is None else self._spelling.read_copy(doc)) or {}
-
-    def _own(self, name: str, doc: dict[str, Any]) -> dict[str, Any]:
-        own = self._spelling.without_copy(doc) if name == self._spelling.copy_name else doc
-        return doc if own is None else own
 
 
 @dataclass
