@@ -15,6 +15,7 @@ from pynwb import NWBHDF5IO, TimeSeries, get_manager
 from pynwb.testing.mock import ecephys, ophys
 
 import hyperslab as hs
+from hyperslab.bridges.hdmf.pointers import Pointers
 from hyperslab.hdmf import HyperslabDataIO, HyperslabIO
 
 KEYS = {"name", "source", "path", "object_id", "source_object_id"}
@@ -187,6 +188,14 @@ def test_a_reference_that_leads_nowhere_fails_alone(tmp_path: Path, profile: str
             nwb.trials["timeseries"][0]
         assert nwb.acquisition["ts1"].data[10] == 10
         assert nwb.electrodes["group"][1].name
+
+
+def test_a_symbolic_link_is_followed_anew_by_each_write(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    for name in ("one", "other"):
+        link.unlink(missing_ok=True)
+        link.symlink_to(tmp_path / name)
+        assert Pointers(str(tmp_path / "one")).stays(str(link)) == (name == "one")
 
 
 def test_circles_are_no_trouble(tmp_path: Path, profile: str) -> None:

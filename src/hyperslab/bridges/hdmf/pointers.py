@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
 from typing import Any
 
 from hdmf.build import LinkBuilder, ReferenceBuilder
@@ -56,6 +55,7 @@ class Pointers:
     here: str
     exported: str | None = None
     root_id: str | None = None
+    _real: dict[str, str] = field(default_factory=dict, compare=False)
 
     def link(self, target: Any) -> Link:
         """The link to a builder."""
@@ -75,9 +75,17 @@ class Pointers:
 
     def stays(self, source: str | None) -> bool:
         """Whether what stands in ``source`` stands in the dataset that is written, too."""
-        return (
-            source is None or _same(source, self.here) or (self.exported is not None and _same(source, self.exported))
+        return source is None or any(
+            source == place or self._real_path(source) == self._real_path(place)
+            for place in (self.here, self.exported)
+            if place is not None
         )
+
+    def _real_path(self, path: str) -> str:
+        """Without symbolic links, which are followed once for all pointers of a write."""
+        if path not in self._real:
+            self._real[path] = path if "://" in path else os.path.realpath(path)
+        return self._real[path]
 
     def relative(self, source: str | None) -> str:
         """How a dataset is named from here: ``.`` for itself, a POSIX path relative to the root, or a URL."""
@@ -95,12 +103,3 @@ class Pointers:
         elif root_id == self.root_id:  # a copy of this dataset: by that identity the pointer would lead here
             root_id = None
         return path_of(target), source, (target.attributes.get("object_id"), root_id)
-
-
-@cache
-def _real(path: str) -> str:
-    return path if "://" in path else os.path.realpath(path)
-
-
-def _same(a: str, b: str) -> bool:
-    return a == b or _real(a) == _real(b)
