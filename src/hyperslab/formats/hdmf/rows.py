@@ -14,7 +14,16 @@ import numpy as np
 from hyperslab.errors import Unsupported
 from hyperslab.formats.codec_kinds import SERIAL
 from hyperslab.formats.hdmf.objects import check_field
-from hyperslab.model.dtypes import DataType, ObjectRef, RegionRef, VlenBytes, VlenString, tagged, tagged_fields
+from hyperslab.model.dtypes import (
+    DataType,
+    ObjectRef,
+    RegionRef,
+    VlenBytes,
+    VlenString,
+    describe,
+    tagged,
+    tagged_fields,
+)
 from hyperslab.model.spec import ArraySpec, Codec
 
 NARROWEST = 512
@@ -124,11 +133,11 @@ def stored_as(spec: ArraySpec) -> ArraySpec:
     """The array as Zarr's own format is to know it."""
     steps = steps_in(spec.codecs)
     if not steps:
-        as_zarr_has_them = isinstance(spec.dtype, VlenBytes) and any(
-            codec.name == "vlen-bytes" for codec in spec.codecs
-        )
-        if step_for(spec.dtype, {}) is not None and not as_zarr_has_them:
-            raise Unsupported(f"cells of type {spec.dtype} without codec {step_for(spec.dtype, {})}")
+        wanted = step_for(spec.dtype, {})
+        as_zarr_has_them = isinstance(spec.dtype, VlenBytes) and "vlen-bytes" in [codec.name for codec in spec.codecs]
+        if wanted is not None and not as_zarr_has_them:
+            message = f"cells of type {describe(spec.dtype)} without codec {wanted.name}"
+            raise Unsupported(message, remedy="leave the codecs out")
         return spec
     codecs = without_steps(spec.codecs)
     if not isinstance(spec.dtype, np.dtype):
