@@ -29,5 +29,4 @@ def _but_databases(asked: Any) -> Any:
     return guess_can_open
 
 
-for _engine in (NetCDF4BackendEntrypoint,):
-    setattr(_engine, _ASKED, _but_databases(getattr(_engine, _ASKED)))
+setattr(NetCDF4BackendEntrypoint, _ASKED, _but_databases(getattr(NetCDF4BackendEntrypoint, _ASKED)))
