@@ -183,7 +183,7 @@ class CatalogWriter(CatalogEditor):
         if 0 in (length for length, dim in zip(spec.shape, spec.dims, strict=True) if dim not in unlimited):
             return Kept(spec.dims, attrs, empty=spec.evolve(attrs={}, indexes={}))
         if catalog_plain.is_small_kind(spec):
-            cells = np.full(spec.shape, spec.fill_cell(), spec.numpy_dtype)
+            cells = spec.filled()
             return Kept(spec.dims, attrs, empty=spec.evolve(attrs={}, indexes={}), cells=cells)
         name = catalog_plain.collection_name(path, self.collections())
         labels = {dim: self._labels(path, spec, dim) for dim in spec.dims if dim is not None and dim not in unlimited}
@@ -214,7 +214,7 @@ class CatalogWriter(CatalogEditor):
 
     def _cells(self, path: str, spec: ArraySpec) -> np.ndarray[Any, Any]:
         source = self.chunks(path)
-        out = np.full(spec.shape, spec.fill_cell(), spec.numpy_dtype)
+        out = spec.filled()
         for coords in source.grid:
             extent = source.grid.extent(coords)
             block = source.read(coords)

@@ -59,7 +59,7 @@ class CellsInDocument(CellsInMemory):
 
     def erase(self, coords: Coords) -> None:
         """Set all cells to the fill value."""
-        self.write(coords, np.full(self._spec.shape, self._spec.fill_cell(), self._spec.numpy_dtype))
+        self.write(coords, self._spec.filled())
 
 
 def text_size(cells: np.ndarray[Any, Any]) -> int:
@@ -71,7 +71,7 @@ def resized(cells: Block, spec: ArraySpec) -> Block:
     """The cells in another shape: cut off, or filled up with the fill value."""
     if cells.shape == spec.shape:
         return cells.copy()
-    out = np.full(spec.shape, spec.fill_cell(), spec.numpy_dtype)
+    out = spec.filled()
     common = tuple(slice(0, min(a, b)) for a, b in zip(cells.shape, spec.shape, strict=True))
     out[common] = cells[common]
     return out

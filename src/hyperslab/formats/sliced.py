@@ -57,7 +57,7 @@ class SlicedArray:
 
     def erase(self, coords: Coords) -> None:
         """Write the fill value: there is no way to forget a chunk."""
-        self.write(coords, np.full(self._grid.chunk_shape(coords), self._spec.fill_cell(), self._spec.numpy_dtype))
+        self.write(coords, self._spec.filled(self._grid.chunk_shape(coords)))
 
     def write_many(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
         """One after the other; they become visible, and durable, when the dataset is closed."""

@@ -82,7 +82,7 @@ class WholeArray:
 
     def erase(self, coords: Coords) -> None:
         """All cells become the fill value."""
-        self.write(coords, np.full(self.spec.shape, self.spec.fill_cell(), self.spec.numpy_dtype))
+        self.write(coords, self.spec.filled())
 
     def fit(self, before: ArraySpec | None) -> None:
         """Make room as the spec says it: fill values for an array that is new, or what it gained since ``before``."""

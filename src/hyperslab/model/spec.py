@@ -110,6 +110,10 @@ class ArraySpec:
             _empty(cell.reshape(-1), self.dtype)
         return cell
 
+    def filled(self, shape: tuple[int, ...] | None = None) -> np.ndarray[Any, Any]:
+        """Cells that were never written, in an array of this shape (that of the whole)."""
+        return np.full(self.shape if shape is None else shape, self.fill_cell(), self.numpy_dtype)
+
     @property
     def units(self) -> str | None:
         """The attribute ``units``, when it is text."""

@@ -59,7 +59,7 @@ class WorkingFile:
         for part in fresh(old.shape, new.shape):
             for piece in _pieces(part, new):
                 size = tuple(cut.stop - cut.start for cut in piece)
-                self.write(piece, np.full(size, new.fill_cell(), new.numpy_dtype))
+                self.write(piece, new.filled(size))
 
     def describe(self, wanted: Mapping[str, Any]) -> None:
         """Make the metalayers those that are wanted; others of ours go, and what is none of ours and no attribute

@@ -168,7 +168,7 @@ class B2ndWriter:
 
     def _new_cells(self, spec: ArraySpec) -> Held:
         if isinstance(spec.dtype, VlenString) or prod(spec.shape) * spec.numpy_dtype.itemsize <= _SMALL:
-            return MemoryCells(np.full(spec.shape, spec.fill_cell(), spec.numpy_dtype))
+            return MemoryCells(spec.filled())
         return WorkingFile(self._target, self._url, self._settings, spec)
 
     def _resize(self, path: str, cells: Held, old: ArraySpec, new: ArraySpec) -> None:

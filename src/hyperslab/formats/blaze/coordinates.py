@@ -56,7 +56,7 @@ class CoordinateCells:
 
     def erase(self, coords: Coords) -> None:
         """Set all cells to the fill value."""
-        self._put(np.full(self._spec.shape, self._spec.fill_cell(), self._spec.numpy_dtype))
+        self._put(self._spec.filled())
 
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
         """Hold the document against other writers."""
@@ -71,7 +71,7 @@ def plain(spec: ArraySpec) -> ArraySpec:
 def blank(spec: ArraySpec) -> Coordinate:
     """A coordinate of nothing but fill values; Unsupported when it is too large."""
     check_size("", spec)
-    return Coordinate(plain(spec), np.full(spec.shape, spec.fill_cell(), spec.numpy_dtype))
+    return Coordinate(plain(spec), spec.filled())
 
 
 def check_size(name: str, spec: ArraySpec) -> None:
@@ -89,7 +89,7 @@ def may_label(name: str, spec: ArraySpec) -> bool:
 
 def all_cells(source: ChunkSource, spec: ArraySpec) -> Block:
     """All cells of an array that is small."""
-    cells = np.full(spec.shape, spec.fill_cell(), spec.numpy_dtype)
+    cells = spec.filled()
     for coords in source.grid:
         block = source.read(coords)
         if block is not None:

@@ -124,7 +124,7 @@ class CoordinateCells(_Cells):
 
     def erase(self, coords: Coords) -> None:
         """They become the fill value."""
-        self.write(coords, np.full(self._spec.shape, self._spec.fill_cell(), self._spec.numpy_dtype))
+        self.write(coords, self._spec.filled())
 
 
 def other_shape(path: str, seen: tuple[int, ...], now: tuple[int, ...]) -> Conflict:

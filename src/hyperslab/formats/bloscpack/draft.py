@@ -90,7 +90,7 @@ class Draft:
         """Make or change an array whose cells are in memory; those that it had stay, as far as they fit."""
         check_small(spec, path)
         old = self.cells.get(path)
-        cells = np.full(spec.shape, spec.fill_cell(), spec.numpy_dtype)
+        cells = spec.filled()
         if old is not None and old.dtype == cells.dtype and old.ndim == cells.ndim:
             cells = resized(old, spec)
         self.specs[path] = spec.evolve(chunks=whole_chunks(spec.shape), codecs=())

@@ -197,7 +197,7 @@ class HeldChunks:
         """The slot of a chunk that nobody wrote."""
         rows = self.rows_in(number)
         if rows not in self._blank:
-            cells = np.full(self._shape_of(rows), self.content.spec.fill_cell(), self.content.spec.numpy_dtype)
+            cells = self.content.spec.filled(self._shape_of(rows))
             self._blank = {rows: self._encoder.slot(cells)}
         return self._blank[rows]
 
@@ -229,7 +229,7 @@ class HeldChunks:
         made = HeldChunks(content, self.rows, self.style, self.slack, self._fresh, self._url)
         kept: Any = (*(slice(0, min(pair)) for pair in zip(self.shape, made.shape, strict=True)), ...)
         for number in range(min(self.count, made.count)):
-            block = np.full(made.shape, content.spec.fill_cell(), content.spec.numpy_dtype)
+            block = content.spec.filled(made.shape)
             block[kept] = self.block(number)[kept]
             made.put(number, block)
         return made

@@ -150,7 +150,7 @@ class Writing:
             state = self._now()
             if state.held is not None:
                 content = state.held.content
-                block = np.full(state.held.shape, content.spec.fill_cell(), content.spec.numpy_dtype)
+                block = content.spec.filled(state.held.shape)
                 self.write_main(path, number, block, content.axis)
 
     def sizes_main(self, path: str, numbers: Iterable[int] | None) -> int:

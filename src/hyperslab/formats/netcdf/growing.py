@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from hyperslab.chunks.grid import Grid
 from hyperslab.errors import Unsupported
 from hyperslab.formats.netcdf import defining
@@ -75,7 +73,7 @@ def _write_last_cell(work: WorkingCopy, path: str, spec: ArraySpec) -> None:
         variable.resize(spec.shape)
         return
     last = tuple(slice(length - 1, length) for length in spec.shape)
-    write_cells(variable, last, np.full((1,) * len(last), spec.fill_cell(), spec.numpy_dtype), spec)
+    write_cells(variable, last, spec.filled((1,) * len(last)), spec)
 
 
 def _fill(work: WorkingCopy, path: str, spec: ArraySpec, old: Shape, new: Shape, contents: Contents) -> None:
@@ -89,7 +87,7 @@ def _fill(work: WorkingCopy, path: str, spec: ArraySpec, old: Shape, new: Shape,
     variable = defining.find_cells(work, path, spec)
     for extent in _outside(spec, old):
         shape = tuple(part.stop - part.start for part in extent)
-        write_cells(variable, extent, np.full(shape, spec.fill_cell(), spec.numpy_dtype), spec)
+        write_cells(variable, extent, spec.filled(shape), spec)
 
 
 def _outside(spec: ArraySpec, old: Shape) -> list[tuple[slice, ...]]:
