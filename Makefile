@@ -62,6 +62,7 @@ interop: .venv/.with-test,peers ## cross-reads with the real peers, each in an e
 
 soak: .venv/.with-test ## long campaigns: new examples, thousands for each property
 	@HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest --timeout 0 -m "not interop"
+	@HYPOTHESIS_PROFILE=soak $(BIN)/python .ci/peers.py deker
 
 bench: .venv/.with-bench ## every row of docs/benchmarks.md, measured anew, in about 20 minutes
 	@$(BIN)/python .ci/peers.py --make deker hdmf-zarr-013

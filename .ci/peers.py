@@ -21,6 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 _AT_ONCE = 2  # environments that are made and run at the same time
+MARKED = "interop" if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else "interop and not soak"
 ASK = "import sys; print('.'.join(map(str, sys.version_info[:3])))"
 
 
@@ -209,7 +210,7 @@ def run(peer: Peer, available: list[Interpreter]) -> str:
 
 def _tested(title: str, python: str, peers: dict[str, str], *tests: str) -> str:
     """Run interop tests, print what they say in one piece, and tell how they ended."""
-    command = [python, "-m", "pytest", "-m", "interop", "-q", *(tests or ("tests/interop",))]
+    command = [python, "-m", "pytest", "-m", MARKED, "-q", *(tests or ("tests/interop",))]
     environment = os.environ | ({"HYPERSLAB_PEERS": json.dumps(peers)} if peers else {})
     ended = subprocess.run(command, cwd=ROOT, env=environment, timeout=1200, stdout=subprocess.PIPE, text=True)
     print(f"\n=== {title}\n{ended.stdout}", flush=True)
