@@ -98,6 +98,15 @@ def test_labels_select_in_every_array_that_has_the_dimension() -> None:
         assert dict(root.attrs) == {"title": "sample"}
 
 
+def test_a_selection_that_leaves_nothing_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    source = MemoryStore()
+    _sample(source)
+    convert(source, MemoryStore(), select={"lat": slice(50.0, 45.0), "time": -1})
+    assert caplog.messages == []
+    convert(source, MemoryStore(), select={"lat": slice(10.0, 5.0), "time": -1})
+    assert caplog.messages == ["what is selected along lat is an empty range: no cell of it is converted"]
+
+
 def test_wrong_selections_say_what_would_work() -> None:
     source, target = MemoryStore(), MemoryStore()
     _sample(source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,8 @@ from hyperslab.errors import HyperslabError
 from hyperslab.formats.base import Feature, Omits, Reader
 from hyperslab.model.paths import child, outward, split
 from hyperslab.model.spec import ArraySpec, GroupSpec
+
+_log = logging.getLogger("hyperslab")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,14 +41,26 @@ class Planned:
 
 
 def walk(session: Session, parts: Sequence[Part], select: Select, cutting: Cutting) -> list[Item]:
-    """Every part with the cells that are chosen of it."""
+    """Every part with the cells that are chosen of it; a selection that leaves none is warned of."""
     known = {dim for part in parts if isinstance(part.node, ArraySpec) for dim in part.node.dims}
     check_dimensions((*select.dims, *cutting.dims), known)
     items = []
     for part in parts:
         picked = pick(session, part.origin, part.node, select) if isinstance(part.node, ArraySpec) else None
         items.append(Item(part.path, part.origin, part.node, picked, part.whole))
+    for dim in select.dims:
+        lengths = set(_lengths(items, dim))
+        if any(before for before, _ in lengths) and not any(left for _, left in lengths):
+            _log.warning("what is selected along %s is an empty range: no cell of it is converted", dim)
     return items
+
+
+def _lengths(items: list[Item], dim: str) -> Iterator[tuple[int, int]]:
+    """The length of a dimension in each array, and what is picked of it."""
+    for item in items:
+        if isinstance(item.node, ArraySpec) and item.picked is not None and dim in item.node.dims:
+            axis, kept = item.node.dims.index(dim), item.picked.kept
+            yield item.node.shape[axis], item.picked.shape[kept.index(axis)] if axis in kept else 1
 
 
 def find_losses(items: list[Item], features: Features, *, as_it_is: bool = False) -> tuple[Loss, ...]:
