@@ -16,7 +16,8 @@ _PLAIN = re.compile(
     r"[<>|=]?(?:b1|[iu][1248]|f[248]|c8|c16)|[<>|=]?[mM]8(?:\[\d*(?:Y|M|W|D|h|m|s|ms|us|ns|ps|fs|as)\])?"
 )
 _SIZED = re.compile(r"[<>|=]?([SUV])(\d{1,9})")
-_LARGEST = 1 << 28
+LARGEST = 1 << 28
+"""The largest cell, in bytes."""
 
 
 def dtype_to_json(dtype: np.dtype[Any]) -> Any:
@@ -53,7 +54,7 @@ def _simple(name: str) -> np.dtype[Any]:
         dtype = np.dtype(name)
     except (TypeError, ValueError) as error:
         raise TypeError(f"{name!r} is no data type: {error}") from None
-    if not 0 < dtype.itemsize <= _LARGEST:
+    if not 0 < dtype.itemsize <= LARGEST:
         raise TypeError(f"cells of type {name!r} have {dtype.itemsize} bytes")
     return dtype
 
@@ -68,7 +69,7 @@ def _structured(fields: list[Any]) -> np.dtype[Any]:
     if "" in names or len(set(names)) < len(names):
         raise TypeError(f"field names {names} are empty or occur twice")
     dtype = np.dtype(parts)
-    if dtype.itemsize > _LARGEST:
+    if dtype.itemsize > LARGEST:
         raise TypeError(f"cells of this type have {dtype.itemsize} bytes")
     return dtype
 
@@ -76,8 +77,8 @@ def _structured(fields: list[Any]) -> np.dtype[Any]:
 def field_shape(shape: Any) -> tuple[int, ...]:
     """The shape of a field in JSON, a list of lengths or one; TypeError when it is none."""
     lengths = (shape,) if isinstance(shape, int) else tuple(shape) if isinstance(shape, list) else (None,)
-    if not all(type(n) is int and 0 < n <= _LARGEST for n in lengths) or len(lengths) > 32:
+    if not all(type(n) is int and 0 < n <= LARGEST for n in lengths) or len(lengths) > 32:
         raise TypeError(f"{shape!r:.80} is no shape of a field")
-    if prod(lengths) > _LARGEST:
+    if prod(lengths) > LARGEST:
         raise TypeError(f"a field of {prod(lengths)} cells")
     return lengths

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import Unsupported
-from hyperslab.formats.dtype_names import dtype_from_json, dtype_to_json
+from hyperslab.formats.dtype_names import LARGEST, dtype_from_json, dtype_to_json
 from hyperslab.model.dtypes import (
     Char,
     Compound,
@@ -92,7 +92,7 @@ def _read_type(said: Any) -> Extension | None:
         ):
             integer = dtype_from_json(base).newbyteorder("=")
             return Enum(integer, tuple(members.items()), name) if integer.kind in "iu" else None
-        case {"type": "opaque", "size": int() as size} if 0 < size < 2**28:
+        case {"type": "opaque", "size": int() as size} if 0 < size <= LARGEST:
             return Opaque(size, name)
         case {"type": "vlen", "base": base}:
             return VlenArray(_with_fields(dtype_from_json(base).newbyteorder("="), said), name)

@@ -15,14 +15,13 @@ import numpy as np
 
 from hyperslab.errors import FormatError, Unsupported
 from hyperslab.formats.bloscpack.metadata import read_literal
-from hyperslab.formats.dtype_names import dtype_from_json, field_shape
+from hyperslab.formats.dtype_names import LARGEST, dtype_from_json, field_shape
 
 _LONG = re.compile(r"bool|u?int(?:8|16|32|64)|float(?:16|32|64)|complex(?:64|128)|(?:datetime|timedelta)64(?:\[\w+\])?")
 _SHORT = re.compile(r"[<>|=]?(?:[a-zA-Z?]\d*(?:\[\w+\])?)")
 _QUOTED = re.compile(f"'({_SHORT.pattern})'")
 _OBJECTS = re.compile(r"[<>|=]?(?:O\d*|object)")
 _EXOTIC = re.compile(r"[<>|=]?(?:f12|f16|c24|c32|g|G)|float(?:96|128)|complex(?:192|256)")
-_LARGEST = 1 << 28
 _PADDING = re.compile(r"\|?V\d{1,9}")
 
 
@@ -82,7 +81,7 @@ def _structured(said: list[Any]) -> np.dtype[Any]:
             names[name] = dtype if len(field) == 2 else _repeated(dtype, field[2])
             offsets.append(size)
             size += names[name].itemsize
-        if size > _LARGEST:
+        if size > LARGEST:
             raise TypeError(f"cells of this type have {size} bytes or more")
     if not names:
         raise TypeError("a structure without fields")
@@ -100,6 +99,6 @@ def _name(said: Any) -> str:
 
 def _repeated(dtype: np.dtype[Any], shape: Any) -> np.dtype[Any]:
     lengths = field_shape(shape)
-    if prod(lengths) * dtype.itemsize > _LARGEST:
+    if prod(lengths) * dtype.itemsize > LARGEST:
         raise TypeError(f"a field of {prod(lengths)} cells of {dtype.itemsize} bytes")
     return np.dtype((dtype, lengths))

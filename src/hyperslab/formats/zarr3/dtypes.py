@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import MissingLibrary, Unsupported
+from hyperslab.formats.dtype_names import LARGEST
 from hyperslab.model.dtypes import SMALL, DataType, VlenArray, VlenBytes, VlenString, describe, numpy_dtype, small
 from hyperslab.model.schemas.dtype_names import is_extended, reads_extended
 
@@ -36,7 +37,6 @@ _UNITS = ("generic", "Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", 
 _RAW = re.compile(r"r([1-9]\d{0,9})")
 _SIZED = {"null_terminated_bytes": ("S", 1), "raw_bytes": ("V", 1), "fixed_length_utf32": ("U", 4)}
 _TIMES = {"numpy.datetime64": "M8", "numpy.timedelta64": "m8"}
-_LARGEST = 1 << 28
 _DEPTH = 16
 
 
@@ -76,7 +76,7 @@ def _parts(said: Any) -> tuple[str, dict[str, Any]]:
 
 
 def _raw(bits: int) -> np.dtype[Any]:
-    if bits % 8 or bits // 8 > _LARGEST:
+    if bits % 8 or bits // 8 > LARGEST:
         raise TypeError(f"data_type 'r{bits}' is no whole number of bytes, or too large")
     return np.dtype(f"V{bits // 8}")
 
@@ -84,7 +84,7 @@ def _raw(bits: int) -> np.dtype[Any]:
 def _sized(name: str, config: dict[str, Any]) -> np.dtype[Any]:
     kind, unit = _SIZED[name]
     size = config.get("length_bytes")
-    if type(size) is not int or not 0 < size <= _LARGEST or size % unit:
+    if type(size) is not int or not 0 < size <= LARGEST or size % unit:
         raise TypeError(f"data_type {name!r} has length_bytes {size!r}")
     return np.dtype(f"{kind}{size // unit}")
 
