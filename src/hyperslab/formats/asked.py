@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hyperslab.errors import Invalid, NodeNotFound
+from hyperslab.errors import Invalid, NodeNotFound, NotFound
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 
 def no_node(path: str, url: str) -> NodeNotFound:
     """The error for a path at which nothing lies."""
     return NodeNotFound(f"there is no /{path}", url=url, node=path)
+
+
+def no_file(url: str) -> NotFound:
+    """The error for a file that is not there."""
+    return NotFound("there is no such file", url=url)
 
 
 def closed(url: str) -> Invalid:

@@ -23,10 +23,10 @@ from hyperslab.errors import (
     FormatError,
     HyperslabError,
     MissingLibrary,
-    NotFound,
     StorageError,
     Unsupported,
 )
+from hyperslab.formats.asked import no_file
 from hyperslab.formats.b2nd import frame
 from hyperslab.formats.sliced import Part
 from hyperslab.stores.files import read_error
@@ -67,7 +67,7 @@ def check(path: str, url: str) -> frame.Frame:
             head += file.read(max(0, frame.header_size(head) - len(head)))
             return frame.parse(head, os.fstat(file.fileno()).st_size, sparse=sparse)
     except FileNotFoundError:
-        raise NotFound("there is no such file", url=url) from None
+        raise no_file(url) from None
     except HyperslabError as error:
         raise error.locate(url=url) from None
     except OSError as error:

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
-from hyperslab.errors import Invalid, NotFound, Unsupported
+from hyperslab.errors import Invalid, Unsupported
+from hyperslab.formats.asked import no_file
 from hyperslab.formats.base import Feature, FormatInfo, Mode, Reader
 from hyperslab.formats.bloscpack.creation import OPTIONS, Options
 from hyperslab.formats.bloscpack.dataset import BloscpackReader
@@ -85,7 +86,7 @@ def _file(where: Location) -> LocalFile | ServedFile:
         raise Unsupported("bloscpack files are read from files and servers", url=where.url, remedy=remedy)
     remote = where.remote_file()
     if remote is None:
-        raise NotFound("there is no such file", url=where.url)
+        raise no_file(where.url)
     return ServedFile(remote)
 
 

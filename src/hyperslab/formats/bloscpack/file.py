@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
-from hyperslab.errors import CorruptChunk, HyperslabError, NotFound
-from hyperslab.formats.asked import closed
+from hyperslab.errors import CorruptChunk, HyperslabError
+from hyperslab.formats.asked import closed, no_file
 from hyperslab.formats.bloscpack.journal import Undo, journal_path, pending
 from hyperslab.formats.hdf5 import pread_into
 from hyperslab.stores.files import MISSING, READ_REGULAR, read_error
@@ -52,7 +52,7 @@ class LocalFile:
             self.descriptor = os.open(path, flags)
         except OSError as error:
             if error.errno in MISSING:
-                raise NotFound("there is no such file", url=url) from error
+                raise no_file(url) from error
             raise read_error(error, url, "") from error
         self.size = 0
         self.stamp()
@@ -69,6 +69,11 @@ class LocalFile:
             self.look_for_journal()
         self.size = found.st_size if self._undo is None else self._undo.size
         return stamp
+
+    @property
+    def folder(self) -> str:
+        """Where the file lies."""
+        return os.path.dirname(self._path)
 
     def again(self) -> LocalFile:
         """The file that has the name now: this one, or one that took its place."""

@@ -98,7 +98,7 @@ def held_of(present: Present, options: Options, url: str, rows: int = 0) -> Held
         typesize=front.header.typesize if front.header.layout != "v1" else typesize_of(content.stored.itemsize),
         metadata=front.header.has_metadata or not content.plain,
     )
-    folder = os.path.dirname(os.path.realpath(url)) or "."
+    folder = present.file.folder
     held = HeldChunks(content, _rows(present, options, rows), style, options.slack, lambda: Staging(folder), url)
     stream = StreamChunks(present.file, present.tables, present.content, front.header.digest, content.labelled.name)
     held.base = Base(stream, present.content, held.length)

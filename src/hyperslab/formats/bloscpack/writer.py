@@ -12,7 +12,8 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from hyperslab.chunks.settings import Settings
-from hyperslab.errors import Conflict, Invalid, NotFound
+from hyperslab.errors import Conflict, Invalid
+from hyperslab.formats.asked import no_file
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.bloscpack.commit import Old, commit
 from hyperslab.formats.bloscpack.creation import Options
@@ -45,7 +46,7 @@ class BloscpackWriter(Writing):
 
     def _there(self) -> str:
         if not os.path.lexists(self._path):
-            raise NotFound("there is no such file", url=self._url)
+            raise no_file(self._url)
         return self._path
 
     def _seen(self) -> Present:

@@ -23,7 +23,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
-from hyperslab.errors import Invalid, NotFound, Unsupported
+from hyperslab.errors import Invalid, Unsupported
+from hyperslab.formats.asked import no_file
 from hyperslab.formats.base import Feature, FormatInfo, Mode, Reader
 from hyperslab.formats.features import Variant
 from hyperslab.formats.netcdf import document, library
@@ -118,7 +119,7 @@ def _on_a_server(where: Location, mode: Mode, fast: bool) -> Reader:
         raise Unsupported("netCDF files are written in the local file system", url=where.url, remedy=remedy)
     file = where.remote_file()
     if file is None:
-        raise NotFound("there is no such file", url=where.url)
+        raise no_file(where.url)
     return RemoteNetcdfReader(file, fast=fast)
 
 

@@ -9,7 +9,8 @@ import weakref
 from contextlib import suppress
 from typing import Any
 
-from hyperslab.errors import Conflict, FormatError, HyperslabError, NotFound
+from hyperslab.errors import Conflict, FormatError, HyperslabError
+from hyperslab.formats.asked import no_file
 from hyperslab.formats.hdf5_lock import LOCK
 from hyperslab.formats.netcdf import classic, library
 from hyperslab.formats.netcdf.confined import check_links
@@ -148,7 +149,7 @@ def _open_plain(path: str, url: str) -> int:
             raise FormatError("this is no plain file", url=url, remedy="give the format that it has")
         return os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
     except FileNotFoundError:
-        raise NotFound("there is no such file", url=url) from None
+        raise no_file(url) from None
     except OSError as error:
         raise read_error(error, url, path.rpartition(os.sep)[2]) from error
 

@@ -12,7 +12,8 @@ from contextlib import suppress
 from typing import Any
 
 from hyperslab.chunks.settings import Settings
-from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, NotFound, StorageError
+from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, StorageError
+from hyperslab.formats.asked import no_file
 from hyperslab.formats.hdf5_lock import LOCK
 from hyperslab.formats.netcdf import library
 from hyperslab.stores.files import open_folder, sync_and_close, sync_folder, write_error
@@ -64,7 +65,7 @@ class WorkingCopy:
             if isinstance(error, HyperslabError):
                 raise
             if isinstance(error, FileNotFoundError) and copy:
-                raise NotFound("there is no such file", url=self._url) from None
+                raise no_file(self._url) from None
             raise write_error(error, self._url, os.path.basename(self._target)) from error
         if not copy:
             self._dataset = self._kept(library.open_dataset(self.path, "w", self._url, format=self.model)[0])
