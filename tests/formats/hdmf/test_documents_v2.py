@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from hyperslab.errors import FormatError, Invalid, UnsafePickle, Unsupported
-from hyperslab.formats.hdmf.objects import JSON2, same_type
+from hyperslab.formats.hdmf.objects import JSON2, check_fill, same_type
 from hyperslab.formats.hdmf.options import Options
-from hyperslab.formats.hdmf.v2 import HdmfV2, check_fill
+from hyperslab.formats.hdmf.v2 import HdmfV2
 from hyperslab.formats.spelling import Spelling
 from hyperslab.model.dtypes import (
     Compound,
