@@ -23,8 +23,6 @@ from hyperslab.model.paths import join
 from hyperslab.model.refs import Link, ObjectReference, Pointer
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
-_OUTSIDE = "name a target outside of it"
-
 
 class Group(Closes, MutableMapping[str, "Group | Array"]):
     """A group of a dataset: ``group["a/b"]`` is a :class:`Group` or an :class:`Array`; nothing is read before."""
@@ -248,10 +246,7 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
         NodeNotFound without a ``source``, AlreadyExists when ``target`` is taken, Invalid when it lies in ``source``.
         """
         writer = self._session.writer()
-        old, new = join(self._path, source), self._free(target)
-        writer.node(old)
-        if f"{new}/".startswith(f"{old}/"):
-            raise Invalid(f"/{old} cannot be moved into itself", url=self.url, node=new, remedy=_OUTSIDE)
+        old, new = self._both_ends(source, target, "moved")
         if isinstance(writer, Moves):
             writer.move(old, new)
         else:
@@ -260,11 +255,17 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
 
     def copy(self, source: str, target: str) -> None:
         """Copy a node with all below it; errors as for :meth:`move`."""
-        old, new = join(self._path, source), self._free(target)
         self._session.writer()
+        copy_node(self._session, *self._both_ends(source, target, "copied"))
+
+    def _both_ends(self, source: str, target: str, done: str) -> tuple[str, str]:
+        """The paths of a node that is to be moved or copied, and of what it becomes."""
+        old, new = join(self._path, source), self._free(target)
+        self._session.reader.node(old)
         if f"{new}/".startswith(f"{old}/"):
-            raise Invalid(f"/{old} cannot be copied into itself", url=self.url, node=new, remedy=_OUTSIDE)
-        copy_node(self._session, old, new)
+            remedy = "name a target outside of it"
+            raise Invalid(f"/{old} cannot be {done} into itself", url=self.url, node=new, remedy=remedy)
+        return old, new
 
     def _free(self, name: str) -> str:
         path = join(self._path, name)
