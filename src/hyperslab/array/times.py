@@ -15,13 +15,12 @@ import numpy as np
 
 from hyperslab.errors import Unsupported
 from hyperslab.model.attrs import Attrs
-from hyperslab.model.calendars import calendar_name, parse_moment, unit_length
+from hyperslab.model.calendars import REAL, calendar_name, parse_moment, unit_length
 
 Values = np.ndarray[Any, Any]
 
 MISSING = np.iinfo(np.int64).min
 """What stands for a missing time in integers, as in datetime64."""
-REAL = ("standard", "proleptic_gregorian")
 SPANS = ("nanoseconds", "microseconds", "milliseconds", "seconds", "minutes", "hours", "days")
 
 _AS_STORED = "read the numbers as stored, without decoded()"

@@ -11,7 +11,7 @@ from hyperslab.array import Array, cf, times
 from hyperslab.cli.labelled import Coordinate, Part, cell_text
 from hyperslab.errors import HyperslabError, Unsupported
 from hyperslab.group import Group
-from hyperslab.model.calendars import calendar_name, parse_moment, unit_length
+from hyperslab.model.calendars import REAL, calendar_name, parse_moment, unit_length
 from hyperslab.model.paths import child, split
 
 Values = np.ndarray[Any, Any]
@@ -46,7 +46,7 @@ class Axis:
     @property
     def label(self) -> str:
         """``latitude (degrees_north)``; of dates the calendar unless it is the usual one."""
-        told = f"{self.calendar} calendar" if self.calendar not in (None, *times.REAL) else self.units
+        told = f"{self.calendar} calendar" if self.calendar not in (None, *REAL) else self.units
         return f"{self.title} ({told})" if told else self.title
 
     def arranged(self) -> tuple[Axis, Values] | None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import SchemaError
-from hyperslab.model.calendars import parse_moment, unit_length
+from hyperslab.model.calendars import REAL, parse_moment, unit_length
 from hyperslab.model.dims import CFTime, Coordinate, FloatLabels, Index, Labels, Scale, TimeScale
 from hyperslab.model.schemas import DimensionSchema, TimeDimensionSchema
 from hyperslab.model.schemas import Scale as ScaleSchema
@@ -16,7 +16,6 @@ from hyperslab.model.schemas import Scale as ScaleSchema
 Values = np.ndarray[Any, Any]
 AnyDimension = DimensionSchema | TimeDimensionSchema
 
-_REAL = ("standard", "proleptic_gregorian")
 _GREGORIAN = datetime(1582, 10, 15, tzinfo=UTC)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NEAR = 1e-6
@@ -95,7 +94,7 @@ def _counted(name: str, size: int | None, index: CFTime) -> TimeDimensionSchema 
     unit, moment = unit_length(index.unit, index.calendar), parse_moment(index.epoch)
     start = None if moment is None else moment.start(index.calendar)
     values = index.values
-    if unit is None or start is None or start % 1000 or index.calendar not in _REAL or values.size < 2:
+    if unit is None or start is None or start % 1000 or index.calendar not in REAL or values.size < 2:
         return None
     if not np.isfinite(values).all() or np.abs(values).max() * (unit / 1000) + abs(start / 1000) > 2**62:
         return None

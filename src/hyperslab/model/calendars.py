@@ -19,7 +19,10 @@ _SPELLINGS = {"gregorian": "standard", "365_day": "noleap", "366_day": "all_leap
 CALENDARS = ("standard", "proleptic_gregorian", "julian", "noleap", "all_leap", "360_day")
 RESOLUTIONS = ("year", "month", "day", "hour", "minute", "second", "instant")
 
-_LENGTHS = {"hour": 3600 * 10**9, "minute": 60 * 10**9, "second": 10**9, "day": DAY, "instant": 1}
+REAL = ("standard", "proleptic_gregorian")
+"""Whose dates are those of ``datetime64`` (from 1582-10-15 on, for ``standard``)."""
+LENGTHS = {"day": DAY, "hour": 3600 * 10**9, "minute": 60 * 10**9, "second": 10**9, "instant": 1}
+"""Nanoseconds of the resolutions that are of one length."""
 _UNITS = {
     1: "nanosecond nanoseconds nanosec nanosecs nsec nsecs ns",
     10**3: "microsecond microseconds microsec microsecs usec usecs us",
@@ -69,7 +72,7 @@ class Moment:
             year, month = (self.year, self.month + 1) if self.month < 12 else (self.year + 1, 1)
             return day_number(year, month, 1, calendar) * DAY + self.nanosecond
         number = day_number(self.year, self.month, self.day, calendar)
-        return number * DAY + self.nanosecond + _LENGTHS[self.resolution]
+        return number * DAY + self.nanosecond + LENGTHS[self.resolution]
 
 
 def calendar_name(spelling: str | None) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.model.calendars import DAY, RESOLUTIONS, iso_text, parse_moment, unit_length
+from hyperslab.model.calendars import DAY, LENGTHS, RESOLUTIONS, iso_text, parse_moment, unit_length
 from hyperslab.model.dims import CFTime, Coordinate, FloatLabels, Scale, TimeScale
 
 Array = np.ndarray[Any, Any]
@@ -104,7 +104,7 @@ class Computed(Ruler):
 
     def resolution(self) -> int:
         whole = gcd(self.start, self.step)
-        return next(place for place in range(2, 7) if not whole % _LENGTHS[place])
+        return next(RESOLUTIONS.index(name) for name, length in LENGTHS.items() if not whole % length)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,12 +145,11 @@ class Listed(Ruler):
         return min(distance[distance > 0].tolist(), default=inf)
 
     def resolution(self) -> int:
-        for place in range(2, 7):
-            length = _LENGTHS[place]
+        for name, length in LENGTHS.items():
             period = length // gcd(self.tick, length)
             rest = (self.values % period * (self.tick % length) + self.offset % length) % length
             if np.all(np.minimum(rest, length - rest) <= 4 * self.slack):
-                return place
+                return RESOLUTIONS.index(name)
         return len(RESOLUTIONS) - 1
 
     def show(self, position: int) -> str:
@@ -163,9 +162,6 @@ class Listed(Ruler):
         ticks, rest = divmod(number - self.offset, self.tick)
         low, high = _INT64 if self.values.dtype.kind == "i" else (0, 2**64 - 1)
         return min(max(ticks, low), high), bool(rest) or ticks > high
-
-
-_LENGTHS = {2: DAY, 3: 3600 * 10**9, 4: 60 * 10**9, 5: 10**9, 6: 1}
 
 
 def listed(index: FloatLabels) -> Listed:

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hyperslab.errors import LabelError, WrongType
-from hyperslab.model.calendars import DAY, RESOLUTIONS, Moment, calendar_name, date_of, parse_moment
+from hyperslab.model.calendars import DAY, REAL, RESOLUTIONS, Moment, calendar_name, date_of, parse_moment
 
 _DOUBLE = np.dtype("f8")
-_REAL = ("standard", "proleptic_gregorian")
 _LARGEST = 2.0**80
 
 
@@ -94,7 +93,7 @@ def _moment(label: Any, calendar: str) -> Moment | None:
         return Moment(label.year, label.month, label.day)
     if _is_cftime(label):
         theirs = calendar_name(label.calendar) if label.calendar else calendar
-        return _of_fields(label) if theirs == calendar or (theirs in _REAL and calendar in _REAL) else None
+        return _of_fields(label) if theirs == calendar or (theirs in REAL and calendar in REAL) else None
     return None
 
 
