@@ -8,6 +8,7 @@ from typing import Any
 import numcodecs
 import numpy as np
 import pytest
+from chains import objects
 from hypothesis import given
 from hypothesis import strategies as st
 from pickles import loaded, stock, theirs
@@ -42,10 +43,6 @@ ROW = np.dtype(
     ]
 )
 ROWS = [(1, 0.5, "zero", INNER), (-7, np.nan, "", None), (2**31 - 1, 3.25, "h\u00e9\u65e5\U0001f600", OUTER)]
-
-
-def objects(*cells: Any) -> np.ndarray[Any, Any]:
-    return np.fromiter(cells, object, len(cells))
 
 
 def rows(*cells: Any, dtype: np.dtype[Any] = ROW) -> np.ndarray[Any, Any]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hyperslab.codecs.shard_index import MISSING, ShardIndex
 from hyperslab.errors import CorruptChunk, FormatError, Invalid
-from hyperslab.model.dtypes import VlenString
+from hyperslab.model.dtypes import VlenBytes, VlenString
 from hyperslab.model.spec import Codec
 
 INDEX = (Codec(*LITTLE), Codec("crc32c"))
@@ -184,3 +184,11 @@ def test_short_indexes_are_read_as_any_other(
     found = [None if part is None else bytes(part) for part in index.cut(shard, numbers)]
     spans = [(int(start), int(start) + int(length)) for start, length in entries[numbers]]
     assert found == [None if start == MISSING else bytes(shard[start:stop]) for start, stop in spans]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "codec", "cell"), [(VlenBytes(), "vlen-bytes", b""), (VlenString(), "vlen-utf8", "")]
+)
+def test_inner_chunks_never_written_are_empty(dtype: Any, codec: str, cell: Any) -> None:
+    empty = bytes(ShardIndex.of((2,), INDEX, "end").join([None, None]))
+    assert sharded(dtype, (4,), (2,), codec, fill=None).decode(empty).tolist() == [cell] * 4

@@ -51,7 +51,7 @@ def _range(where: Any, length: int, path: str) -> tuple[int, int]:
         try:
             chosen = range(*where.indices(length))
         except TypeError as error:
-            raise WrongType(f"{where} is no slice of positions: {error}", node=path) from None
+            raise WrongType(f"{where} is no slice of positions: {error}", node=path, remedy="give ints") from None
         if len(chosen) > 1 and abs(chosen.step) != 1:
             remedy = "remove one range after another, the last one first"
             raise Invalid(f"a step of {chosen.step} leaves gaps of their own", node=path, remedy=remedy)
@@ -63,7 +63,7 @@ def _range(where: Any, length: int, path: str) -> tuple[int, int]:
     if position is None or isinstance(where, bool):
         raise WrongType(f"{where!r} is no range", node=path, remedy="give one position or label, or a slice of them")
     if not -length <= position < length:
-        raise SelectionError(f"there is no position {position} in {length}", node=path)
+        raise SelectionError(f"there is no position {position} in {length}", node=path, remedy="look at the shape")
     return position % length, position % length + 1
 
 

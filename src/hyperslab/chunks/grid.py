@@ -98,7 +98,7 @@ class Grid:
     def of(cls, shape: tuple[int, ...], chunks: Chunks, outer: Grid | None = None) -> Grid:
         """A grid over ``shape``: an int (fixed) or a tuple of sizes (varying) per axis."""
         if len(shape) != len(chunks):
-            raise Invalid(f"{len(chunks)} chunk lengths for {len(shape)} dimensions")
+            raise Invalid(f"{len(chunks)} chunk lengths for {len(shape)} dimensions", remedy="give one for each")
         return cls(tuple([_axis(length, cut) for length, cut in zip(shape, chunks, strict=True)]), outer)
 
     @cached_property
@@ -155,5 +155,6 @@ def _axis(length: int, cut: int | tuple[int, ...]) -> Axis:
             raise Invalid(f"a chunk length of {cut}", remedy="chunk lengths are at least 1")
         return FixedAxis(length, cut)
     if any(size < 1 for size in cut) or sum(cut) < length:
-        raise Invalid(f"chunk sizes that sum to {sum(cut)} do not cover {length} cells")
+        said = f"chunk sizes that sum to {sum(cut)} do not cover {length} cells"
+        raise Invalid(said, remedy="give sizes of at least 1 that do")
     return VaryingAxis(length, tuple(cut))

@@ -84,9 +84,4 @@ class Sharding:
 
 def _fill_cell(cells: Cells) -> Any:
     """What a missing inner chunk reads as; without a fill value zero or empty."""
-    dtype = cells.numpy_dtype
-    if dtype.kind == "O":
-        return cells.fill_value
-    if dtype.kind == "T":
-        return "" if cells.fill_value is None else cells.fill_value
     return ArraySpec(shape=(), dtype=cells.dtype, chunks=(), fill_value=cells.fill_value).fill_cell()[()]

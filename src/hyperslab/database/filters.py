@@ -21,13 +21,10 @@ class FilteredManager:
             raise SchemaError(f"a filter of {wanted!r}", remedy="give a mapping of attributes to values")
         self._held = held
         self._wanted = dict(wanted)
-        self._id = check_id(self._wanted["id"]) if self._is_id("id") else None
+        own = any(attribute.name == "id" for attribute in held.schema.attributes)  # then it is one like any other
+        self._id = None if own or "id" not in self._wanted else check_id(self._wanted["id"])
         values = {name: value for name, value in self._wanted.items() if self._id is None or name != "id"}
         self._values = check_key(held.schema, values)
-
-    def _is_id(self, name: str) -> bool:
-        known = {attribute.name for attribute in self._held.schema.attributes}
-        return name in self._wanted and name not in known
 
     def filter(self, wanted: Mapping[str, Any]) -> FilteredManager:
         """Those among them that have other values besides; SchemaError for a second value of one attribute."""

@@ -12,6 +12,7 @@ from hyperslab.stores.redaction import redact
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _HERE = ("", "localhost")
+_PERMITTED = "look at the permissions of the folder above, or open it with mode='r'"
 
 
 def place_of(uri: object) -> str:
@@ -47,7 +48,7 @@ def local_folder(place: str) -> Path | None:
 def make_folder(place: str) -> None:
     """Make the folder of collections at a place in the file system, and those above it. ClientError where a file is."""
     root = local_folder(place)
-    if root is None or is_archive(root):
+    if root is None or _is_archive(root):
         return
     try:
         folder = root / "collections"
@@ -56,11 +57,11 @@ def make_folder(place: str) -> None:
     except (FileExistsError, NotADirectoryError):
         raise ClientError("this is a file, not a folder", url=place, remedy="name a folder") from None
     except PermissionError as error:
-        raise ReadOnly(f"the folder cannot be made: {error.strerror}", url=place) from error
+        raise ReadOnly(f"the folder cannot be made: {error.strerror}", url=place, remedy=_PERMITTED) from error
     except (OSError, ValueError) as error:
         raise StorageError(f"the folder cannot be made: {error}", url=place) from error
 
 
-def is_archive(folder: Path) -> bool:
+def _is_archive(folder: Path) -> bool:
     """Whether it is a zip file."""
     return folder.suffix.lower() == ".zip" and folder.is_file()
