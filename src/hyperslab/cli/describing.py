@@ -92,9 +92,9 @@ def _stored(array: Array) -> int | None:
         return None
 
 
-def nodes_of(node: Group | Array, path: str = "") -> Iterator[dict[str, Any]]:
+def nodes_of(node: Group | Array) -> Iterator[dict[str, Any]]:
     """Kind and path of every node at or below this one, in order; a damaged one says its problem."""
-    return flattened(_nodes(node, path))
+    return flattened(_nodes(node, ""))
 
 
 def _nodes(node: Group | Array, path: str) -> Generator[Any]:

@@ -31,8 +31,12 @@ def json_text(schema: str, **document: Any) -> str:
 
 def is_quiet() -> bool:
     """Whether the command runs with ``--quiet``."""
+    return _was_given("quiet")
+
+
+def _was_given(manner: str) -> bool:
     context = click.get_current_context(silent=True)
-    return context is not None and bool(getattr(context.obj, "quiet", False))
+    return context is not None and bool(getattr(context.obj, manner, False))
 
 
 def say(text: str) -> None:
@@ -43,8 +47,7 @@ def say(text: str) -> None:
 
 def remark(text: str) -> None:
     """A remark on stderr with ``--verbose`` alone."""
-    context = click.get_current_context(silent=True)
-    if context is not None and getattr(context.obj, "verbose", False):
+    if _was_given("verbose"):
         click.echo(text, err=True)
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from os import PathLike
 from typing import Any
 
-from hyperslab.api import Target
+from hyperslab.api import Target, is_taken
 from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import AlreadyExists, FormatError, HyperslabError, Invalid, Unsupported
@@ -171,7 +171,7 @@ def _copy(store: WritableStore, sizes: list[int], durable: bool, file: tuple[Sto
 @contextmanager
 def _new_dataset(where: Location) -> Iterator[WritableStore]:
     """A store for a new dataset, which is in its place, whole, when the block ends, or not there at all."""
-    if where.exists() and any(map(len, where.store(read_only=True).list_dir(""))):
+    if is_taken(where):
         raise AlreadyExists("the target exists", url=where.url, remedy="choose another, or remove it")
     if where.scheme in ("file", "zip") and where.path is not None:
         with building(where.path, overwrite=where.exists()) as temporary:

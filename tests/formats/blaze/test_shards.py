@@ -142,6 +142,10 @@ def test_one_place_is_no_list_of_letters(whole, tmp_path, monkeypatch, kind):
 def test_what_is_refused(whole, tmp_path):
     with pytest.raises(Invalid, match="13 shards of 12 superchunks"):
         hs.shard(whole, [tmp_path / f"{number}" for number in range(13)])
+    (tmp_path / "file").write_text("another's")
+    with pytest.raises(AlreadyExists, match="the target exists"):
+        hs.gather([whole], tmp_path / "file")
+    (tmp_path / "file").unlink()
     with pytest.raises(AlreadyExists):
         hs.shard(whole, [tmp_path / "new.blaze", whole])
     with hs.create(tmp_path / "other.blaze") as root:

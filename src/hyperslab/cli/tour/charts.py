@@ -31,8 +31,8 @@ def rows_of(taken: Sequence[Taken]) -> list[tuple[str, Look]]:
 def bars(taken: Sequence[Taken], width: int) -> list[Text]:
     """A line for each format with a bar of its size, of the time to read all, and of that for a slice."""
     rows = rows_of(taken)
-    room = max((width - 3 - max(len(name) for name, _ in rows) - len(_COLUMNS) * (_NUMBERS + 3)) // len(_COLUMNS), 4)
     names = max(len(name) for name, _ in rows)
+    room = max((width - 3 - names - len(_COLUMNS) * (_NUMBERS + 3)) // len(_COLUMNS), 4)
     head = Text("   " + " " * names)
     for title, *_ in _COLUMNS:
         head.append(f"  {title.ljust(room + 1 + _NUMBERS)}", "bold")
@@ -64,7 +64,7 @@ def draw(taken: Sequence[Taken], path: str) -> bool:
     rows = rows_of(taken)
     figure = Figure(figsize=(11, 0.8 + 0.34 * len(rows)), layout="constrained")
     panels: Any = figure.subplots(1, len(_COLUMNS), sharey=True)
-    figure.suptitle("One dataset, the same numbers in every format: 240 years of air temperature over North America")
+    figure.suptitle("One dataset, the same numbers in every format: air temperature over North America")
     titles = ("size on disk (MiB)", "reading all of it (ms)", "a slice by labels (ms)")
     colours = ("#3b6ea5", "#4d9a6a", "#a0568c")
     for panel, title, (_, unit, value, written), colour in zip(panels, titles, _COLUMNS, colours, strict=True):
