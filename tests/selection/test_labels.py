@@ -151,6 +151,7 @@ def test_a_dimension_without_an_index_leaves_numpys_error(label: Any) -> None:
         ("time", slice(None, "2023-01-04"), "beyond the last cell, 2023-01-02T18:00:00"),
         ("day", "2000-02-31", "times of the calendar 360_day"),
         ("day", cftime.datetime(2000, 2, 26, calendar="noleap"), "times of the calendar 360_day"),
+        ("day", "2000", "beyond the first cell, 2000-02-25; sel(...) takes '2000' for the whole period"),
         ("name", "presure", "did you mean 'pressure'"),
         ("name", 1.0, "1.0 is none"),
     ],

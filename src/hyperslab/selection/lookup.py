@@ -95,7 +95,7 @@ class Numbers:
             end = ruler.at(ruler.size)
             if abs(end - sought.first) <= self._tolerance(ruler.size, sought):
                 return ruler.size
-        raise self._missing(label, sought.first)
+        raise self._missing(label, sought)
 
     def stride(self, step: Any) -> int:
         ruler = self.ruler
@@ -137,13 +137,13 @@ class Numbers:
         low = self._border(sought, far=ruler.trend < 0, end=False)
         high = self._border(sought, far=ruler.trend > 0, end=True)
         if low == high and low in (0, ruler.size):
-            raise self._missing(label, sought.first)
+            raise self._missing(label, sought)
         return slice(low, high)
 
     def _required(self, label: Any, sought: Sought) -> int:
         place = self._find(sought)
         if place is None:
-            raise self._missing(label, sought.first)
+            raise self._missing(label, sought)
         return place
 
     def _find(self, sought: Sought) -> int | None:
@@ -166,8 +166,15 @@ class Numbers:
             slack, step = 4 * ruler.slack, 0.0
         return float(min(max(step, slack), 0.25 * gap))
 
-    def _missing(self, label: Any, number: Any) -> LabelError:
-        ruler, shown = self.ruler, f"{self.dim} {label}"
+    def _begins_within(self, place: int, sought: Sought) -> bool:
+        """Whether the label is a period, such as a year, that has cells from ``place`` on, but none at its beginning."""
+        ruler = self.ruler
+        if ruler.trend <= 0 or place == ruler.size or sought.stop is None:
+            return False
+        return bool(ruler.at(place) < sought.stop and sought.resolution < ruler.resolution())
+
+    def _missing(self, label: Any, sought: Sought) -> LabelError:
+        ruler, shown, number = self.ruler, f"{self.dim} {label}", sought.first
         if not ruler.size:
             return LabelError(f"{shown} is not there: the dimension has no cells", remedy="append some first")
         remedy = 'sel(..., method="nearest") takes the closest cell'
@@ -176,6 +183,8 @@ class Numbers:
                 f"{shown} is not there; the closest is {ruler.show(ruler.nearest(number))}", remedy=remedy
             )
         place = ruler.rank(number)
+        if self._begins_within(place, sought):
+            remedy = f"sel(...) takes {label!r} for the whole period"
         if place == 0:
             return LabelError(f"{shown} lies beyond the first cell, {ruler.show(0)}", remedy=remedy)
         if place == ruler.size:
