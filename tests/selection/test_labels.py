@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hyperslab.errors import Invalid, LabelError, SelectionError, Unsupported, WrongType
-from hyperslab.model.dims import Coordinate, Index, Labels, Scale, TimeScale
-from hyperslab.selection.labels import cf_time, resolve_key, resolve_sel
+from hyperslab.model.dims import Coordinate, Index, Labels, Scale, TimeScale, cf_time
+from hyperslab.selection.labels import resolve_key, resolve_sel
 from hyperslab.selection.positional import select
 
 SIX_HOURS = np.timedelta64(6, "h")

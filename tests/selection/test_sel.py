@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from hyperslab.model.dims import Coordinate, Index, TimeScale
-from hyperslab.selection.labels import cf_time, resolve_sel
+from hyperslab.model.dims import Coordinate, Index, TimeScale, cf_time
+from hyperslab.selection.labels import resolve_sel
 from hyperslab.selection.positional import outer
 from hyperslab.testing.selections import take
 

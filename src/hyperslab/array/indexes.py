@@ -7,10 +7,9 @@ import numpy as np
 from hyperslab.array.cells import Cells
 from hyperslab.array.session import Session
 from hyperslab.errors import NodeNotFound
-from hyperslab.model.dims import Coordinate, Index
+from hyperslab.model.dims import Coordinate, Index, cf_time
 from hyperslab.model.paths import child, split
 from hyperslab.model.spec import ArraySpec
-from hyperslab.selection.labels import cf_time
 from hyperslab.selection.positional import select
 
 

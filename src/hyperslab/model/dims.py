@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
+
+from hyperslab.model.calendars import calendar_name, parse_moment, unit_length
+
+_UNITS = re.compile(r"\s*(\S.*?)\s+since\s+(\S.*?)\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +95,18 @@ class CFTime:
     def trend(self) -> int:
         """1 when the values never fall, -1 when they never rise, else 0."""
         return _trend(self.values)
+
+
+def cf_time(values: np.ndarray[Any, Any], units: str, calendar: str | None) -> CFTime | None:
+    """The index of numbers with units ``<unit> since <epoch>`` (CF 1.11, section 4.4); None when they are no times."""
+    match = _UNITS.fullmatch(units)
+    name = calendar_name(calendar)
+    if match is None or name is None or values.ndim != 1 or values.dtype.kind not in "iuf":
+        return None
+    epoch = parse_moment(match[2])
+    if epoch is None or epoch.start(name) is None or unit_length(match[1], name) is None:
+        return None
+    return CFTime(values, match[1], match[2], name)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,6 @@ xarray's meaning. Ints in ``[]`` are always positions. Which index a dimension h
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Literal
@@ -12,8 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from hyperslab.errors import Invalid, LabelError, SelectionError, Unsupported, WrongType
-from hyperslab.model.calendars import calendar_name, parse_moment, unit_length
-from hyperslab.model.dims import CFTime, Coordinate, FloatLabels, Index, Labels
+from hyperslab.model.dims import Coordinate, FloatLabels, Index, Labels
 from hyperslab.model.guessing import meant
 from hyperslab.selection.lookup import FloatNames, Lookup, Names, Numbers
 from hyperslab.selection.rulers import listed, ruler_of
@@ -23,19 +21,6 @@ Array = np.ndarray[Any, Any]
 IndexOf = Callable[[str], Index | None]
 Dims = Sequence[str | None]
 _PLAIN = (int, type(None))
-_UNITS = re.compile(r"\s*(\S.*?)\s+since\s+(\S.*?)\s*", re.IGNORECASE)
-
-
-def cf_time(values: Array, units: str, calendar: str | None) -> CFTime | None:
-    """The index of numbers with units ``<unit> since <epoch>`` (CF 1.11, section 4.4); None when they are no times."""
-    match = _UNITS.fullmatch(units)
-    name = calendar_name(calendar)
-    if match is None or name is None or values.ndim != 1 or values.dtype.kind not in "iuf":
-        return None
-    epoch = parse_moment(match[2])
-    if epoch is None or epoch.start(name) is None or unit_length(match[1], name) is None:
-        return None
-    return CFTime(values, match[1], match[2], name)
 
 
 def resolve_key(key: Any, dims: Dims, index_of: IndexOf) -> Any:
