@@ -65,7 +65,9 @@ class ReadsMany(Protocol):
         """Get what is stored of these chunks by few requests (one query, coalesced ranges); the result decodes them.
 
         When the grid has an outer one, all the chunks lie in one outer chunk, but for a source that is known to take
-        those of several (``fetches_across``).
+        those of several (``fetches_across``). The result of one that says so (``fetches_stamps``) has the
+        ``version`` of what was fetched, its stamp. ``concurrency``: how many requests at once suit the store of any
+        source, whatever the number of cores; None where that does not matter.
         """
         ...
 
