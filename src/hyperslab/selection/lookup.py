@@ -167,7 +167,7 @@ class Numbers:
         return float(min(max(step, slack), 0.25 * gap))
 
     def _begins_within(self, place: int, sought: Sought) -> bool:
-        """Whether the label is a period, such as a year, that has cells from ``place`` on, but none at its beginning."""
+        """Whether the label is a period, such as a year, with cells from ``place`` on, but none at its beginning."""
         ruler = self.ruler
         if ruler.trend <= 0 or place == ruler.size or sought.stop is None:
             return False
