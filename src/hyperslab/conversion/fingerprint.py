@@ -16,6 +16,7 @@ import numpy as np
 from hyperslab.conversion.walking import Item
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.stores.base import Stamps
+from hyperslab.stores.files import version_of
 from hyperslab.stores.location import Location
 
 JOURNAL = 1
@@ -69,8 +70,7 @@ def agree(before: Mapping[str, Any], now: Mapping[str, Any], url: str) -> None:
 def _stamps(where: Location) -> Any:
     """Every stored value with its stamp; where stamps would cost a request each, the keys alone."""
     if where.is_file():
-        found = os.stat(where.target)
-        return found.st_size, found.st_mtime_ns, found.st_ino
+        return version_of(os.stat(where.target))
     remote = where.remote_file()
     if remote is not None:
         return remote.size, remote.stamp

@@ -29,7 +29,7 @@ from hyperslab.errors import (
 from hyperslab.formats.asked import no_file
 from hyperslab.formats.b2nd import frame
 from hyperslab.formats.sliced import Part
-from hyperslab.stores.files import read_error
+from hyperslab.stores.files import read_error, version_of
 
 Version = tuple[int, int, int]
 _HEAD = 16
@@ -76,8 +76,7 @@ def check(path: str, url: str) -> frame.Frame:
 
 def version(path: str) -> Version:
     """What identifies the present contents of a file or sparse directory."""
-    found = os.stat(os.path.join(path, frame.SPARSE) if os.path.isdir(path) else path)
-    return found.st_size, found.st_mtime_ns, found.st_ino
+    return version_of(os.stat(os.path.join(path, frame.SPARSE) if os.path.isdir(path) else path))
 
 
 class Handle:

@@ -10,7 +10,7 @@ from hyperslab.errors import CorruptChunk, HyperslabError
 from hyperslab.formats.asked import closed, no_file
 from hyperslab.formats.bloscpack.journal import Undo, journal_path, pending
 from hyperslab.formats.hdf5 import pread_into
-from hyperslab.stores.files import MISSING, READ_REGULAR, read_error
+from hyperslab.stores.files import MISSING, READ_REGULAR, read_error, version_of
 from hyperslab.stores.remote import RemoteFile
 
 Stamp = Any
@@ -194,11 +194,6 @@ def settled(file: Bytes, read: Callable[[], T]) -> T:
         if file.stamp() == before:
             return found
     return read()
-
-
-def version_of(found: os.stat_result) -> tuple[int, int, int]:
-    """Size, time of the last change, and inode: what tells one version of a file from another."""
-    return found.st_size, found.st_mtime_ns, found.st_ino
 
 
 def _stat(path: str) -> Any:

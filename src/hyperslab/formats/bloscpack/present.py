@@ -11,13 +11,14 @@ from hyperslab.formats.bloscpack.creation import Options, default_rows
 from hyperslab.formats.bloscpack.dataset import read_content
 from hyperslab.formats.bloscpack.document import Content, parse
 from hyperslab.formats.bloscpack.encoding import CODEC, typesize_of
-from hyperslab.formats.bloscpack.file import LocalFile, settled, version_of
+from hyperslab.formats.bloscpack.file import LocalFile, settled
 from hyperslab.formats.bloscpack.front import Front, Style, read_front
 from hyperslab.formats.bloscpack.held import Base, HeldChunks
 from hyperslab.formats.bloscpack.source import StreamChunks
 from hyperslab.formats.bloscpack.staging import Staging
 from hyperslab.formats.bloscpack.table import ChunkTable, Tables, read_table
 from hyperslab.model.spec import Codec
+from hyperslab.stores.files import version_of
 
 
 @dataclass(eq=False)

@@ -20,14 +20,14 @@ from hyperslab.formats.bloscpack.creation import Options
 from hyperslab.formats.bloscpack.dataset import BloscpackReader
 from hyperslab.formats.bloscpack.document import Content
 from hyperslab.formats.bloscpack.draft import Draft
-from hyperslab.formats.bloscpack.file import LocalFile, version_of
+from hyperslab.formats.bloscpack.file import LocalFile
 from hyperslab.formats.bloscpack.held import HeldChunks
 from hyperslab.formats.bloscpack.present import Present, found_bytes, held_of, is_same, look
 from hyperslab.formats.bloscpack.problems import remedies_of
 from hyperslab.formats.bloscpack.state import State
 from hyperslab.formats.bloscpack.writing import Writing, settle_journal
 from hyperslab.model.spec import ArraySpec
-from hyperslab.stores.files import write_errors
+from hyperslab.stores.files import version_of, write_errors
 from hyperslab.stores.locks import hold_file
 
 

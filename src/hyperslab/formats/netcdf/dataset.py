@@ -16,6 +16,7 @@ from hyperslab.formats.netcdf.opened import OpenedFile
 from hyperslab.formats.netcdf.source import LibraryChunks
 from hyperslab.model.dtypes import is_fixed
 from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.stores.files import version_of
 
 
 class NetcdfReader:
@@ -106,8 +107,7 @@ class NetcdfReader:
 
     def stamp(self, path: str) -> tuple[int, int, int]:
         """What identifies the version of the file that is open here."""
-        found = os.fstat(self._opened().descriptor)
-        return found.st_size, found.st_mtime_ns, found.st_ino
+        return version_of(os.fstat(self._opened().descriptor))
 
     def close(self) -> None:
         """Let go of the file; closing twice is fine."""
