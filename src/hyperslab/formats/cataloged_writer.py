@@ -265,9 +265,12 @@ class CatalogWriter(CatalogEditor):
     def _discard(self, gone: Iterable[Kept]) -> None:
         for kept in gone:
             if kept.collection is not None and (found := self.holding(kept.collection)) is not None:
-                found.drop()
-                with self._mutex:
-                    self._holdings.pop(kept.collection, None)
+                self._drop_collection(kept.collection, found)
+
+    def _drop_collection(self, name: str, holding: Holding) -> None:
+        holding.drop()
+        with self._mutex:
+            self._holdings.pop(name, None)
 
     def drop(self, path: str) -> None:
         """Remove a collection, one of its arrays, a group with all below it, or an array with its collection."""
@@ -278,9 +281,7 @@ class CatalogWriter(CatalogEditor):
         self._discard(tree.within(path))
         for name in collections:
             if (found := self._collection(name)) is not None:
-                found.drop()
-                with self._mutex:
-                    self._holdings.pop(name, None)
+                self._drop_collection(name, found)
         above, id = split(path)
         if (found := self._collection(above)) is not None and path not in tree.arrays:
             found.remove(id)

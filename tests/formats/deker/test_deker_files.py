@@ -478,3 +478,15 @@ def test_a_time_axis_of_a_tile_starts_where_the_tile_does(tmp_path: Path) -> Non
     expected = {(i, j): (START + timedelta(hours=2 * i)).isoformat() for i in range(4) for j in range(2)}
     assert starts == expected
     assert isinstance(TILED.dimensions[0], TimeDimensionSchema)
+
+
+def test_a_file_without_metadata_says_what_helps(tmp_path: Path) -> None:
+    holding = make(tmp_path)
+    id = new(holding, {"k": 1})
+    write(holding, id, values((4, 5), np.float64), slice(0, 4), slice(0, 5))
+    with h5py.File(file_of(holding, id), "r+") as file:
+        del file["meta"]
+    for asked in (lambda: holding.record(id), lambda: write(holding, id, np.ones((1, 1)), slice(0, 1), slice(0, 1))):
+        with pytest.raises(FormatError, match="no meta") as caught:
+            asked()
+        assert caught.value.remedy == "restore the file from a copy, or remove the array"

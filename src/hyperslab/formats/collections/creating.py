@@ -32,7 +32,7 @@ class Creation:
         self._store = holding.store
         self._places = holding.places
         self._records = records
-        self._keyed = bool(holding.document.schema.primary_attributes)
+        self._keyed = holding.keyed
         self._entries = {self._commit_key(record): record for record in records}
         self._made: list[Record] = []
         self._committed: list[tuple[str, Record]] = []

@@ -39,7 +39,7 @@ class Health:
         self._store = holding.store
         self._places = holding.places
         self._arrays = ArrayHealth(holding, deep=deep)
-        self._keyed = bool(holding.document.schema.primary_attributes)
+        self._keyed = holding.keyed
         self._right: set[str] = set()
         self._lacking: dict[str, list[str]] = {}
         self._damaged: set[str] = set()

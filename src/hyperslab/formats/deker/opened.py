@@ -57,6 +57,13 @@ class Opened:
     others: bool = False
     """Whether the file holds what is not of the format."""
 
+    def meta(self) -> str:
+        """The text; FormatError when there is none."""
+        if self.text is None:
+            remedy = "restore the file from a copy, or remove the array"
+            raise FormatError("the file has no meta", url=self.path, remedy=remedy)
+        return self.text
+
     def read(self, box: Box, out: Block, settings: Settings) -> bool:
         """Put the cells of ``box`` (forward slices) into ``out``, converted to its type; False without ``data``."""
         if self.cells is None:

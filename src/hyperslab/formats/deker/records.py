@@ -41,10 +41,7 @@ class Records:
         """The JSON text of a record; NodeNotFound, Conflict, FormatError."""
         path = self.path(id)
         if self._folder.kind == "array":
-            text = open_file(path).text
-            if text is None:
-                raise FormatError("the file has no meta", url=path, node=self._node(id))
-            return text
+            return open_file(path).meta()
         try:
             data = read_bounded(path)
             check_limits(data)

@@ -242,10 +242,9 @@ class ArrayCells:
     def _commit(self, written: dict[Coords, Block]) -> None:
         path = self._path()
         old = FileCells(self._files, path, self._form, self._fill, self._settings).opened
-        if old.text is None:
-            raise FormatError("the file has no meta", url=path)
+        text = old.meta()
         try:
-            Rewriting(path, self._form, self._fill, self._settings, old, written).run(old.text)
+            Rewriting(path, self._form, self._fill, self._settings, old, written).run(text)
         except HyperslabError as error:
             raise error.locate(url=path) from error.__cause__
         self._files.forget(path)
