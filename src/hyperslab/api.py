@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from inspect import signature
 from typing import Any
 
 from hyperslab.array import Array
@@ -20,6 +21,7 @@ from hyperslab.formats.base import Format, FormatInfo, InDatabase, KnowsItsPlace
 from hyperslab.formats.features import Variant
 from hyperslab.group import Group
 from hyperslab.group.links import follow
+from hyperslab.model.guessing import meant
 from hyperslab.model.paths import normalize
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Store
@@ -74,7 +76,7 @@ def open(
         unknown = [name for name in options if f"unexpected keyword argument {name!r}" in str(error)]
         if not unknown:
             raise
-        raise Invalid(f"format {chosen.name} has no option {unknown[0]!r}", url=where.url) from None
+        raise _no_option(chosen, unknown[0], where) from None
     relocated, variant = _told(reader, "location"), _told(reader, "variant")
     if relocated is not None:
         origin = replace(origin, where=relocated)
@@ -85,6 +87,12 @@ def open(
         session.linked.keep(led)
         session.close()
     return Array(led, place, spec) if isinstance(spec, ArraySpec) else Group(led, place)
+
+
+def _no_option(chosen: Format, name: str, where: Location) -> Invalid:
+    known = {*signature(open).parameters, *signature(chosen.open).parameters}
+    remedy = meant(name, sorted(known - {"url", "where", "settings", "remembered", "options"}))
+    return Invalid(f"format {chosen.name} has no option {name!r}", url=where.url, remedy=remedy)
 
 
 def _main(session: Session) -> str | None:

@@ -253,6 +253,12 @@ def test_a_misspelt_argument_of_a_new_array_is_answered_with_the_one_that_was_me
     assert "new" not in root
 
 
+def test_a_misspelt_option_of_open_is_answered_with_the_one_that_was_meant(tmp_path):
+    hs.create(tmp_path / "a.zarr").close()
+    with pytest.raises(Invalid, match=r"no option 'cach_bytes' \[.*; did you mean 'cache_bytes'\?"):
+        hs.open(tmp_path / "a.zarr", cach_bytes=0)
+
+
 def test_to_create_is_no_mode(tmp_path):
     with pytest.raises(Invalid, match="takes no mode; overwrite=True replaces"):
         hs.create(tmp_path / "a.zarr", mode="a")
