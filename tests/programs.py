@@ -32,12 +32,15 @@ def forking() -> ForkServerContext:
 
 
 class Program:
-    """A program, or the file of one, told ``arguments`` as ``sys.argv``; spoken with as with ``subprocess.Popen``."""
+    """A program, or the file of one, told ``arguments`` as ``sys.argv``; spoken with as with ``subprocess.Popen``.
+
+    It ends with the tests at the latest.
+    """
 
     def __init__(self, program: str | Path, *arguments: object) -> None:
         (given, into), (out, said), (errors, wrong) = (Pipe(duplex=False) for _ in range(3))
         theirs, words = (given, said, wrong), [str(each) for each in arguments]
-        self._process = forking().Process(target=_run, args=(program, words, theirs, dict(os.environ)))
+        self._process = forking().Process(target=_run, args=(program, words, theirs, dict(os.environ)), daemon=True)
         self._process.start()
         for end in theirs:
             end.close()
@@ -68,7 +71,11 @@ class Program:
         with ThreadPoolExecutor(1) as pool, self.stdin, self.stdout, self.stderr:
             self.stdin.close()
             errors = pool.submit(self.stderr.read)
-            said = self.stdout.read(), errors.result()
+            try:
+                said = self.stdout.read(), errors.result()
+            except BaseException:  # such as of a test that takes too long
+                self.kill()
+                raise
         self.wait()
         return said
 

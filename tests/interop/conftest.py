@@ -32,3 +32,11 @@ def tensorstore() -> ModuleType:
     """tensorstore."""
     module: ModuleType = pytest.importorskip("tensorstore")
     return module
+
+
+@pytest.fixture
+def xarray() -> ModuleType:
+    """xarray, whose own engine reads both versions of Zarr."""
+    pytest.importorskip("zarr", minversion="3")
+    module: ModuleType = pytest.importorskip("xarray")
+    return module

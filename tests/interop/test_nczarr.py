@@ -155,14 +155,6 @@ def test_zarr_opens_what_the_default_makes(zarr: ModuleType, tmp_path: Path, dia
 # -- xarray -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def xarray() -> ModuleType:
-    pytest.importorskip("zarr", minversion="3")
-    import xarray
-
-    return xarray
-
-
 STORED = {"mask_and_scale": False, "decode_times": False, "concat_characters": False}
 
 

@@ -36,14 +36,6 @@ VALUES: list[Any] = [
 ]
 
 
-@pytest.fixture
-def xarray() -> ModuleType:
-    pytest.importorskip("zarr", minversion="3")
-    import xarray
-
-    return xarray
-
-
 def loaded(xarray: ModuleType, path: Path, **options: Any) -> Any:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*(does not have a Zarr V3 specification|Numcodecs codecs).*")

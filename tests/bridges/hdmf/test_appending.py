@@ -17,15 +17,6 @@ from hyperslab.errors import Invalid
 from hyperslab.hdmf import HyperslabIO
 
 
-@pytest.fixture
-def written(tmp_path: Path, profile: str) -> Path:
-    """A small file."""
-    path = tmp_path / "small.nwb.zarr"
-    with HyperslabIO(path, "w", profile=profile) as io:
-        io.write(small_file())
-    return path
-
-
 def stamps(path: Path) -> dict[str, int]:
     return {str(each.relative_to(path)): each.stat().st_mtime_ns for each in path.rglob("*") if each.is_file()}
 

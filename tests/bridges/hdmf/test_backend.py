@@ -22,15 +22,6 @@ from hyperslab.errors import AlreadyExists, Invalid, NotFound
 from hyperslab.hdmf import HyperslabIO
 
 
-@pytest.fixture
-def written(tmp_path: Path, profile: str) -> Path:
-    """A small file."""
-    path = tmp_path / "small.nwb.zarr"
-    with HyperslabIO(path, "w", profile=profile) as io:
-        io.write(small_file())
-    return path
-
-
 def test_can_read(written: Path, tmp_path: Path) -> None:
     with NWBHDF5IO(tmp_path / "a.nwb", "w") as io:
         io.write(small_file())

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import obstore.store
 import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
@@ -25,7 +23,6 @@ from hyperslab.errors import Conflict, CorruptChunk, FormatError, NodeNotFound, 
 from hyperslab.formats.collections.journal import Entry, parse
 from hyperslab.formats.collections.tiles import open_shard
 from hyperslab.selection.positional import select
-from hyperslab.stores.buckets import wrapped
 from hyperslab.stores.directory import DirectoryStore
 from hyperslab.stores.memory import MemoryStore
 from hyperslab.stores.object import ObjectStore
@@ -33,14 +30,6 @@ from hyperslab.testing.sources import SourceTests
 from hyperslab.testing.strategies import advanced_keys, basic_keys
 
 CELLS = np.arange(1, 65, dtype="i4").reshape(8, 8)
-
-
-@pytest.fixture(params=["memory", "directory", "bucket"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    if request.param == "bucket":
-        yield wrapped(obstore.store.MemoryStore())
-    else:
-        yield MemoryStore() if request.param == "memory" else DirectoryStore(tmp_path / "x")
 
 
 def journal_of(store: Any) -> Entry | None:

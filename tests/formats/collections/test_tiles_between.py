@@ -5,8 +5,7 @@ Whoever reads sees the old cells or the new ones, never some of each, and never 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,20 +17,11 @@ from hyperslab.array import Array
 from hyperslab.errors import Conflict
 from hyperslab.formats.collections.journal import parse
 from hyperslab.stores.buckets import wrapped
-from hyperslab.stores.directory import DirectoryStore
 from hyperslab.stores.memory import MemoryStore
 
 OLD = np.arange(1, 65, dtype="i4").reshape(8, 8)
 NEW = -OLD
 MIDDLE = np.s_[2:6, 2:6]
-
-
-@pytest.fixture(params=["memory", "directory", "bucket"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    if request.param == "bucket":
-        yield wrapped(obstore.store.MemoryStore())
-    else:
-        yield MemoryStore() if request.param == "memory" else DirectoryStore(tmp_path / "x")
 
 
 def all_new(array: Array) -> None:
