@@ -53,7 +53,7 @@ COMPRESSES = {
     **dict.fromkeys(("zarr2", "zarr3", "nczarr-draft", "nczarr-current", "hdmf-v2", "hdmf-v3"), _BLOSC | _STREAMS),
     **dict.fromkeys(("bloscpack", "blaze-blaze", "blaze-bcolz", "b2nd"), _BLOSC),
     "collections": _BLOSC | {"deflate", "zstd"},
-    "deker": {"deflate"},
+    "deker": set(),  # gzip, for tiles that are larger than these
     "netcdf": {"deflate", "zstd", "bz2"},
     "mongo": set(),
 }

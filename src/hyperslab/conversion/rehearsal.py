@@ -24,7 +24,7 @@ from hyperslab.conversion.storing import stored_alike
 from hyperslab.conversion.translate import Cutting
 from hyperslab.conversion.walking import Item, Planned, find_losses, overlooked, plan_nodes
 from hyperslab.errors import HyperslabError, Unsupported
-from hyperslab.formats.base import Batches, Format, InDatabase, Plans, TakesLabels
+from hyperslab.formats.base import Batches, Feature, Format, InDatabase, Plans, TakesLabels
 from hyperslab.formats.spelling import KeyedFormat
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.location import Location
@@ -58,9 +58,10 @@ def rehearse(
     items = fitted(source, items, format.features, pointing)
     refuse_unheld(items, format)
     losses = find_losses(items, format.features, as_it_is=same and not cutting.asks)
+    features = format.features
     if format.name == "blaze" and options:  # which say how its arrays are stored: what they were stored by gives way
-        same = False
-    planned = list(plan_nodes(items, cutting, format.features, same_format=same))
+        same, features = False, features - {Feature.SHARDS}
+    planned = list(plan_nodes(items, cutting, features, same_format=same))
     if isinstance(format, TakesLabels):
         planned = [_labelled(source, each) for each in planned]
     if format.name == "zarr2" and not same:

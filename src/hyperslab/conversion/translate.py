@@ -23,7 +23,7 @@ from hyperslab.model.spec import ArraySpec, Chunks, GroupSpec
 
 _SMALL = 1 << 16
 _LARGE = 64 << 20
-_MANY = 256
+_MANY = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +116,13 @@ def _cut(
     else:
         kept = tuple(_plain(given)[axis] for axis in picked.kept)
         kept = tuple(max(1, min(cut, length or cut)) for cut, length in zip(kept, shape, strict=True))
-    if cutting.chunks == "auto" or not _suits(kept, shape, itemsize, fixed=is_fixed(spec.dtype), bare=not spec.codecs):
+    shards = _kept_shards(spec, picked, kept) if cutting.chunks is None and Feature.SHARDS in features else None
+    if cutting.chunks == "auto" or not _suits(kept, shards or kept, shape, spec):
         kept = auto
     if isinstance(cutting.chunks, Mapping):
         kept = _asked(cutting.chunks, dims, shape, _plain(kept))
     if cutting.shards is None:
-        keeps = cutting.chunks is None and Feature.SHARDS in features
-        return kept, _kept_shards(spec, picked, kept) if keeps else None
+        return kept, None if kept is auto else shards
     inner = _plain(kept)
     if isinstance(cutting.shards, Mapping):
         _refuse_cut_chunks(cutting, dims, inner)
@@ -153,19 +153,23 @@ def _refuse_cut_chunks(cutting: Cutting, dims: tuple[str | None, ...], inner: tu
             )
 
 
-def _suits(chunks: Chunks, shape: tuple[int, ...], itemsize: int, *, fixed: bool, bare: bool) -> bool:
-    """Whether the source's chunks serve the target: neither hundreds of tiny ones nor any that are huge.
+def _suits(chunks: Chunks, stored: Chunks, shape: tuple[int, ...], spec: ArraySpec) -> bool:
+    """Whether the source's chunks, each ``stored`` alone or with others, serve the target: neither many tiny objects
+    nor any chunk that is huge.
 
-    Cells without codecs (``bare``) often lie in one piece and are no chunks at all: those are cut anew above 4 MiB.
+    Cells without codecs often lie in one piece and are no chunks at all: those are cut anew above 4 MiB.
     """
-    sizes = _plain(chunks)
-    nbytes = max(itemsize, 1) * prod(sizes)
-    count = prod(-(-length // size) for length, size in zip(shape, sizes, strict=True))
-    if not fixed:
+    if not is_fixed(spec.dtype):
         return True
-    if bare and nbytes > CHUNK_BYTES:
+    nbytes = _nbytes(chunks, spec)
+    if not spec.codecs and nbytes > CHUNK_BYTES:
         return False
-    return nbytes <= _LARGE and (nbytes >= _SMALL or count <= _MANY)
+    count = prod(-(-length // size) for length, size in zip(shape, _plain(stored), strict=True))
+    return nbytes <= _LARGE and (_nbytes(stored, spec) >= _SMALL or count <= _MANY)
+
+
+def _nbytes(chunks: Chunks, spec: ArraySpec) -> int:
+    return max(spec.numpy_dtype.itemsize, 1) * prod(_plain(chunks))
 
 
 def _asked(

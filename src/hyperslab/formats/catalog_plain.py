@@ -24,6 +24,8 @@ RECORD = ("id", "primary_attributes", "custom_attributes")
 MOST_IN_DOCUMENT = 16 << 20
 """Bytes in memory of an array whose cells stand in the document of the root, at the most."""
 _LONGEST = 200
+_SMALL = 1 << 16
+"""Bytes of a tile of DEKER's below which a filter takes more of its HDF5 file than it saves."""
 
 
 def is_record(attrs: Mapping[str, Any]) -> bool:
@@ -115,6 +117,8 @@ def document_of(
     name: str, spec: ArraySpec, labels: Mapping[str, Index], unlimited: Collection[str], layout: LayoutName
 ) -> CollectionDocument:
     """The collection of one array, with the labels that its dimensions have; those ``unlimited`` grow."""
+    if layout == "deker" and prod(_tile(spec, ())) * spec.numpy_dtype.itemsize < _SMALL:
+        spec = spec.evolve(codecs=())
     filter = filter_of(spec.codecs, spec.numpy_dtype, "deker" if layout == "deker" else "collections")
     whole = layout != "deker" or (filter is None and (_divides(spec) or not _is_cut(spec)))
     chunks = None if whole else _tile(spec, ())
