@@ -169,3 +169,18 @@ def test_the_one_array_is_held_or_listed_or_refused_before_anything_starts(tmp_p
         return
     hs.convert(old, new, allow_loss=bool(said), verify=True, **ONES[way])
     assert np.asarray(hs.open(new)[...]).tolist() == np.array(cells, made.dtype).tolist()
+
+
+@pytest.mark.parametrize(("format", "options"), [("netcdf", {}), ("nczarr", {"dialect": "draft"})])
+def test_text_of_one_width_in_rows_becomes_bytes_where_rows_have_no_other(
+    tmp_path: Path, format: str, options: dict[str, str]
+) -> None:
+    rows = np.array([(1, "é"), (2, "日本")], [("id", "i4"), ("word", "U4")])
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("rows", data=rows, dims=["n"])
+    report = hs.convert(tmp_path / "a.zarr", tmp_path / "b", format, allow_loss=True, verify=True, **options)
+    assert [loss.node for loss in report.losses] == ["rows"]
+    with hs.open_group(tmp_path / "b") as root:
+        cells = root["rows"][...]
+        words = np.ascontiguousarray(cells["word"]).view("S6").reshape(2)
+        assert (cells["id"].tolist(), [word.decode() for word in words]) == ([1, 2], ["é", "日本"])

@@ -95,13 +95,14 @@ def _type_for(dtype: DataType, base: np.dtype[Any], cells: Iterator[Values], fea
 
 def _row_for(base: np.dtype[Any], cells: Iterator[Values], features: Features) -> DataType | None:
     """Rows of the same fields, those that are objects as text: of UTF-8 bytes where there is no fixed-length text."""
-    found = {name: _Longest() for name in base.names or () if base[name].hasobject}
+    wide = Feature.UNICODE in features
+    texts = "O" if wide else "OU"
+    found = {name: _Longest() for name in base.names or () if base[name].kind in texts}
     for block in cells:
         for name, longest in found.items():
             longest.see(block[name].flat)
     if not found or not all(each.is_whole and each.is_text for each in found.values()):
         return None
-    wide = Feature.UNICODE in features
     kinds = {name: f"U{each.chars}" if wide else f"S{each.nbytes}" for name, each in found.items()}
     row = np.dtype([(name, kinds.get(name, base[name])) for name in base.names or ()])
     return held_type(row, features)

@@ -23,7 +23,7 @@ def as_type(values: Values, dtype: np.dtype[Any]) -> Values:
         if dtype.kind != "S":
             told = [cell.decode() for cell in told]
         return np.array(told, dtype).reshape(values.shape)
-    if values.dtype.kind == "S" and dtype.kind == "T":
+    if (values.dtype.kind, dtype.kind) in (("S", "T"), ("U", "S")):
         return as_type(values.astype(object), dtype)
     if values.dtype.kind == "c" and dtype.names == ("r", "i"):
         return np.ascontiguousarray(values).view(dtype).reshape(values.shape)
@@ -42,7 +42,7 @@ def as_bytes(cell: Any) -> bytes:
 def _fill_fields(out: Values, values: Values) -> None:
     for name in out.dtype.names or ():
         source, target = values[name], out[name]
-        if source.dtype == object and target.ndim == source.ndim + 1 and target.dtype == np.dtype("S1"):
+        if source.dtype.kind in "OU" and target.ndim == source.ndim + 1 and target.dtype == np.dtype("S1"):
             source = as_type(source, np.dtype(f"S{target.shape[-1]}"))
         if target.dtype.names is not None:
             _fill_fields(target, source)
@@ -50,7 +50,7 @@ def _fill_fields(out: Values, values: Values) -> None:
             target[...] = np.ascontiguousarray(source).view("S1").reshape(target.shape)
         elif source.ndim == target.ndim + 1 and target.dtype.kind == "S":
             target[...] = np.ascontiguousarray(source).view(target.dtype).reshape(target.shape)
-        elif source.dtype == object and target.dtype.kind in "US":
+        elif source.dtype.kind in "OU" and target.dtype.kind in "US":
             target[...] = as_type(source, target.dtype)
         else:
             target[...] = source
