@@ -337,3 +337,12 @@ def test_ctrl_c_leaves_nothing(tmp_path: Path, request: pytest.FixtureRequest) -
         assert line.startswith("interrupted: nothing of") and ("--resume" in line) == goes_on
         assert target.lies() == {}
         assert target.kind not in LOCAL or os.listdir(tmp_path / target.kind / "there") == []
+
+
+def test_an_option_that_the_format_lacks_is_one_of_the_target(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("v", data=np.arange(4.0))
+    with pytest.raises(Invalid, match="no option 'verfy'") as caught:
+        hs.convert(tmp_path / "a.zarr", tmp_path / "b.zarr", verfy=True)
+    assert caught.value.url is not None and caught.value.url.endswith("b.zarr")
+    assert not (tmp_path / "b.zarr").exists()

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import hyperslab as hs
 from hyperslab.database import ArraySchema, AttributeSchema, Client, Collection, DimensionSchema, VArraySchema
 from hyperslab.errors import (
     AlreadyExists,
@@ -53,6 +54,13 @@ def test_r76_a_file_is_no_place(tmp_path):
             Client(place)
     with pytest.raises(RuntimeError):
         Client(tmp_path / "file")
+
+
+def test_a_dataset_of_zarr_is_no_place_for_collections(tmp_path):
+    hs.create(tmp_path / "a.zarr").close()
+    with pytest.raises(ClientError, match="a dataset of Zarr"):
+        Client(tmp_path / "a.zarr")
+    assert not (tmp_path / "a.zarr" / "collections").exists()
 
 
 def test_r76_reading_makes_nothing(tmp_path):

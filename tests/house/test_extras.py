@@ -30,15 +30,12 @@ PACKAGES = {
     "hdmf": {"hdmf", "pynwb"},
     "cloud": {"obstore"},
     "plot": {"matplotlib"},
-    "web": {"starlette", "uvicorn"},
     "dtypes": {"ml_dtypes"},
     "b2nd": {"blosc2"},
     "codecs": {"pcodec", "zfpy"},
     "tour": {"iris_sample_data"},
 }
 FOR_WORK = {"all", "bench", "check", "docs", "interop", "peers", "test"}
-UNUSED = {"web"}
-"""Extras that nothing asks for yet."""
 UNSUPPORTED = 8
 
 
@@ -73,7 +70,7 @@ def test_the_core_needs_none(place: Path) -> None:
 def test_what_is_missing_is_named(place: Path) -> None:
     results = tried(place, set().union(*PACKAGES.values()), "missing")
     assert_named(results)
-    assert {name.partition(":")[0] for name in results} == PACKAGES.keys() - UNUSED
+    assert {name.partition(":")[0] for name in results} == PACKAGES.keys()
 
 
 def test_dask_and_sparse_beside_xarray(place: Path) -> None:

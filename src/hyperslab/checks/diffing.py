@@ -178,4 +178,4 @@ def _fill_values(path: str, ours: ArraySpec, theirs: ArraySpec) -> Iterator[Prob
         return
     a, b = ours.fill_cell(), theirs.fill_cell()
     if a.shape != b.shape or unequal(a, b).any():
-        yield Problem(path, "fill-value", f"the fill value is {theirs.fill_value!r}, not {ours.fill_value!r}")
+        yield Problem(path, "fill-value", f"the fill value is {b[()]}, not {a[()]}")

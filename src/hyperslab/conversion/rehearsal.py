@@ -104,8 +104,8 @@ def _trial(format: Format, where: Location, options: Mapping[str, Any]) -> Itera
     try:
         trial = opened(MemoryStore(), mode="x", format=format.name, **options)
         target = trial.__enter__()
-    except Unsupported as error:
-        if where.scheme != "file":
+    except HyperslabError as error:
+        if where.scheme != "file" or not isinstance(error, Unsupported):
             error.url = where.url
             raise
     else:

@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from hyperslab.errors import ClientError, ReadOnly, StorageError
+from hyperslab.formats.cataloged_format import OF_ZARR
 from hyperslab.stores.redaction import redact
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
@@ -46,12 +47,15 @@ def local_folder(place: str) -> Path | None:
 
 
 def make_folder(place: str) -> None:
-    """Make the folder of collections at a place in the file system, and those above it. ClientError where a file is."""
+    """Make the folder of collections at a place in the file system, and those above it. ClientError where a file
+    or a dataset of Zarr is."""
     root = local_folder(place)
     if root is None or _is_archive(root):
         return
+    folder = root / "collections"
+    if not os.path.isdir(folder) and any(os.path.isfile(root / name) for name in OF_ZARR):
+        raise ClientError("a dataset of Zarr lies here", url=place, remedy="give collections their own folder")
     try:
-        folder = root / "collections"
         if not folder.is_dir():
             folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):

@@ -49,7 +49,8 @@ FEATURES = frozenset(
     }
 )
 """What every layout can hold."""
-_ZARR = ("zarr.json", ".zmetadata", ".zgroup", ".zarray")
+OF_ZARR = ("zarr.json", ".zmetadata", ".zgroup", ".zarray")
+"""Documents that tell a dataset of Zarr."""
 _FEW = 8
 """Collections that are looked at to find out how a root is laid out."""
 
@@ -66,7 +67,7 @@ class CatalogFormat:
 
     def sniff(self, probe: Probe) -> bool:
         """Whether the place is a root of collections, or a collection's folder."""
-        if probe.where.is_file() or any(probe.get(key) is not None for key in _ZARR):
+        if probe.where.is_file() or any(probe.get(key) is not None for key in OF_ZARR):
             return False
         inner = collection_at(probe.where, probe.get)
         kinds = _kinds(probe) if inner is None else inner[2]
