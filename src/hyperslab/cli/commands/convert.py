@@ -24,7 +24,7 @@ from hyperslab.errors import Invalid, LabelError
 @click.option("--path", default="", metavar="PATH", help="Only this group, or this array with its coordinates.")
 @click.option("--chunks", metavar="DIM=N,…", help="Chunk lengths by dimension (-1: whole), or auto.")
 @click.option("--shards", metavar="DIM=N,…", help="Shard lengths by dimension (-1: whole), or auto.")
-@click.option("--codec", help="For instance zstd:5, blosc:lz4:5, gzip or none.")
+@click.option("--codec", help="For instance zstd:5, blosc:lz4:5, gzip, default or none; else as the source has it.")
 @selection_option
 @click.option("--verify", is_flag=True, help="Read the target anew and compare every cell and attribute.")
 @click.option("--overwrite", is_flag=True, help="Replace the target, once the new one is complete.")
