@@ -73,10 +73,9 @@ def convert(
     ``format``: of the target, else the end of its name tells. ``path``: the group that becomes the target's root, or
     the array that is copied with its coordinates; a target that holds one array needs it where there are several.
     ``chunks``, ``shards``: lengths by dimension name (-1: the whole) or ``"auto"``, else as in the source where it
-    suits. ``codec``: as in ``create_array``, else what compresses the source where the target has that. ``select``: by
-    dimension name, whole numbers are positions, anything else labels (slices of labels include their stop); one label
-    drops the dimension. ``verify``: read both sides again and compare all. ``resume``: keep what is done, with a
-    journal, when interrupted, and go on where the last call stopped.
+    suits. ``codec``: as in ``create_array``, else the source's where the target has it. ``select``: by dimension name,
+    whole numbers are positions, anything else labels (slices of labels include their stop); one label drops the
+    dimension. ``verify``: read both sides again and compare all. ``resume``: go on where an interrupted call stopped.
     ``skip_damaged``: read the source once before, and leave out what of it cannot be read. ``memory``: bytes for cells
     in flight (per process), or text such as ``"1GB"``. ``scheduler``: a dask.distributed Client (or address) whose
     workers copy. ``progress``: True for a bar on a terminal, or a function of ``Progress``. ``storage_options``: for
