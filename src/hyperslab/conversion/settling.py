@@ -73,7 +73,7 @@ def _array(path: str, spec: ArraySpec, adapt: Adapt) -> tuple[ArraySpec | None, 
     except MissingLibrary:  # no loss, and mended by installing it
         raise
     except Unsupported as error:
-        if _takes(bare.evolve(codecs=parse_codec("default", spec.numpy_dtype)), adapt):
+        if takes(bare.evolve(codecs=parse_codec("default", spec.numpy_dtype)), adapt):
             raise  # not the cells, but the codec that was asked for
         if (found := _as_poorer(path, spec, adapt)) is not None:
             return found
@@ -82,10 +82,11 @@ def _array(path: str, spec: ArraySpec, adapt: Adapt) -> tuple[ArraySpec | None, 
     return adapt(spec.evolve(attrs=attrs)), losses
 
 
-def _takes(spec: ArraySpec, adapt: Adapt) -> bool:
+def takes(spec: ArraySpec, adapt: Adapt) -> bool:
+    """Whether the target has a spelling for the array."""
     try:
         adapt(spec)
-    except Unsupported:
+    except HyperslabError:
         return False
     return True
 

@@ -6,21 +6,20 @@ repeated: a conversion copies the cells that they decode to. Checksums are those
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
 
 from hyperslab.codecs.blosc import config_of
 from hyperslab.codecs.default import parse_codec
+from hyperslab.conversion.settling import Adapt, takes
 from hyperslab.conversion.translate import Cutting
 from hyperslab.conversion.walking import Planned
-from hyperslab.errors import HyperslabError
 from hyperslab.formats.base import Feature, Format
 from hyperslab.formats.codec_kinds import COMPRESSORS, NamesCodecs, innermost
 from hyperslab.model.spec import ArraySpec, Codec
 
-Adapt = Callable[[ArraySpec], ArraySpec]
 Chain = tuple[Codec, ...]
 
 _BLOSC_LEVELS = (1, 9)
@@ -39,21 +38,13 @@ def stored_alike(planned: Planned, cutting: Cutting, format: Format, adapt: Adap
     wishes = [spec, *wishes] if wishes != [spec] else wishes
     for wish, chain in product(wishes, chains):
         alike = wish if chain is None else wish.evolve(codecs=parse_codec(list(chain), spec.numpy_dtype))
-        if _takes(alike.evolve(attrs={}), adapt):
+        if takes(alike.evolve(attrs={}), adapt):
             return replace(planned, node=alike)
     return replace(planned, node=wishes[-1])
 
 
 def _without_shards(spec: ArraySpec) -> ArraySpec:
     return spec.evolve(layout={name: value for name, value in spec.layout.items() if name != "shards"})
-
-
-def _takes(spec: ArraySpec, adapt: Adapt) -> bool:
-    try:
-        adapt(spec)
-    except HyperslabError:
-        return False
-    return True
 
 
 def _the_common_first(chains: Iterator[Chain], format: Format) -> list[Chain]:
