@@ -218,7 +218,8 @@ def stored_otherwise(source: Place, main: str, target: Place, variant: str, told
             if before not in (after, list(found.shape)) and not is_told:
                 yield f"{path}: chunks {before} -> {after}"
             (algorithm, level), (now, other) = _compressor(ours[place]), _compressor(found)
-            if algorithm in COMPRESSES[variant] and (now != algorithm or other not in (level, None)) and level:
+            differs = now != algorithm or (None not in (level, other) and level != other)
+            if algorithm in COMPRESSES[variant] and differs:
                 yield f"{path}: {algorithm} {level} -> {now} {other}"
 
 

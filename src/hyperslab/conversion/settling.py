@@ -86,7 +86,7 @@ def takes(spec: ArraySpec, adapt: Adapt) -> bool:
     """Whether the target has a spelling for the array."""
     try:
         adapt(spec)
-    except HyperslabError:
+    except Unsupported:
         return False
     return True
 

@@ -16,6 +16,7 @@ from hyperslab.codecs.default import parse_codec
 from hyperslab.conversion.settling import Adapt, takes
 from hyperslab.conversion.translate import Cutting
 from hyperslab.conversion.walking import Planned
+from hyperslab.errors import HyperslabError
 from hyperslab.formats.base import Feature, Format
 from hyperslab.formats.codec_kinds import COMPRESSORS, NamesCodecs, innermost
 from hyperslab.model.spec import ArraySpec, Codec
@@ -31,16 +32,17 @@ def stored_alike(planned: Planned, cutting: Cutting, format: Format, adapt: Adap
     spec, origin = planned.node, planned.item.node
     if planned.settled or not isinstance(spec, ArraySpec) or not isinstance(origin, ArraySpec):
         return planned
-    chains: list[Chain | None] = [None]
+    chains = [spec.codecs]
     if cutting.codec is None and Feature.CODECS in format.features:
-        chains = [*_the_common_first(spellings(origin.codecs), format), None]
-    wishes = [spec if cutting.shards is not None else _without_shards(spec)]
-    wishes = [spec, *wishes] if wishes != [spec] else wishes
-    for wish, chain in product(wishes, chains):
-        alike = wish if chain is None else wish.evolve(codecs=parse_codec(list(chain), spec.numpy_dtype))
-        if takes(alike.evolve(attrs={}), adapt):
-            return replace(planned, node=alike)
-    return replace(planned, node=wishes[-1])
+        alike = _the_common_first(spellings(origin.codecs), format)
+        chains = [*(parse_codec(list(chain), spec.numpy_dtype) for chain in alike), spec.codecs]
+    plain = spec if cutting.shards is not None else _without_shards(spec)
+    try:
+        wishes = (wish.evolve(codecs=chain) for wish, chain in product((spec, plain), chains))
+        node = next((wish for wish in wishes if takes(wish.evolve(attrs={}), adapt)), plain)
+    except HyperslabError as error:
+        raise error.locate(node=planned.item.path) from error.__cause__
+    return replace(planned, node=node)
 
 
 def _without_shards(spec: ArraySpec) -> ArraySpec:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hyperslab.codecs.blosc import config_of
+from hyperslab.codecs.blosc import CNAMES, SHUFFLES, config_of
 from hyperslab.codecs.checksums import WORDS as CHECKSUMS
 from hyperslab.codecs.default import parse_codec
 from hyperslab.errors import Unsupported
@@ -17,8 +17,7 @@ from hyperslab.formats.codec_kinds import innermost
 from hyperslab.model.schemas import HDF5CompressionOpts, HDF5Options
 from hyperslab.model.spec import Codec
 
-_BLOSC = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
-_SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
+_SHUFFLES = tuple(SHUFFLES)
 _FILTERS = {"lzf": "lzf", "szip": "szip", 307: "bzip2", 32000: "lzf", 32008: "bitshuffle", 32013: "zfp", 32017: "sz"}
 _PASSED_OVER = CHECKSUMS.keys() | {"bytes", "shuffle"}
 
@@ -56,9 +55,9 @@ def _blosc(values: Sequence[int | str], dtype: np.dtype[np.generic]) -> tuple[Co
     """Four numbers that the filter fills in, then level, shuffle and compressor."""
     numbers = [int(value) for value in values[4:7]]
     level, shuffle, name = numbers + [5, 1, 0][len(numbers) :]
-    if name >= len(_BLOSC) or shuffle >= len(_SHUFFLES):
+    if name >= len(CNAMES) or shuffle >= len(_SHUFFLES):
         raise Unsupported(f"Blosc filter with the values {tuple(values)}", remedy="see hdf5plugin.Blosc")
-    config = {"cname": _BLOSC[name], "clevel": level, "shuffle": _SHUFFLES[shuffle]}
+    config = {"cname": CNAMES[name], "clevel": level, "shuffle": _SHUFFLES[shuffle]}
     return parse_codec({"name": "blosc", "configuration": config}, dtype)
 
 
@@ -78,7 +77,7 @@ def filter_of(codecs: Sequence[Codec], dtype: np.dtype[np.generic], format: str)
             return HDF5CompressionOpts(32004)
         case "blosc" if format != "deker" and (config := config_of([codec])) is not None:
             shuffle = _SHUFFLES.index(config.get("shuffle", "shuffle"))
-            name = _BLOSC.index(config.get("cname", "lz4"))
+            name = CNAMES.index(config.get("cname", "lz4"))
             return HDF5CompressionOpts(32001, (0, 0, 0, 0, config.get("clevel", 5), shuffle, name))
     names = "+".join(codec.name for codec in named)
     remedy = "codec='gzip:4', or 'default'" if format == "deker" else "compress by gzip, zstd, lz4 or blosc"

@@ -20,6 +20,7 @@ import numpy as np
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.codecs.base import Buffer, Cells
+from hyperslab.codecs.blosc import CNAMES
 from hyperslab.codecs.chain import Chain, build_chain
 from hyperslab.errors import CorruptChunk, HyperslabError, StorageError, Unsupported
 from hyperslab.formats.refused import ReadOnlyChunks
@@ -31,8 +32,6 @@ Stored = tuple[int, int, int]
 
 HAS_PREAD = hasattr(os, "preadv")
 """Whether the system reads at an offset; elsewhere the library reads everything."""
-
-_BLOSC_NAMES = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
 
 
 def codec_of_filter(number: int, values: tuple[int, ...]) -> Codec:
@@ -48,8 +47,8 @@ def codec_of_filter(number: int, values: tuple[int, ...]) -> Codec:
             return Codec("bz2", {"level": values[0] if values else 9})
         case 32015:
             return Codec("zstd", {"level": values[0] if values else 3})
-        case 32001 if len(values) > 6 and values[6] < len(_BLOSC_NAMES):
-            config = {"cname": _BLOSC_NAMES[values[6]], "clevel": values[4], "shuffle": values[5], "blocksize": 0}
+        case 32001 if len(values) > 6 and values[6] < len(CNAMES):
+            config = {"cname": CNAMES[values[6]], "clevel": values[4], "shuffle": values[5], "blocksize": 0}
             return Codec("blosc", config)
         case _:
             return Codec("hdf5_filter", {"number": number, "values": list(values)})

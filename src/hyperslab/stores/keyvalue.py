@@ -67,7 +67,7 @@ class KeyValueMap(MutableMapping[str, bytes]):
         """How many keys there are."""
         return sum(1 for _ in self)
 
-    def keys(self) -> list[str]:  # type: ignore[override]
+    def keys(self) -> list[str]:  # type: ignore[override]  # a list, as the draft has it
         """All keys, sorted."""
         return list(self)
 
