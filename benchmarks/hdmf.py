@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks import nwb
 from benchmarks.harness import OURS, Contender, Row, Target
-from hyperslab.codecs.base import Cells
+from hyperslab.codecs.base import ChunkLayout
 from hyperslab.codecs.chain import build_chain
 from hyperslab.model.dtypes import ObjectRef
 from hyperslab.model.spec import Codec
@@ -37,7 +37,7 @@ def pickled_references(which: str, nodes: int) -> Row:
     """A chunk of pickled references, decoded to cells, beside ``json.loads`` of the same objects."""
     objects = [_reference(number % nodes) for number in range(_REFERENCES)]
     chunk, text = _pickled(objects), json.dumps(objects, separators=(",", ":"))
-    decode = build_chain([Codec("reference_pickle")], Cells(ObjectRef(), (_REFERENCES,))).decode
+    decode = build_chain([Codec("reference_pickle")], ChunkLayout(ObjectRef(), (_REFERENCES,))).decode
     contenders = [Contender(OURS, partial(decode, chunk)), Contender("json.loads", partial(json.loads, text))]
 
     def check(name: str, found: Any) -> bool:

@@ -36,6 +36,7 @@ class Medium:
         self._contents: dict[int, bytes] = {}
         self._entries: dict[int, dict[str, tuple[int, bool]]] = {}
         self._moves: list[Move] = []
+        self._links: dict[int, str] = {}
         self._lock = threading.RLock()
         self._is_busy = False
         for folder, _, files in os.walk(place):
@@ -90,7 +91,7 @@ class Medium:
 
     def _flush_folder(self, path: str) -> None:
         number = os.stat(path).st_ino
-        self._entries[number] = _listed(path)
+        self._entries[number] = self._list(path)
         for move in [move for move in self._moves if number in (move.source, move.target)]:
             self._moves.remove(move)
             if self._entries.get(move.source, {}).get(move.old, (None,))[0] == move.inode:
@@ -110,16 +111,23 @@ class Medium:
         self._build_folder(os.stat(self._place).st_ino, self._place, self._copy, flushed_alone)
 
     def _build_folder(self, number: int, path: str, target: str, flushed_alone: bool) -> None:
-        for name, (inode, is_folder) in (self._entries.get(number, {}) if flushed_alone else _listed(path)).items():
+        for name, (inode, is_folder) in (self._entries.get(number, {}) if flushed_alone else self._list(path)).items():
             inner = os.path.join(target, name)
             if is_folder:
                 os.mkdir(inner)
                 self._build_folder(inode, os.path.join(path, name), inner, flushed_alone)
+            elif inode in self._links:
+                os.symlink(self._links[inode], inner)
             else:
                 with open(inner, "wb") as file:
                     file.write(self._contents.get(inode, b""))
 
-
-def _listed(path: str) -> dict[str, tuple[int, bool]]:
-    with os.scandir(path) as found:
-        return {entry.name: (entry.inode(), entry.is_dir()) for entry in found}
+    def _list(self, path: str) -> dict[str, tuple[int, bool]]:
+        """The entries of a folder; a symbolic link is whole wherever its entry is."""
+        with os.scandir(path) as found:
+            entries = list(found)
+        for entry in entries:
+            self._links.pop(entry.inode(), None)  # the number may have been that of a link before
+            if entry.is_symlink():
+                self._links[entry.inode()] = os.readlink(entry.path)
+        return {entry.name: (entry.inode(), entry.is_dir(follow_symlinks=False)) for entry in entries}

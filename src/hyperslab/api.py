@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import contextmanager, suppress
+from dataclasses import fields, replace
 from inspect import signature
 from typing import Any
 
 from hyperslab.array import Array
-from hyperslab.array.origin import Origin
-from hyperslab.array.session import Session
+from hyperslab.array.origin import DatasetRef
+from hyperslab.array.session import OpenDataset
 from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.settings import DEFAULTS, Settings
-from hyperslab.errors import AlreadyExists, FormatError, HyperslabError, Invalid, NodeNotFound, NotFound, Unsupported
+from hyperslab.errors import AlreadyExists, HyperslabError, Invalid, NodeNotFound, NotFound, ReadOnly, Unsupported
 from hyperslab.formats import SCHEMES, detect, format_for_new, get_format, names
-from hyperslab.formats.appearance import appearance
 from hyperslab.formats.base import Format, FormatInfo, InDatabase, KnowsItsPlace, Mode, Reader
 from hyperslab.formats.features import Variant
+from hyperslab.formats.metadata_dialect import KeyedFormat
+from hyperslab.formats.signatures import is_unfinished, unknown
 from hyperslab.group import Group
 from hyperslab.group.links import follow
 from hyperslab.model.guessing import meant
 from hyperslab.model.paths import normalize
 from hyperslab.model.spec import ArraySpec
-from hyperslab.stores.base import Store
+from hyperslab.stores.base import Size, Store
 from hyperslab.stores.building import building, can_build
 from hyperslab.stores.location import Location, Probe, local_path, unpublished
 
@@ -51,21 +52,54 @@ def open(
     """Open a dataset, read-only unless ``mode`` says otherwise; only metadata is read. A list: shards, read as one.
 
     ``mode``: ``r`` read, ``r+`` change, ``a`` change or make, ``w`` replace, ``x`` make. ``format`` is found out
-    unless given. ``path``: the node to give in place of the root. ``workers`` threads; a cache of ``cache_bytes`` of
+    unless given. ``path``: the node to give in place of the root. The place of an array in a tree of Zarr gives that
+    array with its labels, as one of the tree. ``workers`` threads; a cache of ``cache_bytes`` of
     decoded chunks; ``durable`` writes survive a power cut; ``lock_timeout`` in seconds; ``memory_limit`` in bytes for
     one result; ``options`` are those of the format, such as ``allow_external``: places that links may lead to, a list
     of folders and URLs or True. Raises NotFound, FormatError (says what the bytes look like), ReadOnly.
     """
+    settings = Settings(workers, cache_bytes, durable, lock_timeout, memory_limit)
+    where = Location.of(url, storage_options)
+    try:
+        node = _open(where, mode, format, path, settings, options)
+    except ReadOnly:  # so are parts of an NCZarr dataset, unless they are changed as such
+        if mode not in ("r+", "a"):
+            raise
+        part = _open(where, "r", format, path, settings, options)
+        node = _in_its_group(part, "r+", format, settings, options)
+        if node is part:
+            raise
+        return node
+    return _in_its_group(node, "r" if mode == "r" else "r+", format, settings, options)
+
+
+def open_alone(
+    url: Target,
+    mode: Mode = "r",
+    *,
+    format: str | None = None,
+    path: str = "",
+    storage_options: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Group | Array:
+    """:func:`open`, but for an array that is opened by its own place: that is the whole of its dataset."""
+    chosen = {name: options.pop(name) for name in [field.name for field in fields(Settings)] if name in options}
+    return _open(Location.of(url, storage_options), mode, format, path, Settings(**chosen), options)
+
+
+def _open(
+    where: Location, mode: Mode, format: str | None, path: str, settings: Settings, given: Mapping[str, Any]
+) -> Group | Array:
+    """Open the dataset at a place, and give its root or the node at ``path``."""
     if mode not in _MODES:
         raise Invalid(f"mode {mode!r}", remedy=f"a mode is one of {', '.join(_MODES)}")
-    where = Location.of(url, storage_options)
-    settings = Settings(workers, cache_bytes, durable, lock_timeout, memory_limit)
+    options = dict(given)
     chosen, mode, remembered = _choose(where, mode, format)
     node = normalize(path)
     if node and mode in ("w", "x"):  # before anything is replaced
         remedy = "leave path out, and make the node in the new dataset"
         raise NodeNotFound("a new dataset has no such node", url=where.url, node=node, remedy=remedy)
-    origin = Origin(where, chosen.name, "r" if mode == "r" else "r+", settings, dict(options))
+    origin = DatasetRef(where, chosen.name, "r" if mode == "r" else "r+", settings, dict(options))
     if remembered:
         options["remembered"] = remembered
     try:
@@ -80,13 +114,44 @@ def open(
     relocated, variant = _told(reader, "location"), _told(reader, "variant")
     if relocated is not None:
         origin = replace(origin, where=relocated)
-    cache = BlockCache(cache_bytes) if cache_bytes else None
-    session = Session(reader, variant or chosen, where.url, mode != "r", settings, cache, origin)
+    cache = BlockCache(settings.cache_bytes) if settings.cache_bytes else None
+    session = OpenDataset(reader, variant or chosen, where.url, mode != "r", settings, cache, origin)
     led, place, spec = follow(session, node or _main(session) or "")
     if led is not session:  # it goes on by itself
         session.linked.keep(led)
         session.close()
     return Array(led, place, spec) if isinstance(spec, ArraySpec) else Group(led, place)
+
+
+def _in_its_group(
+    node: Group | Array, mode: Mode, format: str | None, settings: Settings, options: Mapping[str, Any]
+) -> Group | Array:
+    """Return an array that was opened by its own place as one of the dataset around it, whose other arrays label it
+    and whose consolidated metadata follows its changes; as it is where it stands alone."""
+    session = node._session
+    if isinstance(node, Group) or node.path or session.origin is None or not isinstance(session.format, KeyedFormat):
+        return node
+    *_, document = session.format.spelling.nodes  # that of a group
+    where, root = session.origin.where, None
+    while (above := (root or where).above()) is not None and _is_there(above, document):
+        root = above
+    if root is None:
+        return node
+    with suppress(HyperslabError):  # of a dataset that is damaged elsewhere, say
+        found = _open(root, mode, format, root.way_to(where), settings, options)
+        if isinstance(found, Array) and (found.shape, found.dtype) == (node.shape, node.dtype):
+            node.close()
+            return found
+        found.close()
+    return node
+
+
+def _is_there(where: Location, key: str) -> bool:
+    """Return whether a value is stored under the key at this place."""
+    with suppress(HyperslabError):
+        store = where.store(read_only=True)
+        return (store.size(key) if isinstance(store, Size) else store.get(key)) is not None
+    return False
 
 
 def _no_option(chosen: Format, name: str, where: Location) -> Invalid:
@@ -95,7 +160,7 @@ def _no_option(chosen: Format, name: str, where: Location) -> Invalid:
     return Invalid(f"format {chosen.name} has no option {name!r}", url=where.url, remedy=remedy)
 
 
-def _main(session: Session) -> str | None:
+def _main(session: OpenDataset) -> str | None:
     """The array that stands for the dataset, where the format holds one (``HoldsOne``)."""
     main: str | None = _told(session.reader, "main")
     return main
@@ -119,13 +184,17 @@ def _choose(where: Location, mode: Mode, name: str | None) -> tuple[Format, Mode
     taken = is_taken(where)
     if mode == "x" and taken:
         raise _taken(where)
-    if taken:
+    if taken and not is_unfinished(where):
         _detect(where)  # what is no dataset is never replaced
-    return get_format(name or format_for_new(where.url)), ("w" if taken else "x"), {}
+    return get_format(name or format_for_new(where.url)), ("w" if taken or mode == "w" else "x"), {}
 
 
 def _nothing(where: Location) -> NotFound:
-    return NotFound("there is nothing", url=where.url, remedy="check the spelling, or make it with mode='x'")
+    if where.scheme in ("http", "https"):  # most of them list nothing, and on none is anything made
+        remedy = "check the spelling: it takes the URL of a dataset or of a node in one, not that of a folder of some"
+    else:
+        remedy = "check the spelling, or make it with mode='x'"
+    return NotFound("there is nothing", url=where.url, remedy=remedy)
 
 
 def _taken(where: Location) -> AlreadyExists:
@@ -133,7 +202,7 @@ def _taken(where: Location) -> AlreadyExists:
 
 
 def is_taken(where: Location) -> bool:
-    """Whether something is there; an empty folder or store is free."""
+    """Return whether something is there; an empty folder or store is free."""
     if where.scheme in SCHEMES:
         database = get_format(SCHEMES[where.scheme])
         return isinstance(database, InDatabase) and database.is_taken(where)
@@ -152,17 +221,8 @@ def _detect(where: Location) -> tuple[Format, Mapping[str, bytes | None]]:
     if found is None and where.path is None and not is_taken(where):  # a bucket tells only when it is listed
         raise _nothing(where)
     if found is None:
-        raise unknown(probe)
+        raise unknown(probe, names())
     return found, probe.remember()
-
-
-def unknown(probe: Probe) -> FormatError:
-    """The error for a place that holds no dataset: what its bytes look like, and which formats there are."""
-    return FormatError(
-        f"this is no dataset that hyperslab knows: {appearance(probe)}",
-        url=probe.url,
-        remedy=f"give format=; there are {', '.join(names())}",
-    )
 
 
 def open_group(url: Target, mode: Mode = "r", **options: Any) -> Group:
@@ -205,6 +265,13 @@ def _create(url: Any, format: str | None, mode: Mode = "x", **options: Any) -> G
     return root
 
 
+def whole_options(where: Location, format: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a dataset that is made whole: in Zarr it ends with consolidated metadata, without which
+    xarray's own engine warns at each opening, unless ``consolidated=False`` leaves it out."""
+    name = format or format_for_new(where.url)
+    return {"consolidated": True, **options} if name in ("zarr2", "zarr3") else dict(options)
+
+
 @contextmanager
 def created(url: Target, format: str | None = None, *, overwrite: bool = False, **options: Any) -> Iterator[Group]:
     """A new dataset that stands at ``url`` once the block ends, whole, in place of the old one if ``overwrite``.
@@ -225,7 +292,7 @@ def created(url: Target, format: str | None = None, *, overwrite: bool = False, 
     durable = options.pop("durable", True)  # all of it once, when it takes its place
     chosen = format or format_for_new(where.url)
     with (
-        building(path, overwrite=overwrite or os.path.lexists(path), durable=durable) as temporary,
+        building(path, overwrite=overwrite, durable=durable) as temporary,
         _create(unpublished(temporary), chosen, durable=False, **options) as root,
     ):
         yield root

@@ -3,12 +3,13 @@
 ::
 
     HyperslabError
-    ├── NotFound (KeyError)                     look for another name
+    ├── NotFound (KeyError, FileNotFoundError)  look for another name
     │   ├── NodeNotFound
     │   ├── CollectionNotFound
     │   └── BrokenLink
     ├── AlreadyExists (FileExistsError)         choose another target, or overwrite
     ├── ReadOnly (PermissionError)              open for writing
+    ├── WrongCredentials (PermissionError)      give another user or password
     ├── Invalid (ValueError)                    correct the call
     │   ├── SelectionError (IndexError)
     │   │   └── RegionOutOfBounds
@@ -111,7 +112,7 @@ def _rebuild(kind: type[HyperslabError], args: tuple[Any, ...], state: dict[str,
     return error
 
 
-class NotFound(HyperslabError, KeyError):
+class NotFound(HyperslabError, KeyError, FileNotFoundError):
     """What was asked for is not there."""
 
     advice = "check the spelling"
@@ -141,6 +142,12 @@ class AlreadyExists(HyperslabError, FileExistsError):
 
 class ReadOnly(HyperslabError, PermissionError):
     """The dataset, its format or its medium takes no writes."""
+
+
+class WrongCredentials(HyperslabError, PermissionError):
+    """The server does not know this user or password."""
+
+    advice = "look at user and password"
 
 
 class Invalid(HyperslabError, ValueError):

@@ -326,7 +326,7 @@ class Vault(DirectoryStore):
 @pytest.fixture
 def vault(tmp_path, monkeypatch):
     """``vault://`` URLs, whose folders open with ``access_key`` alone, and a module that knows the key."""
-    from hyperslab.stores import places
+    from hyperslab.stores import schemes
 
     class Place:
         def exists(self, target):
@@ -337,7 +337,7 @@ def vault(tmp_path, monkeypatch):
                 raise Invalid("wrong key")
             return Vault(tmp_path / target.rpartition("/")[2], read_only=read_only)
 
-    monkeypatch.setitem(places.PLACES, "vault", Place())
+    monkeypatch.setitem(schemes.PLACES, "vault", Place())
     (tmp_path / "vault_keys.py").write_text(
         "def key():\n    return {'access_key': 'canary-key'}\n\ndef nothing():\n    return None\n"
     )

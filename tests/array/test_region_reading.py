@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import hyperslab as hs
 from hyperslab.array import region_reading
-from hyperslab.array.cells import Cells
+from hyperslab.array.cells import CellAccess
 from hyperslab.array.region_reading import read_region
 from hyperslab.errors import MemoryLimit, RegionOutOfBounds, SelectionError
 from hyperslab.model.regions import Blocks, Everything, Nothing, Points, Product, Region, Shape, Steps
@@ -26,7 +26,7 @@ from hyperslab.testing.strategies import advanced_keys, basic_keys, chunk_grids,
 Array = np.ndarray[Any, Any]
 
 
-def cells_of(array: hs.Array) -> Cells:
+def cells_of(array: hs.Array) -> CellAccess:
     return array.lazy[()].cells
 
 

@@ -133,14 +133,14 @@ def test_a_crash_loses_nothing_that_stays(tmp_path: Path, monkeypatch: pytest.Mo
         array = root.create_array("v", data=np.arange(100), chunks=(10,))
         monkeypatch.setattr(removal, "_BUDGET", 1)
         writes = iter(range(4))
-        write = removal.Cells.write
+        write = removal.CellAccess.write
 
         def failing(self: Any, *given: Any) -> None:
             if next(writes, None) is None:
                 raise KeyboardInterrupt
             write(self, *given)
 
-        monkeypatch.setattr(removal.Cells, "write", failing)
+        monkeypatch.setattr(removal.CellAccess, "write", failing)
         with pytest.raises(KeyboardInterrupt):
             array.remove(slice(0, 15))
     with hs.open_group(tmp_path / "a.zarr") as root:

@@ -12,6 +12,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
+import xarray as xr
 
 import hyperslab as hs
 from forked import cluster
@@ -139,11 +140,29 @@ def test_stores_are_refused_before_a_task_is_sent(client, tmp_path):
         for target in (array, file):
             with pytest.raises(Unsupported):
                 target.to_dask()
-            with pytest.raises(Unsupported):
-                target[...] = da.from_array(OTHER, chunks=5)
+        with pytest.raises(Unsupported):
+            array[...] = da.from_array(OTHER, chunks=5)
         assert tasks_of(client) == before
     with dask.config.set(scheduler="threads"):
         np.testing.assert_array_equal(array.to_dask(), CELLS)
+
+
+@pytest.mark.parametrize("place", ["a.nc", "a.zip", "a.b2nd", "a.blp"])
+def test_this_process_writes_the_one_file_that_workers_compute(client, tmp_path, place):
+    """New, in a region and behind the last row."""
+    kind = xr.Dataset if place in ("a.nc", "a.zip") else xr.DataArray
+    cells = da.from_array(OTHER, chunks=5)
+    rows = tuple(f"d{axis}" for axis in range(OTHER.ndim))
+    lazy = xr.DataArray(cells, dims=rows, name="t")
+    lazy = lazy.to_dataset().assign(u=lazy * 2) if kind is xr.Dataset else lazy
+    options = {"unlimited_dims": rows[0]} if place == "a.nc" else {}
+    lazy.hyperslab.save(tmp_path / place, **options)
+    (lazy + 1).hyperslab.save(tmp_path / place, region={rows[0]: slice(0, len(OTHER))})
+    lazy.hyperslab.save(tmp_path / place, append_dim=rows[0])
+    stored = xr.open_dataset(tmp_path / place, engine="hyperslab")
+    np.testing.assert_array_equal(stored["t"], np.concatenate([OTHER + 1, OTHER]))
+    if kind is xr.Dataset:
+        np.testing.assert_array_equal(stored["u"], np.concatenate([OTHER * 2 + 1, OTHER * 2]))
 
 
 def test_what_workers_cannot_open_is_an_error_of_the_task(client, tmp_path):

@@ -30,3 +30,45 @@ def test_the_bridge_and_the_accessor_are_there(tmp_path: Path, order: str) -> No
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert answer.returncode == 0, answer.stderr
     assert hs.open(tmp_path / "b.zarr")["a"][...].tolist() == [0, 1, 2]
+
+
+HALF_IMPORTED = """
+import sys, threading
+import numpy as np
+from hyperslab.bridges import {package} as bridge
+
+begun, may_end = threading.Event(), threading.Event()
+
+def halt(event, arguments):
+    if event == "import" and arguments[0].startswith("{package}.") and threading.current_thread() is importer:
+        begun.set()
+        may_end.wait(60)
+
+def ask():
+    try:
+        answers.append(bridge.{question}(np.zeros(1)))
+    except BaseException as error:
+        answers.append(repr(error))
+
+answers = []
+sys.addaudithook(halt)
+importer = threading.Thread(target=__import__, args=("{package}",))
+importer.start()
+begun.wait(60)
+assert "{package}" in sys.modules
+asker = threading.Thread(target=ask)
+asker.start()
+asker.join(0.5)
+may_end.set()
+asker.join()
+importer.join()
+print(answers)
+"""
+
+
+@pytest.mark.parametrize(("package", "question"), [("pint", "is_quantity"), ("sparse", "is_sparse")])
+def test_a_library_that_another_thread_is_importing_is_waited_for(package: str, question: str) -> None:
+    program = HALF_IMPORTED.format(package=package, question=question)
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.strip() == "[False]"

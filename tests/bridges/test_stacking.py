@@ -18,7 +18,7 @@ from forked import cluster, pool
 from hyperslab.array import Array
 from hyperslab.bridges.xarray.stacking import Stack, as_cells, stacked
 from hyperslab.errors import Invalid, MemoryLimit
-from hyperslab.model.dims import Labels, Scale, TimeScale
+from hyperslab.model.dims import Labels, ScaleIndex, TimeScale
 
 COUNT, SHAPE = 12, (4, 6, 2)
 DIMS = ("dt", "hour", "y", "kind")
@@ -40,7 +40,7 @@ def saved(folder, cells=CELLS, **options) -> list[Array]:
 
 def labelled(array: Array, start: datetime) -> Array:
     hours = TimeScale(np.datetime64(start.replace(tzinfo=None), "us"), STEP, array.shape[0])
-    indexes = {"hour": hours, "y": Scale(50.0, -2.5, array.shape[1]), "kind": Labels(("t", "p"))}
+    indexes = {"hour": hours, "y": ScaleIndex(50.0, -2.5, array.shape[1]), "kind": Labels(("t", "p"))}
     return Array(array._session, array.path, array.spec.evolve(indexes=indexes))
 
 

@@ -16,9 +16,9 @@ NEEDS_NCGEN = pytest.mark.skipif(
 )
 
 
-def compiled(source: Path, target: Path) -> Path:
-    """The netCDF-4 file that ncgen makes of a CDL file."""
-    done = subprocess.run(["ncgen", "-4", "-b", "-o", str(target), str(source)], capture_output=True, text=True)
+def compiled(source: Path, target: Path, kind: str = "4") -> Path:
+    """The file that ncgen makes of a CDL file; ``kind``: 4 for netCDF-4, 3 for classic, 5 for CDF-5."""
+    done = subprocess.run(["ncgen", f"-{kind}", "-b", "-o", str(target), str(source)], capture_output=True, text=True)
     assert not done.returncode, f"{source.name}: {done.stdout}{done.stderr}"
     return target
 

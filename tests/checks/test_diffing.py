@@ -82,6 +82,16 @@ def test_types_dims_fill_values_and_kinds(tmp_path: Path) -> None:
     assert found == {("t", "type"), ("d", "dimensions"), ("f", "fill-value"), ("k", "kind")}
 
 
+@pytest.mark.parametrize(("chosen", "found"), [(None, []), (5.0, ["fill-value"])])
+def test_fill_values_that_nobody_chose_are_alike(tmp_path: Path, chosen: float | None, found: list[str]) -> None:
+    """netCDF fills with 9.97e36 and Zarr with zero where nobody said otherwise."""
+    with hs.create(tmp_path / "a.nc") as root:
+        root.create_array("x", data=np.arange(3.0), dims=("x",))
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("x", data=np.arange(3.0), dims=("x",), fill_value=chosen)
+    assert [problem.kind for problem in hs.diff(tmp_path / "a.nc", tmp_path / "a.zarr")] == found
+
+
 def test_counts_and_first_places() -> None:
     cells = np.arange(60.0).reshape(6, 10)
     other = cells.copy()
@@ -235,3 +245,15 @@ def test_differences_travel() -> None:
     found = hs.diff(made(np.arange(3)), made(np.arange(3) * 2))
     again = pickle.loads(pickle.dumps(found))
     assert list(again) == list(found) and (again.arrays, again.cells) == (1, 3)
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant != 63, reason="this platform has no floats of 80 bits")
+@pytest.mark.parametrize("dtype", ["g", "G"])
+def test_what_pads_long_floats_is_no_difference(dtype: str) -> None:
+    """Ten bytes hold the number; six behind them are whatever was in memory."""
+    a = np.array([1, np.nan, 3], dtype)
+    b = a.copy()
+    b.view(np.uint8).reshape(-1, 16)[:, 10:] = 255
+    assert not unequal(a, b).any()
+    b[2] = 4
+    assert unequal(a, b).tolist() == [False, False, True]

@@ -53,12 +53,13 @@ def test_found_and_mended(name: str, layout: str, tmp_path: Path) -> None:
 
     report = check(url, deep=True)
     kind = case.kind_in(layout)
-    assert (case.node, kind) in {(problem.node, problem.kind) for problem in report}, str(report)
+    left = [note for note in report.notes if note.kind == "outside-grid"]  # which is harmless, and mended all the same
+    assert (case.node, kind) in {(problem.node, problem.kind) for problem in [*report, *left]}, str(report)
     assert files(tmp_path) == before
 
     plan = repair(url)
     assert files(tmp_path) == before, "a dry run changed something"
-    assert [mend.kind for mend in plan] == [problem.kind for problem in report]
+    assert sorted(mend.kind for mend in plan) == sorted(problem.kind for problem in [*report, *left])
     assert all(isinstance(mend, Mend) and mend.action and not mend.done for mend in plan), str(plan)
     for region in case.lost.values():
         cells = f"[{', '.join(f'{cut.start}:{cut.stop}' for cut in region)}]"

@@ -8,20 +8,20 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hyperslab.chunks.boxes import Cut, box_counts, boxes, source_edges
+from hyperslab.chunks.boxes import AxisCut, box_counts, boxes, source_edges
 from hyperslab.chunks.grid import Grid
-from hyperslab.selection.region import Points, Range
+from hyperslab.selection.region import PositionList, Range
 
 
 @st.composite
-def cuts(draw: st.DrawFn) -> list[Cut]:
+def cuts(draw: st.DrawFn) -> list[AxisCut]:
     shape = tuple(draw(st.lists(st.integers(0, 40), max_size=3)))
     source = Grid.of(shape, tuple(draw(st.integers(1, 45)) for _ in shape))
     target = Grid.of(shape, tuple(draw(st.integers(1, 45)) for _ in shape))
-    return [Cut(t, source_edges(s, Range(0, s.length, 1))) for s, t in zip(source.axes, target.axes, strict=True)]
+    return [AxisCut(t, source_edges(s, Range(0, s.length, 1))) for s, t in zip(source.axes, target.axes, strict=True)]
 
 
-def _decoded(cuts: list[Cut], counts: tuple[int, ...]) -> int:
+def _decoded(cuts: list[AxisCut], counts: tuple[int, ...]) -> int:
     """Counted the slow way: for each box, the source chunks that own one of its cells."""
     total = 0
     for box in boxes(cuts, counts):
@@ -34,7 +34,7 @@ def _decoded(cuts: list[Cut], counts: tuple[int, ...]) -> int:
 
 
 @given(cuts(), st.integers(1, 8), st.integers(1, 20000))
-def test_boxes_cover_once_within_the_budget(cuts: list[Cut], item: int, budget: int) -> None:
+def test_boxes_cover_once_within_the_budget(cuts: list[AxisCut], item: int, budget: int) -> None:
     counts = box_counts(cuts, item, budget)
     seen = np.zeros(tuple(cut.target.length for cut in cuts), int)
     single = item * prod(cut.longest(1) for cut in cuts)
@@ -48,7 +48,7 @@ def test_boxes_cover_once_within_the_budget(cuts: list[Cut], item: int, budget: 
 
 
 @given(cuts())
-def test_with_memory_enough_each_source_chunk_is_decoded_once(cuts: list[Cut]) -> None:
+def test_with_memory_enough_each_source_chunk_is_decoded_once(cuts: list[AxisCut]) -> None:
     counts = box_counts(cuts, 1, 10**9)
     if all(cut.target.length for cut in cuts):
         assert _decoded(cuts, counts) == prod(cut.ideal for cut in cuts)
@@ -56,14 +56,14 @@ def test_with_memory_enough_each_source_chunk_is_decoded_once(cuts: list[Cut]) -
 
 def test_equal_grids_are_copied_chunk_by_chunk() -> None:
     grid = Grid.of((100, 100), (10, 10))
-    same = [Cut(axis, source_edges(axis, Range(0, axis.length, 1))) for axis in grid.axes]
+    same = [AxisCut(axis, source_edges(axis, Range(0, axis.length, 1))) for axis in grid.axes]
     assert box_counts(same, 8, 10**9) == (1, 1)
 
 
 def test_a_selection_moves_the_edges() -> None:
     axis = Grid.of((100,), (10,)).axes[0]
     assert source_edges(axis, Range(5, 15, 2)).tolist() == [0, 3, 8, 13]
-    assert source_edges(axis, Points(np.array([95, 5, 6, 50]))).tolist() == [0, 1, 3]
+    assert source_edges(axis, PositionList(np.array([95, 5, 6, 50]))).tolist() == [0, 1, 3]
 
 
 @given(st.integers(1, 30), st.integers(1, 60), st.integers(-40, 40).filter(bool), st.data())
@@ -71,4 +71,4 @@ def test_edges_of_a_range_are_those_of_its_points(size: int, length: int, step: 
     axis = Grid.of((length,), (size,)).axes[0]
     positions = np.arange(length)[data.draw(st.integers(0, length - 1)) :: step]
     chosen = Range(int(positions[0]), len(positions), step)
-    assert source_edges(axis, chosen).tolist() == source_edges(axis, Points(positions)).tolist()
+    assert source_edges(axis, chosen).tolist() == source_edges(axis, PositionList(positions)).tolist()

@@ -1,6 +1,7 @@
 """The executor over a plain dict of blocks: threads, cache, locks, errors."""
 
 import threading
+import weakref
 from contextlib import contextmanager
 
 import numpy as np
@@ -204,3 +205,32 @@ def test_all_chunks_of_one_write_are_one_transaction(workers):
     source.told.clear()
     put(source, slice(2, 2), 5)
     assert source.told == [], "nothing to write needs no transaction"
+
+
+def test_work_that_is_done_is_let_go():
+    class Result:
+        pass
+
+    outer, left = threading.Barrier(2), []
+
+    def work(number):
+        outer.wait(30)  # both threads are at it, so that nobody is free to help with what is nested
+        result = Result()
+        each_batch(lambda piece, result=result: None, range(4), 2)
+        left.append(weakref.ref(result))
+        del result
+        outer.wait(30)
+        assert left[0]() is None and left[1]() is None
+
+    each_batch(work, range(2), 2)
+    assert len(left) == 2
+
+
+def test_where_no_threads_are_to_be_had_the_caller_works_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    done: list[int] = []
+    each_batch(done.append, range(20), 977)  # a number of workers that no other test has
+    assert done == list(range(20))

@@ -156,6 +156,12 @@ def test_get_nearest_decoded_and_the_only_array(air: Path) -> None:
     assert several.exit_code == 2 and "g/packed" in several.stderr
 
 
+def test_get_writes_text_as_npy(air: Path, tmp_path: Path) -> None:
+    result = run("get", air, "g/name", "-o", tmp_path / "name.npy")
+    assert result.exit_code == 0, result.stderr
+    assert np.load(tmp_path / "name.npy", allow_pickle=False).tolist() == ["a", 'b"', ""]
+
+
 def test_get_writes_files(air: Path, tmp_path: Path) -> None:
     flags = ("get", air, "t2m", "-s", "lat=45.0..40.0", "-s", "time=0..2", "-o")
     wanted = [[1.0, 2.0], [4.0, 5.0]]
@@ -386,3 +392,11 @@ def test_info_tells_arrays_of_which_only_a_copy_is_left(tmp_path: Path) -> None:
     assert told.exit_code == 0, told.stderr
     assert [line.split()[-1] for line in told.stdout.splitlines() if line.startswith("/gone")] == ["?"]
     assert "/left" in told.stdout
+
+
+def test_get_writes_a_coordinate_alone(air: Path, tmp_path: Path) -> None:
+    for suffix in (".nc", ".zarr"):
+        assert run("get", air, "lat", "-o", tmp_path / f"lat{suffix}").exit_code == 0
+        with hs.open_group(tmp_path / f"lat{suffix}") as root:
+            assert list(root) == ["lat"]
+            assert root["lat"][:].tolist() == hs.open_group(air)["lat"][:].tolist()

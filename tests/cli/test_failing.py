@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import hyperslab as hs
 from hyperslab import errors
 from hyperslab.cli import COMMANDS, main
 from hyperslab.cli.failing import exit_code
@@ -111,3 +113,14 @@ def test_what_is_no_dataset_is_answered_with_the_option_and_not_with_python(tmp_
         assert done.exit_code == 5
         assert "; give --format (to info, check or repair); there are hdmf" in done.stderr
         assert "format=" not in done.stderr
+
+
+def test_text_that_no_encoding_has(tmp_path: Path) -> None:
+    """Half a surrogate, which JSON can spell."""
+    hs.save(tmp_path / "a.zarr", np.zeros(3), consolidated=False)
+    path = tmp_path / "a.zarr" / "data" / "zarr.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"attributes": {"a": "\ud800"}}))
+    said = subprocess.run(
+        [sys.executable, "-m", "hyperslab", "dump", str(tmp_path / "a.zarr")], capture_output=True, check=False
+    )
+    assert said.returncode == 0 and b"\\ud800" in said.stdout, said

@@ -30,7 +30,7 @@ def run(*arguments: str | Path) -> Result:
     return CliRunner().invoke(main, ["plot", *map(str, arguments)])
 
 
-def picture(root: Any, path: str, *selections: str, decoded: bool = False) -> drawing.Picture:
+def picture(root: Any, path: str, *selections: str, decoded: bool | None = None) -> drawing.Picture:
     """What the command would draw."""
     array = find_array(root, path)
     chosen = plot._Chosen.of(array, selection_key(array, parse_selections(selections)))
@@ -115,13 +115,21 @@ def test_an_image_with_the_depth_last_is_turned() -> None:
 
 
 def test_missing_cells_are_masked_and_longitudes_go_one_way(root: Any) -> None:
-    drawn = picture(root, "t")
+    drawn = picture(root, "t", decoded=False)
     assert drawn.axes[1].at.tolist() == [-10.0, -5.0, 0.0, 5.0]
     assert np.ma.getmaskarray(drawn.cells).tolist() == (np.isin(np.arange(12).reshape(3, 4), (5, 7))).tolist()
     decoded = picture(root, "t", decoded=True)
     assert np.array_equal(np.ma.getmaskarray(decoded.cells), np.ma.getmaskarray(drawn.cells))
     assert decoded.cells.sum() == drawn.cells.sum() / 2
-    assert (drawn.title, drawn.label) == ("a b", "a b (K)")
+    assert (drawn.title, drawn.label) == ("a b", "a b (as stored)")
+    assert (decoded.title, decoded.label) == ("a b", "a b (K)")
+
+
+def test_physical_values_are_drawn_under_physical_units(root: Any) -> None:
+    assert picture(root, "t").cells.sum() == picture(root, "t", decoded=True).cells.sum()
+    assert picture(root, "t").label == "a b (K)"
+    days = picture(root, "when")
+    assert days.cells.tolist() == [0, 1, 2] and days.label == "when (days since 2000-01-01)"
 
 
 def test_infinities_small_floats_and_truths_are_drawn(root: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.codecs.base import Cells
+from hyperslab.codecs.base import ChunkLayout
 from hyperslab.codecs.chain import Chain, build_chain
 from hyperslab.model.dtypes import DataType, VlenArray, VlenBytes, VlenString
 from hyperslab.model.spec import Codec
@@ -19,7 +19,7 @@ def chain(dtype: Any, shape: tuple[int, ...], *codecs: Any, fill: Any = None) ->
     """A chain of words, (name, config) pairs or codecs."""
     made = [Codec(c) if isinstance(c, str) else c if isinstance(c, Codec) else Codec(*c) for c in codecs]
     known: DataType = dtype if isinstance(dtype, VlenString | VlenBytes | VlenArray) else np.dtype(dtype)
-    return build_chain(made, Cells(known, shape, fill))
+    return build_chain(made, ChunkLayout(known, shape, fill))
 
 
 LITTLE = ("bytes", {"endian": "little"})

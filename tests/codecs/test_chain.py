@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from chains import BIG, LITTLE, chain
 
-from hyperslab.codecs.base import Cells
+from hyperslab.codecs.base import ChunkLayout
 from hyperslab.codecs.chain import MAKERS, Chain, as_codecs, build_chain
 from hyperslab.codecs.default import DEFAULT, parse_codec
 from hyperslab.codecs.registry import ALIASES, REFUSED
@@ -205,11 +205,11 @@ def test_reading_needs_no_numcodecs() -> None:
     code = """
 import sys
 import numpy as np
-from hyperslab.codecs.base import Cells
+from hyperslab.codecs.base import ChunkLayout
 from hyperslab.codecs.chain import build_chain
 from hyperslab.model.spec import Codec
 for name in ("blosc", "zstd", "lz4", "shuffle", "fletcher32", "gzip", "lzma"):
-    chain = build_chain([Codec(name)], Cells(np.dtype("<i4"), (64,)))
+    chain = build_chain([Codec(name)], ChunkLayout(np.dtype("<i4"), (64,)))
     assert chain.decode(chain.encode(np.arange(64, dtype="<i4"))).tolist() == list(range(64))
 print(sorted({name.split(".")[0] for name in sys.modules} & {"numcodecs", "pcodec", "zfpy", "ml_dtypes"}))
 """
@@ -276,7 +276,7 @@ def test_codecs_from_json() -> None:
         ["bytes", {"name": "gzip"}, {"name": "zstd", "configuration": {"level": 1}, "must_understand": True}]
     )
     assert codecs == (Codec("bytes"), Codec("gzip"), Codec("zstd", {"level": 1}))
-    assert isinstance(build_chain(codecs, Cells(np.dtype("<i4"), (2,))), Chain)
+    assert isinstance(build_chain(codecs, ChunkLayout(np.dtype("<i4"), (2,))), Chain)
 
 
 def test_a_corrupt_chunk_says_what_was_expected() -> None:

@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from hyperslab.codecs.base import Cells
+from hyperslab.codecs.base import ChunkLayout
 from hyperslab.codecs.chain import as_codecs, build_chain
 from hyperslab.errors import Unsupported
 from hyperslab.model.dtypes import DataType, VlenBytes, VlenString
@@ -47,7 +47,7 @@ def fill(value: Any, dtype: DataType) -> Any:
 def test_decodes(name: str) -> None:
     entry = CHUNKS[name]
     dtype = data_type(entry["dtype"])
-    cells = Cells(dtype, tuple(entry["shape"]), fill(entry["fill_value"], dtype))
+    cells = ChunkLayout(dtype, tuple(entry["shape"]), fill(entry["fill_value"], dtype))
     chain = build_chain(as_codecs(entry["codecs"]), cells)
     data = bytes.fromhex(entry["chunk"])
     found = chain.decode(data)
@@ -70,7 +70,7 @@ def test_what_is_decoded_encodes_to_the_same_cells(name: str) -> None:
     entry = CHUNKS[name]
     dtype = data_type(entry["dtype"])
     chain = build_chain(
-        as_codecs(entry["codecs"]), Cells(dtype, tuple(entry["shape"]), fill(entry["fill_value"], dtype))
+        as_codecs(entry["codecs"]), ChunkLayout(dtype, tuple(entry["shape"]), fill(entry["fill_value"], dtype))
     )
     once = chain.decode(bytes.fromhex(entry["chunk"]))
     try:

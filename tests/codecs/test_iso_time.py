@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hyperslab.codecs.base import Cells
+from hyperslab.codecs.base import ChunkLayout
 from hyperslab.codecs.chain import build_chain
 from hyperslab.codecs.iso_time import iso_texts
 from hyperslab.errors import Invalid, Unsupported
@@ -19,7 +19,9 @@ UNITS = ["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as", 
 @pytest.mark.parametrize("order", "<>")
 def test_dates_read_as_numpy_writes_them(unit, order):
     times = np.array([0, 1, -1, 10**6, np.iinfo("i8").min]).view(f"M8[{unit}]").astype(f"{order}M8[{unit}]")
-    chain = build_chain((Codec("iso_time", {"dtype": times.dtype.str}), Codec("bytes")), Cells(VlenString(), (5,)))
+    chain = build_chain(
+        (Codec("iso_time", {"dtype": times.dtype.str}), Codec("bytes")), ChunkLayout(VlenString(), (5,))
+    )
     texts = chain.decode(times.tobytes())
     assert texts.dtype == np.dtypes.StringDType()
     assert texts.tolist() == [*np.datetime_as_string(times[:4].astype(f"<M8[{unit}]")).tolist(), ""]
@@ -54,7 +56,7 @@ def test_a_moment_without_a_unit_is_a_number():
 
 
 def test_it_only_reads():
-    chain = build_chain((Codec("iso_time", {"dtype": "<M8[s]"}), Codec("bytes")), Cells(VlenString(), (1,)))
+    chain = build_chain((Codec("iso_time", {"dtype": "<M8[s]"}), Codec("bytes")), ChunkLayout(VlenString(), (1,)))
     with pytest.raises(Unsupported, match="native=True"):
         chain.encode(np.array(["2020"], np.dtypes.StringDType()))
 
@@ -64,4 +66,4 @@ def test_it_only_reads():
 )
 def test_what_is_no_time_is_refused(cells, config):
     with pytest.raises(Invalid, match="iso_time"):
-        build_chain((Codec("iso_time", config), Codec("bytes")), Cells(cells, (1,)))
+        build_chain((Codec("iso_time", config), Codec("bytes")), ChunkLayout(cells, (1,)))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from chains import STRING, cells_like, chain, objects, strings
 
-from hyperslab.codecs.base import Cells
+from hyperslab.codecs.base import ChunkLayout
 from hyperslab.codecs.chain import build_chain
 from hyperslab.model.dtypes import VlenArray, VlenBytes, VlenString
 from hyperslab.model.spec import Codec
@@ -73,7 +73,7 @@ def ours(dtype: Any, shape: tuple[int, ...], *configs: dict[str, Any]) -> Any:
         name = "numcodecs.packbits" if config["id"] == "packbits" else config["id"]
         codecs.append(Codec(name, {key: value for key, value in config.items() if key != "id"}))
     return build_chain(
-        codecs, Cells(dtype if isinstance(dtype, VlenString | VlenBytes | VlenArray) else np.dtype(dtype), shape)
+        codecs, ChunkLayout(dtype if isinstance(dtype, VlenString | VlenBytes | VlenArray) else np.dtype(dtype), shape)
     )
 
 

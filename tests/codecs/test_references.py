@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pickles import loaded, stock, theirs
 
-from hyperslab.codecs.base import Cells
+from hyperslab.codecs.base import ChunkLayout
 from hyperslab.codecs.chain import Chain, build_chain
 from hyperslab.codecs.json2 import ZERO, fill_of_json
 from hyperslab.codecs.pickled import fill_of_pickle
@@ -50,7 +50,7 @@ def rows(*cells: Any, dtype: np.dtype[Any] = ROW) -> np.ndarray[Any, Any]:
 
 
 def made(dtype: DataType, shape: tuple[int, ...], name: str, *more: str, **config: Any) -> Chain:
-    return build_chain([Codec(name, config), *map(Codec, more)], Cells(dtype, shape))
+    return build_chain([Codec(name, config), *map(Codec, more)], ChunkLayout(dtype, shape))
 
 
 BLOCKS: dict[str, tuple[DataType, np.ndarray[Any, Any]]] = {
@@ -301,7 +301,7 @@ def test_text_that_is_no_reference(text: str) -> None:
 def test_rows_as_packed_text() -> None:
     codec = build_chain(
         [Codec("record_text", {"widths": {"label": 512, "ref": 600}}), Codec("bytes", {"endian": "little"})],
-        Cells(ROW, (3,)),
+        ChunkLayout(ROW, (3,)),
     )
     data = bytes(codec.encode(rows(*ROWS)))
     stored = np.frombuffer(data, [("id", "<i4"), ("weight", "<f4"), ("label", "<U512"), ("ref", "<U600")])
@@ -312,7 +312,7 @@ def test_rows_as_packed_text() -> None:
 
 def test_rows_are_never_cut() -> None:
     chain = [Codec("record_text", {"widths": {"label": 3, "ref": 40}}), Codec("bytes", {"endian": "little"})]
-    codec = build_chain(chain, Cells(ROW, (1,)))
+    codec = build_chain(chain, ChunkLayout(ROW, (1,)))
     for label, said in (("four", "4 characters.*'label'"), ("a\0", "NUL")):
         with pytest.raises(Invalid, match=said):
             codec.encode(rows((1, 0, label, None)))
@@ -326,7 +326,7 @@ def test_rows_are_never_cut() -> None:
 def test_rows_in_shards() -> None:
     inner = {"chunk_shape": [2], "codecs": [Codec("bytes", {"endian": "little"})]}
     chain = [Codec("record_text", {"widths": {"label": 512, "ref": 512}}), Codec("sharding_indexed", inner)]
-    codec = build_chain(chain, Cells(ROW, (4,)))
+    codec = build_chain(chain, ChunkLayout(ROW, (4,)))
     block = rows(*ROWS[:1], ROWS[2], (0, 0, "", None), (0, 0, "", None))
     assert same_cells(codec.decode(codec.encode(block)), block)
 

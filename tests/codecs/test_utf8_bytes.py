@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hyperslab.codecs.base import Cells
+from hyperslab.codecs.base import ChunkLayout
 from hyperslab.codecs.chain import build_chain
 from hyperslab.errors import CorruptChunk, Invalid
 from hyperslab.model.dtypes import VlenBytes, VlenString
@@ -17,14 +17,14 @@ CODECS = (Codec("utf8_bytes"), Codec("vlen-utf8"))
 
 
 def chain(shape, fill=b""):
-    return build_chain(CODECS, Cells(VlenBytes(), shape, fill))
+    return build_chain(CODECS, ChunkLayout(VlenBytes(), shape, fill))
 
 
 @given(st.lists(st.text().map(str.encode), min_size=6, max_size=6))
 def test_text_goes_both_ways(cells):
     block = np.array(cells, object).reshape(2, 3)
     stored = chain((2, 3)).encode(block)
-    assert bytes(stored) == bytes(build_chain(CODECS[1:], Cells(VlenString(), (2, 3))).encode(as_text(block)))
+    assert bytes(stored) == bytes(build_chain(CODECS[1:], ChunkLayout(VlenString(), (2, 3))).encode(as_text(block)))
     assert chain((2, 3)).decode(stored).tolist() == block.tolist()
 
 
@@ -47,9 +47,9 @@ def test_cells_that_were_never_written_are_empty():
 
 def test_it_takes_bytes_alone_and_no_configuration():
     with pytest.raises(Invalid, match="byte strings"):
-        build_chain(CODECS, Cells(VlenString(), (2,)))
+        build_chain(CODECS, ChunkLayout(VlenString(), (2,)))
     with pytest.raises(Invalid):
-        build_chain((Codec("utf8_bytes", {"a": 1}), CODECS[1]), Cells(VlenBytes(), (2,)))
+        build_chain((Codec("utf8_bytes", {"a": 1}), CODECS[1]), ChunkLayout(VlenBytes(), (2,)))
     with pytest.raises(Invalid, match="UTF-8"):
         chain((2,), b"\xff")
 

@@ -168,14 +168,20 @@ def _array(path: str, one: SampleArray, found: Any, told: Told) -> SampleArray:
         same = _as_drawn(one.cells, values)
     else:
         same = values
-        if isinstance(one.dtype, np.dtype) and one.cells.dtype.kind != "S":
+        is_text = one.cells.dtype.kind == "U" and values.dtype.kind == "T"  # of any length: nothing is lost
+        if isinstance(one.dtype, np.dtype) and one.cells.dtype.kind != "S" and not is_text:
             assert values.dtype.newbyteorder("=") == one.cells.dtype.newbyteorder("="), path
         if isinstance(one.dtype, Extension):
             assert type(found.spec.dtype) is type(one.dtype), path
     _assert_same(path, one.cells, same)
     if one.fill_value is not None:
         assert found.fill_value is not None and found.fill_value == one.fill_value, f"{path}: {found.fill_value!r}"
-    attrs = _attributes(path, one.attrs, found, told)
+    expected = dict(one.attrs)
+    if "_FillValue" in found.attrs:  # of Zarr v2, whose fill value means missing
+        expected.setdefault("_FillValue", one.fill_value)
+        if path in told.types:  # of the type of the cells, as netCDF has it
+            expected["_FillValue"] = values.dtype.type(expected["_FillValue"])
+    attrs = _attributes(path, expected, found, told)
     fill = None if one.fill_value is None else values.dtype.type(one.fill_value)
     return replace(one, cells=values, dtype=found.spec.dtype, dims=found.dims, attrs=attrs, fill_value=fill)
 

@@ -32,6 +32,18 @@ KINDS: dict[str, tuple[str, str]] = {
     "mongo": ("mongo", ""),
 }
 """The format, and the end of the name."""
+TREES: dict[str, dict[str, Any]] = {
+    "zarr3": {"format": "zarr3"},
+    "zarr2": {"format": "zarr2"},
+    "netcdf": {"format": "netcdf"},
+    "nczarr": {"format": "nczarr"},
+    "hdmf": {"format": "hdmf", "profile": "v2"},
+    "hdmf v3": {"format": "hdmf", "profile": "v3"},
+    "draft": {"format": "nczarr", "dialect": "draft"},
+    "collections": {"format": "collections"},
+    "deker": {"format": "deker"},
+}
+"""Formats that hold groups, with the options of each variant."""
 LOCAL = [kind for kind in KINDS if kind not in ("memory", "s3", "mongo")]
 IN_PLACE = ("memory", "s3")
 """Stores without renames."""

@@ -39,8 +39,8 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 STARTS = ("zarr2", "zarr3", "hdmf-v2", "hdmf-v3")
 """Those that hold the most; the others are come to from these."""
-BLOSC = {"bloscpack", "blaze", "bcolz", "b2nd"}
-"""Variants whose chunks are those of Blosc."""
+CODECS = {"deker": ("gzip:1",)} | dict.fromkeys(("bloscpack", "blaze", "bcolz", "b2nd"), ("blosc:lz4:5",))
+"""Compressors of the variants that do not have those of Zarr."""
 _NUMBERS = count()
 
 
@@ -128,7 +128,7 @@ def _hop(source: Any, tree: SampleTree, variant: str, target: Any, data: st.Data
         dims = sorted({dim for one in tree.arrays.values() for dim in one.dims if dim is not None})
         asked["chunks"] = {dim: data.draw(st.integers(1, 3)) for dim in dims}
     if Feature.CODECS in _features(variant) and data.draw(st.booleans()):
-        asked["codec"] = data.draw(st.sampled_from(["blosc:lz4:5"] if variant in BLOSC else ["zstd:3", "gzip:1"]))
+        asked["codec"] = data.draw(st.sampled_from(CODECS.get(variant, ("zstd:3", "gzip:1"))))
     note(f"-> {variant} {asked}")
     try:
         report = hs.convert(source, target, name, **asked)

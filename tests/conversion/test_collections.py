@@ -236,3 +236,15 @@ def test_what_is_too_much_for_the_document_keeps_its_values(tmp_path: Path) -> N
     found = hs.open_group(tmp_path / "db")
     assert sorted(found) == ["few", "many"]
     assert (found["few"].dtype, found["many"].dtype, found["many"][-4:].tolist()) == (bool, "i1", [0, 1, 1, 1])
+
+
+@pytest.mark.parametrize("layout", ["collections", "deker"])
+def test_a_group_may_be_called_as_the_collection_of_an_array(tmp_path: Path, layout: str) -> None:
+    """``a/b`` lies in a collection that is called ``a.b``, which is no node: the group ``a.b`` is."""
+    with hs.create(tmp_path / "x.zarr") as root:
+        for path in ("a/b", "a.b/x", "a.b/y"):
+            root.create_array(path, data=np.arange(3.0))
+    hs.convert(tmp_path / "x.zarr", tmp_path / "x", layout, verify=True)
+    root = hs.open_group(tmp_path / "x")
+    assert sorted(root["a.b"]) == ["x", "y"]
+    assert diff(tmp_path / "x.zarr", tmp_path / "x") == []

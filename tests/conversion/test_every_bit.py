@@ -13,12 +13,12 @@ import pytest
 
 import hyperslab as hs
 from hyperslab.conversion import Progress, convert
+from hyperslab.conversion.dry_run import rehearse
 from hyperslab.conversion.job import Job
 from hyperslab.conversion.opening import opened
 from hyperslab.conversion.parts import parts_of
-from hyperslab.conversion.rehearsal import rehearse
 from hyperslab.conversion.selecting import Select
-from hyperslab.conversion.sites import Site
+from hyperslab.conversion.staged_target import StagedTarget
 from hyperslab.conversion.translate import Cutting
 from hyperslab.conversion.verifying import verify
 from hyperslab.conversion.walking import walk
@@ -52,14 +52,18 @@ def _source(path: Path, kind: str) -> None:
 
 
 @contextmanager
-def _job(source: Path, target: Path) -> Iterator[tuple[Job, Location, Site]]:
+def _job(source: Path, target: Path) -> Iterator[tuple[Job, Location, StagedTarget]]:
     """What ``convert`` verifies by, for a target that stands there already."""
     where, there = Location.of(source), Location.of(target)
     with opened(where) as session:
         chosen = get_format(session.format.name)
         items = walk(session, parts_of(session, "", chosen.features), Select.of(None), Cutting())
         plan = rehearse(session, items, Cutting(), chosen, there, allow_loss=False)
-        yield Job(chosen, session, plan.planned, 1 << 20), where, Site(there, there)
+        yield (
+            Job(chosen, session, plan.planned, 1 << 20, options={"consolidated": True}),
+            where,
+            StagedTarget(there, there),
+        )
 
 
 def _flips(target: Path, per_file: int | None) -> Iterator[tuple[Path, int, int]]:
@@ -170,5 +174,7 @@ def test_a_bit_of_a_netcdf_file_s_cells(tmp_path: Path) -> None:
         )
         job = Job(chosen, session, plan.planned, 1 << 20)
         with pytest.raises(HyperslabError, match="differ") as caught:
-            verify(job, Location.of(tmp_path / "source.zarr"), Site(there, there), lambda now: None, keyed=False)
+            verify(
+                job, Location.of(tmp_path / "source.zarr"), StagedTarget(there, there), lambda now: None, keyed=False
+            )
     assert (caught.value.url, caught.value.node) == (there.url, "a")

@@ -130,7 +130,7 @@ def test_what_leads_to_another_copy_of_a_part_does_not_lead_home(made: Path) -> 
     hs.convert(made, second, format="hdmf", path="g")
     with hs.open_group(second) as root:
         assert root["first"][0, 0] == 99
-        assert dict(root.links())["first"].source_object_id is None
+        assert dict(root.links())["first"].source_object_id == "id-g"
 
 
 def test_an_array_alone(made: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hyperslab.conversion.journal import Journal
+from hyperslab.conversion.journal import ConversionJournal
 from hyperslab.stores.memory import MemoryStore
 
 HEAD = {"journal": 1, "source": "a.nc"}
@@ -25,8 +25,8 @@ class Clock:
         return self.now
 
 
-def _reopened(store: MemoryStore, prefix: str = "", **more: Any) -> Journal:
-    journal = Journal(store, prefix, **more)
+def _reopened(store: MemoryStore, prefix: str = "", **more: Any) -> ConversionJournal:
+    journal = ConversionJournal(store, prefix, **more)
     journal.load()
     return journal
 
@@ -34,7 +34,7 @@ def _reopened(store: MemoryStore, prefix: str = "", **more: Any) -> Journal:
 @pytest.mark.parametrize("prefix", ["", ".hidden"])
 def test_what_was_noted_is_done(prefix: str) -> None:
     store = MemoryStore()
-    journal = Journal(store, prefix)
+    journal = ConversionJournal(store, prefix)
     assert (journal.head(), journal.documents()) == (None, None)
     journal.begin(HEAD)
     assert (journal.head(), journal.documents()) == (HEAD, None)
@@ -56,7 +56,7 @@ def test_what_was_noted_is_done(prefix: str) -> None:
 
 def test_a_second_run_adds_to_the_first() -> None:
     store = MemoryStore()
-    first = Journal(store)
+    first = ConversionJournal(store)
     first.begin(HEAD)
     first.note(("a", (1,), 0))
     first.write()
@@ -77,7 +77,7 @@ def test_other_boxes_are_done_when_all_their_chunks_are(data: st.DataObject) -> 
     boxes = tuple(-(-size // count) for size, count in zip(chunks, before, strict=True))
     numbers = data.draw(st.sets(st.integers(0, int(np.prod(boxes, dtype=int)) - 1), min_size=1))
     store = MemoryStore()
-    journal = Journal(store)
+    journal = ConversionJournal(store)
     for number in numbers:
         journal.note(("a", before, number))
     journal.write()
@@ -93,7 +93,7 @@ def test_other_boxes_are_done_when_all_their_chunks_are(data: st.DataObject) -> 
 
 def test_damage_counts_as_not_done() -> None:
     store = MemoryStore()
-    journal = Journal(store)
+    journal = ConversionJournal(store)
     journal.begin(HEAD)
     journal.note(("a", (1,), 0))
     journal.write()
@@ -106,12 +106,12 @@ def test_damage_counts_as_not_done() -> None:
         done = _reopened(store).done("a", (1,), (3,))
         assert done is not None and done.tolist() == [False, True, False]
     store.put("head", b"half")
-    assert Journal(store).head() is None
+    assert ConversionJournal(store).head() is None
 
 
 def test_after_a_power_cut_only_what_was_synced_counts() -> None:
     store, clock, synced = MemoryStore(), Clock(), []
-    journal = Journal(store, sync=lambda: synced.append(clock()), clock=clock, running="monday")
+    journal = ConversionJournal(store, sync=lambda: synced.append(clock()), clock=clock, running="monday")
     journal.begin(HEAD)
     for number in range(80):
         clock.now += 0.1
@@ -126,7 +126,7 @@ def test_after_a_power_cut_only_what_was_synced_counts() -> None:
 
 def test_few_records_hold_much() -> None:
     store, clock = MemoryStore(), Clock()
-    journal = Journal(store, clock=clock)
+    journal = ConversionJournal(store, clock=clock)
     for number in range(100_000):
         clock.now += 0.01
         journal.note(("a", (1,), number))

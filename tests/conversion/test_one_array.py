@@ -205,12 +205,14 @@ def test_refresh_shows_what_another_writer_did(tmp_path: Path, name: str) -> Non
 
 
 def test_a_file_that_became_shorter(tmp_path: Path) -> None:
-    """What was open before says so, and does not call a sound file damaged."""
+    """What was open before reads the old cells or the new ones, or says so, and calls no sound file damaged."""
     hs.save(tmp_path / "a.blp", np.arange(6400.0), chunks=(800,))
     array = hs.open_array(tmp_path / "a.blp", cache_bytes=0)
     with hs.open_group(tmp_path / "a.blp", "r+") as root:
         root["data"].resize((900,))
     try:
-        np.testing.assert_array_equal(array[...], np.arange(6400.0))  # the old file, where another took its place
+        cells = array[...]
+        assert len(cells) in (900, 6400)
+        np.testing.assert_array_equal(cells, np.arange(len(cells)))
     except Conflict as error:
         assert "refresh()" in str(error)

@@ -11,7 +11,7 @@ import pytest
 import hyperslab as hs
 from hyperslab.checks import diff
 from hyperslab.errors import Invalid
-from hyperslab.formats.apart import apart, shown
+from hyperslab.formats.dimension_suffix import add_suffix, strip_suffix
 
 TARGETS: dict[str, dict[str, Any]] = {
     "netcdf": {},
@@ -59,12 +59,12 @@ def test_in_a_changed_netcdf_file_they_stay(tables: Path, tmp_path: Path) -> Non
 
 
 def test_a_name_is_only_taken_apart_beside_the_plain_one() -> None:
-    stored = apart("dim0", 3)
+    stored = add_suffix("dim0", 3)
     assert stored == "dim0@3"
-    assert shown(stored, 3, {"dim0"}.__contains__) == "dim0"
-    assert shown(stored, 3, set().__contains__) == stored
-    assert shown(stored, 4, {"dim0"}.__contains__) == stored
-    assert shown("@3", 3, {""}.__contains__) == "@3"
+    assert strip_suffix(stored, 3, {"dim0"}.__contains__) == "dim0"
+    assert strip_suffix(stored, 3, set().__contains__) == stored
+    assert strip_suffix(stored, 4, {"dim0"}.__contains__) == stored
+    assert strip_suffix("@3", 3, {""}.__contains__) == "@3"
 
 
 @pytest.fixture
@@ -107,3 +107,15 @@ def test_rows_with_references_keep_their_numbers_and_text(rows: Path, target: st
             word if isinstance(word, str) else bytes(np.asarray(word)).rstrip(b"\0").decode() for word in found["word"]
         ]
         assert words == ["é", ""]
+
+
+@pytest.mark.parametrize("source", ["zarr2", "zarr3", "hdmf"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_an_unlimited_dimension_is_as_long_as_its_arrays(source: str, target: str, tmp_path: Path) -> None:
+    """The documents of Zarr name it without its length: arrays keep it, no second dimension ``t@2`` is made."""
+    with hs.create(tmp_path / "a", source) as root:
+        root.create_dimension("t", None)
+        root.create_array("a", data=np.zeros((1, 2), "i1"), dims=("x", "t"))
+    hs.convert(tmp_path / "a", tmp_path / "b", target.split("-")[0], **TARGETS[target])
+    with hs.open_group(tmp_path / "b") as root:
+        assert {name: (dim.size, dim.unlimited) for name, dim in root.dims.items()} == {"t": (2, True), "x": (1, False)}

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from hyperslab.conversion.unpublished import HIDDEN, Unpublished, unsealed
+from hyperslab.conversion.unpublished import Unpublished, unsealed
 from hyperslab.errors import Invalid, StorageError
+from hyperslab.stores.keys import UNFINISHED
 from hyperslab.stores.memory import MemoryStore
 from hyperslab.testing.stores import StoreTests
 
@@ -23,12 +24,12 @@ def test_documents_are_held_and_cells_are_not() -> None:
     store = Unpublished(below)
     store.put("zarr.json", b"1")
     store.put_many([("a/zarr.json", b"2"), ("zarr.json", b"3")])
-    below.put(f"{HIDDEN}/head", b"journal")
+    below.put(f"{UNFINISHED}/head", b"journal")
     with pytest.raises(Invalid):
         store.put("../zarr.json", b"4")
     documents = store.seal()
     store.put_many([("a/c/0", b"cells"), ("0.0", b"more")])
-    assert sorted(below.list()) == [f"{HIDDEN}/head", "0.0", "a/c/0"]
+    assert sorted(below.list()) == [f"{UNFINISHED}/head", "0.0", "a/c/0"]
     assert list(store.list()) == ["0.0", "a/c/0", "a/zarr.json", "zarr.json"]
     assert list(store.list("a")) == ["a/c/0", "a/zarr.json"]
     assert store.list_dir() == (["0.0", "zarr.json"], ["a"])

@@ -10,7 +10,7 @@ import pytest
 import hyperslab as hs
 from hyperslab.chunks.settings import Settings
 from hyperslab.conversion.copying import ArrayCopy
-from hyperslab.conversion.job import Tally
+from hyperslab.conversion.job import CopyProgress
 from hyperslab.conversion.selecting import Select, pick
 from hyperslab.conversion.verifying import compare_cells, compare_documents
 from hyperslab.errors import CorruptChunk, FormatError
@@ -37,7 +37,7 @@ def _copy(cells: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> ArrayCopy
 def test_one_bit_is_found() -> None:
     cells = np.arange(10.0)
     copy = _copy(cells, cells)
-    tally = Tally([copy], lambda now: None)
+    tally = CopyProgress([copy], lambda now: None)
     compare_cells(copy, Settings(), tally)
     assert (tally.now.done_bytes, tally.now.done_chunks) == (80, 3)
     other = cells.copy()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from uuid import uuid4
@@ -19,7 +20,15 @@ from hyperslab.database import (
     VArraySchema,
 )
 from hyperslab.database.connection import Connection
-from hyperslab.errors import AlreadyExists, ClientError, CollectionNotFound, NodeNotFound, ReadOnly, Unsupported
+from hyperslab.errors import (
+    AlreadyExists,
+    ClientError,
+    CollectionNotFound,
+    Invalid,
+    NodeNotFound,
+    ReadOnly,
+    Unsupported,
+)
 
 DIMENSIONS = [
     TimeDimensionSchema("t", 4, "$dt", timedelta(hours=1)),
@@ -131,3 +140,20 @@ def test_dekers_layout_is_one_of_folders(opened):
         with pytest.raises(Unsupported):
             client.create_collection("c", ArraySchema(DIMENSIONS, int, ATTRIBUTES), layout="deker")
         assert list(client) == []
+
+
+def test_collections_travel_without_secrets(s3, monkeypatch):
+    place = f"s3://{s3.bucket()}/data/store"
+    with Client(place, storage_options=s3.options) as client:
+        array = client.create_collection("c", ArraySchema(DIMENSIONS, int, ATTRIBUTES)).create({"dt": "2023-01-01"})
+        array[:].update(DATA)
+        for each in (client.get_collection("c"), array):
+            with pytest.raises(Invalid, match="secrets"):
+                pickle.dumps(each)
+    for name in ("access_key_id", "secret_access_key"):
+        monkeypatch.setenv(f"AWS_{name.upper()}", s3.options[name])
+    plain = {name: value for name, value in s3.options.items() if name not in ("access_key_id", "secret_access_key")}
+    with Client(place, storage_options=plain) as client:
+        data = pickle.dumps(client.get_collection("c"))
+        assert s3.options["secret_access_key"].encode() not in data
+        np.testing.assert_array_equal(pickle.loads(data).first()[:].read(), DATA)

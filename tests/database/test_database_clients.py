@@ -12,7 +12,16 @@ import numpy as np
 import pytest
 
 import hyperslab as hs
-from hyperslab.database import ArraySchema, AttributeSchema, Client, Collection, DimensionSchema, VArraySchema
+from hyperslab.database import (
+    ArraySchema,
+    AttributeSchema,
+    Client,
+    Collection,
+    DimensionSchema,
+    HDF5CompressionOpts,
+    HDF5Options,
+    VArraySchema,
+)
 from hyperslab.errors import (
     AlreadyExists,
     ClientError,
@@ -324,6 +333,22 @@ def test_collection_from_dict_makes_what_as_dict_said(client, layout):
     array = made.create({"k": 1})
     array["b", 0.5].update(3)
     assert array[:].read().tolist() == [[-1.0, -1.0], [-1.0, 3.0], [-1.0, -1.0], [-1.0, -1.0]]
+
+
+def test_collection_from_dict_takes_tuples_for_lists(client, layout):
+    dims = [DimensionSchema("x", 4, labels=["a", "b", "c", "d"]), DimensionSchema("y", 2)]
+    schema = VArraySchema(dims, np.float32, [AttributeSchema("k", int, True)], vgrid=(2, 1))
+    options = HDF5Options((2, 2), HDF5CompressionOpts("gzip", (6,)))
+    made = client.create_collection("c", schema, options, layout=layout)
+
+    def with_tuples(value):
+        if isinstance(value, dict):
+            return {key: with_tuples(part) for key, part in value.items()}
+        return tuple(map(with_tuples, value)) if isinstance(value, list) else value
+
+    again = client.collection_from_dict(with_tuples(made.as_dict | {"name": "d", "more": [1, [2]]}), layout=layout)
+    assert again.schema == schema and again.options == options
+    assert client.get_collection("d").as_dict == made.as_dict | {"name": "d", "more": [1, [2]]}
 
 
 def test_collection_from_dict_fills_in_what_may_be_left_out(client):

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hyperslab.database.conditions import Query, parse
-from hyperslab.database.index import Index
+from hyperslab.database.index import AttributeIndex
 from hyperslab.database.queries import hits
 from hyperslab.errors import ReadOnly
 from hyperslab.model.schemas import ArraySchema, AttributeSchema, DimensionSchema, Record
@@ -71,14 +71,14 @@ def shelf() -> Keeping:
 
 
 def everything(shelf: Shelf) -> list[str]:
-    return [found.id for found in hits(Index(shelf), Query(order="s"))]
+    return [found.id for found in hits(AttributeIndex(shelf), Query(order="s"))]
 
 
 def test_whoever_opens_next_reads_no_documents(shelf):
-    Index(shelf).count()
+    AttributeIndex(shelf).count()
     assert shelf.kept == 1
     shelf.asked.clear()
-    index = Index(shelf)
+    index = AttributeIndex(shelf)
     assert index.count() == COUNT and shelf.asked == {"generations": 1}
     for name, values in VALUES.items():
         for value in values:
@@ -87,12 +87,12 @@ def test_whoever_opens_next_reads_no_documents(shelf):
     changed = record(7)
     shelf.change(Record(changed.id, changed.primary, changed.custom | {"i": 99}))
     shelf.asked.clear()
-    assert [found.id for found in hits(Index(shelf), parse(SCHEMA, None, {"i": 99}))] == [changed.id]
+    assert [found.id for found in hits(AttributeIndex(shelf), parse(SCHEMA, None, {"i": 99}))] == [changed.id]
     assert shelf.asked == {"generations": 1, "listing": 1, "records": 2}
 
 
 def test_it_is_stored_again_when_enough_has_changed(shelf):
-    index = Index(shelf)
+    index = AttributeIndex(shelf)
     index.count()
     shelf.create(map(record, range(COUNT, COUNT + 200)))
     index.count()
@@ -106,24 +106,24 @@ def test_what_is_not_sure_is_not_in_it(shelf):
     slow, damaged = record(COUNT + 1), record(5)
     shelf.begin(slow)
     shelf.damaged.add(damaged.id)
-    Index(shelf).count()
+    AttributeIndex(shelf).count()
     shelf.damaged.clear()
     shelf.commit(slow.id)
-    assert Index(shelf).count() == COUNT + 1
+    assert AttributeIndex(shelf).count() == COUNT + 1
 
 
 def test_who_may_not_write_reads_on(shelf):
     shelf.is_read_only = True
-    assert Index(shelf).count() == COUNT and shelf.stored is None
+    assert AttributeIndex(shelf).count() == COUNT and shelf.stored is None
     shelf.keeps_index, shelf.is_read_only = False, False
-    assert Index(shelf).count() == COUNT and shelf.stored is None
+    assert AttributeIndex(shelf).count() == COUNT and shelf.stored is None
 
 
 @given(st.data())
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_damage_never_matters(shelf, data):
     if shelf.stored is None:
-        Index(shelf).count()
+        AttributeIndex(shelf).count()
         shelf.sound, shelf.want = shelf.stored, everything(shelf)
     place = data.draw(st.integers(0, len(shelf.sound) - 1))
     flipped = bytearray(shelf.sound)
@@ -157,7 +157,7 @@ def said_by(shelf: Keeping) -> dict:
     ],
 )
 def test_what_another_wrote_is_passed_over_where_it_is_none(shelf, changes):
-    Index(shelf).count()
+    AttributeIndex(shelf).count()
     want = everything(shelf)
     shelf.stored = signed(said_by(shelf) | changes)
     assert everything(shelf) == want
@@ -170,9 +170,9 @@ def test_what_is_no_index_at_all_is_passed_over(shelf, text):
 
 
 def test_false_values_find_nothing_that_does_not_fit(shelf):
-    Index(shelf).count()
+    AttributeIndex(shelf).count()
     said = said_by(shelf)
     for number in range(10):
         said["rows"][record(number).id] = [number, -7, *[None] * 5]
     shelf.stored = signed(said)
-    assert list(hits(Index(shelf), parse(SCHEMA, None, {"i": -7}))) == []
+    assert list(hits(AttributeIndex(shelf), parse(SCHEMA, None, {"i": -7}))) == []

@@ -32,13 +32,13 @@ class CountingStore(MemoryStore):
         self._change("put", key)
         super().put(key, value, durable=durable)
 
-    def delete(self, key):
+    def delete(self, key, *, durable=False):
         self._change("delete", key)
-        super().delete(key)
+        super().delete(key, durable=durable)
 
-    def delete_prefix(self, prefix):
+    def delete_prefix(self, prefix, *, durable=False):
         self._change("delete", prefix)
-        super().delete_prefix(prefix)
+        super().delete_prefix(prefix, durable=durable)
 
     def rename(self, source, target):
         self._change("rename", source)

@@ -89,7 +89,8 @@ def read(path: Path) -> np.ndarray[Any, Any]:
     """The cells of a file or directory."""
     if path.is_file():
         meta, parts = chunks_of(path.read_bytes())
-        return np.frombuffer(b"".join(parts), dtype_of(meta["dtype"])).reshape(meta["shape"], order=meta["order"])
+        cells = np.frombuffer(b"".join(parts), dtype_of(meta["dtype"]))
+        return cells.reshape(meta["shape"], order=meta.get("order", "C"))
     sizes, storage = (json.loads((path / "meta" / name).read_bytes()) for name in ("sizes", "storage"))
     cells = np.empty(sizes["shape"], dtype_of(storage["dtype"]))
     assert sizes["nbytes"] == cells.nbytes

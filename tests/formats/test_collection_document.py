@@ -29,7 +29,7 @@ from hyperslab.formats.collection_document import (
     text,
 )
 from hyperslab.formats.faults import Faults
-from hyperslab.model.dims import FloatLabels, Labels, Scale, TimeScale
+from hyperslab.model.dims import FloatLabels, Labels, ScaleIndex, TimeScale
 from hyperslab.model.schemas import (
     AnyArraySchema,
     AnyDimensionSchema,
@@ -133,7 +133,7 @@ def test_an_updated_record_of_deker_has_its_types() -> None:
         "f": 1.0,
         "c": 2 - 1j,
         "s": "s 2",
-        "tp": (2, "a", (1.5, "2j")),
+        "tp": (2, "a", (1.5, 2j)),
         "d": datetime(2000, 1, 3, tzinfo=UTC),
     }
     assert record.custom["cd"] == datetime(2001, 1, 1, tzinfo=UTC)
@@ -157,8 +157,8 @@ def test_a_bare_spec_has_what_the_schema_says(number: int) -> None:
     }
     assert spec.indexes == {
         "day_hours": TimeScale(np.datetime64(dt.replace(tzinfo=None), "us"), np.timedelta64(HOUR, "us"), 24),
-        "y": Scale(90.0, -1.0, 181),
-        "x": Scale(-180.0, 1.0, 360),
+        "y": ScaleIndex(90.0, -1.0, 181),
+        "x": ScaleIndex(-180.0, 1.0, 360),
         "weather": Labels(tuple(LAYERS)),
     }
 
@@ -605,7 +605,7 @@ def test_r17_r25_labels_are_stored_whole_and_a_scale_as_its_rule() -> None:
     assert said[0]["labels"] == list(many.labels or ())
     assert said[1]["scale"] == {"start_value": 0.0, "step": 0.5, "name": None}
     spec = bare_spec(document, Record(new_id(), {}, {}))
-    assert spec.indexes == {"w": Labels(tuple(map(str, range(1000)))), "x": Scale(0.0, 0.5, 10**15)}
+    assert spec.indexes == {"w": Labels(tuple(map(str, range(1000)))), "x": ScaleIndex(0.0, 0.5, 10**15)}
 
 
 def test_r71_a_grid_is_that_of_every_array() -> None:

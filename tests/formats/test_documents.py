@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hyperslab.errors import FormatError
-from hyperslab.formats.documents import Limits, check_limits, mend_json, read_document, read_json, write_json
+from hyperslab.formats.documents import DocumentLimits, check_limits, mend_json, read_document, read_json, write_json
 
 values = st.recursive(
     st.none()
@@ -105,7 +105,7 @@ def test_limits(data, kind):
 
 def test_the_size_is_limited():
     with pytest.raises(FormatError, match="11 bytes"):
-        check_limits(b'"abcdefghi"', Limits(size=10))
+        check_limits(b'"abcdefghi"', DocumentLimits(size=10))
 
 
 @pytest.mark.parametrize("data", [b"[" * 99 + b"[]" + b"]" * 99, json.dumps(["[" * 5000, "{,[" * 400_000]).encode()])

@@ -201,3 +201,15 @@ def test_writes_are_refused(file: h5py.File) -> None:
 )
 def test_filters_by_number(number: int, values: tuple[int, ...], codec: Codec) -> None:
     assert hdf5.codec_of_filter(number, values) == codec
+
+
+@pytest.mark.parametrize("offset", [100, 2**62, 2**63, 2**64 - 4])
+def test_cells_that_are_said_to_lie_beyond_the_end(tmp_path: Path, offset: int) -> None:
+    (tmp_path / "a").write_bytes(bytes(50))
+    with open(tmp_path / "a", "rb") as file:
+        for read in (
+            lambda: hdf5.pread(file.fileno(), 8, offset),
+            lambda: hdf5.pread_into(file.fileno(), memoryview(bytearray(8)), offset),
+        ):
+            with pytest.raises(CorruptChunk, match="ends within"):
+                read()

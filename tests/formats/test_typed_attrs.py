@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as npst
 
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.documents import read_json, write_json
-from hyperslab.formats.marks import MARK, Marks, marked_type, read_attributes, write_attributes
+from hyperslab.formats.extended_metadata import MARK, ExtendedMetadata, marked_type, read_attributes, write_attributes
 from hyperslab.formats.type_names import read_type
 from hyperslab.formats.typed_attrs import decode, decode_attrs, encode, encode_attrs
 from hyperslab.model.attrs import equal
@@ -96,7 +96,7 @@ def test_values_of_user_types_keep_their_type(name: str) -> None:
 
 
 def test_types_in_fields_keep_their_names() -> None:
-    stored = write_attributes({}, Marks(dtype=RECORD, types={"record_t": RECORD}))
+    stored = write_attributes({}, ExtendedMetadata(dtype=RECORD, types={"record_t": RECORD}))
     _, marks = read_attributes(read_json(write_json(stored)))
     assert isinstance(marks.dtype, Compound)
     for kind in (marks.dtype, marked_type(RECORD.base, marks.dtype), marks.types["record_t"]):
@@ -193,12 +193,12 @@ def test_no_mark_makes_reading_fail(value, code):
 
 
 def test_the_mark_is_absent_when_there_is_nothing_to_say():
-    assert write_attributes({"a": 1, "b": "x"}, Marks()) == {"a": 1, "b": "x"}
+    assert write_attributes({"a": 1, "b": "x"}, ExtendedMetadata()) == {"a": 1, "b": "x"}
 
 
 def test_the_mark():
     types = {"e": Enum(np.dtype("u1"), (("A", 0), ("B", 7)), "e"), "o": Opaque(4, "o")}
-    marks = Marks((Dimension("t", 3, True), Dimension("x", 4)), Char(), types)
+    marks = ExtendedMetadata((Dimension("t", 3, True), Dimension("x", 4)), Char(), types)
     stored = write_attributes({"a": np.int8(1), "b": "x"}, marks)
     assert stored == {
         "a": 1,
@@ -219,7 +219,7 @@ def test_the_mark():
 
 def test_hidden_attributes_keep_their_place():
     attrs = {"a": 1, "_FillValue": np.float32(2), "b": "x"}
-    stored = write_attributes(attrs, Marks(), hidden=["_FillValue", "nothing"])
+    stored = write_attributes(attrs, ExtendedMetadata(), hidden=["_FillValue", "nothing"])
     assert stored == {
         "a": 1,
         "b": "x",
@@ -233,7 +233,7 @@ def test_hidden_attributes_keep_their_place():
 
 def test_the_name_of_the_mark_is_kept():
     with pytest.raises(Invalid, match="_hyperslab"):
-        write_attributes({MARK: 1}, Marks())
+        write_attributes({MARK: 1}, ExtendedMetadata())
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_descriptions_that_make_no_sense(said):
 
 def test_a_newer_mark_is_left_alone():
     attrs, marks = read_attributes({"a": 1, MARK: {"version": 2, "attrs": {"a": "<f4"}}})
-    assert (attrs, marks) == ({"a": 1}, Marks())
+    assert (attrs, marks) == ({"a": 1}, ExtendedMetadata())
     assert type(attrs["a"]) is int
 
 
@@ -267,7 +267,7 @@ def test_a_newer_mark_is_left_alone():
     "dtype", [VlenString(), VlenBytes(), VlenArray(np.dtype("f4"), "v"), Compound(PAIR, "p")], ids=repr
 )
 def test_types_return(dtype):
-    stored = write_attributes({}, Marks(types={"t": dtype}))
+    stored = write_attributes({}, ExtendedMetadata(types={"t": dtype}))
     assert read_attributes(read_json(write_json(stored)))[1].types == {"t": dtype}
 
 

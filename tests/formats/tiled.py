@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.array import Array
-from hyperslab.array.session import Session
+from hyperslab.array.session import OpenDataset
 from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.settings import Settings
 from hyperslab.formats import get_format
@@ -32,7 +32,7 @@ def opened(store: Any, **options: Any) -> Array:
     """The array that :func:`made` made, opened anew."""
     settings = Settings(**({"durable": False, "lock_timeout": 5.0, "cache_bytes": 1 << 20} | options))
     writer = TiledWriter(store, Zarr3(), settings)
-    session = Session(writer, get_format("zarr3"), store.url, True, settings, BlockCache(settings.cache_bytes))
+    session = OpenDataset(writer, get_format("zarr3"), store.url, True, settings, BlockCache(settings.cache_bytes))
     return Array(session, "a", session.array("a"))
 
 

@@ -196,7 +196,7 @@ def errors_of_their_own(side: Side, client: Any, root: Path) -> Any:
     deleted = outcome(lambda: array.read_meta())
     client.close()
     closed = outcome(lambda: client.get_collection("c"))
-    return [each[0] for each in (wrong, deleted, closed)]
+    return ["nothing" if each is None else each[0] for each in (wrong, deleted, closed)]
 
 
 KEYS_OF_OURS = ("error", "error", True, True, "error", "made", "made")

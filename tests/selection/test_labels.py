@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hyperslab.errors import Invalid, LabelError, SelectionError, Unsupported, WrongType
-from hyperslab.model.dims import Coordinate, Index, Labels, Scale, TimeScale, cf_time
+from hyperslab.model.dims import Coordinate, Index, Labels, ScaleIndex, TimeScale, cf_time
 from hyperslab.selection.labels import resolve_key, resolve_sel
 from hyperslab.selection.positional import select
 
@@ -22,7 +22,7 @@ INDEXES: dict[str, Index] = {
     "lon": Coordinate(np.arange(0, 360, 1.875)),
     "time": TimeScale(np.datetime64("2023-01-01"), SIX_HOURS, 8),
     "back": TimeScale(np.datetime64("2023-01-02T18"), -SIX_HOURS, 8),
-    "depth": Scale(90.0, -0.25, 8),
+    "depth": ScaleIndex(90.0, -0.25, 8),
     "name": Labels(("temperature", "humidity", "pressure", "wind")),
     "day": cf_time(np.arange(10), "days since 2000-02-25", "360_day") or Labels(()),
     "real": cf_time(np.arange(10) / 4, "days since 1850-01-01 00:00:0.0", None) or Labels(()),
@@ -196,7 +196,7 @@ def test_floats_match_within_a_millionth_of_a_step(n: int, start: float, step: f
     place = data.draw(st.integers(0, n - 1))
     gap = float(np.abs(np.diff(values)).min())
     spacing = float(np.spacing(np.abs(values).max()))
-    for index in (Coordinate(values), Scale(start, step, n)):
+    for index in (Coordinate(values), ScaleIndex(start, step, n)):
         exact = float(values[place]) if isinstance(index, Coordinate) else start + place * step
         if gap > 100 * spacing:
             assert resolve_key(exact + 0.9e-6 * gap, ["x"], lambda _, index=index: index) == place

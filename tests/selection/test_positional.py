@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hyperslab.errors import HyperslabError, Invalid, SelectionError, WrongType
 from hyperslab.selection.positional import outer, select, vectorised
-from hyperslab.selection.region import Points, Range, Region, Selection
+from hyperslab.selection.region import PositionList, Range, Region, Selection
 from hyperslab.testing import strategies
 from hyperslab.testing.selections import canonical_index, random_key, random_orthogonal_key, random_shape, take
 
@@ -35,7 +35,7 @@ def check_region(region: Region, shape: tuple[int, ...]) -> None:
     if 0 in region.shape:
         return
     for axis, length in zip(region.axes, shape, strict=True):
-        if isinstance(axis, Points):
+        if isinstance(axis, PositionList):
             assert axis.positions.dtype == np.int64 and axis.positions.ndim == 1
             assert ((axis.positions >= 0) & (axis.positions < length)).all()
         else:
@@ -296,3 +296,18 @@ def test_finishing_copies_nothing() -> None:
     selection = select((slice(None), 0, [1, 2]), (3, 4, 5))
     canonical = take(base_of((3, 4, 5)), selection.region)
     assert np.shares_memory(selection.finish(canonical), canonical)
+
+
+@pytest.mark.parametrize("dialect", [select, outer, vectorised])
+def test_a_step_of_zero_beside_an_integer_of_numpy(dialect: Callable[..., object]) -> None:
+    with pytest.raises(Invalid, match="a slice step is not zero"):
+        dialect((np.int16(1), slice(None, None, 0)), (3, 4))
+
+
+@pytest.mark.parametrize("dialect", [select, outer, vectorised])
+def test_ellipsis_of_a_cell_is_no_scalar(dialect: Callable[..., Selection]) -> None:
+    """As in NumPy: ``a[...]`` of a 0-d array is one, and keeps its dtype; ``a[()]`` is a scalar."""
+    assert not dialect(..., ()).scalar
+    assert dialect((), ()).scalar
+    assert not dialect((1, ...), (3,)).scalar
+    assert dialect((1,), (3,)).scalar

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote
 
+Spans = list[tuple[float, float]]
+"""When each request began and was answered."""
+_SILENCE = 0.01  # seconds before an answer that is timed, so that requests under way at once are seen to be
 
-def _handler(folder: Path) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - one handler
+
+def _handler(folder: Path, spans: Spans | None) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - one handler
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -22,6 +27,14 @@ def _handler(folder: Path) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - one 
             self._answer(body=True)
 
         def _answer(self, *, body: bool) -> None:
+            began = time.monotonic()
+            if spans is not None:
+                time.sleep(_SILENCE)
+            self._find(body=body)
+            if spans is not None:
+                spans.append((began, time.monotonic()))
+
+        def _find(self, *, body: bool) -> None:
             path = folder / unquote(self.path).lstrip("/")
             if not path.is_file():
                 self._send(404, b"", {}, body=body)
@@ -67,9 +80,9 @@ def _part(asked: str, size: int) -> slice | None:
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[str]:
-    """The URL of a server for the block."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), _handler(folder)) as server:
+def serving(folder: Path, spans: Spans | None = None) -> Iterator[str]:
+    """The URL of a server for the block; ``spans`` gets the time of each request."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), _handler(folder, spans)) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         try:
@@ -77,3 +90,12 @@ def serving(folder: Path) -> Iterator[str]:
         finally:
             server.shutdown()
             thread.join()
+
+
+def round_trips(spans: Spans) -> int:
+    """How many requests were made after the answer to the one before: those at once count as one."""
+    count, end = 0, 0.0
+    for began, answered in sorted(spans, key=lambda span: span[1]):
+        if began >= end:
+            count, end = count + 1, answered
+    return count

@@ -184,3 +184,18 @@ def test_threads_that_still_write_while_a_build_is_removed(tmp_path: Path) -> No
         threading.Timer(0.1, stop.set).start()
         raise ZeroDivisionError
     writer.join()
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_a_target_that_another_one_makes_at_the_last_moment_stays(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "a"
+    with pytest.raises(AlreadyExists), building(str(target)) as temporary:
+        _make(Path(temporary), kind, "ours")
+        _make(target, kind, "theirs")
+        monkeypatch.setattr(
+            building_module, "refuse_taken", lambda *_: None
+        )  # the look before the rename finds nothing
+    assert _text(target, kind) == "theirs"
+    assert _names(tmp_path) == ["a"]

@@ -171,7 +171,7 @@ def test_every_request_of_a_change(
 ) -> None:
     """The n-th request is refused for good, for n = 1, 2, …: an error, or the change is there; a copy of all documents
     says no other; and what is left in the bucket holds up the next writer for no longer than a lease."""
-    monkeypatch.setattr(leases, "LEASE", 1.0)
+    monkeypatch.setattr(leases, "LEASE", 0.5)
     for n in range(100):
         root = hs.create(url, storage_options=s3.options, consolidated=True, overwrite=True)
         root.create_array("a", data=np.arange(4))

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import hyperslab as hs
-from hyperslab.errors import HyperslabError, NodeNotFound, NotFound, StorageError
+from hyperslab.errors import HyperslabError, NodeNotFound, NotFound, StorageError, Unsupported
 from hyperslab.stores.location import Location
 from servers.files import serving
 
@@ -204,3 +205,48 @@ def test_a_server_that_lists(tmp_path: Path) -> None:
         store = Location.of(f"{url}/x%20y").store(read_only=True)
         assert store.list_dir() == (["zarr.json"], ["g"])
         assert list(store.list()) == ["zarr.json"]
+
+
+class Unlisted(Quiet):
+    """Lists nothing: it answers whoever asks for a folder, or for a listing, with one status."""
+
+    status = 404
+
+    def list_directory(self, path: Any) -> None:
+        """Refuse, to whoever asks as browsers do."""
+        self.send_error(self.status)
+
+    def do_PROPFIND(self) -> None:
+        """Refuse."""
+        self.send_error(self.status)
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3"])
+@pytest.mark.parametrize("status", [200, 401, 403, 404, 405, 501])
+def test_the_remedy_where_nothing_is_listed(tmp_path: Path, format: str, status: int) -> None:
+    """A tree without consolidated metadata opens, and so does each node; the error for the rest says what works."""
+    with hs.create(tmp_path / "x.zarr", format) as made:
+        made.attrs["title"] = "t"
+        made.create_array("g/a", data=CELLS, dims=("y", "x"), chunks=(20, 25))
+        made["g"].create_array("y", data=np.arange(60.0), dims=("y",))
+    with hosting(tmp_path, type("Refusing", (Unlisted,), {"status": status})) as host:
+        url = f"{host}/x.zarr"
+        root = hs.open(url)
+        assert root.attrs["title"] == "t" and "nothing" in repr(root)
+        for ask in (
+            lambda: list(root),
+            root.tree,
+            lambda: list(root["g"]),
+            lambda: xr.open_dataset(f"{url}/g", engine="hyperslab"),
+        ):
+            with pytest.raises(Unsupported, match="lists nothing") as caught:
+                ask()
+            assert caught.value.remedy and "root['name']" in caught.value.remedy
+            assert "hyperslab.open(place, 'r+', consolidated=True).close()" in caught.value.remedy
+        assert root["g/a"][7, 8] == hs.open(f"{url}/g/a")[7, 8] == CELLS[7, 8]
+        assert hs.open_array(f"{url}/g/a").sel(y=7.0)[8] == CELLS[7, 8]
+        with pytest.raises(NotFound) as nothing:
+            hs.open(host)
+        assert nothing.value.remedy and "URL of a dataset" in nothing.value.remedy
+        hs.open(tmp_path / "x.zarr", "r+", consolidated=True).close()
+        assert [list(hs.open(url)), list(hs.open(url)["g"])] == [["g"], ["a", "y"]]

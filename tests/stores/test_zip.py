@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import struct
 import subprocess
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import hyperslab as hs
 from hyperslab.errors import (
     Conflict,
     CorruptChunk,
@@ -318,3 +320,25 @@ def test_killed_writer(tmp_path: Path, actor: Actor) -> None:
     assert sorted(map(bool, map(is_temporary, os.listdir(tmp_path)))) == [False, True]
     with zipfile.ZipFile(path) as made:
         assert made.namelist() == ["a"]
+
+
+@pytest.mark.parametrize("key", ["zarr.json", "a/zarr.json"])
+def test_deflated_document_beyond_the_limit(tmp_path: Path, key: str) -> None:
+    """It is refused by its size before anything is inflated, by open and by check."""
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as made:
+        if key != "zarr.json":
+            made.writestr("zarr.json", '{"zarr_format": 3, "node_type": "group"}')
+        with made.open(key, "w") as entry:
+            for _ in range(9):
+                entry.write(b" " * (8 << 20))
+    tracemalloc.start()
+    try:
+        with pytest.raises(FormatError, match="75497472 bytes") as caught:
+            hs.open(f"zip://{path}")["a"]
+        assert caught.value.key == key
+        if key != "zarr.json":
+            assert "json-size" in hs.check(f"zip://{path}").kinds
+        assert tracemalloc.get_traced_memory()[1] < 32 << 20
+    finally:
+        tracemalloc.stop()

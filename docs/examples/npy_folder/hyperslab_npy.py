@@ -51,14 +51,14 @@ class Folder:
             raise own.FormatError(f"no .npy file: {error}", key=f"{path}.npy") from error
         return own.ArraySpec(shape=shape, dtype=dtype, chunks=own.whole_chunks(shape))
 
-    def chunks(self, path: str) -> own.WholeArray:
+    def chunks(self, path: str) -> own.SingleChunkArray:
         spec = self.node(path)
         if not isinstance(spec, own.ArraySpec):
             raise own.NodeNotFound("this is a group", url=self.store.url, node=path)
         return self.cells(path, spec)
 
-    def cells(self, path: str, spec: own.ArraySpec) -> own.WholeArray:
-        return own.WholeArray(spec, self.store, f"{path}.npy", decoded, encoded, self.durable)
+    def cells(self, path: str, spec: own.ArraySpec) -> own.SingleChunkArray:
+        return own.SingleChunkArray(spec, self.store, f"{path}.npy", decoded, encoded, self.durable)
 
     def new_array(self, wish: own.ArraySpec) -> own.ArraySpec:
         return own.whole_wish(wish, "npy")
@@ -73,8 +73,8 @@ class Folder:
 
     def drop(self, path: str) -> None:
         for key in (f"{path}.npy", f"{path}.json"):
-            self.store.delete(key)
-        self.store.delete_prefix(path)
+            self.store.delete(key, durable=self.durable)
+        self.store.delete_prefix(path, durable=self.durable)
 
     def close(self) -> None:
         self.store.close()

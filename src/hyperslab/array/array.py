@@ -12,16 +12,16 @@ import numpy as np
 
 from hyperslab.array import growth, removal, scattering
 from hyperslab.array.attributes import Attributes
-from hyperslab.array.cells import Cells, open_cells
+from hyperslab.array.cells import CellAccess, open_cells
 from hyperslab.array.decoded import Decoded
 from hyperslab.array.indexes import find_index
 from hyperslab.array.plan import ReadPlan
 from hyperslab.array.pointing import PointsAt
-from hyperslab.array.session import Closes, Session
+from hyperslab.array.session import Closes, OpenDataset
 from hyperslab.array.view import Indexer, Lazy, View
 from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.source import Sized
-from hyperslab.errors import Invalid
+from hyperslab.errors import Conflict, Invalid
 from hyperslab.model.amounts import shape_text
 from hyperslab.model.dims import Index
 from hyperslab.model.dtypes import DataType
@@ -40,11 +40,11 @@ class Array(PointsAt, Closes):
     ``a[key]`` has NumPy's meaning; floats, text and dates in a key are labels of the dimension, ints are positions.
     """
 
-    def __init__(self, session: Session, path: str, spec: ArraySpec) -> None:
+    def __init__(self, session: OpenDataset, path: str, spec: ArraySpec) -> None:
         self._session = session
         self._path = path
         self._spec = spec
-        self._opened: Cells | None = None
+        self._opened: CellAccess | None = None
         self._indexes: dict[str, Index | None] = {}
 
     @cached_property
@@ -155,7 +155,7 @@ class Array(PointsAt, Closes):
         return source.nbytes_stored() if isinstance(source, Sized) else None
 
     @property
-    def _cells(self) -> Cells:
+    def _cells(self) -> CellAccess:
         opened = self._opened  # another thread may refresh
         if opened is None:
             opened = self._opened = open_cells(self._session, self._path, self._spec)
@@ -184,8 +184,12 @@ class Array(PointsAt, Closes):
             cells = cells.of_field(fields)
         if type(key) is tuple and set(map(type, key)) == _INTS and (cell := cells.cached(key)) is not None:
             return cell
-        key = resolve_key(key, self._spec.dims, self._index_of)
-        result = cells.read(select(key, self._spec.shape))
+        try:
+            result = cells.read(select(resolve_key(key, self._spec.dims, self._index_of), self._spec.shape))
+        except Conflict:  # another dataset has taken the place of this one: all is read anew from that
+            self.refresh()
+            cells = self._cells.of_field(fields) if isinstance(fields, str) else self._cells
+            result = cells.read(select(self._positions(key), self._spec.shape))
         return result if fields is None else result[fields]
 
     def sel(
@@ -259,7 +263,7 @@ class Array(PointsAt, Closes):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         if copy is False:
             raise ValueError("an array in a dataset cannot be viewed without a copy")
-        return np.asarray(self._cells.read(select((), self._spec.shape)), dtype)
+        return np.asarray(self[()], dtype)
 
     def __len__(self) -> int:
         if not self._spec.shape:
@@ -389,7 +393,7 @@ class Array(PointsAt, Closes):
         return array_html(self)
 
 
-def _again(session: Session, path: str) -> Array:
+def _again(session: OpenDataset, path: str) -> Array:
     """An array that was copied or pickled."""
     array = Array.__new__(Array)
     array._session, array._path, array._opened, array._indexes = session, path, None, {}

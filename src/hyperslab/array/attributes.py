@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
 
 from hyperslab.array import references
-from hyperslab.array.session import Session
+from hyperslab.array.session import OpenDataset
 from hyperslab.errors import Invalid, NotFound
 from hyperslab.formats.base import Reader
 from hyperslab.model.guessing import meant
@@ -17,7 +17,7 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 class Attributes(MutableMapping[str, Any]):
     """Attributes of the node at ``path``; every change is read, changed and put back under the node's lock."""
 
-    def __init__(self, session: Session, path: str) -> None:
+    def __init__(self, session: OpenDataset, path: str) -> None:
         self._session = session
         self._path = path
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hyperslab.array import references
-from hyperslab.array.given import as_fields, as_rows
+from hyperslab.array.coerce import as_fields, as_rows, has_fields
+from hyperslab.array.narrowing import without_missing
 from hyperslab.array.plan import ReadPlan
-from hyperslab.array.session import Session
-from hyperslab.chunks import execute, scattered
+from hyperslab.array.session import OpenDataset
+from hyperslab.chunks import execute, sparse_io
 from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.grouping import outer_chunks
 from hyperslab.chunks.memory import require
@@ -31,10 +32,12 @@ _MANY = 1 << 16  # cells along an axis from which its plan may be large
 _ENTRY = 400  # bytes that a plan takes for one chunk of one axis
 
 
-class Cells:
+class CellAccess:
     """One array's cells, read and written by :class:`Selection`. Those of a ``session`` may be pickled."""
 
-    session: Session | None = None
+    session: OpenDataset | None = None
+    is_published = True
+    """False of rows that are being appended, which other processes do not find yet."""
     shape: tuple[int, ...] | None = None
     opening: Any = None
 
@@ -81,7 +84,7 @@ class Cells:
             if self.spec.sparse is None:
                 execute.read(self.source, plan, canonical, self.fill, self.settings, self.cache)
             else:
-                scattered.read_dense(self.source, plan, canonical, self.fill, self.settings, self.cache)
+                sparse_io.read_dense(self.source, plan, canonical, self.fill, self.settings, self.cache)
         except HyperslabError as error:
             raise error.locate(node=self.node, url=self.url) from error.__cause__
         if self.references and self.session is not None:
@@ -141,12 +144,15 @@ class Cells:
         if self.references:
             cells = references.as_cells(value) if self.dtype.names is None else as_rows(value, self.dtype)
             return self._stored(cells)
-        if self.dtype.names is not None and isinstance(value, list | tuple):
+        if self.dtype.names is not None and (isinstance(value, list | tuple) or has_fields(value)):
             return as_rows(value, self.dtype)
         try:
             if self.dtype.kind in "iu" and isinstance(value, int | float | list | tuple):
                 return np.asarray(value, self.dtype)  # which refuses numbers of Python's that do not fit
-            return np.asarray(value).astype(self.dtype, casting="unsafe", copy=False)
+            cells = np.asarray(value)
+            if self.dtype.kind in "TUS":
+                cells = without_missing(cells)
+            return cells.astype(self.dtype, casting="unsafe", copy=False)
         except (TypeError, ValueError, OverflowError) as error:
             message = f"{type(value).__name__} does not fit cells of {self.dtype}: {error}"
             raise Invalid(message, remedy=f"give what NumPy casts to {self.dtype}") from error
@@ -179,17 +185,17 @@ class Cells:
             requests=_requests(plan),
         )
 
-    def of_field(self, name: str) -> Cells:
+    def of_field(self, name: str) -> CellAccess:
         """The same cells without the other fields of their structure, where those are stored apart; else these."""
         if not isinstance(self.source, HasColumns) or self.dtype.names is None or name not in self.dtype.names:
             return self
         spec, source = self.source.of_field(name)
-        return Cells(spec, source, self.settings, self.cache, self.node, self.url)
+        return CellAccess(spec, source, self.settings, self.cache, self.node, self.url)
 
-    def alone(self) -> Cells:
+    def alone(self) -> CellAccess:
         """The same cells, read and written by the calling thread alone, as a task does that is one of many."""
         settings = replace(self.settings, workers=1)
-        cells = Cells(self.spec, self.source, settings, self.cache, self.node, self.url)
+        cells = CellAccess(self.spec, self.source, settings, self.cache, self.node, self.url)
         cells.session = None if self.session is None else replace(self.session, settings=settings)
         return cells
 
@@ -200,22 +206,22 @@ class Cells:
         return _again, (self.session, self.node, self.spec.shape if shape is None else shape)
 
 
-def open_cells(session: Session, path: str, spec: ArraySpec, source: ChunkSource | None = None) -> Cells:
+def open_cells(session: OpenDataset, path: str, spec: ArraySpec, source: ChunkSource | None = None) -> CellAccess:
     """The cells of the array at ``path`` of an open dataset; ``source``: its chunks, where they are at hand."""
     chunks = session.reader.chunks(path) if source is None else source
-    cells = Cells(spec, chunks, session.settings, session.cache, path, session.url)
+    cells = CellAccess(spec, chunks, session.settings, session.cache, path, session.url)
     cells.session = session
     return cells
 
 
-def _again(session: Session, path: str, shape: tuple[int, ...]) -> Cells:
+def _again(session: OpenDataset, path: str, shape: tuple[int, ...]) -> CellAccess:
     """Cells that were pickled when the array had ``shape``; it may have grown since, not shrunk."""
-    cells = Cells.__new__(Cells)
+    cells = CellAccess.__new__(CellAccess)
     cells.session, cells.node, cells.shape, cells.opening = session, path, shape, threading.Lock()
     return cells
 
 
-def _checked(session: Session, path: str, shape: tuple[int, ...]) -> ArraySpec:
+def _checked(session: OpenDataset, path: str, shape: tuple[int, ...]) -> ArraySpec:
     spec = session.array(path)
     if len(spec.shape) != len(shape) or any(now < then for now, then in zip(spec.shape, shape, strict=True)):
         message = f"the array has shrunk from {shape} to {spec.shape} since this view of it was pickled"

@@ -142,10 +142,20 @@ def _fills(rest: dict[str, Any], dtype: np.dtype[Any]) -> tuple[tuple[Any, ...],
         value = rest.pop(name, None)
         if value is None:
             continue
+        if name == "missing_value" and isinstance(value, str) and dtype.kind not in "SUTO":
+            value = _read_number(value)  # text that is none marks no number
         some = [_fitted(name, fill, dtype) for fill in _each(value) if not _is_nan(fill)]
         keep = keep or bool(some) or dtype.kind not in "iu"
         found += some
     return tuple(found), keep
+
+
+def _read_number(text: str) -> float:
+    """Return the number that a text spells; NaN for any other text, such as ``"NA"``."""
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
 
 
 def _each(value: Any) -> list[Any]:

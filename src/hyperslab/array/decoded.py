@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from hyperslab.array import cf
-from hyperslab.array.session import Session
+from hyperslab.array.session import OpenDataset
 from hyperslab.array.siblings import is_text, with_clock
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.model.amounts import shape_text
@@ -21,7 +21,7 @@ from hyperslab.model.spec import ArraySpec
 class StoredArray(Protocol):
     """What decoding needs of an :class:`~hyperslab.array.Array`: its spec, its place, and its cells as stored."""
 
-    _session: Session
+    _session: OpenDataset
 
     @property
     def path(self) -> str: ...
@@ -81,6 +81,14 @@ class Decoded:
     def attrs(self) -> dict[str, Any]:
         """The attributes that decoding did not use up."""
         return dict(self._how.attrs)
+
+    @property
+    def is_packed(self) -> bool:
+        """Return whether stored numbers are others than those that the units speak of: scaled, shifted or unsigned
+        ones.
+        """
+        how = self._how
+        return how.clock is None and how.duration is None and (how.scaled is not None or how.viewed is not None)
 
     @property
     def dtype(self) -> np.dtype[Any]:

@@ -6,107 +6,92 @@ Grow: chunks, then shape. Shrink: shape, then chunks. All under the node's lock,
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from hyperslab.array.cells import open_cells
-from hyperslab.array.given import as_given
+from hyperslab.array.coerce import as_given
+from hyperslab.array.narrowing import require_fit
 from hyperslab.array.scattering import is_sparse
-from hyperslab.array.session import Session
-from hyperslab.chunks import execute, swapping
-from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.array.session import OpenDataset
+from hyperslab.array.view import View
+from hyperslab.chunks.edges import blank_outside
 from hyperslab.chunks.grouping import grouped
-from hyperslab.chunks.settings import Settings
-from hyperslab.chunks.source import Block, ChunkSource, ErasesMany, Lists, Swaps
+from hyperslab.chunks.source import Block, ChunkSource, ListsChunks
 from hyperslab.errors import Invalid
 from hyperslab.formats.base import RemembersRows, WritesAhead
+from hyperslab.model.dtypes import DataType
 from hyperslab.model.spec import ArraySpec
 from hyperslab.selection.positional import select
 
 
-def append(session: Session, path: str, data: Any, axis: int) -> None:
+def append(session: OpenDataset, path: str, data: Any, axis: int) -> None:
     """Write ``data`` behind the last cell of ``axis`` that the array was given, then publish the new shape."""
-    writer = session.writer()
     with session.locked(path):
         session.refresh(path)
         spec = session.array(path)
-        values = _settled(data, spec)
-        shape = spec.shape
-        if not -len(shape) <= axis < len(shape):
-            remedy = f"an axis is from {-len(shape)} to {len(shape) - 1}" if shape else "a scalar does not grow"
-            raise Invalid(f"no axis {axis} in {len(shape)} dimensions", node=path, remedy=remedy)
-        axis %= len(shape)
-        if values.ndim != len(shape) or any(
-            a != b for i, (a, b) in enumerate(zip(values.shape, shape, strict=False)) if i != axis
-        ):
-            raise Invalid(
-                f"data of shape {values.shape} does not fit behind {shape} along axis {axis}",
-                node=path,
-                remedy="every other dimension must have the array's length",
-            )
-        if isinstance(values, np.ndarray):
-            _require_held(values, spec, path)
-        reader = session.reader
-        start = reader.written_length(path, axis) if isinstance(reader, RemembersRows) else shape[axis]
-        stop = start + values.shape[axis]
-        grown = grow(spec, (*shape[:axis], max(stop, shape[axis]), *shape[axis + 1 :]))
-        source = _future_chunks(session, path, grown)
-        cells = open_cells(session, path, grown, source)
-        for part, block in _slabs(values):
-            if block is not values:
-                _require_held(block, spec, path)
-            place = (*part[:axis], slice(part[axis].start + start, part[axis].stop + start), *part[axis + 1 :])
-            cells.write(select(place, grown.shape), block)
+        values = _fitting(data, spec, path)
+        with appending(session, path, values.shape, axis) as rows:
+            rows.write(values)
+
+
+@contextmanager
+def appending(
+    session: OpenDataset, path: str, data: tuple[int, ...], axis: int, *, is_batched: bool = False
+) -> Iterator[View]:
+    """Yield the cells for data of that shape behind the last cell of ``axis`` that the array was given. The new shape
+    is published when the block ends; where ``is_batched``, when the caller's batch does. For a holder of
+    the node's lock.
+    """
+    writer, spec, reader = session.writer(), session.array(path), session.reader
+    shape = spec.shape
+    if not -len(shape) <= axis < len(shape):
+        remedy = f"an axis is from {-len(shape)} to {len(shape) - 1}" if shape else "a scalar does not grow"
+        raise Invalid(f"no axis {axis} in {len(shape)} dimensions", node=path, remedy=remedy)
+    axis %= len(shape)
+    if len(data) != len(shape) or any(a != b for i, (a, b) in enumerate(zip(data, shape, strict=True)) if i != axis):
+        raise Invalid(
+            f"data of shape {data} does not fit behind {shape} along axis {axis}",
+            node=path,
+            remedy="every other dimension must have the array's length",
+        )
+    start = reader.written_length(path, axis) if isinstance(reader, RemembersRows) else shape[axis]
+    stop = start + data[axis]
+    grown = grow(spec, (*shape[:axis], max(stop, shape[axis]), *shape[axis + 1 :]))
+    if is_batched:  # arrays that grow with one another know of all rows before there are cells to take for dead ones
         writer.put(path, grown)
-        if isinstance(reader, RemembersRows):
-            reader.appended(path, axis, stop)
+    cells = open_cells(session, path, grown, None if is_batched else _future_chunks(session, path, grown))
+    cells.is_published = False
+    yield View(cells, select((*(slice(None),) * axis, slice(start, stop)), grown.shape))
+    if not is_batched:
+        writer.put(path, grown)
+    if isinstance(reader, RemembersRows):
+        reader.appended(path, axis, stop)
 
 
-def _settled(data: Any, spec: ArraySpec) -> Any:
-    """The data as an array, dense; a dask array stays one, of known shape."""
-    if not hasattr(data, "__dask_graph__"):
-        return as_given(data.todense() if is_sparse(data) else data, spec.dtype)
-    from hyperslab.bridges.dask import is_dask_array, known
+def _fitting(data: Any, spec: ArraySpec, path: str) -> Any:
+    """Return the data as an array, dense; a dask array stays one, of known shape. Raise Invalid, of a dask array when
+    it is computed, for cells that do not fit."""
+    if hasattr(data, "__dask_graph__"):
+        from hyperslab.bridges.dask import is_dask_array, known
 
-    return known(data) if is_dask_array(data) else np.asarray(data)
-
-
-def _slabs(values: Any) -> Iterator[tuple[tuple[slice, ...], Block]]:
-    """Where cells go, and the cells: all at once, of a dask array one row of its blocks after the other."""
-    if isinstance(values, np.ndarray):
-        yield tuple(slice(0, length) for length in values.shape), values
-        return
-    from hyperslab.bridges.dask import slabs
-
-    yield from slabs(values)
+        if is_dask_array(data):
+            data = known(data)
+            meta = np.empty((0,) * data.ndim, data.dtype)
+            return data.map_blocks(_fitting_block, spec.dtype, path, dtype=data.dtype, meta=meta)
+        data = np.asarray(data)
+    return _fitting_block(as_given(data.todense() if is_sparse(data) else data, spec.dtype), spec.dtype, path)
 
 
-def _require_held(values: Block, spec: ArraySpec, path: str) -> None:
-    """Invalid for whole numbers, truth values, text and times that the cells would hold otherwise, and for complex
-    numbers where they are real. Floats are rounded."""
-    dtype = spec.dtype
-    if not isinstance(dtype, np.dtype) or np.can_cast(values.dtype, dtype, "safe"):
-        return
-    source, target = values.dtype.kind, dtype.kind
-    remedy = "cast the data first, if that is meant"
-    if source == "c" and target in "biuf":
-        raise Invalid(f"cells of {dtype} hold no complex numbers", node=path, remedy=remedy)
-    if target in "fc" or not any(source in kinds and target in kinds for kinds in ("biuf", "SUT", "M", "m")):
-        return
-    try:
-        with np.errstate(invalid="ignore"):
-            cells = values.astype(dtype)
-    except ValueError as error:
-        raise Invalid(f"data do not fit cells of {dtype}: {error}", node=path, remedy=remedy) from error
-    lost = cells != values if target in "biu" else cells.astype(values.dtype) != values
-    if target in "mM":
-        lost &= ~np.isnat(values)
-    if lost.any():
-        raise Invalid(f"cells of {dtype} cannot hold {values[lost].flat[0]}", node=path, remedy=remedy)
+def _fitting_block(block: Any, dtype: DataType, path: str) -> Block:
+    cells = np.asarray(block.todense() if is_sparse(block) else block)
+    require_fit(cells, dtype, path)
+    return cells
 
 
-def resize(session: Session, path: str, shape: tuple[int, ...]) -> None:
+def resize(session: OpenDataset, path: str, shape: tuple[int, ...]) -> None:
     """Publish another shape; what falls outside is erased, or set to the fill value in chunks on the edge."""
     writer = session.writer()
     with session.locked(path):
@@ -124,7 +109,7 @@ def resize(session: Session, path: str, shape: tuple[int, ...]) -> None:
             writer.put(path, grow(spec, shape))
 
 
-def shrink(session: Session, path: str, spec: ArraySpec, shape: tuple[int, ...]) -> None:
+def shrink(session: OpenDataset, path: str, spec: ArraySpec, shape: tuple[int, ...]) -> None:
     """Publish a smaller shape, by a holder of the node's lock."""
     kept = spec.evolve(shape=shape)
     session.writer().put(path, kept)
@@ -144,7 +129,7 @@ def grow(spec: ArraySpec, shape: tuple[int, ...]) -> ArraySpec:
     return spec.evolve(shape=shape, chunks=chunks)
 
 
-def _future_chunks(session: Session, path: str, spec: ArraySpec) -> ChunkSource:
+def _future_chunks(session: OpenDataset, path: str, spec: ArraySpec) -> ChunkSource:
     """The chunks as they will be under ``spec``; a format that cannot write ahead of its documents gets those first."""
     if isinstance(session.reader, WritesAhead):
         return session.reader.chunks_as(path, spec)
@@ -152,58 +137,10 @@ def _future_chunks(session: Session, path: str, spec: ArraySpec) -> ChunkSource:
     return session.reader.chunks(path)
 
 
-def _blank_outside(session: Session, path: str, spec: ArraySpec, axes: list[int]) -> None:
+def _blank_outside(session: OpenDataset, path: str, spec: ArraySpec, axes: list[int]) -> None:
     """Make the cells outside ``spec.shape`` along ``axes`` read as the fill value, should the array grow again."""
     source = _future_chunks(session, path, spec)
-    if not isinstance(source, Lists):
+    if not isinstance(source, ListsChunks):
         return
-    grid = source.grid
-    for batch in grouped(source.stored(), grid):
-        beyond = [coords for coords in batch if any(coords[i] >= grid.axes[i].count for i in axes)]
-        inside = [coords for coords in batch if all(coords[i] < grid.axes[i].count for i in axes)]
-        edges = [coords for coords in inside if any(_crosses(grid, coords, i) for i in axes)]
-        if beyond or edges:
-            with execute.locked(source, [*beyond, *edges], session.settings):
-                _erase(source, beyond)
-                _blank_edges(source, edges, spec, axes, session.settings)
-
-
-def _crosses(grid: Grid, coords: Coords, axis: int) -> bool:
-    cut = grid.axes[axis]
-    return cut.start(coords[axis]) + cut.size_of(coords[axis]) > cut.length
-
-
-def _erase(source: ChunkSource, beyond: list[Coords]) -> None:
-    if isinstance(source, ErasesMany) and beyond:
-        source.erase_many(beyond)
-        return
-    for coords in beyond:
-        source.erase(coords)
-
-
-def _blank_edges(
-    source: ChunkSource, edges: list[Coords], spec: ArraySpec, axes: list[int], settings: Settings
-) -> None:
-    if isinstance(source, Swaps):
-        for together in [edges] if edges and source.grid.outer is not None else [[coords] for coords in edges]:
-            swapping.change_chunks(
-                source, together, lambda at, block: _blanked(block, at, source.grid, spec, axes), settings
-            )
-        return
-    blocks = ((coords, source.read(coords)) for coords in edges)
-    pairs = [
-        (coords, _blanked(block, coords, source.grid, spec, axes)) for coords, block in blocks if block is not None
-    ]
-    execute.store(source, pairs, settings)
-
-
-def _blanked(block: Block, coords: Coords, grid: Grid, spec: ArraySpec, axes: list[int]) -> Block:
-    """The chunk with the fill value in its cells beyond the edge."""
-    if not block.flags.writeable:
-        block = block.copy()
-    for axis in axes:
-        cut = grid.axes[axis]
-        outside = [slice(None)] * block.ndim
-        outside[axis] = slice(cut.length - cut.start(coords[axis]), None)
-        block[tuple(outside)] = spec.fill_cell()
-    return block
+    for batch in grouped(source.stored(), source.grid):
+        blank_outside(source, batch, spec.fill_cell(), axes, session.settings)

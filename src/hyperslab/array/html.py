@@ -8,7 +8,7 @@ from typing import Protocol
 
 from hyperslab.array.markup import attributes, dims_text, page, text
 from hyperslab.array.picture import picture
-from hyperslab.array.session import Session
+from hyperslab.array.session import OpenDataset
 from hyperslab.chunks.grid import Grid
 from hyperslab.errors import HyperslabError
 from hyperslab.model.amounts import counted, size_text
@@ -23,7 +23,7 @@ MOST_LISTED = 1000
 class ShownArray(Protocol):
     """What the page needs of an :class:`~hyperslab.array.Array`."""
 
-    _session: Session
+    _session: OpenDataset
 
     @property
     def path(self) -> str: ...

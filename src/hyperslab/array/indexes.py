@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hyperslab.array.cells import Cells
-from hyperslab.array.session import Session
+from hyperslab.array.cells import CellAccess
+from hyperslab.array.session import OpenDataset
 from hyperslab.errors import NodeNotFound
 from hyperslab.model.dims import Coordinate, Index, cf_time
 from hyperslab.model.paths import child, split
@@ -13,7 +13,7 @@ from hyperslab.model.spec import ArraySpec
 from hyperslab.selection.positional import select
 
 
-def find_index(session: Session, path: str, spec: ArraySpec, dim: str) -> Index | None:
+def find_index(session: OpenDataset, path: str, spec: ArraySpec, dim: str) -> Index | None:
     """The index of ``dim`` as seen from the array at ``path``: the nearest 1-D array of that name, or None.
 
     A coordinate whose units are "… since …" counts time by the CF conventions (CF 1.11, section 4.4).
@@ -32,7 +32,7 @@ def find_index(session: Session, path: str, spec: ArraySpec, dim: str) -> Index 
         folder = split(folder)[0]
 
 
-def _coordinate(session: Session, place: str) -> ArraySpec | None:
+def _coordinate(session: OpenDataset, place: str) -> ArraySpec | None:
     """The array at ``place``; None for anything else. One that is damaged is an error: its labels are no positions."""
     try:
         spec = session.reader.node(place)
@@ -41,8 +41,8 @@ def _coordinate(session: Session, place: str) -> ArraySpec | None:
     return spec if isinstance(spec, ArraySpec) else None
 
 
-def _index(session: Session, place: str, spec: ArraySpec) -> Index:
-    cells = Cells(spec, session.reader.chunks(place), session.settings, None, place, session.url)
+def _index(session: OpenDataset, place: str, spec: ArraySpec) -> Index:
+    cells = CellAccess(spec, session.reader.chunks(place), session.settings, None, place, session.url)
     values = np.asarray(cells.read(select((), spec.shape)))
     calendar = spec.attrs.get("calendar")
     time = cf_time(values, spec.units, str(calendar) if calendar is not None else None) if spec.units else None

@@ -26,7 +26,7 @@ _KEPT = 4
 """Datasets that stay open though nobody holds them."""
 
 
-class _Process:
+class _ThisProcess:
     """This process among all others, and the order of what happens in it. A forked child is another one."""
 
     name: str
@@ -41,7 +41,7 @@ class _Process:
         self.moments = count()
 
 
-_process = _Process()
+_process = _ThisProcess()
 
 
 def this_process() -> str:
@@ -49,7 +49,7 @@ def this_process() -> str:
     return _process.name
 
 
-class Version:
+class DatasetVersion:
     """Which state of a dataset an open one knows at least: ``now``, and by process what it has ``seen`` of others."""
 
     def __init__(self, seen: Mapping[str, int] | None = None) -> None:
@@ -61,13 +61,13 @@ class Version:
         self.now = (_process.name, next(_process.moments))
 
     def knows(self, moment: tuple[str, int]) -> bool:
-        """Whether that state, or a later one, is known."""
+        """Return whether that state, or a later one, is known."""
         process, number = moment
         return self.seen.get(process, -1) >= number
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class DatasetRef:
     """How a dataset was opened: enough to open it again, in this process or another one. Secrets are not pickled."""
 
     where: Location
@@ -79,7 +79,7 @@ class Origin:
 
     @property
     def lives_here(self) -> bool:
-        """Whether it is in the memory of this process."""
+        """Return whether it is in the memory of this process."""
         return self.where.scheme in ("memory", "store")
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -93,7 +93,7 @@ class Origin:
                 remedy="leave them out and set them in the environment of every process, or give "
                 "storage_options={'credentials': 'module:function'}, which each process calls for itself",
             )
-        return Origin, (where, self.format, self.mode, self.settings, dict(self.options), self.process)
+        return DatasetRef, (where, self.format, self.mode, self.settings, dict(self.options), self.process)
 
     def check_process(self) -> None:
         """Unsupported for a dataset in the memory of another process."""
@@ -106,7 +106,7 @@ class Openable(Protocol):
     """What the register keeps."""
 
     @property
-    def version(self) -> Version: ...
+    def version(self) -> DatasetVersion: ...
 
 
 Opened = TypeVar("Opened", bound=Openable)
@@ -122,18 +122,20 @@ class Register(Generic[Opened]):
 
     def _begin(self) -> None:
         self._mutex = threading.Lock()
-        self._gates: WeakValueDictionary[Origin, Any] = WeakValueDictionary()
-        self._open: WeakValueDictionary[Origin, Opened] = WeakValueDictionary()
-        self._kept: OrderedDict[Origin, Opened] = OrderedDict()
+        self._gates: WeakValueDictionary[DatasetRef, Any] = WeakValueDictionary()
+        self._open: WeakValueDictionary[DatasetRef, Opened] = WeakValueDictionary()
+        self._kept: OrderedDict[DatasetRef, Opened] = OrderedDict()
 
-    def get(self, origin: Origin, moment: tuple[str, int], make: Callable[[Origin, Version], Opened]) -> Opened:
+    def get(
+        self, origin: DatasetRef, moment: tuple[str, int], make: Callable[[DatasetRef, DatasetVersion], Opened]
+    ) -> Opened:
         """What is open of this origin, if it knows the state of ``moment``; else what ``make`` opens anew."""
         with self._mutex:
             gate = self._gates.setdefault(origin, threading.Lock())
         with gate:
             found = self._open.get(origin)
             if found is None or not found.version.knows(moment):
-                version = Version(found.version.seen if found is not None else None)
+                version = DatasetVersion(found.version.seen if found is not None else None)
                 version.now = moment
                 version.seen[moment[0]] = moment[1]
                 found = make(origin, version)

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hyperslab.array.cells import Cells
+from hyperslab.array.cells import CellAccess
 from hyperslab.array.references import reference_to, region_to
-from hyperslab.array.session import Session
+from hyperslab.array.session import OpenDataset
 from hyperslab.errors import HyperslabError
 from hyperslab.model.refs import ObjectReference, RegionReference
 from hyperslab.model.regions import Region
@@ -29,14 +29,14 @@ class RegionReferences:
 class Pointed(Protocol):
     """What is used of an array."""
 
-    _session: Session
+    _session: OpenDataset
 
     @property
     def path(self) -> str: ...
     @property
     def spec(self) -> ArraySpec: ...
     @property
-    def _cells(self) -> Cells: ...
+    def _cells(self) -> CellAccess: ...
     def _positions(self, key: Any) -> Any: ...
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.array.session import Session
+from hyperslab.array.session import OpenDataset
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.formats.base import LeadsOut
+from hyperslab.model.attrs import check_levels
 from hyperslab.model.dtypes import DataType, ObjectRef, RegionRef, tagged_fields
 from hyperslab.model.refs import Link, ObjectReference, Pointer, RegionReference, settle
 from hyperslab.model.regions import Region
@@ -22,10 +23,10 @@ _KINDS: Mapping[type, type] = {ObjectRef: ObjectReference, RegionRef: RegionRefe
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class ReferenceResolver:
     """An open dataset as the references that were read from it know it."""
 
-    session: Session
+    session: OpenDataset
 
     def resolve(self, reference: Pointer) -> Any:
         """The group or array that it points at."""
@@ -43,18 +44,18 @@ def reference_fields(dtype: DataType) -> tuple[tuple[str | None, type], ...]:
     return tuple((name, _KINDS[type(kind)]) for name, kind in tagged_fields(dtype) if type(kind) in _KINDS)
 
 
-def bind(values: Values, fields: tuple[tuple[str | None, type], ...], session: Session) -> None:
+def bind(values: Values, fields: tuple[tuple[str | None, type], ...], session: OpenDataset) -> None:
     """Tell every reference in cells that were just read which dataset it stands in."""
-    home = Home(session)
+    home = ReferenceResolver(session)
     for cell in _cells(values, fields):
         if isinstance(cell, REFERENCES):
             settle(cell, home)
 
 
-def bound(value: Any, session: Session) -> Any:
+def bound(value: Any, session: OpenDataset) -> Any:
     """An attribute's value, once it knows the dataset, if it is a reference."""
     if isinstance(value, REFERENCES):
-        settle(value, Home(session))
+        settle(value, ReferenceResolver(session))
     return value
 
 
@@ -64,7 +65,7 @@ def _cells(values: Values, fields: tuple[tuple[str | None, type], ...]) -> Itera
 
 
 def holds_references(value: Any) -> bool:
-    """Whether it is a reference, or lists whose first cells, but for those that are None, are some."""
+    """Return whether it is a reference, or lists whose first cells, but for those that are None, are some."""
     return isinstance(_first(value), REFERENCES)
 
 
@@ -108,7 +109,7 @@ def _flat(value: Any, depth: int) -> Iterator[Any]:
         yield from _flat(each, depth - 1)
 
 
-def leaving(values: Values, fields: tuple[tuple[str | None, type], ...], session: Session) -> Values:
+def leaving(values: Values, fields: tuple[tuple[str | None, type], ...], session: OpenDataset) -> Values:
     """The cells with references as they are to be stored in this dataset; Invalid for what is no reference."""
     told = values.copy()
     for name, kind in fields:
@@ -121,38 +122,24 @@ def leaving(values: Values, fields: tuple[tuple[str | None, type], ...], session
     return told
 
 
-def seen_from(session: Session, reference: Any) -> Any:
+def seen_from(session: OpenDataset, reference: Any) -> Any:
     """A reference, or link, as it is stored in this dataset: one that was read from another dataset leads there."""
     home = getattr(reference, "home", None)
-    if not isinstance(home, Home):
-        return _apart(session, reference) if isinstance(reference, Pointer) else reference
+    if not isinstance(home, ReferenceResolver):
+        return reference
     if home.session.reader is session.reader:
         return replace(reference, home=None)
-    source = source_from(session, home.session, reference)
-    known = reference.source_object_id  # a copy of a dataset calls itself as that does, and is meant by its place
-    known = None if source == "." or known == root_id(session) else known
-    return replace(reference, home=None, source=source, source_object_id=known)
+    return replace(reference, home=None, source=source_from(session, home.session, reference))
 
 
-def _apart(session: Session, pointer: Pointer) -> Pointer:
-    """A pointer to a copy of this dataset, which calls itself as this one does, without that name: it would lead here.
-    One whose ``source`` is no other dataset is left as it is."""
-    reader, known = session.reader, pointer.source_object_id
-    if pointer.source in ("", ".") or known is None or known != root_id(session) or not isinstance(reader, LeadsOut):
-        return pointer
-    nameless = replace(pointer, source_object_id=None)
-    try:
-        return pointer if reader.place_of(nameless) is None else nameless
-    except HyperslabError:
-        return pointer
-
-
-def attrs_from(session: Session, attrs: Mapping[str, Any]) -> dict[str, Any]:
-    """Attributes with references as they are stored in this dataset."""
+def attrs_from(session: OpenDataset, attrs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return attributes with references as they are stored in this dataset. Invalid for those that are nested too
+    deeply."""
+    check_levels(attrs)
     return {name: seen_from(session, value) for name, value in attrs.items()}
 
 
-def source_from(session: Session, other: Session, pointer: Pointer) -> str:
+def source_from(session: OpenDataset, other: OpenDataset, pointer: Pointer) -> str:
     """What the ``source`` of a pointer that stands in another dataset is in this one."""
     reader = other.reader
     place = reader.place_of(pointer) if isinstance(reader, LeadsOut) else None
@@ -164,22 +151,22 @@ def source_from(session: Session, other: Session, pointer: Pointer) -> str:
     return session.origin.where.way_to(place)
 
 
-def reference_to(session: Session, path: str, spec: GroupSpec | ArraySpec) -> ObjectReference:
+def reference_to(session: OpenDataset, path: str, spec: GroupSpec | ArraySpec) -> ObjectReference:
     """A reference to a node of this dataset."""
-    return ObjectReference(f"/{path}", ".", *_ids(session, spec), home=Home(session))
+    return ObjectReference(f"/{path}", ".", *_ids(session, spec), home=ReferenceResolver(session))
 
 
-def region_to(session: Session, path: str, spec: ArraySpec, region: Region) -> RegionReference:
+def region_to(session: OpenDataset, path: str, spec: ArraySpec, region: Region) -> RegionReference:
     """A reference to cells of an array of this dataset."""
-    return RegionReference(f"/{path}", region, ".", *_ids(session, spec), home=Home(session))
+    return RegionReference(f"/{path}", region, ".", *_ids(session, spec), home=ReferenceResolver(session))
 
 
-def _ids(session: Session, spec: GroupSpec | ArraySpec) -> tuple[str | None, str | None]:
+def _ids(session: OpenDataset, spec: GroupSpec | ArraySpec) -> tuple[str | None, str | None]:
     """What a node calls itself, and what its dataset does."""
     return _id_of(spec), root_id(session)
 
 
-def root_id(session: Session) -> str | None:
+def root_id(session: OpenDataset) -> str | None:
     """What a dataset calls itself."""
     try:
         return _id_of(session.reader.node(""))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.array.cells import Cells
+from hyperslab.array.cells import CellAccess
 from hyperslab.chunks.memory import require
 from hyperslab.errors import HyperslabError
 from hyperslab.model.regions import Blocks, Everything, Nothing, Points, Product, Region, Steps
@@ -25,7 +25,7 @@ Block = np.ndarray[Any, Any]
 _FEW = 1 << 16  # cells (positions, along the last axis) that are listed at a time
 
 
-def read_region(cells: Cells, region: Region) -> Block:
+def read_region(cells: CellAccess, region: Region) -> Block:
     """The region's cells as a new array: of one axis per axis of the array for everything, slices and orthogonal
     regions, else of one axis. RegionOutOfBounds when the array has not all of them, MemoryLimit when they do not fit.
     """
@@ -62,16 +62,16 @@ def _plain(region: Region, size: tuple[int, ...]) -> plain.Region:
 def _axis(taken: Steps | tuple[int, ...], length: int) -> plain.Axis:
     if isinstance(taken, Steps):
         return plain.Range(taken.start, length, taken.step)
-    return plain.Points(np.array(taken, np.int64))
+    return plain.PositionList(np.array(taken, np.int64))
 
 
 def _coupled(rows: Block) -> plain.Region:
     """Cells one by one; ``rows``: their positions along each axis."""
-    axes = tuple(plain.Points(np.ascontiguousarray(row)) for row in rows)
+    axes = tuple(plain.PositionList(np.ascontiguousarray(row)) for row in rows)
     return plain.Region(axes, tuple(range(len(axes))) if len(axes) > 1 else ())
 
 
-def _read_blocks(cells: Cells, spans: Spans) -> Block:
+def _read_blocks(cells: CellAccess, spans: Spans) -> Block:
     total = count(spans)
     require(total * cells.dtype.itemsize, cells.settings.memory_limit)
     out = np.empty(total, cells.dtype)
@@ -79,7 +79,7 @@ def _read_blocks(cells: Cells, spans: Spans) -> Block:
     return out
 
 
-def _fill(cells: Cells, above: tuple[Span, ...], spans: Spans, out: Block) -> None:
+def _fill(cells: CellAccess, above: tuple[Span, ...], spans: Spans, out: Block) -> None:
     """Put the cells of ``spans``, at every position of the spans above, into ``out``: one axis for each of those and
     one for the cells."""
     place = 0
@@ -104,7 +104,7 @@ def _fill(cells: Cells, above: tuple[Span, ...], spans: Spans, out: Block) -> No
 def _last_axis(group: Spans) -> plain.Axis:
     if len(group) == 1:
         return plain.Range(group[0].start, group[0].length, 1)
-    return plain.Points(coordinates(group)[0])
+    return plain.PositionList(coordinates(group)[0])
 
 
 def _groups(spans: Spans, many: int) -> Iterator[Spans]:

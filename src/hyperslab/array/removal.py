@@ -11,9 +11,9 @@ from contextlib import nullcontext
 from typing import Any
 
 from hyperslab.array import growth
-from hyperslab.array.cells import Cells
-from hyperslab.array.session import Session
-from hyperslab.chunks.boxes import Cut, box_counts, boxes, source_edges
+from hyperslab.array.cells import CellAccess
+from hyperslab.array.session import OpenDataset
+from hyperslab.chunks.boxes import AxisCut, box_counts, boxes, source_edges
 from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.settings import MEBIBYTE
 from hyperslab.errors import Invalid, SelectionError, Unsupported, WrongType
@@ -26,7 +26,7 @@ _BUDGET = 64 * MEBIBYTE
 """Bytes of cells that are moved at a time; one target chunk (shard) where that is more."""
 
 
-def remove(session: Session, path: str, where: Any, axis: int) -> None:
+def remove(session: OpenDataset, path: str, where: Any, axis: int) -> None:
     """Take the positions ``where`` out of ``axis`` and close the gap; Unsupported where arrays cannot get shorter."""
     session.writer()
     reader = session.reader
@@ -67,17 +67,17 @@ def _range(where: Any, length: int, path: str) -> tuple[int, int]:
     return position % length, position % length + 1
 
 
-def _move_down(session: Session, path: str, spec: ArraySpec, axis: int, start: int, stop: int) -> None:
+def _move_down(session: OpenDataset, path: str, spec: ArraySpec, axis: int, start: int, stop: int) -> None:
     """Give the cells from ``stop`` on the places from ``start`` on."""
     source = session.reader.chunks(path)
-    cells = Cells(spec, source, session.settings, None, path, session.url)
+    cells = CellAccess(spec, source, session.settings, None, path, session.url)
     gap = stop - start
     left = (*spec.shape[:axis], spec.shape[axis] - gap, *spec.shape[axis + 1 :])
     written = Grid.of(left, spec.chunks)
     cuts = []
     for i, (target, stored) in enumerate(zip(written.axes, source.grid.axes, strict=True)):
         chosen = Range(gap if i == axis else 0, left[i], 1)
-        cuts.append(Cut(target, source_edges(stored, chosen)))
+        cuts.append(AxisCut(target, source_edges(stored, chosen)))
     if 0 in left:
         return
     for box in boxes(cuts, box_counts(cuts, max(spec.numpy_dtype.itemsize, 1), _BUDGET)):

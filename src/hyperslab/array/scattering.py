@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from hyperslab.array.cells import Cells
-from hyperslab.chunks import scattered
+from hyperslab.array.cells import CellAccess
+from hyperslab.chunks import sparse_io
 from hyperslab.chunks.boxes import Box
 from hyperslab.chunks.memory import require
 from hyperslab.chunks.plan import make_plan
@@ -18,22 +18,22 @@ _SLAB = 64 << 20  # bytes of a sparse array that are dense at a time where chunk
 
 
 def is_sparse(value: Any) -> bool:
-    """Whether the value may be an array of the package ``sparse``, which only those look at more closely."""
+    """Return whether the value may be an array of the package ``sparse``, which only those look at more closely."""
     return type(value).__module__.startswith("sparse.")
 
 
-def read(cells: Cells, selection: Selection) -> Coo:
+def read(cells: CellAccess, selection: Selection) -> Coo:
     """The selected cells. Unsupported for a selection of points, and for cells of no fixed size."""
     try:
         if cells.dtype.kind in "OT":
             raise Unsupported(f"a sparse array of {cells.dtype}", remedy="read it as a dense one: a[key]")
-        found = scattered.read(cells.source, make_plan(selection.region, cells.grid), cells.fill, cells.settings)
+        found = sparse_io.read(cells.source, make_plan(selection.region, cells.grid), cells.fill, cells.settings)
     except HyperslabError as error:
         raise error.locate(node=cells.node, url=cells.url) from error.__cause__
     return found.reshaped(selection.shape)
 
 
-def write(cells: Cells, selection: Selection, value: Any, fields: Any = None) -> None:
+def write(cells: CellAccess, selection: Selection, value: Any, fields: Any = None) -> None:
     """Put an array of the package ``sparse`` into the selected cells, broadcast to them."""
     from hyperslab.bridges.sparse import to_coo
 
@@ -45,20 +45,20 @@ def write(cells: Cells, selection: Selection, value: Any, fields: Any = None) ->
     if value.shape != selection.shape:
         value = _broadcast(value, selection)
     listed = to_coo(value).reshaped(selection.region.shape)
-    if scattered.takes(cells.source, box):
+    if sparse_io.takes(cells.source, box):
         _write_lists(cells, box, listed)
         return
     itemsize = max(1, listed.dtype.itemsize, cells.dtype.itemsize)
-    for slab in scattered.slabs(cells.grid, box, _SLAB // itemsize):
+    for slab in sparse_io.slabs(cells.grid, box, _SLAB // itemsize):
         region = _region(slab)
         require(prod(region.shape) * itemsize, cells.settings.memory_limit)
         local = [slice(cut.start - all.start, cut.stop - all.start) for cut, all in zip(slab, box, strict=True)]
         cells.write(Selection(region, region.shape), listed.part(local).dense())
 
 
-def _write_lists(cells: Cells, box: Box, listed: Coo) -> None:
+def _write_lists(cells: CellAccess, box: Box, listed: Coo) -> None:
     try:
-        scattered.write(cells.source, box, listed.astype(cells.dtype), cells.fill, cells.settings)
+        sparse_io.write(cells.source, box, listed.astype(cells.dtype), cells.fill, cells.settings)
     except HyperslabError as error:
         raise error.locate(node=cells.node, url=cells.url) from error.__cause__
     finally:

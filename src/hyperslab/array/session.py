@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from weakref import finalize
 
-from hyperslab.array.linked import Linked
-from hyperslab.array.origin import Origin, Register, Version, this_process
+from hyperslab.array.linked_datasets import LinkedDatasets
+from hyperslab.array.origin import DatasetRef, DatasetVersion, Register, this_process
 from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, ReadOnly, Unsupported
@@ -20,11 +20,11 @@ from hyperslab.formats.base import (
     Feature,
     Format,
     IsVariant,
-    LocksNodes,
+    LocksDataset,
     Reader,
     Refreshes,
     Relocated,
-    Stamps,
+    StampsNodes,
     Writer,
 )
 from hyperslab.model.paths import child
@@ -33,7 +33,7 @@ from hyperslab.stores.redaction import plain_options
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
-class Session:
+class OpenDataset:
     """A reader with the settings that its arrays are read and written by.
 
     ``origin``: how it was opened, which is what is pickled. One that was unpickled is opened when it is first used, and
@@ -48,11 +48,11 @@ class Session:
     writable: bool
     settings: Settings
     cache: BlockCache | None
-    origin: Origin | None = None
-    version: Version = field(default_factory=Version)
-    shared: Session | None = None
+    origin: DatasetRef | None = None
+    version: DatasetVersion = field(default_factory=DatasetVersion)
+    shared: OpenDataset | None = None
     moment: tuple[str, int] | None = None
-    linked: Linked[Session] = field(default_factory=lambda: Linked[Session]())
+    linked: LinkedDatasets[OpenDataset] = field(default_factory=lambda: LinkedDatasets[OpenDataset]())
 
     if not TYPE_CHECKING:
 
@@ -68,13 +68,14 @@ class Session:
 
     @property
     def is_unopened(self) -> bool:
-        """Whether it was unpickled and not used yet."""
+        """Return whether it was unpickled and not used yet."""
         return self.moment is not None and self.shared is None
 
     @property
     def is_written_whole(self) -> bool:
-        """Whether what is written is there when it is closed, and not before, as in a zip or a netCDF file; others can
-        then not write to it, unless it has a place of its own until then."""
+        """Return whether what is written is there when it is closed, and not before, as in a zip or a netCDF file;
+        others can then not write to it, unless it has a place of its own until then.
+        """
         zipped = self.origin is not None and self.origin.where.scheme == "zip"
         return zipped or (isinstance(self.reader, Discards) and not isinstance(self.reader, Relocated))
 
@@ -107,7 +108,7 @@ class Session:
 
     def locked(self, path: str) -> AbstractContextManager[None]:
         """Hold a node's documents, where the format can."""
-        return self.reader.lock_node(path) if isinstance(self.reader, LocksNodes) else nullcontext()
+        return self.reader.lock_node(path) if isinstance(self.reader, LocksDataset) else nullcontext()
 
     def refresh(self, path: str) -> None:
         """Forget what is remembered of a node's documents, where the format remembers."""
@@ -117,7 +118,7 @@ class Session:
 
     def stamp(self, path: str) -> Any:
         """What identifies the present version of a node's documents; None where the format cannot tell."""
-        return self.reader.stamp(path) if isinstance(self.reader, Stamps) else None
+        return self.reader.stamp(path) if isinstance(self.reader, StampsNodes) else None
 
     def state(self, path: str) -> tuple[Any, ...]:
         """What tells the present state of a node from others: its dataset, how that was opened, and its versions."""
@@ -176,7 +177,7 @@ class Session:
 class Closes:
     """What users hold of a session: ``with`` closes it in the end."""
 
-    _session: Session
+    _session: OpenDataset
 
     def close(self) -> None:
         """Write what is pending and let go of handles of the whole dataset; closing twice is fine."""
@@ -197,12 +198,12 @@ class Closes:
 
 
 _OPENED = ("reader", "format", "cache", "version", "linked")
-_REGISTER: Register[Session] = Register()
+_REGISTER: Register[OpenDataset] = Register()
 
 
-def _again(origin: Origin, moment: tuple[str, int], settings: Settings) -> Session:
+def _again(origin: DatasetRef, moment: tuple[str, int], settings: Settings) -> OpenDataset:
     """The dataset that was pickled, to be opened once per process."""
-    session = object.__new__(Session)
+    session = object.__new__(OpenDataset)
     known = {"origin": origin, "moment": moment, "settings": settings, "shared": None}
     known |= {"url": origin.where.url, "writable": origin.mode != "r"}
     for name, value in known.items():
@@ -210,14 +211,14 @@ def _again(origin: Origin, moment: tuple[str, int], settings: Settings) -> Sessi
     return session
 
 
-def _close(reader: Reader, linked: Linked[Session], process: str) -> None:
+def _close(reader: Reader, linked: LinkedDatasets[OpenDataset], process: str) -> None:
     """Let go of what nobody holds any more; in a forked child it is the parent's."""
     if process == this_process():
         reader.close()
         linked.close()
 
 
-def _open_again(origin: Origin, version: Version) -> Session:
+def _open_again(origin: DatasetRef, version: DatasetVersion) -> OpenDataset:
     origin.check_process()
     where, settings = origin.where, origin.settings
     chosen = get_format(origin.format)
@@ -226,9 +227,9 @@ def _open_again(origin: Origin, version: Version) -> Session:
     except HyperslabError as error:
         raise error.locate(url=where.url) from error.__cause__
     cache = BlockCache(settings.cache_bytes) if settings.cache_bytes else None
-    linked = Linked[Session]()
+    linked = LinkedDatasets[OpenDataset]()
     finalize(version, _close, reader, linked, this_process())
     chosen = reader.variant if isinstance(reader, IsVariant) else chosen
-    return Session(
+    return OpenDataset(
         reader, chosen, where.url, origin.mode != "r", settings, cache, origin, version=version, linked=linked
     )

@@ -26,6 +26,7 @@ SPANS = ("nanoseconds", "microseconds", "milliseconds", "seconds", "minutes", "h
 _AS_STORED = "read the numbers as stored, without decoded()"
 _NUMPY = {"nanoseconds": "ns", "microseconds": "us", "milliseconds": "ms"}
 _FINENESS = ("s", "ms", "us", "ns")
+_BLANKS = " \t\n\0"  # programs in C end texts with a NUL, which netCDF keeps
 _VARYING = ("month", "year", "common_year")
 
 
@@ -44,7 +45,7 @@ class Clock:
 
     @property
     def is_real(self) -> bool:
-        """Whether dates of the calendar are those of ``datetime64`` (from 1582-10-15 on, for ``standard``)."""
+        """Return whether dates of the calendar are those of ``datetime64`` (from 1582-10-15 on, for ``standard``)."""
         return calendar_name(self.calendar) in REAL
 
 
@@ -62,7 +63,9 @@ def clock(attrs: Attrs) -> Clock | None:
     match = re.match(r"(.+) since (.+)", units) if isinstance(units, str) else None
     if match is None:
         return None
-    return Clock(match[1].strip(), match[2].strip(), str(attrs.get("calendar", "standard")).lower())
+    return Clock(
+        match[1].strip(), match[2].strip(_BLANKS), str(attrs.get("calendar", "standard")).strip(_BLANKS).lower()
+    )
 
 
 def duration(attrs: Attrs) -> Duration | None:
@@ -74,13 +77,13 @@ def duration(attrs: Attrs) -> Duration | None:
     resolution = match[1] if match else "ns"
     coarse, fine = ("D", "h", "m", "W"), ("ps", "fs", "as")
     resolution = "s" if resolution in coarse else "ns" if resolution in fine else resolution
-    return Duration(str(attrs["units"]), resolution) if resolution in _FINENESS else None
+    return Duration(str(attrs["units"]).rstrip("\0"), resolution) if resolution in _FINENESS else None
 
 
 def is_span(attrs: Attrs) -> bool:
-    """Whether the units are a plain length of time, such as ``days``."""
+    """Return whether the units are a plain length of time, such as ``days``."""
     units = attrs.get("units")
-    return isinstance(units, str) and units in SPANS
+    return isinstance(units, str) and units.rstrip("\0") in SPANS
 
 
 def decode_times(values: Values, by: Clock) -> Values:

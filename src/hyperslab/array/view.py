@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.array import scattering
-from hyperslab.array.cells import Cells
+from hyperslab.array.cells import CellAccess
 from hyperslab.array.plan import ReadPlan
 from hyperslab.selection.compose import compose
 from hyperslab.selection.positional import outer, select, vectorised
@@ -21,7 +21,7 @@ Positions = Callable[[Any], Any]  # a key with its labels replaced by positions
 class Indexer:
     """``array.oindex`` and ``array.vindex``: the same cells under another meaning of the key."""
 
-    def __init__(self, cells: Cells, dialect: Dialect, positions: Positions) -> None:
+    def __init__(self, cells: CellAccess, dialect: Dialect, positions: Positions) -> None:
         self._cells = cells
         self._dialect = dialect
         self._positions = positions
@@ -39,7 +39,7 @@ class Indexer:
 class Lazy:
     """``array.lazy``: ``array.lazy[key]`` is a :class:`View`; nothing is read."""
 
-    def __init__(self, cells: Cells, positions: Positions) -> None:
+    def __init__(self, cells: CellAccess, positions: Positions) -> None:
         self._cells = cells
         self._positions = positions
 
@@ -50,7 +50,7 @@ class Lazy:
 class View:
     """A part of an array that is not yet read; a view of a view is still one plan. Its keys are positions."""
 
-    def __init__(self, cells: Cells, selection: Selection) -> None:
+    def __init__(self, cells: CellAccess, selection: Selection) -> None:
         self._cells = cells
         self._selection = selection
 
@@ -65,7 +65,7 @@ class View:
         return len(self._selection.shape)
 
     @property
-    def cells(self) -> Cells:
+    def cells(self) -> CellAccess:
         """The cells of the whole array."""
         return self._cells
 
@@ -108,7 +108,7 @@ class View:
             self._cells.write(self._selection, value, fields)
 
     def _write_blocks(self, value: Any, fields: Any) -> bool:
-        """Whether the value is a dask array; it is then written block by block."""
+        """Return whether the value is a dask array; it is then written block by block."""
         from hyperslab.bridges.dask import is_dask_array, write
 
         found = is_dask_array(value)

@@ -1,9 +1,12 @@
-"""dask.distributed: tasks over the workers of a cluster, a few at a time, and what is done when one of them fails."""
+"""Tasks in other processes, the workers of a dask.distributed cluster or a pool: a few at a time, and what is done when
+one of them fails.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from hyperslab.bridges.extras import library
@@ -85,6 +88,47 @@ def each_task(
         with suppress(Exception):
             distributed.wait(list(under_way), timeout=FAREWELL)
         raise
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A block that was computed, and where it belongs: the number of its array, and the cells of that."""
+
+    number: int
+    extent: tuple[slice, ...]
+    block: Any
+
+
+def each_computed(client: Any, arrays: list[Any], store: Callable[[Placed], None]) -> None:
+    """``store`` here each block of the dask arrays, all of which are :class:`Placed`, as the workers compute them
+    together.
+
+    When one of them fails, or at Ctrl-C, the others are given up.
+    """
+    distributed = library("distributed")
+    waiting = distributed.futures_of(client.persist(arrays))
+    left = set(waiting)
+    try:
+        for future, block in distributed.as_completed(waiting, with_results=True):
+            left.discard(future)
+            store(block)
+            future.release()
+    except BaseException:
+        with suppress(Exception):
+            client.cancel(list(left))
+        raise
+
+
+def each_computed_in_pool(arrays: list[Any], store: Callable[[Placed], None]) -> None:
+    """Store the blocks as :func:`each_computed` does, by dask's own scheduler of processes."""
+    base, callbacks = library("dask.base"), library("dask.callbacks")
+
+    def done(key: Any, block: Any, graph: Any, state: dict[str, Any], worker: Any) -> None:
+        if isinstance(block, Placed):
+            store(block)
+            state["cache"][key] = None  # dask would keep all blocks until the last one is computed
+
+    base.persist(*arrays, callbacks=[*callbacks.Callback.active, (None, None, None, done, None)])
 
 
 def on_every_worker(client: Any, work: Callable[..., Any], *arguments: Any) -> None:

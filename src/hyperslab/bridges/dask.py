@@ -10,18 +10,28 @@ import math
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
-from itertools import accumulate, pairwise
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
 
 from hyperslab.array import Array, View
-from hyperslab.array.scattering import is_sparse
-from hyperslab.bridges.crews import Crew
+from hyperslab.bridges.cancellable_tasks import CancellableTasks
+from hyperslab.bridges.cluster import Placed, each_computed, each_computed_in_pool
 from hyperslab.bridges.extras import library
-from hyperslab.bridges.overlaps import Sizes, Source, Turn, check_source, guarded
+from hyperslab.bridges.overlaps import (
+    Cuts,
+    Sizes,
+    Source,
+    Turn,
+    check_source,
+    guarded,
+    merged,
+    one_size,
+    require_told,
+)
 from hyperslab.chunks.grid import FixedAxis, Grid
 from hyperslab.errors import Invalid
 from hyperslab.model.guessing import meant
@@ -29,7 +39,7 @@ from hyperslab.stores import counting
 
 
 def is_dask_array(value: Any) -> bool:
-    """Whether the value is a dask array; dask is not imported to find out."""
+    """Return whether the value is a dask array; dask is not imported to find out."""
     kind = type(value)  # a Delayed claims to have every attribute
     return hasattr(kind, "__dask_graph__") and hasattr(kind, "numblocks") and hasattr(kind, "map_blocks")
 
@@ -41,9 +51,14 @@ def check_travel(handle: Any) -> None:
 
 
 def _is_elsewhere() -> bool:
-    """Whether tasks are run by other processes."""
+    """Return whether tasks are run by other processes."""
+    return getattr(_scheduler(), "__module__", None) in ("distributed.client", "dask.multiprocessing")
+
+
+def _scheduler() -> Any:
+    """Return the function that runs tasks, also where it was given options of its own; None for dask's default."""
     scheduler: Any = import_module("dask.base").get_scheduler()
-    return getattr(scheduler, "__module__", None) in ("distributed.client", "dask.multiprocessing")
+    return scheduler.func if isinstance(scheduler, partial) else scheduler
 
 
 def _dask() -> Any:
@@ -62,7 +77,7 @@ def to_dask(array: Array, chunks: Any = None) -> Any:
     """
     cuts = _cuts(array, chunks)
     tokenize = library("dask.base").tokenize
-    blocks = Blocks(array.lazy[()].alone(), tokenize(array), cuts)
+    blocks = LazyBlocks(array.lazy[()].alone(), tokenize(array), cuts)
     check_travel(blocks)
     meta = np.empty((0,) * array.ndim, array.dtype)
     name = f"hyperslab-{tokenize(array, cuts)}"
@@ -107,7 +122,7 @@ def _stored_chunks(array: Array) -> tuple[int | tuple[int, ...], ...]:
     )
 
 
-class Blocks(Source):
+class LazyBlocks(Source):
     """What dask slices: a view that is read when it is indexed."""
 
     def __init__(self, view: View, token: str, chunks: Sizes) -> None:
@@ -142,29 +157,94 @@ def write(target: Array | View, data: Any, region: Any = None, compute: bool = T
     ``compute=False`` writes nothing and gives a ``Delayed`` that does. A write that was interrupted has left each chunk
     old or new and may be made again; once it has failed here no task of it is at work any more. Chunk sizes that dask
     does not know are computed first: Invalid with ``compute=False``. ReadOnly, Unsupported when tasks go to other
-    processes and the dataset cannot.
+    processes and the dataset cannot. Of a dataset that is one file this process writes what others compute.
     """
+    writes = [(target, data, region)]
+    return write_together(writes, fields) if compute else delay_writes(writes, fields)
+
+
+def delay_writes(writes: Iterable[tuple[Array | View, Any, Any]], fields: Any = None) -> Any:
+    """Return a ``Delayed`` that does what :func:`write_together` does."""
     from dask.delayed import delayed
 
-    view = _view(target, region)
-    session = view.cells.session
-    if session is not None:
+    crew, made = CancellableTasks(), []
+    for target, data, region in writes:
+        view = _view(target, region)
+        if view.cells.session is not None:
+            view.cells.session.writer()
+        made.append(_tasks(view, data, fields, crew, compute=False)[0])
+    if len(made) > 1 and not any(
+        hasattr(each, "expr") for each in made
+    ):  # made shorter apart, they would share nothing
+        made = [part for each in made for part in each.to_delayed(optimize_graph=False).ravel().tolist()]
+    return delayed(_nothing)(*made)
+
+
+def write_together(writes: Iterable[tuple[Array | View, Any, Any]], fields: Any = None) -> None:
+    """:func:`write` of several ``(target, data, region)`` at once: what their graphs share is computed once.
+
+    Where tasks go to other processes, which would not find the cells (of one file, or behind the last row), this one
+    stores the blocks as they are computed.
+    """
+    pairs = [(_view(target, region), data) for target, data, region in writes]
+    sessions = [session for view, _ in pairs if (session := view.cells.session) is not None]
+    for session in sessions:
         session.writer()
+    elsewhere = _is_elsewhere()
+    if elsewhere and any(_is_known_here_alone(view) for view, _ in pairs):
+        _write_here([(view, _fitting(data, view, True)) for view, data in pairs], fields)
+    elif pairs:
+        crew = CancellableTasks()
+        tasks = [_tasks(view, data, fields, crew) for view, data in pairs]
+        crew.compute(*[written for written, _ in tasks])
+        if counting.watchers and elsewhere:
+            for _, made in tasks:
+                counting.done(made.npartitions, made.nbytes, written=True)
+    for session in sessions:
+        session.version.renew()
+
+
+def _tasks(view: View, data: Any, fields: Any, crew: CancellableTasks, *, compute: bool = True) -> tuple[Any, Any]:
+    """Return a dask array whose tasks store the blocks of ``data``, and the data as they are cut for that."""
     data = _fitting(data, view, compute)
-    check_source(data, view)
-    data, turn = guarded(data, view)
-    crew = Crew()
+    is_own = view.cells.is_published and check_source(data, view)  # rows behind the last are no cells of any source
+    data, turn = guarded(data, view, is_own=is_own)
     task = _Put(view.alone(), Cuts.of(data.chunks), fields, turn, crew)
     written = each_block(data, put, task, "hyperslab-write")
     check_travel(task)
-    if not compute:
-        return delayed(_nothing)(written)
-    crew.compute(written)
-    if counting.watchers and _is_elsewhere():
-        counting.done(data.npartitions, data.nbytes, written=True)
-    if session is not None:
-        session.version.renew()
-    return None
+    return written, data
+
+
+def _is_known_here_alone(view: View) -> bool:
+    """Return whether other processes would not find the cells: of one file until it is closed, or rows that are
+    appended.
+    """
+    session = view.cells.session
+    return session is not None and (session.is_written_whole or not view.cells.is_published)
+
+
+def _write_here(pairs: Iterable[tuple[View, Any]], fields: Any) -> None:
+    """Store blocks that other processes compute, all together, one after the other as they come."""
+    views, arrays = [], []
+    for number, (view, data) in enumerate(pairs):
+        is_own = view.cells.is_published and check_source(data, view)
+        data = data if is_own else merged(data, view)
+        cuts, node = Cuts.of(data.chunks), view.cells.node
+        views.append(view)
+        arrays.append(data.map_blocks(_placed, number=number, cuts=cuts, node=node, dtype=data.dtype, meta=data._meta))
+
+    def store(placed: Placed) -> None:
+        views[placed.number][placed.extent].write(placed.block, fields)
+
+    scheduler = _scheduler()
+    if scheduler.__module__ == "distributed.client":
+        each_computed(scheduler.__self__, arrays, store)
+    else:
+        each_computed_in_pool(arrays, store)
+
+
+def _placed(block: Any, number: int, cuts: Cuts, node: str, block_id: tuple[int, ...] = ()) -> Placed:
+    return Placed(number, require_told(block, cuts, node, block_id), block)
 
 
 def each_block(data: Any, store: Callable[..., Any], task: Any, name: str) -> Any:
@@ -179,7 +259,7 @@ def each_block(data: Any, store: Callable[..., Any], task: Any, name: str) -> An
     )
 
 
-def _nothing(written: Any) -> None:
+def _nothing(*written: Any) -> None:
     """What is left of the blocks' answers."""
 
 
@@ -220,7 +300,7 @@ def _fitting(data: Any, view: View, compute: bool) -> Any:
 
 
 def is_known(data: Any) -> bool:
-    """Whether dask knows the lengths of all blocks."""
+    """Return whether dask knows the lengths of all blocks."""
     return not any(math.isnan(size) for cuts in data.chunks for size in cuts)
 
 
@@ -262,49 +342,7 @@ def _units(view: View) -> tuple[int, ...]:
     )
 
 
-def slabs(data: Any) -> Iterator[tuple[tuple[slice, ...], np.ndarray[Any, Any]]]:
-    """Where cells go, and the cells computed: one row of blocks after the other, along the axis of most blocks."""
-    axis = int(np.argmax(data.numblocks)) if data.ndim else 0
-    cuts = [slice(0, length) for length in data.shape]
-    edges = [0, *accumulate(data.chunks[axis])] if data.ndim else [0, 1]
-    for start, stop in pairwise(edges):
-        place = tuple(slice(start, stop) if i == axis else cut for i, cut in enumerate(cuts))
-        block = data[place].compute()
-        yield place, np.asarray(block.todense() if is_sparse(block) else block)
-
-
 # -- one task -----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Cuts:
-    """Where blocks begin and end, small where they are of one length: every task carries it."""
-
-    shape: tuple[int, ...]
-    sizes: tuple[int | tuple[int, ...], ...]
-
-    @classmethod
-    def of(cls, chunks: Sizes) -> Cuts:
-        """The cuts of a dask array."""
-        shape = tuple(map(sum, chunks))
-        return cls(shape, tuple(_one_size(sizes) or (0, *accumulate(sizes)) for sizes in chunks))
-
-    def extent(self, block: tuple[int, ...]) -> tuple[slice, ...]:
-        """The cells of a block."""
-        return tuple(self._along(axis, place) for axis, place in enumerate(block))
-
-    def _along(self, axis: int, place: int) -> slice:
-        size = self.sizes[axis]
-        if isinstance(size, tuple):
-            return slice(size[place], size[place + 1])
-        return slice(place * size, min((place + 1) * size, self.shape[axis]))
-
-
-def _one_size(sizes: tuple[int, ...]) -> int | None:
-    """The one length of all blocks but the last, which may be shorter; None when they differ or are empty."""
-    first = sizes[0]
-    same = all(size == first for size in sizes[:-1]) and 0 < sizes[-1] <= first
-    return int(first) if same and first else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +353,7 @@ class _Put:
     cuts: Cuts
     fields: Any
     turn: Turn
-    crew: Crew
+    crew: CancellableTasks
 
     def __dask_tokenize__(self) -> str:
         return uuid4().hex  # no two writes are the same: the cells may have changed between them
@@ -323,14 +361,10 @@ class _Put:
 
 def put(block: Any, task: Any = None, block_id: tuple[int, ...] = ()) -> np.ndarray[Any, Any]:
     """Write one block; its answer is one cell."""
-    extent = task.cuts.extent(block_id)
-    wanted = tuple(part.stop - part.start for part in extent)
-    if np.shape(block) != wanted:
-        message = f"block {block_id} is of shape {np.shape(block)}, dask had told {wanted}"
-        raise Invalid(message, node=task.view.cells.node, remedy="correct the chunks of the dask array")
+    extent = require_told(block, task.cuts, task.view.cells.node, block_id)
     with task.crew.at_work(), task.turn.taken():
         task.view[extent].write(block, task.fields)
-    return np.ones((1,) * len(wanted), bool)
+    return np.ones((1,) * len(extent), bool)
 
 
 # -- new arrays ---------------------------------------------------------------------------------------------------
@@ -338,7 +372,7 @@ def put(block: Any, task: Any = None, block_id: tuple[int, ...] = ()) -> np.ndar
 
 def fitted(chunks: Sizes, auto: tuple[int, ...]) -> tuple[int, ...]:
     """Chunk lengths near ``auto`` for a new array that is written by these blocks: each block holds whole chunks."""
-    return tuple(_divisor(_one_size(sizes), cut) for sizes, cut in zip(chunks, auto, strict=True))
+    return tuple(_divisor(one_size(sizes), cut) for sizes, cut in zip(chunks, auto, strict=True))
 
 
 def _divisor(block: int | None, auto: int) -> int:

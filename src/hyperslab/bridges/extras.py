@@ -6,6 +6,7 @@ that says what to install in place of a bare ``ModuleNotFoundError`` from deeper
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import Any
 
@@ -32,6 +33,19 @@ def library(name: str) -> Any:
             raise
         wanted = f"'hyperslab[{_EXTRAS[package]}]'" if package in _EXTRAS else package
         raise MissingLibrary(f"this needs the library {package}", remedy=f"pip install {wanted}") from error
+
+
+def imported(name: str) -> Any:
+    """Return the module ``name`` where something has imported it, else None; it is not imported for this.
+
+    A module stands in ``sys.modules`` before it has its names. One that another thread is importing is waited for.
+    """
+    if sys.modules.get(name) is None:
+        return None
+    try:
+        return import_module(name)
+    except ImportError:  # the other thread failed
+        return None
 
 
 def __getattr__(name: str) -> Any:

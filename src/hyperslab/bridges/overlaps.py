@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
 
+import numpy as np
+
 from hyperslab.array import Array, View
-from hyperslab.chunks.source import Locking, Swaps
+from hyperslab.chunks.source import CompareAndSwap, Locking
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.selection.region import Range
 from hyperslab.stores.base import Locks
@@ -37,19 +41,23 @@ class Source:
 
 
 def is_made_of(data: Any, url: str) -> bool:
-    """Whether a dask array reads cells of the dataset at ``url``."""
+    """Return whether a dask array reads cells of the dataset at ``url``."""
     found = _by_expression(data) if hasattr(data, "expr") else _by_layer(data.__dask_graph__())
     return any(place[0] == _true(url) for values in found.values() for place, _ in values)
 
 
-def check_source(data: Any, view: View) -> None:
-    """Invalid when blocks would be read after others were written over what they are made of."""
+def check_source(data: Any, view: View) -> bool:
+    """Return whether the data is made of the array that it is for.
+
+    Invalid when blocks would be read after others were written over what they are made of.
+    """
     read = _read_by_expression if hasattr(data, "expr") else _read_by_graph
     chunks, cell_by_cell = read(data, _place(view))
     if chunks and not (cell_by_cell and _is_all(view) and chunks == {data.chunks}):
         remedy = "write to another array, or persist() or compute() the data first"
         url, node = view.cells.url, view.cells.node
         raise Invalid("the data is made of the array that it is written to", node=node, url=url, remedy=remedy)
+    return bool(chunks)
 
 
 def _place(array: Array | View) -> Place:
@@ -127,7 +135,7 @@ def _of_place(sources: Sources, place: Place) -> dict[str, set[Sizes | None]]:
 
 
 def _is_all(view: View) -> bool:
-    """Whether the view is the array, cell by cell."""
+    """Return whether the view is the array, cell by cell."""
     forward = all(isinstance(part, Range) and part.step == 1 for part in view.selection.region.axes)
     return forward and view.selection.middle is None and view.shape == view.cells.spec.shape
 
@@ -142,7 +150,7 @@ def _derived(graph: Any, sources: set[str]) -> set[str]:
 
 
 def _keeps_places(layer: Any, derived: set[str]) -> bool:
-    """Whether each block of a layer is made of the blocks in its own place alone, as in ``a.to_dask() + 1``."""
+    """Return whether each block of a layer is made of the blocks in its own place alone, as in ``a.to_dask() + 1``."""
     out = getattr(layer, "output_indices", None)
     return out is not None and all(
         axes is not None and tuple(axes) == tuple(out)
@@ -153,21 +161,42 @@ def _keeps_places(layer: Any, derived: set[str]) -> bool:
 
 # -- sharing chunks -----------------------------------------------------------------------------------------------
 
+_ROOM = 128 << 20  # bytes of a block that small ones are merged into: as long as dask makes its own (array.chunk-size)
 
-def guarded(data: Any, view: View) -> tuple[Any, Turn]:
-    """The data cut so that no two tasks change one chunk, where nothing else keeps them apart; else as it is.
 
-    Where it cannot be cut so (a negative step, say), the tasks of this process take turns.
+def guarded(data: Any, view: View, *, is_own: bool) -> tuple[Any, Turn]:
+    """Return the data cut so that no two tasks change one chunk, where nothing else keeps them apart.
+
+    Elsewhere small blocks are merged so that a chunk is written a few times, not once by each of them. Where the data
+    cannot be cut so (a negative step, say), the tasks of this process take turns. ``is_own``: the data is made of the
+    array itself, so that each of its blocks must stay in one piece.
     """
     cells = view.cells
     store = getattr(cells.session.reader, "store", None) if cells.session is not None else None
     locks = isinstance(cells.source, Locking) and (store is None or isinstance(store, Locks))
-    if locks or isinstance(cells.source, Swaps):
-        return data, Turn(None)
+    is_apart = locks or isinstance(cells.source, CompareAndSwap)
     cuts = _whole_units(view)
     if cuts is None:
-        return data, Turn(threading.Lock())
-    return data.rechunk(_merged(data.chunks, cuts)), Turn(None)
+        return data, Turn(None if is_apart else threading.Lock())
+    if is_apart:
+        return (data if is_own else merged(data, view)), Turn(None)
+    chunks = tuple(
+        _merged(sizes, [edge for edge in accumulate(sizes) if edge in along] if is_own else sorted(along), sum(sizes))
+        for sizes, along in zip(data.chunks, cuts, strict=True)
+    )
+    return _recut(data, chunks, view), Turn(None)
+
+
+def merged(data: Any, view: View) -> Any:
+    """Return the data with small blocks merged to those of the view's chunks, as far as there is room for in memory."""
+    cuts = _whole_units(view)
+    if cuts is None or 0 in data.shape:
+        return data
+    chunks = list(data.chunks)
+    for axis, along in enumerate(cuts):
+        others = math.prod(max(sizes) for i, sizes in enumerate(chunks) if i != axis)
+        chunks[axis] = _merged(chunks[axis], sorted(along), _ROOM // max(others * data.dtype.itemsize, 1))
+    return _recut(data, tuple(chunks), view)
 
 
 def _whole_units(view: View) -> list[set[int]] | None:
@@ -184,14 +213,79 @@ def _whole_units(view: View) -> list[set[int]] | None:
     return found
 
 
-def _merged(chunks: Sizes, allowed: list[set[int]]) -> Sizes:
-    """The block lengths without the cuts that are not ``allowed``."""
-    merged = []
-    for sizes, cuts in zip(chunks, allowed, strict=True):
-        stop = sum(sizes)
-        edges = [0, *(edge for edge in accumulate(sizes) if edge in cuts and edge != stop), stop]
-        merged.append(tuple(b - a for a, b in pairwise(edges)))
-    return tuple(merged)
+def _merged(sizes: tuple[int, ...], cuts: list[int], longest: int) -> tuple[int, ...]:
+    """Return block lengths that end at the last of the ``cuts`` before each end of a block, so that there are no more
+    of them.
+
+    Ends of blocks between two such cuts stay where what lies between would be longer than ``longest``.
+    """
+    stop, ends = sum(sizes), list(accumulate(sizes))
+    whole = {cuts[place - 1] for end in ends if (place := bisect_right(cuts, end))} | {stop}
+    edges, last = [0], 0
+    for edge in sorted(whole.union(ends)):
+        if edge - edges[-1] > longest and last > edges[-1]:
+            edges.append(last)
+        if edge in whole and edge > edges[-1]:
+            edges.append(edge)
+        last = edge
+    return tuple(b - a for a, b in pairwise(edges)) or sizes
+
+
+def _recut(data: Any, chunks: Sizes, view: View) -> Any:
+    return data if chunks == data.chunks else checked(data, view).rechunk(chunks)
+
+
+def checked(data: Any, view: View) -> Any:
+    """Return the data, whose blocks raise Invalid where they are not of the shapes that dask told: cut, they lost
+    cells."""
+    told, node = Cuts.of(data.chunks), view.cells.node
+    return data.map_blocks(_as_told, cuts=told, node=node, dtype=data.dtype, meta=data._meta)
+
+
+def _as_told(block: Any, cuts: Any = None, node: str = "", block_id: tuple[int, ...] = ()) -> Any:
+    require_told(block, cuts, node, block_id)
+    return block
+
+
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """Where blocks begin and end, small where they are of one length: every task carries it."""
+
+    shape: tuple[int, ...]
+    sizes: tuple[int | tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, chunks: Sizes) -> Cuts:
+        """Return the cuts of a dask array."""
+        shape = tuple(map(sum, chunks))
+        return cls(shape, tuple(one_size(sizes) or (0, *accumulate(sizes)) for sizes in chunks))
+
+    def extent(self, block: tuple[int, ...]) -> tuple[slice, ...]:
+        """Return the cells of a block."""
+        return tuple(self._along(axis, place) for axis, place in enumerate(block))
+
+    def _along(self, axis: int, place: int) -> slice:
+        size = self.sizes[axis]
+        if isinstance(size, tuple):
+            return slice(size[place], size[place + 1])
+        return slice(place * size, min((place + 1) * size, self.shape[axis]))
+
+
+def require_told(block: Any, cuts: Cuts, node: str, block_id: tuple[int, ...] = ()) -> tuple[slice, ...]:
+    """Return the cells of a block. Invalid where it is of another shape than they are."""
+    extent = cuts.extent(block_id)
+    wanted = tuple(part.stop - part.start for part in extent)
+    if np.shape(block) != wanted:
+        message = f"block {block_id} is of shape {np.shape(block)}, dask had told {wanted}"
+        raise Invalid(message, node=node, remedy="correct the chunks of the dask array")
+    return extent
+
+
+def one_size(sizes: tuple[int, ...]) -> int | None:
+    """Return the one length of all blocks but the last, which may be shorter; None when they differ or are empty."""
+    first = sizes[0]
+    same = all(size == first for size in sizes[:-1]) and 0 < sizes[-1] <= first
+    return int(first) if same and first else None
 
 
 @dataclass(frozen=True, slots=True)

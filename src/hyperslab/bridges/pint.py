@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
-from hyperslab.bridges.extras import library
+from hyperslab.bridges.extras import imported, library
 
 
 def is_quantity(value: Any) -> bool:
-    """Whether the value is a Quantity, of any registry; pint is not imported to find out."""
-    pint = sys.modules.get("pint")
+    """Return whether the value is a Quantity, of any registry; pint is not imported to find out."""
+    pint = imported("pint")
     return pint is not None and isinstance(value, pint.Quantity)
 
 

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
 
 from hyperslab.bridges.dask import is_dask_array
-from hyperslab.bridges.extras import library
+from hyperslab.bridges.extras import imported, library
 from hyperslab.model.coo import Coo, Numbers
 
 
 def is_sparse(value: Any) -> bool:
-    """Whether the value is an array of the ``sparse`` package, of any of its layouts; that is not imported for it."""
-    package = sys.modules.get("sparse")
+    """Return whether the value is an array of the ``sparse`` package, of any of its layouts; that is not imported
+    for it.
+    """
+    package = imported("sparse")
     return package is not None and isinstance(value, package.SparseArray)
 
 
 def is_sparse_in_blocks(value: Any) -> bool:
-    """Whether the value is a dask array that says that its blocks are sparse."""
+    """Return whether the value is a dask array that says that its blocks are sparse."""
     return is_dask_array(value) and is_sparse(getattr(value, "_meta", None))
 
 

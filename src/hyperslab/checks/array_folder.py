@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 from hyperslab.checks.chunk_names import ChunkNames
 from hyperslab.checks.findings import Finding, found
-from hyperslab.checks.objects import Flaw, Objects, span
-from hyperslab.checks.strangers import strange
+from hyperslab.checks.objects import ArrayObjects, ObjectFlaw, mismatch, span
+from hyperslab.checks.unexpected_nodes import strange
 from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.pool import batched, each_batch
 from hyperslab.errors import StorageError
@@ -17,16 +18,18 @@ from hyperslab.stores.base import Store
 
 _BATCH = 16
 _TRIES = 5
+_OTHER_LENGTHS = frozenset({"truncated-chunk", "oversized-chunk"})
+_BROKEN = _OTHER_LENGTHS | {"corrupt-chunk", "shard-index", "shard-range"}
 
 
-class ArrayFolder:
+class CheckedFolder:
     """The folder of the array ``path``. ``known``: names of documents, which are none of its business.
 
     Afterwards ``stored`` is the number of objects in place and ``last`` their largest coordinate along each axis, -1
     where there is none.
     """
 
-    def __init__(self, store: Store, path: str, objects: Objects, known: frozenset[str], *, deep: bool) -> None:
+    def __init__(self, store: Store, path: str, objects: ArrayObjects, known: frozenset[str], *, deep: bool) -> None:
         self._store = store
         self._path = path
         self._objects = objects
@@ -40,6 +43,7 @@ class ArrayFolder:
     def examine(self) -> list[Finding]:
         """All findings; the chunks are looked at by several threads, each in the memory of one chunk."""
         each_batch(self._examine, batched(self._chunks(), _BATCH), self._objects.keys.settings.threads)
+        self._question_document()
         self._note_missing()
         return self._found
 
@@ -51,16 +55,49 @@ class ArrayFolder:
         if self._deep and counting.watchers:
             counting.done(len(batch))
 
-    def _flaws(self, coords: Coords, place: str) -> list[Flaw]:
+    def _flaws(self, coords: Coords, place: str) -> list[ObjectFlaw]:
         """The flaws of one version of an object; one that is replaced meanwhile is looked at again."""
         keys = self._objects.keys
-        flaws: list[Flaw] = []
+        flaws: list[ObjectFlaw] = []
         for _ in range(_TRIES):
             stamp = keys.stamp(place)
             flaws = list(self._objects.examine(coords, place, deep=self._deep))
             if not flaws or keys.stamp(place) == stamp:
                 break
         return flaws
+
+    def _question_document(self) -> None:
+        """Call the document in question where no chunk is as it says: damage leaves some chunks as they were."""
+        broken = [finding for finding in self._found if finding.problem.kind in _BROKEN]
+        places = {finding.key: finding for finding in broken}
+        if not places or len(places) != self.stored:
+            return
+        content = self._common_length(broken)
+        if content is None and len(places) > 1 and not any(map(self._is_saved, places.values())):
+            content = "what no codec of the document reads"
+        if content is None:
+            return
+        for finding in broken:
+            flaw = mismatch(content)
+            message = f"{flaw.message}; {finding.problem.message}"
+            changed = found(self._path, flaw.kind, message, key=finding.key, coords=finding.coords)
+            self._found[self._found.index(finding)] = changed
+
+    def _is_saved(self, finding: Finding) -> bool:
+        """Return whether some inner chunks of a shard are sound; under an index that is none they are a guess."""
+        return (
+            finding.problem.kind != "shard-index"
+            and self._objects.salvage(finding.coords or (), finding.key)[0] is not None
+        )
+
+    def _common_length(self, broken: list[Finding]) -> str | None:
+        """Tell the length that all chunks have where it fits whole cells: bare ones have no length of their own."""
+        sizes = {self._objects.keys.size(finding.key) for finding in broken}
+        size, cells = next(iter(sizes)), prod(self._objects.grid.fixed or ())
+        is_cut = any(finding.problem.kind not in _OTHER_LENGTHS for finding in broken)
+        if is_cut or len(sizes) > 1 or not size or not cells or size % cells:
+            return None
+        return f"{size} bytes, {size // cells} for each cell"
 
     def _note_missing(self) -> None:
         count, stored = self._objects.grid.size, self.stored
@@ -109,8 +146,9 @@ class ArrayFolder:
         if coords is None:
             self._found.append(self._misnamed(name, place))
         elif not self._names.within(coords):
-            message = f"the chunk {name} lies outside the grid of {self._objects.grid.counts} chunks [key={place}]"
-            self._found.append(found(self._path, "outside-grid", message, key=place, coords=coords))
+            counts = self._objects.grid.counts
+            message = f"the chunk {name} lies outside the grid of {counts} chunks, and is not read [key={place}]"
+            self._found.append(found(self._path, "outside-grid", message, key=place, coords=coords, sound=True))
         else:
             self.stored += 1
             self.last = list(map(max, self.last, coords))
@@ -126,7 +164,7 @@ class ArrayFolder:
         return found(self._path, "foreign", f"{name} is {what} [key={place}]", key=place)
 
     def _folder(self, name: str) -> bool:
-        """Whether to look into a folder; one that has no business here is a finding."""
+        """Return whether to look into a folder; one that has no business here is a finding."""
         place = child(self._path, name)
         coords = self._names.coords(name)
         if coords is not None:
@@ -143,5 +181,5 @@ class ArrayFolder:
 
 
 def holds_any(store: Store, folder: str) -> bool:
-    """Whether anything at all lies in a folder."""
+    """Return whether anything at all lies in a folder."""
     return any(map(len, store.list_dir(folder))) or any(True for _ in strange(store, folder, ""))

@@ -7,17 +7,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
+from hyperslab.checks.chunk_content import unpacked_size
 from hyperslab.checks.objects import span
-from hyperslab.checks.places import Place
+from hyperslab.checks.places import CheckedDataset
 from hyperslab.checks.quarantine import Quarantine
 from hyperslab.checks.report import Mend, not_mended
 from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.pool import batched, each_batch
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import TellsStored, Transacts
-from hyperslab.errors import HyperslabError, Problem, ReadOnly
+from hyperslab.errors import CorruptChunk, HyperslabError, Problem, ReadOnly
 from hyperslab.formats.base import Rebuilds
 from hyperslab.model.spec import ArraySpec
 
@@ -43,7 +45,7 @@ class _Damaged:
 class Blanking:
     """One repair. ``folder``: where what is replaced goes, None: nowhere."""
 
-    place: Place
+    place: CheckedDataset
     settings: Settings
     folder: str | None
     _found: list[_Damaged] = field(default_factory=list)
@@ -77,11 +79,11 @@ class Blanking:
             for node in nodes:
                 spec, source = reader.node(node), reader.chunks(node)
                 if isinstance(spec, ArraySpec) and isinstance(source, TellsStored):
-                    self._found += self._of(node, source) or []
+                    self._found += self._of(node, source, spec.numpy_dtype.itemsize) or []
         finally:
             reader.close()
 
-    def _of(self, node: str, source: Any) -> list[_Damaged] | None:
+    def _of(self, node: str, source: Any, itemsize: int) -> list[_Damaged] | None:
         found: list[_Damaged | None] = []
 
         def work(batch: list[Coords]) -> None:
@@ -89,15 +91,17 @@ class Blanking:
                 try:
                     source.read(coords)
                 except HyperslabError as error:
-                    found.append(self._damaged(node, source, coords, error))
+                    found.append(self._damaged(node, source, coords, itemsize, error))
 
         each_batch(work, batched(source.grid, _BATCH), self.settings.threads)
         sure = [each for each in found if each is not None]
         return sorted(sure, key=lambda each: each.coords) if len(sure) == len(found) else None
 
-    def _damaged(self, node: str, source: TellsStored, coords: Coords, error: HyperslabError) -> _Damaged | None:
-        stored = source.stored_bytes(coords)
-        if stored is None:
+    def _damaged(self, node: str, source: Any, coords: Coords, itemsize: int, error: HyperslabError) -> _Damaged | None:
+        """Return a chunk whose bytes are damaged; None where they may be sound, and the cells of another type or
+        length."""
+        stored = source.stored_bytes(coords) if isinstance(error, CorruptChunk) else None
+        if stored is None or unpacked_size(stored) not in (None, prod(source.grid.chunk_shape(coords)) * itemsize):
             return None
         cells = span(source.grid, coords)
         action = f"{self._quarantine.verb}; the cells {cells} read as the fill value then"

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from hyperslab.checks.reading import parts, read_box
-from hyperslab.chunks.boxes import Box, Cut, box_counts, boxes, source_edges
+from hyperslab.chunks.boxes import AxisCut, Box, box_counts, boxes, source_edges
+from hyperslab.chunks.memory import largest_chunk, settings_within
 from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
@@ -54,18 +55,23 @@ class Comparison:
     def _itemsize(self) -> int:
         return max(self.a.spec.numpy_dtype.itemsize, self.b.spec.numpy_dtype.itemsize, 1)
 
+    @cached_property
+    def _chunk_cells(self) -> int:
+        return max(largest_chunk(side.source.grid) for side in (self.a, self.b))
+
     def run(self) -> None:
         """Compare all cells."""
         if 0 in self.a.spec.shape:
             return
         grid = self.a.source.grid.outer or self.a.source.grid
         cuts = [
-            Cut(axis, source_edges(other, Range(0, other.length, 1)))
+            AxisCut(axis, source_edges(other, Range(0, other.length, 1)))
             for axis, other in zip(grid.axes, self.b.source.grid.axes, strict=True)
         ]
         counts = box_counts(cuts, self._itemsize, self.memory // 8)
         cells = prod(cut.longest(count) for cut, count in zip(cuts, counts, strict=True))
-        workers = max(1, min(self.settings.threads, self.memory // (4 * cells * self._itemsize)))
+        taken = (4 * cells + 2 * self._chunk_cells) * self._itemsize
+        workers = max(1, min(self.settings.threads, self.memory // taken))
         each_batch(self._compare, boxes(cuts, counts), workers)
 
     def _compare(self, box: Box) -> None:
@@ -82,7 +88,10 @@ class Comparison:
 
     def _read(self, name: str, side: Side, part: Box) -> Values | None:
         try:
-            return read_box(side.source, side.spec, part, self.settings)
+            nbytes = self._chunk_cells * self._itemsize
+            return read_box(
+                side.source, side.spec, part, settings_within(side.source, self.settings, nbytes, self.memory)
+            )
         except HyperslabError as error:
             with self._lock:
                 self.unread.setdefault(name, f"{error.said} [{error.place}]")
@@ -118,7 +127,10 @@ def unequal(a: Values, b: Values) -> Values:
     if not size or not x.size:
         return np.zeros(a.shape, bool)
     bits = np.ascontiguousarray(x).reshape(-1).view(np.uint8) != np.ascontiguousarray(y).reshape(-1).view(np.uint8)
-    return np.asarray(bits.reshape(-1, size).any(axis=1).reshape(a.shape))
+    bits = bits.reshape(x.size, -1, size)
+    if x.dtype.char in "gG" and np.finfo(np.longdouble).nmant == 63:  # 80 bits each, behind them whatever was there
+        bits = bits.reshape(x.size, -1, np.dtype("g").itemsize)[:, :, :10]
+    return np.asarray(bits.any(axis=(1, 2)).reshape(a.shape))
 
 
 def _unequal_fields(a: Values, b: Values) -> Values:
@@ -134,7 +146,7 @@ def _joined(chars: Values) -> Values:
 
 
 def _over_cell(other: Values, ndim: int) -> Values:
-    """Whether any element of a field of arrays differs."""
+    """Return whether any element of a field of arrays differs."""
     return np.asarray(other.any(axis=tuple(range(ndim, other.ndim)))) if other.ndim > ndim else other
 
 

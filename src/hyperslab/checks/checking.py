@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from hyperslab.api import Target
+from hyperslab.checks.abandoned_copies import examine_leftovers
 from hyperslab.checks.findings import Finding, found
 from hyperslab.checks.keyed import Walk
 from hyperslab.checks.measuring import extent_of
-from hyperslab.checks.places import Place, find_place
+from hyperslab.checks.places import CheckedDataset, find_place
 from hyperslab.checks.readable import examine_reader
 from hyperslab.checks.report import Report
 from hyperslab.chunks.progress import Report as Reports
@@ -44,7 +46,12 @@ def check(
         return report_of(place, examine(place, settings, deep=deep), deep)
 
 
-def examine(place: Place, settings: Settings, *, deep: bool) -> Iterable[Finding]:
+def examine(place: CheckedDataset, settings: Settings, *, deep: bool) -> Iterable[Finding]:
+    """Return the findings of a dataset of whatever format, and of what lies beside it."""
+    return chain(examine_dataset(place, settings, deep=deep), examine_leftovers(place.where))
+
+
+def examine_dataset(place: CheckedDataset, settings: Settings, *, deep: bool) -> Iterable[Finding]:
     """The findings of a dataset of whatever format."""
     spelling = place.spelling
     if spelling is not None:
@@ -58,7 +65,7 @@ def examine(place: Place, settings: Settings, *, deep: bool) -> Iterable[Finding
     return _examine_opened(place, settings, deep)
 
 
-def _examine_opened(place: Place, settings: Settings, deep: bool) -> list[Finding]:
+def _examine_opened(place: CheckedDataset, settings: Settings, deep: bool) -> list[Finding]:
     try:
         reader = place.format.open(place.where, "r", settings=settings)
     except FormatError as error:
@@ -72,7 +79,7 @@ def _examine_opened(place: Place, settings: Settings, deep: bool) -> list[Findin
         reader.close()
 
 
-def report_of(place: Place, findings: Iterable[Finding], deep: bool) -> Report:
+def report_of(place: CheckedDataset, findings: Iterable[Finding], deep: bool) -> Report:
     """The findings as they are told."""
     findings = list(findings)
     problems = [finding.problem for finding in findings if not finding.sound]

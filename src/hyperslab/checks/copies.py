@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hyperslab.checks.documents import Stored
+from hyperslab.checks.documents import NodeDocuments
 from hyperslab.checks.findings import Finding, found
-from hyperslab.formats.spelling import Copy, Docs, Spelling, own_document
+from hyperslab.formats.consolidated import read_copy
+from hyperslab.formats.metadata_dialect import Docs, MetadataDialect, own_document
 from hyperslab.model.paths import child, is_within, relative
 
 _CODECS = "codecs"
@@ -19,14 +20,14 @@ _SAYS_NOTHING: dict[str, Any] = {"storage_transformers": []}
 class Copies:
     """The documents of all nodes and the copies among them, as they are met from the root on."""
 
-    def __init__(self, spelling: Spelling) -> None:
+    def __init__(self, spelling: MetadataDialect) -> None:
         self._spelling = spelling
         self._nodes: dict[str, Docs] = {}
         self._broken: set[str] = set()
-        self._copies: dict[str, Copy] = {}
+        self._copies: dict[str, Mapping[str, Docs]] = {}
         self._found: list[Finding] = []
 
-    def add(self, path: str, stored: Stored) -> None:
+    def add(self, path: str, stored: NodeDocuments) -> None:
         """What lies at one node."""
         spelling = self._spelling
         if any(name in stored.docs for name in spelling.nodes):
@@ -35,7 +36,7 @@ class Copies:
             self._broken.add(path)
         if stored.copy is None:
             return
-        copy = spelling.read_copy(stored.copy)
+        copy = read_copy(spelling, stored.copy)
         if copy is not None:
             self._copies[path] = copy
         elif self._says_one(stored.copy):
@@ -44,7 +45,7 @@ class Copies:
             self._found.append(found(path, "damaged-copy", message, key=place, means=path))
 
     def _says_one(self, doc: Mapping[str, Any]) -> bool:
-        """Whether a document that has no copy to be read claims to have one."""
+        """Return whether a document that has no copy to be read claims to have one."""
         own = self._spelling.without_copy(doc)
         return own is None or any(value is not None for name, value in doc.items() if name not in own)
 
@@ -116,7 +117,7 @@ def _without_empty(value: Any) -> Any:
 
 
 def _is_idle(name: str, value: Any) -> bool:
-    """Whether a key may as well be missing."""
+    """Return whether a key may as well be missing."""
     if name in _SAYS_NOTHING:
         return bool(value == _SAYS_NOTHING[name])
     return isinstance(value, dict) and value.get("must_understand") is False

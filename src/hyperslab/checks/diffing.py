@@ -11,19 +11,21 @@ import numpy as np
 
 from hyperslab import api
 from hyperslab.api import Target
-from hyperslab.array.session import Session
+from hyperslab.array.missing import FILL, with_missing
+from hyperslab.array.session import OpenDataset
 from hyperslab.checks.cells import Comparison, Side, unequal
 from hyperslab.checks.report import Report
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import HyperslabError, NodeNotFound, Problem
 from hyperslab.formats.base import Feature
+from hyperslab.formats.netcdf.document import default_fill
 from hyperslab.model.cells import same_type
 from hyperslab.model.differences import differences
 from hyperslab.model.nesting import flattened
 from hyperslab.model.paths import child
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
-from hyperslab.stores.sides import Options, two_sides
+from hyperslab.stores.endpoints import Options, two_sides
 
 MEMORY = 256 << 20
 Node = GroupSpec | ArraySpec | Link
@@ -75,7 +77,7 @@ def diff(
         sides = []
         places: tuple[Any, Any] = two_sides(a, b, storage_options)
         for place in places:
-            session = api.open(place, cache_bytes=0, workers=workers)._session
+            session = api.open_alone(place, cache_bytes=0, workers=workers)._session
             stack.callback(session.reader.close)
             sides.append(session)
         job = _Diff(sides[0], sides[1], settings, memory if cells else 0)
@@ -87,8 +89,8 @@ def diff(
 class _Diff:
     """Two open datasets. ``memory`` 0: no cells."""
 
-    a: Session
-    b: Session
+    a: OpenDataset
+    b: OpenDataset
     settings: Settings
     memory: int
     arrays: int = 0
@@ -137,6 +139,7 @@ class _Diff:
         if isinstance(ours, Link) and ours != theirs:
             yield Problem(path, "link", f"{_shown(theirs)} in place of {_shown(ours)}")
             return
+        ours, theirs = _with_marker(self.a, ours, theirs), _with_marker(self.b, theirs, ours)
         yield from differences(path, ours, theirs, dims=self._both(Feature.DIMENSIONS), either=True)
         if isinstance(ours, GroupSpec) and isinstance(theirs, GroupSpec) and self._both(Feature.UNLIMITED):
             new = {dim.name for dim in theirs.dims if dim.unlimited} - {dim.name for dim in ours.dims if dim.unlimited}
@@ -168,14 +171,27 @@ class _Diff:
             yield CellsDiffer(path, "cells", message, seen.differing, size, tuple(seen.first))
 
 
+def _with_marker(side: OpenDataset, node: Node, other: Node) -> Node:
+    """Return the node with the attribute ``_FillValue`` that its format keeps in the fill value, where the other has
+    it."""
+    if isinstance(node, ArraySpec) and isinstance(other, ArraySpec) and FILL in other.attrs:
+        return node.evolve(attrs=with_missing(side, node))
+    return node
+
+
 def _shown(node: Node) -> str:
     return f"the link to {node}" if isinstance(node, Link) else type(node).__name__
 
 
 def _fill_values(path: str, ours: ArraySpec, theirs: ArraySpec) -> Iterator[Problem]:
-    """Fill values are compared where both sides have one; cells that were never written read as them."""
+    """Compare fill values where both sides have one that somebody chose; unwritten cells read as them."""
     if ours.fill_value is None or theirs.fill_value is None or not same_type(ours.dtype, theirs.dtype, any_order=True):
         return
     a, b = ours.fill_cell(), theirs.fill_cell()
-    if a.shape != b.shape or unequal(a, b).any():
+    if a.shape != b.shape or (unequal(a, b).any() and not (_is_default(ours) and _is_default(theirs))):
         yield Problem(path, "fill-value", f"the fill value is {b[()]}, not {a[()]}")
+
+
+def _is_default(spec: ArraySpec) -> bool:
+    """Return whether a fill value is what formats take where nobody chose one: zero, or netCDF's for the type."""
+    return FILL not in spec.attrs and (not spec.fill_cell().any() or bool(spec.fill_value == default_fill(spec.dtype)))

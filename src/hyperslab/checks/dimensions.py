@@ -10,8 +10,8 @@ from hyperslab.checks.reading import read_box
 from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import HyperslabError
+from hyperslab.formats.metadata_dialect import MetadataDialect
 from hyperslab.formats.sources import open_chunks
-from hyperslab.formats.spelling import Spelling
 from hyperslab.model.dims import Coordinate
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Store
@@ -75,7 +75,7 @@ def _coordinates(members: Sequence[Member], sizes: dict[str, dict[int, list[Memb
 
 
 def examine_coordinates(
-    store: Store, spelling: Spelling, members: Sequence[Member], settings: Settings
+    store: Store, spelling: MetadataDialect, members: Sequence[Member], settings: Settings
 ) -> Iterator[Finding]:
     """Coordinates of numbers or times that neither rise nor fall: looked at when they are not huge."""
     for member in members:

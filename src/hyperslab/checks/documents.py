@@ -10,14 +10,14 @@ from typing import Any
 from hyperslab.checks.findings import Finding, found
 from hyperslab.errors import FormatError, HyperslabError, Problem
 from hyperslab.formats.documents import LIMITS, mend_json, read_document
-from hyperslab.formats.spelling import Docs, Spelling
+from hyperslab.formats.metadata_dialect import Docs, MetadataDialect
 from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import Size, Store
 
 
 @dataclass(slots=True)
-class Stored:
+class NodeDocuments:
     """A node's documents: those that could be read, the names of those that could not, the spec that they make."""
 
     docs: Docs = field(default_factory=dict)
@@ -28,19 +28,21 @@ class Stored:
 
     @property
     def is_node(self) -> bool:
-        """Whether a document says what this is, be it damaged."""
+        """Return whether a document says what this is, be it damaged."""
         return bool(self.docs) or bool(self.broken)
 
 
-def read_stored(store: Store, spelling: Spelling, path: str, names: Collection[str], *, told: bool = False) -> Stored:
+def read_stored(
+    store: Store, spelling: MetadataDialect, path: str, names: Collection[str], *, told: bool = False
+) -> NodeDocuments:
     """The documents among ``names``, which are what lies right in the node's folder. ``told``: what is survived while
     they are parsed is said elsewhere."""
-    stored = Stored()
+    stored = NodeDocuments()
     wanted = dict.fromkeys((*spelling.nodes, *spelling.extras, spelling.copy_name))
     for name in wanted:
         if name not in names:
             continue
-        doc = _read(store, path, name, stored)
+        doc = _read(store, spelling, path, name, stored)
         if name == spelling.copy_name:
             stored.copy = doc
         if doc is not None and (name in spelling.nodes or name in spelling.extras):
@@ -51,13 +53,13 @@ def read_stored(store: Store, spelling: Spelling, path: str, names: Collection[s
     return stored
 
 
-def _is_broken(stored: Stored, spelling: Spelling) -> bool:
-    """Whether the document that says what this is cannot be read."""
+def _is_broken(stored: NodeDocuments, spelling: MetadataDialect) -> bool:
+    """Return whether the document that says what this is cannot be read."""
     first = next((name for name in spelling.nodes if name in stored.docs or name in stored.broken), None)
     return first in stored.broken
 
 
-def _keep_one_kind(stored: Stored, spelling: Spelling, path: str) -> None:
+def _keep_one_kind(stored: NodeDocuments, spelling: MetadataDialect, path: str) -> None:
     """Of several documents that make a node the first counts."""
     kinds = [name for name in spelling.nodes if name in stored.docs or name in stored.broken]
     for name in kinds[1:]:
@@ -66,12 +68,15 @@ def _keep_one_kind(stored: Stored, spelling: Spelling, path: str) -> None:
         stored.findings.append(found(path, "two-kinds", message, key=child(path, name)))
 
 
-def _read(store: Store, path: str, name: str, stored: Stored) -> dict[str, Any] | None:
+def _read(
+    store: Store, spelling: MetadataDialect, path: str, name: str, stored: NodeDocuments
+) -> dict[str, Any] | None:
     place = child(path, name)
     try:
         size = store.size(place) if isinstance(store, Size) else None
-        if size is not None and size > LIMITS.size:
-            message = f"the document has {size} bytes, {LIMITS.size} are allowed"
+        most = LIMITS.copy if name == spelling.copy_name else LIMITS.size
+        if size is not None and size > most:
+            message = f"the document has {size} bytes, {most} are allowed"
             raise FormatError(message, problems=[Problem(path, "json-size", message)])
         data = store.get(place)
         if data is None:
@@ -87,13 +92,16 @@ def _read(store: Store, path: str, name: str, stored: Stored) -> dict[str, Any] 
 
 
 def _mended(data: bytes, path: str, place: str) -> Iterator[Finding]:
-    """A document that is read although it is no JSON."""
-    _, mended = mend_json(data)
+    """Return the findings of a document that is no JSON and is read all the same, or that holds too much."""
+    try:
+        _, mended = mend_json(data)
+    except FormatError:
+        return
     if mended:
         yield found(path, "json-mended", f"the document is no JSON: {', '.join(mended)} [key={place}]", key=place)
 
 
-def _parse(stored: Stored, spelling: Spelling, path: str, *, told: bool) -> None:
+def _parse(stored: NodeDocuments, spelling: MetadataDialect, path: str, *, told: bool) -> None:
     """The spec, and every defect of the documents."""
     place = child(path, next(iter(name for name in spelling.nodes if name in stored.docs)))
     with suppress(FormatError):

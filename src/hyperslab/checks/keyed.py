@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
-from hyperslab.checks.array_folder import ArrayFolder, holds_any
+from hyperslab.checks.array_folder import CheckedFolder, holds_any
 from hyperslab.checks.chunk_names import looks_like_chunks
 from hyperslab.checks.copies import Copies
 from hyperslab.checks.dimensions import Member, examine_coordinates, examine_dimensions
-from hyperslab.checks.documents import Stored, read_stored
+from hyperslab.checks.documents import NodeDocuments, read_stored
 from hyperslab.checks.findings import Finding, found
 from hyperslab.checks.opening import open_objects
-from hyperslab.checks.strangers import strange
+from hyperslab.checks.unexpected_nodes import strange
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import HyperslabError, StorageError
 from hyperslab.formats import FORMATS, get_format
 from hyperslab.formats.base import Remedy, Repairs
 from hyperslab.formats.keyed_dataset import KeyedReader, holds_nodes
-from hyperslab.formats.spelling import KeyedFormat, Spelling
+from hyperslab.formats.metadata_dialect import KeyedFormat, MetadataDialect
 from hyperslab.model.paths import child, is_within
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Store
@@ -35,7 +35,7 @@ class Walk:
     """
 
     store: Store
-    spelling: Spelling
+    spelling: MetadataDialect
     settings: Settings
     deep: bool
     own: KeyedReader | None = None
@@ -122,7 +122,7 @@ class Walk:
                 self.findings.append(found(path, "foreign", f"{name} is no part of a group [key={place}]", key=place))
 
     def _without_spec(
-        self, path: str, stored: Stored, names: Collection[str], inner: Collection[str], depth: int
+        self, path: str, stored: NodeDocuments, names: Collection[str], inner: Collection[str], depth: int
     ) -> None:
         """A folder whose documents are missing or say nothing: what it seems to be."""
         nodes = [name for name in inner if self._holds_nodes(child(path, name))]
@@ -165,18 +165,18 @@ class Walk:
         except HyperslabError as error:
             self.findings.append(found(path, "not-decoded", error.said))
             return Member(path, spec)
-        folder = ArrayFolder(self.store, path, objects, self._known, deep=self.deep)
+        folder = CheckedFolder(self.store, path, objects, self._known, deep=self.deep)
         self.findings += folder.examine()
         return Member(path, spec, objects.grid, tuple(folder.last))
 
 
 def _settles(own: Finding, finding: Finding) -> bool:
-    """Whether what the format found is why this was found."""
+    """Return whether what the format found is why this was found."""
     remedy: Remedy = own.means
     return finding.problem.kind in remedy.settles and is_within(finding.key, remedy.at)
 
 
-def known_names(spelling: Spelling) -> frozenset[str]:
+def known_names(spelling: MetadataDialect) -> frozenset[str]:
     """The names of all documents of datasets under keys: those of another format beside ours are left alone."""
     formats = (get_format(name) for name in FORMATS)
     spellings = [spelling, *(format.spelling for format in formats if isinstance(format, KeyedFormat))]

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from math import prod
 from typing import Any
 
-from hyperslab.checks.places import Place
+from hyperslab.checks.places import CheckedDataset
 from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import HyperslabError
@@ -16,7 +16,7 @@ from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 
-def extent_of(place: Place, settings: Settings) -> tuple[int, int]:
+def extent_of(place: CheckedDataset, settings: Settings) -> tuple[int, int]:
     """Bytes of cells, and chunks (shards), of all arrays; what cannot be read counts nothing."""
     try:
         reader = place.format.open(place.where, "r", settings=settings)

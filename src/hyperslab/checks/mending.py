@@ -9,6 +9,7 @@ from enum import IntEnum
 from functools import partial
 
 from hyperslab.array.growth import grow
+from hyperslab.checks.chunk_content import KIND as OTHER_CELLS
 from hyperslab.checks.findings import Finding
 from hyperslab.checks.keyed import Walk
 from hyperslab.checks.mending_chunks import OBJECTS, Act, ChunkMender, Plan, nothing, spec_now
@@ -18,7 +19,7 @@ from hyperslab.errors import HyperslabError
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.documents import read_document, write_again
 from hyperslab.formats.keyed_writer import KeyedWriter
-from hyperslab.formats.spelling import Docs
+from hyperslab.formats.metadata_dialect import Docs
 from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -92,6 +93,8 @@ class Menders:
             Stage.OBJECTS: self._chunks.plan,
             Stage.COPIES: self._copy,
         }
+        findings = list(findings)
+        self._chunks.questioned |= {finding.problem.node for finding in findings if finding.problem.kind == OTHER_CELLS}
         for finding in findings:
             stage = stage_of(finding)
             plan: Plan = None

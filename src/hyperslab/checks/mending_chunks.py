@@ -10,13 +10,13 @@ from typing import Any
 from hyperslab.checks.chunk_names import is_within
 from hyperslab.checks.findings import Finding
 from hyperslab.checks.keyed import Walk
-from hyperslab.checks.objects import Objects, span
+from hyperslab.checks.objects import ArrayObjects, span
 from hyperslab.checks.opening import open_objects
 from hyperslab.checks.quarantine import Quarantine
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.errors import Conflict, NodeNotFound
 from hyperslab.formats.keyed_writer import KeyedWriter
-from hyperslab.formats.spelling import Docs
+from hyperslab.formats.metadata_dialect import Docs
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Locks, PutIf
 
@@ -47,25 +47,31 @@ _STRANGE = frozenset(
         "unusable-name",
     ]
 )
+_OF_DOCUMENT = _CHUNKS | {"outside-grid", "misspelled-key", "foreign"}
+"""The kinds that a document may be the cause of."""
 OBJECTS = _CHUNKS | _STRANGE | {"misspelled-key", "temporary"}
 """The kinds that are mended here."""
 
 
 class ChunkMender:
-    """Mends of one look through a dataset. ``settled``: arrays that will have another shape before these mends."""
+    """Mends of one look through a dataset. ``settled``: arrays that will have another shape before these mends;
+    ``questioned``: those whose documents do not describe their chunks, of which none is touched."""
 
     def __init__(self, walk: Walk, writer: KeyedWriter, quarantine: Quarantine) -> None:
         self.settled: dict[str, ArraySpec] = {}
+        self.questioned: set[str] = set()
         self._walk = walk
         self._writer = writer
         self._quarantine = quarantine
         self._store = quarantine.store
-        self._objects: dict[str, tuple[Docs, Objects]] = {}
+        self._objects: dict[str, tuple[Docs, ArrayObjects]] = {}
         self._seen: set[tuple[str, str]] = set()
 
     def plan(self, finding: Finding) -> Plan:
         """The action in words, and the deed."""
         kind = finding.problem.kind
+        if finding.problem.node in self.questioned and kind in _OF_DOCUMENT:
+            return None
         if kind in _CHUNKS:
             return self._chunk(finding)
         if kind == "misspelled-key":
@@ -90,7 +96,7 @@ class ChunkMender:
 
     # -- arrays -----------------------------------------------------------------------------------------------------
 
-    def _of(self, path: str) -> Objects:
+    def _of(self, path: str) -> ArrayObjects:
         """The objects of an array as it is described when the mends are planned."""
         if path not in self._objects:
             spec = spec_now(self._writer, path)
@@ -100,11 +106,11 @@ class ChunkMender:
             self._objects[path] = (self._walk.spelling.render(spec), objects)
         return self._objects[path][1]
 
-    def _open(self, path: str, spec: ArraySpec) -> Objects:
+    def _open(self, path: str, spec: ArraySpec) -> ArrayObjects:
         return open_objects(self._store, path, self._walk.spelling.key_of(spec), spec, self._walk.settings)
 
     @contextmanager
-    def _held(self, finding: Finding) -> Iterator[tuple[Objects, Coords]]:
+    def _held(self, finding: Finding) -> Iterator[tuple[ArrayObjects, Coords]]:
         """The array against growth and change, the chunk against writers; Conflict when the array did change."""
         path, coords = finding.problem.node, finding.coords or ()
         objects = self._of(path)
@@ -131,7 +137,7 @@ class ChunkMender:
         return f"{action}; {cells}", partial(self._replace, finding)
 
     def _again(self, finding: Finding) -> bool:
-        """Whether another finding about the same thing came before."""
+        """Return whether another finding about the same thing came before."""
         same = (finding.problem.node, finding.key)
         known = same in self._seen
         self._seen.add(same)
@@ -155,7 +161,7 @@ class ChunkMender:
 
     @property
     def _swaps(self) -> bool:
-        """Whether chunks have no locks and are swapped, as writers do there."""
+        """Return whether chunks have no locks and are swapped, as writers do there."""
         return isinstance(self._store, PutIf) and not isinstance(self._store, Locks)
 
     def _put(self, key: str, value: Any, stamp: Any) -> None:

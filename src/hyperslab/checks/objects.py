@@ -8,9 +8,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from hyperslab.checks.chunk_content import KIND as OTHER_CELLS
+from hyperslab.checks.chunk_content import content_of
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.memory import require
-from hyperslab.codecs.base import Cells
+from hyperslab.codecs.base import Buffer, ChunkLayout
 from hyperslab.codecs.chain import Chain, build_chain
 from hyperslab.errors import CorruptChunk, HyperslabError, UnsafePickle
 from hyperslab.formats.keys import ChunkKeys
@@ -18,14 +20,14 @@ from hyperslab.model.spec import ArraySpec
 
 
 @dataclass(frozen=True, slots=True)
-class Flaw:
+class ObjectFlaw:
     """What is wrong with one stored object."""
 
     kind: str
     message: str
 
 
-class Objects(Protocol):
+class ArrayObjects(Protocol):
     """The stored objects of one array."""
 
     @property
@@ -38,7 +40,7 @@ class Objects(Protocol):
         """Where they lie, and the locks that guard them."""
         ...
 
-    def examine(self, coords: Coords, key: str, *, deep: bool) -> Iterator[Flaw]:
+    def examine(self, coords: Coords, key: str, *, deep: bool) -> Iterator[ObjectFlaw]:
         """What is wrong with the object under ``key``; ``deep``: every cell is decoded."""
         ...
 
@@ -64,11 +66,11 @@ class Chunks:
 
     def _chain(self, shape: tuple[int, ...]) -> Chain:
         if shape not in self._chains:
-            cells = Cells(self._spec.dtype, shape, self._spec.fill_value)
+            cells = ChunkLayout(self._spec.dtype, shape, self._spec.fill_value)
             self._chains[shape] = build_chain(self._spec.codecs, cells)
         return self._chains[shape]
 
-    def examine(self, coords: Coords, key: str, *, deep: bool) -> Iterator[Flaw]:
+    def examine(self, coords: Coords, key: str, *, deep: bool) -> Iterator[ObjectFlaw]:
         """Its length where that is known, and its cells when ``deep``."""
         try:
             chain = self._chain(self.grid.chunk_shape(coords))
@@ -77,14 +79,28 @@ class Chunks:
                 return
             flaw = length_flaw(size, chain.size, chain.most_stored)
             if flaw is not None:
-                yield flaw
+                content = self._content(chain, key, size, flaw.message)
+                yield flaw if content is None else mismatch(content)
             elif deep:
                 require(2 * (chain.cells.nbytes or 0) + size, self.keys.settings.memory_limit)
                 data = self.keys.store.get(key)
                 if data is not None:
-                    chain.decode(data)
+                    yield from self._decoded(chain, data)
         except HyperslabError as error:
             yield flaw_of(error)
+
+    def _content(self, chain: Chain, key: str, size: int, error: str) -> str | None:
+        """Return what a chunk of another length holds, if it is whole."""
+        if chain.most_stored is not None and size > chain.most_stored:
+            return None
+        data = self.keys.store.get(key)
+        return None if data is None else content_of(chain, self._spec.codecs, data, error)
+
+    def _decoded(self, chain: Chain, data: Buffer) -> Iterator[ObjectFlaw]:
+        try:
+            chain.decode(data)
+        except HyperslabError as error:
+            yield flaw_of(error, content_of(chain, self._spec.codecs, data, error.said))
 
     def salvage(self, coords: Coords, key: str) -> tuple[Any, str]:
         """A chunk is whole or nothing."""
@@ -96,26 +112,33 @@ class Chunks:
         return self._chain(shape).encode(np.ascontiguousarray(np.broadcast_to(self._spec.fill_cell(), shape)))
 
 
-def length_flaw(size: int, fixed: int | None, most: int | None) -> Flaw | None:
+def length_flaw(size: int, fixed: int | None, most: int | None) -> ObjectFlaw | None:
     """What the stored length alone tells: ``fixed`` bytes are right where they are known, ``most`` never exceeded."""
     if not size and fixed != 0:
-        return Flaw("empty-chunk", "the chunk has no bytes")
+        return ObjectFlaw("empty-chunk", "the chunk has no bytes")
     if fixed is not None and size < fixed:
-        return Flaw("truncated-chunk", f"the chunk has {size} bytes in place of {fixed}")
+        return ObjectFlaw("truncated-chunk", f"the chunk has {size} bytes in place of {fixed}")
     if fixed is not None and size > fixed:
-        return Flaw("oversized-chunk", f"the chunk has {size} bytes in place of {fixed}")
+        return ObjectFlaw("oversized-chunk", f"the chunk has {size} bytes in place of {fixed}")
     if most is not None and size > most:
-        return Flaw("oversized-chunk", f"the chunk has {size} bytes, more than its cells can take")
+        return ObjectFlaw("oversized-chunk", f"the chunk has {size} bytes, more than its cells can take")
     return None
 
 
-def flaw_of(error: HyperslabError) -> Flaw:
-    """What an error at reading means."""
+def mismatch(content: str) -> ObjectFlaw:
+    """Return the flaw of a chunk that is whole, and holds something else than its document says."""
+    return ObjectFlaw(OTHER_CELLS, f"the chunk holds {content}: its document is in question, and not the chunk")
+
+
+def flaw_of(error: HyperslabError, content: str | None = None) -> ObjectFlaw:
+    """Return what an error at reading means; ``content``: what the chunk holds, where it is whole."""
+    if isinstance(error, CorruptChunk) and content is not None:
+        return mismatch(content)
     if isinstance(error, CorruptChunk):
-        return Flaw("corrupt-chunk", error.said)
+        return ObjectFlaw("corrupt-chunk", error.said)
     if isinstance(error, UnsafePickle):
-        return Flaw("unsafe-pickle", error.said)
-    return Flaw("unreadable-chunk", error.said)
+        return ObjectFlaw("unsafe-pickle", error.said)
+    return ObjectFlaw("unreadable-chunk", error.said)
 
 
 def span(grid: Grid, coords: Coords) -> str:

@@ -7,16 +7,16 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from hyperslab.checks.places import Place
+from hyperslab.checks.places import CheckedDataset
 from hyperslab.checks.quarantine import Quarantine
 from hyperslab.checks.report import Mend, not_mended
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import HyperslabError, ReadOnly
-from hyperslab.formats.base import LocksNodes, Remedy, Repairs
+from hyperslab.formats.base import LocksDataset, Remedy, Repairs
 
 
-def mends_itself(place: Place, settings: Settings) -> bool:
-    """Whether the format of a place that can be opened has remedies."""
+def mends_itself(place: CheckedDataset, settings: Settings) -> bool:
+    """Return whether the format of a place that can be opened has remedies."""
     try:
         reader = place.format.open(place.where, "r", settings=settings)
     except HyperslabError:
@@ -31,7 +31,7 @@ def mends_itself(place: Place, settings: Settings) -> bool:
 class OwnRepair:
     """One repair. ``folder``: where what is taken out goes, None: nowhere."""
 
-    place: Place
+    place: CheckedDataset
     settings: Settings
     folder: str | None
 
@@ -44,7 +44,7 @@ class OwnRepair:
         try:
             store: Any = getattr(reader, "store", None)  # a file is none, and nothing is taken out of it
             quarantine = None if dry_run else Quarantine(store, self.folder)
-            with nullcontext() if dry_run or not isinstance(reader, LocksNodes) else reader.lock_node(""):
+            with nullcontext() if dry_run or not isinstance(reader, LocksDataset) else reader.lock_node(""):
                 for remedy in list(reader.remedies(deep=deep, workers=self.settings.threads)):
                     yield _mend(remedy, quarantine)
         finally:

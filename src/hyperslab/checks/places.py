@@ -6,24 +6,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hyperslab.api import Target, is_taken, unknown
+from hyperslab.api import Target, is_taken
 from hyperslab.errors import Invalid, NotFound
-from hyperslab.formats import FORMATS, detect, get_format
+from hyperslab.formats import FORMATS, detect, get_format, names
 from hyperslab.formats.base import AllowsExternal, Format, VariesByPlace
 from hyperslab.formats.keyed_dataset import holds_nodes
-from hyperslab.formats.spelling import KeyedFormat, Spelling
+from hyperslab.formats.metadata_dialect import KeyedFormat, MetadataDialect
+from hyperslab.formats.signatures import unknown
 from hyperslab.stores.location import Location, Probe
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CheckedDataset:
     """A dataset's place and format. ``spelling`` is None where it is no format of documents under keys."""
 
     where: Location
     format: Format
 
     @property
-    def spelling(self) -> Spelling | None:
+    def spelling(self) -> MetadataDialect | None:
         """What its documents are called and how they read."""
         return self.format.spelling if isinstance(self.format, KeyedFormat) else None
 
@@ -33,7 +34,7 @@ def find_place(
     format: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
     allow_external: Sequence[str] | bool = (),
-) -> Place:
+) -> CheckedDataset:
     """The dataset at ``url``, of which links may lead to the places that are allowed. NotFound when nothing is there,
     FormatError when it is no dataset, Invalid when nothing leads out of its format."""
     where = Location.of(url, storage_options)
@@ -45,9 +46,9 @@ def find_place(
     if chosen is None and where.path is None and not is_taken(where):  # a bucket tells only when it is listed
         raise nothing
     if chosen is None:
-        raise unknown(probe)
+        raise unknown(probe, names())
     found = chosen.at(probe) if isinstance(chosen, VariesByPlace) else chosen
-    return Place(where, _allowing(found, allow_external, where.url) if allow_external else found)
+    return CheckedDataset(where, _allowing(found, allow_external, where.url) if allow_external else found)
 
 
 def _allowing(format: Format, places: Sequence[str] | bool, url: str) -> Format:

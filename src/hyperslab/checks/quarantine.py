@@ -14,7 +14,7 @@ from hyperslab.stores.base import GetRanges, Size, WritableStore
 from hyperslab.stores.files import discard, open_folder, sync_folder, write_error
 from hyperslab.stores.location import Location, local_path
 from hyperslab.stores.redaction import redact
-from hyperslab.stores.strays import Strays
+from hyperslab.stores.unexpected_files import Strays
 
 _PIECE = 16 << 20
 

@@ -14,7 +14,8 @@ from hyperslab.chunks.pool import batched, each_batch
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError
-from hyperslab.formats.base import Examines, HoldsOne, Reader
+from hyperslab.formats.base import Examines, HoldsOne, Reader, Repairs
+from hyperslab.formats.omissions import omitted_at
 from hyperslab.model.nesting import flattened
 from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -24,7 +25,11 @@ _BATCH = 16
 
 def examine_reader(reader: Reader, settings: Settings, *, deep: bool) -> Iterator[Finding]:
     """What is wrong with each node below the root, or all that the format itself finds."""
-    if isinstance(reader, Examines):
+    if isinstance(reader, Repairs):
+        for remedy in reader.remedies(deep=deep, workers=settings.threads):
+            problem = remedy.problem
+            yield found(problem.node, problem.kind, problem.message, sound=remedy.sound)
+    elif isinstance(reader, Examines):
         for problem in reader.problems(deep=deep, workers=settings.threads):
             yield found(problem.node, problem.kind, problem.message)
     else:
@@ -49,6 +54,8 @@ def _node(reader: Reader, path: str, settings: Settings, deep: bool) -> Generato
     except HyperslabError as error:
         yield from _refused(path, error)
         return
+    for problem in omitted_at(reader, path):
+        yield found(problem.node, "not-shown", problem.message, sound=True)
     if isinstance(node, ArraySpec):
         yield from _array(reader, path, node, settings, deep)
     for name in names:

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.chunks import scattered
+from hyperslab.chunks import sparse_io
 from hyperslab.chunks.boxes import Box
 from hyperslab.chunks.grid import Coords
+from hyperslab.chunks.memory import empty_cells
 from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
@@ -24,8 +25,8 @@ _MOST = 64 << 20
 def read_box(source: ChunkSource, spec: ArraySpec, box: Box, settings: Settings) -> np.ndarray[Any, Any]:
     """The stored cells of a box."""
     plan = make_plan(Region(tuple(Range(cut.start, cut.stop - cut.start, 1) for cut in box)), source.grid)
-    out = np.empty(plan.shape, spec.numpy_dtype)
-    scattered.reader_of(spec)(source, plan, out, spec.fill_cell(), settings)
+    out = empty_cells(plan.shape, spec.numpy_dtype)
+    sparse_io.reader_of(spec)(source, plan, out, spec.fill_cell(), settings)
     return out
 
 

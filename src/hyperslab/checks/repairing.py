@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from hyperslab.api import Target
+from hyperslab.checks.abandoned_copies import mend_leftovers
 from hyperslab.checks.blanking import Blanking
-from hyperslab.checks.checking import examine
+from hyperslab.checks.checking import examine_dataset
 from hyperslab.checks.findings import Finding
 from hyperslab.checks.keyed import Walk
 from hyperslab.checks.measuring import extent_of
 from hyperslab.checks.mending import Menders, Mending, Stage, stage_of
 from hyperslab.checks.mending_chunks import Act
 from hyperslab.checks.own_remedies import OwnRepair, mends_itself
-from hyperslab.checks.places import Place, find_place
+from hyperslab.checks.places import CheckedDataset, find_place
 from hyperslab.checks.quarantine import Quarantine, quarantine_folder
 from hyperslab.checks.report import Mend, Report
 from hyperslab.chunks.progress import Report as Reports
@@ -26,7 +28,7 @@ from hyperslab.errors import HyperslabError, Problem, ReadOnly
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.keyed_format import OpensKeys
 from hyperslab.formats.keyed_writer import KeyedWriter
-from hyperslab.formats.spelling import Spelling
+from hyperslab.formats.metadata_dialect import MetadataDialect
 from hyperslab.stores.base import Locks, LocksNodes
 
 
@@ -64,11 +66,12 @@ def repair(
     folder = partial(quarantine_folder, place.where, quarantine)
     with watching(progress if deep else None, "repairing", partial(extent_of, place, settings)):
         mends = _mends(place, settings, folder, wishes, deep=deep, dry_run=dry_run)
-        return Report(mends, url=place.where.url, deep=deep)
+        left = () if wishes else mend_leftovers(place.where, dry_run=dry_run)
+        return Report(chain(mends, left), url=place.where.url, deep=deep)
 
 
 def _mends(
-    place: Place,
+    place: CheckedDataset,
     settings: Settings,
     folder: Callable[[], str | None],
     wishes: frozenset[str],
@@ -83,7 +86,7 @@ def _mends(
         if mends_itself(place, settings):
             problems = list(OwnRepair(place, settings, folder()).run(deep, dry_run=dry_run))
         else:
-            problems = [finding.problem for finding in examine(place, settings, deep=deep) if not finding.sound]
+            problems = [finding.problem for finding in examine_dataset(place, settings, deep=deep) if not finding.sound]
         return Blanking(place, settings, folder()).run(problems, dry_run=dry_run)
     job = _Repair(place, spelling, settings, folder(), wishes)
     return job.plan(deep) if dry_run else job.run(deep)
@@ -93,7 +96,12 @@ class _Repair:
     """One repair of a dataset of documents and chunks under keys."""
 
     def __init__(
-        self, place: Place, spelling: Spelling, settings: Settings, folder: str | None, wishes: frozenset[str]
+        self,
+        place: CheckedDataset,
+        spelling: MetadataDialect,
+        settings: Settings,
+        folder: str | None,
+        wishes: frozenset[str],
     ) -> None:
         self._place = place
         self._spelling = spelling
@@ -144,9 +152,10 @@ class _Repair:
         return Menders(walk, writer, Quarantine(store, self._folder), self._wishes).plan(findings, only)
 
     def _is_wanted(self, finding: Finding) -> bool:
-        """Whether it is a problem, or is to be made better; of the part that the repair is limited to."""
+        """Return whether it is a problem, or is to be made better; of the part that the repair is limited to."""
         remedy = finding.means if isinstance(finding.means, Remedy) else None
-        if finding.sound and (remedy is None or remedy.asked not in self._wishes):
+        is_left = finding.problem.kind == "outside-grid"  # which no reader sees, and a repair takes out all the same
+        if finding.sound and not is_left and (remedy is None or remedy.asked not in self._wishes):
             return False
         is_of_part = stage_of(finding) is Stage.COPIES if remedy is None else remedy.part == "links"
         return is_of_part or "links" not in self._wishes

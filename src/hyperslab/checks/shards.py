@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.checks.objects import Flaw, flaw_of, span
+from hyperslab.checks.chunk_content import CHECKED, content_of
+from hyperslab.checks.objects import ObjectFlaw, flaw_of, span
 from hyperslab.chunks.grid import Coords, Grid
-from hyperslab.codecs.base import Cells
+from hyperslab.codecs.base import ChunkLayout
 from hyperslab.codecs.chain import as_codecs, build_chain
 from hyperslab.codecs.shard_index import MISSING, Entries, ShardIndex
 from hyperslab.errors import CorruptChunk, HyperslabError
@@ -24,8 +25,6 @@ _BATCH = 16 << 20
 _SHOWN = 6
 Inner = tuple[int, int, int]
 """Number, offset and length of an inner chunk."""
-_CHECKED = frozenset({"crc32c", "crc32", "adler32", "fletcher32", "gzip", "zlib"})
-"""Codecs that notice when the bytes are others: what decodes under them is what was written."""
 
 
 class Shards:
@@ -38,33 +37,36 @@ class Shards:
         self.keys = keys
         self.grid = grid
         self._inner = Grid.of(spec.shape, inner, grid)
-        self._chain = build_chain(codecs, Cells(spec.dtype, inner, spec.fill_value))
-        self._checked = not _CHECKED.isdisjoint(codec.name for codec in codecs)
+        self._chain = build_chain(codecs, ChunkLayout(spec.dtype, inner, spec.fill_value))
+        self._codecs = codecs
+        self._checked = not CHECKED.isdisjoint(codec.name for codec in codecs)
         counts = tuple(a // b for a, b in zip(grid.fixed or (), inner, strict=True))
         location = config.get("index_location", "end")
         self._index = ShardIndex.of(counts, as_codecs(config["index_codecs"]), location, self._chain.most_stored)
 
     # -- looking ----------------------------------------------------------------------------------------------------
 
-    def examine(self, coords: Coords, key: str, *, deep: bool) -> Iterator[Flaw]:
+    def examine(self, coords: Coords, key: str, *, deep: bool) -> Iterator[ObjectFlaw]:
         """The index always, the inner chunks when ``deep``."""
         try:
             total = self.keys.size(key)
             if total is None:
                 return
             if not total:
-                yield Flaw("empty-chunk", "the shard has no bytes")
+                yield ObjectFlaw("empty-chunk", "the shard has no bytes")
                 return
             if total < self._index.nbytes:
                 expected = self._index.nbytes
-                yield Flaw("truncated-chunk", f"the shard has {total} bytes, fewer than the {expected} of its index")
+                yield ObjectFlaw(
+                    "truncated-chunk", f"the shard has {total} bytes, fewer than the {expected} of its index"
+                )
                 return
             entries = self._entries(self._read_index(key, total))
             sound = yield from self._ranges(coords, entries, total)
             if deep:
                 yield from self._cells(coords, key, sound)
         except _BrokenIndex as error:
-            yield Flaw("shard-index", str(error))
+            yield ObjectFlaw("shard-index", str(error))
         except HyperslabError as error:
             yield flaw_of(error)
 
@@ -90,15 +92,15 @@ class Shards:
         except CorruptChunk as error:
             raise _BrokenIndex(f"the index of the shard is damaged: {error.said}") from None
 
-    def _ranges(self, coords: Coords, entries: Entries, total: int) -> Generator[Flaw, None, list[Inner]]:
+    def _ranges(self, coords: Coords, entries: Entries, total: int) -> Generator[ObjectFlaw, None, list[Inner]]:
         """A flaw for the entries that lead out of the shard, one for those that overlap; the others are given."""
         bad = self._index.unsound(entries, total)
         written = (entries != np.uint64(MISSING)).any(axis=1)
         if bad.any():
-            yield Flaw("shard-range", f"{self._named(coords, bad)} lie outside the shard, or over its index")
+            yield ObjectFlaw("shard-range", f"{self._named(coords, bad)} lie outside the shard, or over its index")
         over = written & ~bad & self._overlapping(entries, written & ~bad)
         if over.any():
-            yield Flaw("shard-overlap", f"{self._named(coords, over)} share bytes of the shard")
+            yield ObjectFlaw("shard-overlap", f"{self._named(coords, over)} share bytes of the shard")
         return _ranges_of(entries, np.flatnonzero(written & ~bad).tolist())
 
     @staticmethod
@@ -116,13 +118,13 @@ class Shards:
         over[numbers[clash]] = True
         return over
 
-    def _cells(self, coords: Coords, key: str, sound: list[Inner]) -> Iterator[Flaw]:
+    def _cells(self, coords: Coords, key: str, sound: list[Inner]) -> Iterator[ObjectFlaw]:
         for number, part in self._parts(key, sound):
             try:
                 self._chain.decode(part)
             except HyperslabError as error:
-                flaw = flaw_of(error)
-                yield Flaw(flaw.kind, f"inner chunk {self._cells_of(coords, number)}: {flaw.message}")
+                flaw = flaw_of(error, content_of(self._chain, self._codecs, part, error.said))
+                yield ObjectFlaw(flaw.kind, f"inner chunk {self._cells_of(coords, number)}: {flaw.message}")
 
     def _parts(self, key: str, sound: list[Inner]) -> Iterator[tuple[int, Any]]:
         """The stored bytes of inner chunks by number, fetched some MiB at a time."""
@@ -155,7 +157,7 @@ class Shards:
         sound = np.flatnonzero(written & ~bad).tolist()
         parts: list[Any] = [None] * len(entries)
         for number, part in self._parts(key, _ranges_of(entries, sound)):
-            if self._decodes(part):
+            if self._is_kept(part):
                 parts[number] = bytes(part)
             else:
                 lost.append(self._cells_of(coords, number))
@@ -177,11 +179,14 @@ class Shards:
             guess = ShardIndex(self._index.counts, self._index.codecs[:1], self._index.location, self._index.most)
             return guess.chain.decode(raw[: guess.nbytes]).reshape(-1, 2)
 
-    def _decodes(self, part: bytes) -> bool:
+    def _is_kept(self, part: bytes) -> bool:
+        """Return whether an inner chunk is kept: its cells are those of the document, or the document is in
+        question.
+        """
         try:
             self._chain.decode(part)
-        except HyperslabError:
-            return False
+        except HyperslabError as error:
+            return content_of(self._chain, self._codecs, part, error.said) is not None
         return True
 
 

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 from hyperslab.chunks.grid import Axis, FixedAxis
-from hyperslab.selection.region import Points, Range
+from hyperslab.selection.region import PositionList, Range
 
 Box = tuple[slice, ...]
 Edges = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Cut:
+class AxisCut:
     """One axis as the target cuts it, with ``edges``: the target's positions where another source chunk begins."""
 
     target: Axis
@@ -59,7 +59,7 @@ class Cut:
         return {trial for trial in trials if count < trial <= self.target.count}
 
 
-def box_counts(cuts: Sequence[Cut], itemsize: int, budget: int) -> tuple[int, ...]:
+def box_counts(cuts: Sequence[AxisCut], itemsize: int, budget: int) -> tuple[int, ...]:
     """Target chunks per box and axis: the fewest decoded source chunks for boxes of at most ``budget`` bytes.
 
     Greedy: the axis is enlarged that saves most reads for the memory it takes, until nothing is saved or it is full.
@@ -84,7 +84,7 @@ def box_counts(cuts: Sequence[Cut], itemsize: int, budget: int) -> tuple[int, ..
         _, axis, counts[axis], reads[axis], cells[axis] = best
 
 
-def boxes(cuts: Sequence[Cut], counts: tuple[int, ...]) -> Iterator[Box]:
+def boxes(cuts: Sequence[AxisCut], counts: tuple[int, ...]) -> Iterator[Box]:
     """Every box in C order; together they cover each cell of the target once."""
     axes = []
     for cut, count in zip(cuts, counts, strict=True):
@@ -93,11 +93,11 @@ def boxes(cuts: Sequence[Cut], counts: tuple[int, ...]) -> Iterator[Box]:
     return product(*axes)
 
 
-def source_edges(axis: Axis, chosen: Range | Points) -> Edges:
+def source_edges(axis: Axis, chosen: Range | PositionList) -> Edges:
     """Where, counted along the ``chosen`` positions of a source axis, another of its chunks begins."""
     if not chosen.count:
         return np.empty(0, np.int64)
-    if isinstance(chosen, Points):
+    if isinstance(chosen, PositionList):
         owners = axis.find_many(chosen.positions)
         return np.concatenate([[0], np.flatnonzero(np.diff(owners)) + 1])
     first, last = axis.find(chosen.start), axis.find(chosen.start + (chosen.count - 1) * chosen.step)

@@ -16,16 +16,16 @@ from typing import Any
 import numpy as np
 
 from hyperslab.chunks.cache import BlockCache
+from hyperslab.chunks.cas_writes import new_block, swapper
 from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.grouping import batches, outer_chunks
 from hyperslab.chunks.memory import require
+from hyperslab.chunks.multi_shard import MultiShardOperation
 from hyperslab.chunks.plan import Piece, Plan
 from hyperslab.chunks.pool import each_batch
+from hyperslab.chunks.row_strips import full, lies_contiguous, strips
 from hyperslab.chunks.settings import DEFAULTS, MEBIBYTE, Settings
 from hyperslab.chunks.source import Block, ChunkSource, ReadsInto
-from hyperslab.chunks.strips import full, lies_contiguous, strips
-from hyperslab.chunks.swapping import new_block, swapper
-from hyperslab.chunks.whole import Whole
 from hyperslab.stores import counting
 
 _SERIAL = MEBIBYTE // 2  # decoded bytes below which starting threads costs more than it saves
@@ -46,7 +46,7 @@ def read(
     fill: Block,
     settings: Settings = DEFAULTS,
     cache: BlockCache | None = None,
-    whole: Whole | None = None,
+    whole: MultiShardOperation | None = None,
 ) -> None:
     """Put the plan's cells into ``out`` (of the plan's shape); chunks that were never written give ``fill`` (0-d).
 
@@ -60,7 +60,7 @@ def read(
         moments = source.steady(touched)
         try:
             for moment in moments:
-                whole = Whole(source, len(touched), plan.grid)
+                whole = MultiShardOperation(source, len(touched), plan.grid)
                 read(moment, plan, out, fill, settings, cache, whole)
                 whole.check("read")
         finally:
@@ -194,7 +194,7 @@ class _BatchReader:
         return fetch([piece.coords for piece in pieces]) if pieces else self.into, stamp_of, pieces
 
     def _knows_any(self, pieces: Sequence[Piece]) -> bool:
-        """Whether the cache may serve one of the pieces, so that it is worth asking for stamps."""
+        """Return whether the cache may serve one of the pieces, so that it is worth asking for stamps."""
         cache: Any = self.cache
         wanted = [piece.coords for piece in pieces if not (piece.whole and self.plan.basic)]
         return any(cache.peek((self.owner, coords)) is not None for coords in wanted)
@@ -299,7 +299,7 @@ def write(
     workers = min(settings.threads, -(-pieces // size)) if nbytes * pieces > _SERIAL else 1
     if hasattr(source, "together"):
         touched = outer_chunks(plan)
-        whole = Whole(source, len(touched), plan.grid)
+        whole = MultiShardOperation(source, len(touched), plan.grid)
         with source.together(touched, settings.lock_timeout) as target:
             work = whole.noting(_work(target, plan, values, fill, settings, fields))
             each_batch(work, batches(plan, size, pieces), workers)

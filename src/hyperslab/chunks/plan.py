@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hyperslab.chunks.grid import Axis, Coords, FixedAxis, Grid
-from hyperslab.selection.region import Points, Range, Region
+from hyperslab.selection.region import PositionList, Range, Region
 
 Array = np.ndarray[Any, Any]
 Index = tuple[Any, ...]
@@ -148,7 +148,7 @@ def _out_slice(done: int, taken: int, count: int, turned: bool) -> slice:
     return slice(count - 1 - done, stop if stop >= 0 else None, -1)
 
 
-def _points_entries(axis: Points, cut: Axis) -> list[Entry]:
+def _points_entries(axis: PositionList, cut: Axis) -> list[Entry]:
     """One entry per chunk that holds some of the points; the order of the points is kept within each."""
     indices = cut.find_many(axis.positions)
     entries: list[Entry] = []
@@ -188,7 +188,7 @@ def _coupled_plan(region: Region, grid: Grid, shape: tuple[int, ...]) -> Plan:
     coupled = region.coupled
     others = [i for i in range(len(region.axes)) if i not in coupled]
     groups = [_coupled_entries([region.axes[i] for i in coupled], [grid.axes[i] for i in coupled])]
-    mesh = any(isinstance(region.axes[i], Points) for i in others)
+    mesh = any(isinstance(region.axes[i], PositionList) for i in others)
     for axis in others:
         part, cut = region.axes[axis], grid.axes[axis]
         groups.append(_range_entries(part, cut) if isinstance(part, Range) else _points_entries(part, cut))

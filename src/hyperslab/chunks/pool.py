@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, islice
 from typing import Any, TypeVar
 
@@ -13,11 +13,67 @@ Item = TypeVar("Item")
 _MANY = 8
 
 
+class _Pool:
+    """Threads that help with the work that callers offer, as many with each as it wants and as are idle.
+
+    Nothing here holds work that is done or that its caller went on without: it holds the cells that it is about, and
+    those would stay in memory until every thread had found something else to do.
+    """
+
+    def __init__(self, size: int) -> None:
+        lock = threading.Lock()
+        self._offered = threading.Condition(lock)
+        self._ended = threading.Condition(lock)
+        self._offers: list[_SharedWork] = []
+        # Where the system gives no more threads, callers work with those that there are, or alone.
+        with contextlib.suppress(RuntimeError):
+            for number in range(size):
+                threading.Thread(target=self._help, name=f"hyperslab_{number}", daemon=True).start()
+
+    def offer(self, work: _SharedWork) -> None:
+        """Have idle threads help with this, now or as soon as they are idle."""
+        with self._offered:
+            self._offers.append(work)
+            self._offered.notify(work.wanted)
+
+    def withdraw(self, work: _SharedWork) -> None:
+        """Let no thread begin to help any more, and wait until none does."""
+        work.stop()
+        with self._ended:
+            self._forget(work)
+            while work.helpers:
+                self._ended.wait()
+
+    def _forget(self, work: _SharedWork) -> None:
+        if work in self._offers:
+            self._offers.remove(work)
+
+    def _help(self) -> None:
+        while True:
+            work = self._take()
+            work.help()
+            with self._ended:
+                work.helpers -= 1
+                self._forget(work)  # which is done, or stopped
+                self._ended.notify_all()
+            del work
+
+    def _take(self) -> _SharedWork:
+        with self._offered:
+            while True:
+                for work in self._offers:
+                    if work.wanted:
+                        work.wanted -= 1
+                        work.helpers += 1
+                        return work
+                self._offered.wait()
+
+
 class _Pools:
     """One pool per size, made on first use; forgotten in a forked child, whose threads are gone.
 
-    All threads of a pool are started at once, and by another thread than the caller's: a Ctrl-C while one is starting
-    would leave it unknown to its pool, and Python waits for it for ever when the process ends.
+    All threads of a pool are started by another thread than the caller's: a Ctrl-C while one is starting would leave
+    the pool with fewer.
     """
 
     def __init__(self) -> None:
@@ -26,23 +82,21 @@ class _Pools:
     def forget(self) -> None:
         """Begin anew: whoever held the lock, and the threads of the pools, are not in this process."""
         self.lock = threading.Lock()
-        self.by_size: dict[int, ThreadPoolExecutor] = {}
+        self.by_size: dict[int, _Pool] = {}
 
-    def get(self, size: int) -> ThreadPoolExecutor:
+    def get(self, size: int) -> _Pool:
         with self.lock:
             if size not in self.by_size:
-                pool = self.by_size[size] = ThreadPoolExecutor(size, thread_name_prefix="hyperslab")
-                starting = threading.Thread(target=_start_all, args=(pool, size), daemon=True)
-                starting.start()
+                starting = threading.Thread(target=self._start, args=(size,), daemon=True)
+                try:
+                    starting.start()
+                except RuntimeError:  # the system gives no more threads
+                    return _Pool(0)
                 starting.join()
             return self.by_size[size]
 
-
-def _start_all(pool: ThreadPoolExecutor, size: int) -> None:
-    """Have a pool start its threads: as many tasks as it has threads, all of which wait for one another."""
-    together = threading.Barrier(size)
-    for task in [pool.submit(together.wait) for _ in range(size)]:
-        task.result()
+    def _start(self, size: int) -> None:
+        self.by_size[size] = _Pool(size)
 
 
 _pools = _Pools()
@@ -60,23 +114,22 @@ def batched(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
 def each_batch(work: Callable[[Any], None], batches: Iterable[Any], workers: int) -> None:
     """``work`` every batch, by ``workers`` threads of which the caller is one; the first error stops all and is raised.
 
-    Work that no pool thread has begun when the caller runs out of batches is left out, so that nested use cannot block.
+    The caller goes on when the batches are used up, whether or not a pool thread had time to help: nested use cannot
+    block.
     """
     if workers <= 1:
         for batch in batches:
             work(batch)
         return
-    source = _Shared(batches)
-    helpers = [_pools.get(workers - 1).submit(_drain, work, source) for _ in range(workers - 1)]
+    shared = _SharedWork(work, batches, workers - 1)
+    pool = _pools.get(workers - 1)
     try:
-        _drain(work, source)
+        pool.offer(shared)
+        shared.drain()
     finally:
-        source.stop()
-        running: list[Future[None]] = [helper for helper in helpers if not helper.cancel()]
-        for helper in running:
-            helper.exception()
-    for helper in running:
-        helper.result()
+        pool.withdraw(shared)
+    if shared.error is not None:
+        raise shared.error
 
 
 def each_if_many(work: Callable[[Any], None], items: Iterable[Any], workers: int) -> None:
@@ -86,19 +139,14 @@ def each_if_many(work: Callable[[Any], None], items: Iterable[Any], workers: int
     each_batch(work, chain(first, rest), workers if len(first) == _MANY else 1)
 
 
-def _drain(work: Callable[[Any], None], source: _Shared) -> None:
-    try:
-        for batch in source:
-            work(batch)
-    except BaseException:
-        source.stop()
-        raise
+class _SharedWork:
+    """Work on an iterator that several threads draw from: ``wanted`` more of a pool, ``helpers`` are at it."""
 
-
-class _Shared:
-    """An iterator that several threads draw from."""
-
-    def __init__(self, items: Iterable[Any]) -> None:
+    def __init__(self, work: Callable[[Any], None], items: Iterable[Any], wanted: int) -> None:
+        self.wanted = wanted
+        self.helpers = 0
+        self.error: BaseException | None = None
+        self._work = work
         self._items = iter(items)
         self._lock = threading.Lock()
         self._stopped = False
@@ -106,6 +154,23 @@ class _Shared:
     def stop(self) -> None:
         """Give out nothing more."""
         self._stopped = True
+
+    def drain(self) -> None:
+        """Work until nothing is left; an error stops all threads."""
+        work = self._work
+        try:
+            for batch in self:
+                work(batch)
+        except BaseException:
+            self.stop()
+            raise
+
+    def help(self) -> None:
+        """Work like :meth:`drain` in a thread of a pool, whose first error is kept for the caller."""
+        try:
+            self.drain()
+        except BaseException as error:
+            self.error = self.error or error
 
     def __iter__(self) -> Iterator[Any]:
         return self

@@ -48,9 +48,10 @@ class Settings:
 
 
 def _is_in_task() -> bool:
-    """Whether the calling thread runs a task of a worker of dask.distributed."""
-    worker = sys.modules.get("distributed.worker")
-    return worker is not None and hasattr(worker.thread_state, "execution_state")
+    """Return whether the calling thread runs a task of a worker of dask.distributed."""
+    # A worker runs no tasks before the module has all its names, which another thread may be importing just now.
+    state = getattr(sys.modules.get("distributed.worker"), "thread_state", None)
+    return hasattr(state, "execution_state")
 
 
 DEFAULTS = Settings()

@@ -137,7 +137,7 @@ class ReadsSteadily(Protocol):
 
 
 @runtime_checkable
-class Swaps(Protocol):
+class CompareAndSwap(Protocol):
     """Where no lock can be held: what is written back must still be what was read. All the chunks of one call are
     stored together: they lie in one outer chunk, or it is one chunk."""
 
@@ -185,7 +185,7 @@ class HasColumns(Protocol):
 
 
 @runtime_checkable
-class Lists(Protocol):
+class ListsChunks(Protocol):
     def stored(self) -> Iterator[Coords]:
         """The coordinates of every chunk that was written; those of one outer chunk follow each other."""
         ...
@@ -219,7 +219,7 @@ class CarriesBlosc(Protocol):
 
     @property
     def pads(self) -> bool:
-        """Whether a chunk at the array's edge is stored whole; else only its cells within the array are."""
+        """Return whether a chunk at the array's edge is stored whole; else only its cells within the array are."""
         ...
 
     def raw(self, coords: Coords) -> bytes | None:

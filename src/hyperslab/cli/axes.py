@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.array import Array, cf, times
-from hyperslab.cli.labelled import Coordinate, Part, cell_text
+from hyperslab.cli.labelled import LabelledAxis, LabelledPart, cell_text
 from hyperslab.errors import HyperslabError, Unsupported
 from hyperslab.group import Group
 from hyperslab.model.calendars import REAL, calendar_name, parse_moment, unit_length
@@ -85,7 +85,7 @@ def _halfway(at: Values, axis: int) -> Values:
     return np.moveaxis(np.concatenate([at[:1] - halves[:1], at[:-1] + halves, at[-1:] + halves[-1:]]), 0, axis)
 
 
-def axis_of(root: Group | Array, part: Part, number: int, item: Any, positions: Values) -> Axis:
+def axis_of(root: Group | Array, part: LabelledPart, number: int, item: Any, positions: Values) -> Axis:
     """The axis of dimension ``number`` of the part; ``item`` is its key, ``positions`` those of its cells."""
     dim = part.dims[number]
     found = part.coordinates.get(dim)
@@ -96,7 +96,7 @@ def axis_of(root: Group | Array, part: Part, number: int, item: Any, positions: 
         words = tuple(map(cell_text, found.labels))
         return Axis(dim=dim, title=title, at=np.arange(float(len(words))), words=words)
     try:
-        scale = Numbers.of(found)
+        scale = NumberScale.of(found)
         at = scale.places(found.cells)
     except HyperslabError:  # neither numbers nor words, or attributes that make no sense
         return _by_position(dim, positions)
@@ -141,7 +141,7 @@ def title_of(array: Array, otherwise: str) -> str:
 
 
 @dataclass(frozen=True)
-class Numbers:
+class NumberScale:
     """How stored cells become places: unpacked by CF, times ``factor`` plus ``start`` where they count time."""
 
     attrs: dict[str, Any]
@@ -150,7 +150,7 @@ class Numbers:
     start: float = 0.0
 
     @classmethod
-    def of(cls, found: Coordinate) -> Numbers:
+    def of(cls, found: LabelledAxis) -> NumberScale:
         """Unsupported for cells that are no numbers."""
         if found.cells.dtype.kind == "M":
             return cls({}, "proleptic_gregorian")
@@ -175,7 +175,7 @@ class Numbers:
         return np.asarray(unpacked, "f8") * self.factor + self.start
 
 
-def _bounds(root: Group | Array, found: Coordinate, item: Any, scale: Numbers, at: Values) -> Values | None:
+def _bounds(root: Group | Array, found: LabelledAxis, item: Any, scale: NumberScale, at: Values) -> Values | None:
     """The edges that the array named by the attribute ``bounds`` holds, if they leave no gap (CF 1.11, 7.1)."""
     name = found.array.attrs.get("bounds")
     if not isinstance(name, str) or isinstance(root, Array):

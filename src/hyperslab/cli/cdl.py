@@ -10,8 +10,19 @@ from typing import Any
 import numpy as np
 
 from hyperslab.array import Array
-from hyperslab.cli.cdl_values import attribute_text, attribute_type, cell_texts, name_text, quoted, type_name
+from hyperslab.chunks.source import ListsChunks
+from hyperslab.cli.cdl_values import (
+    attribute_text,
+    attribute_type,
+    cell_texts,
+    is_plain_number,
+    name_text,
+    number_texts,
+    quoted,
+    type_name,
+)
 from hyperslab.cli.naming import named_dims
+from hyperslab.formats.omissions import omitted_at
 from hyperslab.group import Group
 from hyperslab.model.dtypes import Compound, Enum, Extension, Opaque, VlenArray
 from hyperslab.model.nesting import flattened
@@ -31,7 +42,7 @@ def dump(root: Group | Array, name: str, *, header: bool, only: frozenset[str] |
         if not header:
             yield "data:"
             yield ""
-            yield from _cells(name, root, "", [])
+            yield from [_note_of(root, "")] if _is_hardly_written(root) else _cells(name, root, "", [])
     else:
         yield from flattened(_group(root, "", header, only))
     yield "}"
@@ -41,10 +52,15 @@ def _group(group: Group, indent: str, header: bool, only: frozenset[str] | None)
     links = dict(group.links())
     arrays = [(name, array) for name, array in group.arrays() if name not in links]
     yield from (f"{indent}// link: {name_text(name)} -> {quoted(str(link))}" for name, link in links.items())
+    hidden = omitted_at(group._session.reader, group.path)
+    yield from (f"{indent}// not shown: /{problem.node}: {problem.message}" for problem in hidden)
+    for _, array in arrays:
+        hidden = omitted_at(array._session.reader, array.path)
+        yield from (f"{indent}// not shown: /{problem.node}: {problem.message}" for problem in hidden)
     yield from _types(group, indent)
     yield from _dimensions(group, indent)
     if arrays:
-        yield from _variables(arrays, indent)
+        yield from _variables(arrays, indent, group)
     if attrs := dict(group.attrs):
         yield ""
         yield f"{indent}// {'group' if group.path else 'global'} attributes:"
@@ -118,10 +134,24 @@ def _dims_above(group: Group) -> Iterator[str]:
         yield from Group(group._session, path).dims
 
 
-def _variables(arrays: Iterable[tuple[str, Array]], indent: str) -> Iterator[str]:
+def _dimension_text(group: Group | None, name: str, size: int) -> str:
+    """Return the name of an array's dimension, behind the path of its group where a nearer one of this name is
+    another."""
+    if group is None:
+        return name_text(name)
+    around = [(path, Group(group._session, path).dims.get(name)) for path in outward(group.path)]
+    named = [(path, dim) for path, dim in around if dim is not None]
+    if not named or named[0][1].size == size:
+        return name_text(name)
+    places = (path for path, dim in named if dim.size == size)
+    return "/".join(map(name_text, [*f"/{next(places, group.path)}".rstrip("/").split("/"), name]))
+
+
+def _variables(arrays: Iterable[tuple[str, Array]], indent: str, group: Group | None = None) -> Iterator[str]:
     yield f"{indent}variables:"
     for name, array in arrays:
-        dims = ", ".join(map(name_text, named_dims(array.dims)))
+        names = zip(named_dims(array.dims), array.shape, strict=True)
+        dims = ", ".join(_dimension_text(group, dim, size) for dim, size in names)
         yield f"{indent}{_TAB}{type_name(array.data_type)} {name_text(name)}{f'({dims})' if dims else ''} ;"
         yield from _attributes(dict(array.attrs), name_text(name), indent)
 
@@ -139,7 +169,30 @@ def _data(group: Group, arrays: Iterable[tuple[str, Array]], indent: str, only: 
         yield f"{indent}data:"
     for name, array in wanted:
         yield ""
-        yield from _cells(name, array, indent, _unlimited_axes(group, array))
+        if only is None and _is_hardly_written(array):
+            yield _note_of(array, indent)
+        else:
+            yield from _cells(name, array, indent, _unlimited_axes(group, array))
+
+
+_MANY = 10_000_000
+"""Cells, some seconds of printing: of arrays that have more it is asked how many of them were written."""
+_HARDLY = 1000
+"""Chunks of the grid to a stored one; an array that somebody began to write has fewer."""
+
+
+def _is_hardly_written(array: Array) -> bool:
+    """Return whether an array declares many cells of which next to none was written, as damaged documents do."""
+    source = array._cells.source
+    if array.size <= _MANY or not isinstance(source, ListsChunks):
+        return False
+    least = array.grid.size // _HARDLY
+    return sum(1 for _ in islice(source.stored(), least)) < least
+
+
+def _note_of(array: Array, indent: str) -> str:
+    message = f"next to none of its {array.size} cells was written; --array prints them, get a part of them"
+    return f"{indent}// not shown: /{array.path}: {message}"
 
 
 def _unlimited_axes(group: Group, array: Array) -> list[int]:
@@ -159,41 +212,61 @@ def _cells(name: str, array: Array, indent: str, unlimited: list[int]) -> Iterat
     pending = ""
     for row in _in_braces(_rows(array), array.shape, unlimited):
         if pending:
-            yield f"{line}{pending},"
+            yield f"{line}{pending},".replace(_COMMA, ",")
             line, pending = f"{indent}  ", ""
-        for text in row:
-            if pending and len(line) + len(pending) + len(text) + 3 > _WIDTH:
-                yield f"{line}{pending},"
-                line, pending = f"{indent}    ", ""
-            pending = f"{pending}, {text}" if pending else text
-    yield f"{line}{pending} ;"
+        for texts in row:
+            pending = _SEPARATOR.join(filter(None, (pending, _SEPARATOR.join(texts))))
+            while len(line) + len(pending) + 1 > _WIDTH and _COMMA in pending:
+                pieces = _cut(pending, _WIDTH - 1 - len(line))
+                yield f"{line}{pieces[0]},".replace(_COMMA, ",")
+                line, pending = f"{indent}    ", pieces[1]
+    yield f"{line}{pending} ;".replace(_COMMA, ",")
 
 
-def _in_braces(rows: Iterator[Iterable[str]], shape: tuple[int, ...], unlimited: list[int]) -> Iterator[Iterable[str]]:
+_COMMA = "\0"  # between cells until a line is printed: no text of a cell has one, but many have commas
+_SEPARATOR = f"{_COMMA} "
+
+
+def _cut(cells: str, room: int) -> tuple[str, str]:
+    """Return as many cells as fit, one at least, and the rest."""
+    place = cells.rfind(_SEPARATOR, 0, room + len(_SEPARATOR))
+    place = cells.find(_SEPARATOR) if place < 0 else place
+    return cells[:place], cells[place + len(_SEPARATOR) :]
+
+
+Row = Iterable[list[str]]
+"""The texts of a row of cells, a part at a time."""
+
+
+def _in_braces(rows: Iterator[Row], shape: tuple[int, ...], unlimited: list[int]) -> Iterator[Row]:
     """The rows, with braces round what lies along each of these axes."""
     if not unlimited:
         yield from rows
         return
     spans = [prod(shape[axis:-1]) for axis in unlimited]
     for number, row in enumerate(rows):
-        texts = list(row)
+        texts = [text for part in row for text in part]
         texts[0] = "{" * sum(number % span == 0 for span in spans) + texts[0]
         texts[-1] += "}" * sum(number % span == span - 1 for span in spans)
-        yield texts
+        yield [texts]
 
 
-def _rows(array: Array) -> Iterator[Iterable[str]]:
-    """The texts of the cells, a list per row of the last dimension; chunk rows of the first are read at a time."""
+def _rows(array: Array) -> Iterator[Row]:
+    """Return the texts of the cells, row by row of the last dimension; chunk rows of the first are read at a time."""
     spec: ArraySpec = array.spec
     if array.ndim == 0:
         cell = np.empty(1, array.dtype)
         cell[0] = array[()]
-        yield cell_texts(cell, spec)
+        yield [list(cell_texts(cell, spec))]
     elif array.ndim == 1:
-        yield (text for block in _blocks(array) for text in cell_texts(block, spec))
+        yield (list(cell_texts(block, spec)) for block in _blocks(array))
+    elif is_plain_number(spec):
+        for block in _blocks(array):
+            texts, length = number_texts(block.reshape(-1), spec), block.shape[-1]
+            yield from ([texts[start : start + length]] for start in range(0, len(texts), length))
     else:
         for block in _blocks(array):
-            yield from (cell_texts(row, spec) for row in block.reshape(-1, block.shape[-1]))
+            yield from ([list(cell_texts(row, spec))] for row in block.reshape(-1, block.shape[-1]))
 
 
 def _blocks(array: Array) -> Iterator[Any]:

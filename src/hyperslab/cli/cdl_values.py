@@ -150,9 +150,54 @@ def cell_texts(row: Any, spec: ArraySpec) -> Iterator[str]:
         text = row.tobytes()
         yield _quoted_bytes(text if missing is not None else text.rstrip(b"\0"))
         return
+    if is_plain_number(spec):
+        yield from number_texts(row, spec)
+        return
     kind = spec.numpy_dtype if isinstance(spec.dtype, VlenString) else spec.dtype
     for cell in row:
         yield "_" if missing is not None and _equal(cell, missing) else _user_text(cell, kind)
+
+
+def is_plain_number(spec: ArraySpec) -> bool:
+    """Return whether cells are whole numbers, or floats of 4 or 8 bytes, and no user's type."""
+    dtype = spec.dtype
+    return isinstance(dtype, np.dtype) and (dtype.kind in "iu" or (dtype.kind == "f" and dtype.itemsize in (4, 8)))
+
+
+def number_texts(cells: np.ndarray[Any, Any], spec: ArraySpec) -> list[str]:
+    """Return many numbers as :func:`number_text` prints each, by one format for all; where ``_FillValue`` is, ``_``."""
+    missing = spec.attrs.get("_FillValue")
+    texts = _float_texts(cells) if cells.dtype.kind == "f" else list(map(str, cells.tolist()))
+    if missing is not None:
+        for place in np.flatnonzero(
+            [_equal(cell, missing) for cell in cells] if np.ndim(missing) else cells == missing
+        ):
+            texts[place] = "_"
+        if cells.dtype.kind == "f" and not np.ndim(missing) and missing != missing:
+            for place in np.flatnonzero(np.isnan(cells)):
+                texts[place] = "_"
+    return texts
+
+
+def _float_texts(cells: np.ndarray[Any, Any]) -> list[str]:
+    """Return finite numbers by few digits, those that these do not tell by more, the special ones by their names."""
+    few, many = ("%.7g", "%.9g") if cells.dtype.itemsize == 4 else ("%.15g", "%.17g")
+    finite = np.isfinite(cells)
+    plain = np.where(finite, cells, 0)
+    texts = _formatted(plain, few)
+    with np.errstate(over="ignore"):
+        told = np.array(list(map(float, texts))).astype(cells.dtype.newbyteorder("="))
+    wrong = np.flatnonzero(told != plain)
+    for place, text in zip(wrong.tolist(), _formatted(plain[wrong], many), strict=True):
+        texts[place] = text
+    special = ~finite | ((cells == 0) & np.signbit(cells))
+    for place in np.flatnonzero(special).tolist():
+        texts[place] = number_text(cells[place], letter=False)
+    return texts
+
+
+def _formatted(cells: np.ndarray[Any, Any], form: str) -> list[str]:
+    return (f"{form} " * cells.size % tuple(cells.tolist())).split()
 
 
 def _equal(cell: Any, missing: Any) -> bool:

@@ -26,7 +26,7 @@ _MOST_LABELS = 6
 
 
 def is_server(url: str) -> bool:
-    """Whether a URL names a database server, and no place of collections."""
+    """Return whether a URL names a database server, and no place of collections."""
     return url.partition("://")[0].lower() in SCHEMES
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from hyperslab.array import Array
-from hyperslab.cli.axes import EAST, NORTH, Axis, Numbers, title_of
-from hyperslab.cli.labelled import Coordinate
+from hyperslab.cli.axes import EAST, NORTH, Axis, NumberScale, title_of
+from hyperslab.cli.labelled import LabelledAxis
 from hyperslab.errors import HyperslabError
 from hyperslab.group import Group
 from hyperslab.model.paths import child, split
@@ -52,7 +52,7 @@ def _candidates(root: Group | Array, array: Array) -> Iterator[Array]:
 
 
 def _is_rows(array: Array) -> bool | None:
-    """Whether it is a coordinate of rows, such as latitudes, or of columns; None for another array."""
+    """Return whether it is a coordinate of rows, such as latitudes, or of columns; None for another array."""
     name, units = array.attrs.get("standard_name"), array.units
     if name in _ROWS or units in NORTH:
         return True
@@ -62,7 +62,7 @@ def _is_rows(array: Array) -> bool | None:
 def _axis(array: Array, kept: dict[str, Any], rows: bool) -> Axis | None:
     cells = np.asarray(array.oindex[tuple(kept[dim] for dim in array.dims if dim)])
     try:
-        at = Numbers.of(Coordinate(array, cells, cells)).places(cells)
+        at = NumberScale.of(LabelledAxis(array, cells, cells)).places(cells)
     except HyperslabError:
         return None
     if not np.isfinite(at).all():

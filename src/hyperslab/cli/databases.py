@@ -12,12 +12,15 @@ import click
 from hyperslab.checks.report import as_line
 from hyperslab.cli.output import print_json
 from hyperslab.cli.storage import parse_options
-from hyperslab.errors import Invalid, Problem, Unsupported
+from hyperslab.errors import HyperslabError, Invalid, Problem, Unsupported
 from hyperslab.formats import SCHEMES
 from hyperslab.model.amounts import size_text
 from hyperslab.stores.location import Location
 
 _SHOWN = 6
+_OPERATORS = ("<", ">", "!", "^", "~")
+"""What stands before the ``=`` of a condition, as ``db query`` has them of collections."""
+_COMPARED = "write NAME=TEXT or NAME:=JSON; XarrayMongoDB.find takes ranges, as slice(low, high)"
 
 
 def _attributes(context: click.Context, parameter: click.Parameter, texts: Iterable[str]) -> dict[str, Any]:
@@ -28,8 +31,15 @@ def _attributes(context: click.Context, parameter: click.Parameter, texts: Itera
             if name in found:
                 raise Invalid(f"--attr {name} is given twice", remedy="give it once")
             is_json = text.partition("=")[0].endswith(":")
+            if name.endswith(_OPERATORS) or _is_query(value):
+                raise Invalid(f"--attr {text!r} is no NAME=VALUE: objects are compared alone", remedy=_COMPARED)
             found[name] = value if is_json else _text_or_number(value)
     return found
+
+
+def _is_query(value: Any) -> bool:
+    """Return whether it is one of MongoDB's operators, as ``{"$gt": 5}``."""
+    return isinstance(value, dict) and any(name.startswith("$") for name in value)
 
 
 def _text_or_number(text: str) -> Any:
@@ -96,7 +106,7 @@ def tell_problems(url: str, problems: Iterable[Problem], *, deep: bool, as_json:
     return code
 
 
-class Objects:
+class DatabaseObjects:
     """The objects of two collections in MongoDB; ``object``: the one that the URL names, None for all."""
 
     def __init__(self, place: Any) -> None:
@@ -128,7 +138,10 @@ class Objects:
         from hyperslab.formats.mongo.objects import find
 
         wanted["names"] = wanted.pop("names", None) or None
-        return find(self.meta, **wanted)
+        try:
+            return find(self.meta, **wanted)
+        except HyperslabError as error:
+            raise error.locate(url=self.url, node="") from error.__cause__
 
     @property
     def id(self) -> Any:
@@ -193,7 +206,7 @@ class Objects:
 
 def _cut(meta: Any, name: str) -> Any:
     """The chunk lengths of a variable, sizes where they vary; None: one chunk, or not known."""
-    from hyperslab.formats.mongo.spelling import cut_of, ours_of
+    from hyperslab.formats.mongo.to_spec import cut_of, ours_of
 
     variable = meta.variables[name]
     if variable.chunks is None or variable.problem is not None or not variable.known:
@@ -214,13 +227,13 @@ def _variable(name: str, variable: Any, chunks: Any) -> Mapping[str, Any]:
     }
 
 
-def open_objects(url: str, storage: Mapping[str, Any] | None) -> Objects:
+def open_objects(url: str, storage: Mapping[str, Any] | None) -> DatabaseObjects:
     """The objects of the database at a URL. Unsupported for another place."""
     where = Location.of(url, storage)
     if where.scheme not in SCHEMES:
         remedy = "give mongodb://host/database; of collections db list, schema, arrays and check tell"
         raise Unsupported("a place that is no database server", url=where.url, remedy=remedy)
-    from hyperslab.formats.mongo.server import Place, library
+    from hyperslab.formats.mongo.server import ServerPlace, library
 
     library()
-    return Objects(Place.of(where))
+    return DatabaseObjects(ServerPlace.of(where))

@@ -7,8 +7,9 @@ from contextlib import suppress
 from typing import Any
 
 from hyperslab.array import Array
-from hyperslab.errors import HyperslabError
+from hyperslab.errors import HyperslabError, Problem
 from hyperslab.formats.base import TellsStorage
+from hyperslab.formats.omissions import omitted_at
 from hyperslab.group import Group
 from hyperslab.model.dtypes import describe
 from hyperslab.model.nesting import flattened
@@ -103,6 +104,7 @@ def _nodes(node: Group | Array, path: str) -> Generator[Any]:
         return
     yield {"path": path, "kind": "group"}
     links = dict(node.links())
+    yield from hidden_nodes(omitted_at(node._session.reader, node.path))
     for name in node:
         place = child(path, name)
         if name in links:
@@ -114,6 +116,12 @@ def _nodes(node: Group | Array, path: str) -> Generator[Any]:
             yield {"path": place, "kind": "problem", "message": str(error)}
             continue
         yield _nodes(below, place)
+
+
+def hidden_nodes(found: Iterable[Problem]) -> Iterator[dict[str, Any]]:
+    """Return what a dataset holds and is not shown, as plain values."""
+    for problem in found:
+        yield {"path": problem.node, "kind": "not shown", "message": problem.message}
 
 
 def link_facts(link: Link) -> dict[str, Any]:

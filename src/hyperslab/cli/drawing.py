@@ -120,7 +120,7 @@ def _line(plot: Any, picture: Picture) -> None:
 
 
 def _is_sparse(cells: Any) -> bool:
-    """Whether a cell stands between missing ones, where no line would show it."""
+    """Return whether a cell stands between missing ones, where no line would show it."""
     there = np.concatenate([[False], ~np.ma.getmaskarray(cells), [False]])
     return bool((there[1:-1] & ~there[:-2] & ~there[2:]).any())
 

@@ -30,6 +30,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
+from io import TextIOWrapper
 from typing import Any, NoReturn
 
 import click
@@ -45,6 +46,7 @@ CODES: tuple[tuple[type[BaseException], int], ...] = (
     (errors.MissingChunks, 5),
     (errors.TilesFailed, 5),
     (errors.ReadOnly, 6),
+    (errors.WrongCredentials, 6),
     (errors.Unsupported, 8),
     (errors.MemoryLimit, 9),
     (errors.StorageError, 7),
@@ -145,6 +147,12 @@ class Commands(click.Group):
     def main(self, *args: Any, **extra: Any) -> NoReturn:
         """Run, and leave with the exit code."""
         manner = Manner()
+        for stream in (
+            sys.stdout,
+            sys.stderr,
+        ):  # text in a file may hold what no encoding has, such as half a surrogate
+            if isinstance(stream, TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
         sys.exit(_run(partial(super().main, *args, **{**extra, "standalone_mode": False, "obj": manner}), manner))
 
 

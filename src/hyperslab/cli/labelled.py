@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from hyperslab import api
-from hyperslab.array import Array, references
+from hyperslab.array import Array, cf, references
+from hyperslab.array.decoded import Decoded
+from hyperslab.array.missing import with_missing
 from hyperslab.cli.output import columns, plain
 from hyperslab.cli.own_labels import own_coordinate
 from hyperslab.errors import HyperslabError, Invalid
@@ -24,7 +26,7 @@ Values = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Coordinate:
+class LabelledAxis:
     """Labels along a dimension: the coordinate array that they come from, its stored cells, and what people read."""
 
     array: Array
@@ -33,15 +35,21 @@ class Coordinate:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class LabelledPart:
     """Selected ``values`` of ``array``, the remaining ``dims`` and the ``positions`` along them, and the coordinates of
-    all dimensions that have one."""
+    all dimensions that have one.
+
+    ``cells`` and ``attrs`` are what a dataset of them holds: values that are decoded stand there without the attributes
+    that decoding used up, times and truth values as they are stored, with theirs.
+    """
 
     array: Array
     values: Values
     dims: tuple[str, ...]
     positions: tuple[Sequence[int], ...]
-    coordinates: dict[str, Coordinate]
+    coordinates: dict[str, LabelledAxis]
+    cells: Values
+    attrs: Mapping[str, Any]
 
     def labels(self, axis: int) -> list[Any]:
         """What stands beside the cells of an axis: labels, else positions."""
@@ -61,17 +69,22 @@ class Part:
         }
 
 
-def take(root: Group | Array, array: Array, key: tuple[Any, ...], *, decoded: bool) -> Part:
+def take(root: Group | Array, array: Array, key: tuple[Any, ...], *, decoded: bool) -> LabelledPart:
     """Read a part: ``key`` holds an int, slice or integer array per dimension."""
+    attrs = with_missing(array._session, array.spec)
     if decoded:
         view = array.decoded()
         names = view.dims
         chosen = {dim: item for dim, item in zip(array.dims, key, strict=True) if dim and not _is_whole(item)}
         unnamed = any(not (dim or _is_whole(item)) for dim, item in zip(array.dims, key, strict=True))
-        values = np.asarray(view[key[: view.ndim]] if unnamed else view.isel(chosen))
+        stored = values = np.asarray(view[key[: view.ndim]] if unnamed else view.isel(chosen))
+        if values.dtype.kind in "mMbO" and view.ndim == array.ndim:
+            stored = _as_array(array.oindex[key])
+        else:
+            attrs = {**view.attrs, **_physical_limits(array, view)}
     else:
         names = array.dims
-        values = _as_array(array.oindex[key])
+        stored = values = _as_array(array.oindex[key])
     coordinates = {}
     kept = []
     positions: list[Sequence[int]] = []
@@ -83,8 +96,20 @@ def take(root: Group | Array, array: Array, key: tuple[Any, ...], *, decoded: bo
         coordinate = _coordinate(root, array, dim) if dim else None
         if dim and coordinate is not None:
             cells = np.asarray(coordinate.oindex[(item,)])
-            coordinates[dim] = Coordinate(coordinate, cells, _labels(coordinate, item, cells))
-    return Part(array, values, tuple(kept), tuple(positions), coordinates)
+            coordinates[dim] = LabelledAxis(coordinate, cells, _labels(coordinate, item, cells))
+    return LabelledPart(array, values, tuple(kept), tuple(positions), coordinates, stored, attrs)
+
+
+def _physical_limits(array: Array, view: Decoded) -> dict[str, Any]:
+    """Return the limits of valid values in the units of decoded ones; those of packed cells are stored as packed
+    (NUG)."""
+    packing = {name: array.attrs[name] for name in ("scale_factor", "add_offset", "_Unsigned") if name in array.attrs}
+    limits = {}
+    for name in ("valid_min", "valid_max", "valid_range"):
+        value = np.asarray(array.attrs.get(name, ""))
+        if view.is_packed and value.dtype.kind in "iu" and array.dtype.kind in "iu":
+            limits[name] = cf.decode(value.astype(array.dtype), packing).astype(view.dtype)[()]
+    return limits
 
 
 def _as_array(cells: Any) -> Values:
@@ -99,9 +124,10 @@ def _is_whole(item: Any) -> bool:
 def _coordinate(root: Group | Array, array: Array, dim: str) -> Array | None:
     """The labels that the array has by itself, else the nearest 1-D array named like the dimension."""
     own = own_coordinate(array, dim)
-    if own is not None or isinstance(root, Array):
+    if own is not None or (isinstance(root, Array) and not root.path):
         return own
-    near = (root.get(child(folder, dim)) for folder in outward(split(array.path)[0]))
+    group = Group(root._session, "") if isinstance(root, Array) else root
+    near = (group.get(child(folder, dim)) for folder in outward(split(array.path)[0]))
     return next((found for found in near if isinstance(found, Array) and found.dims == (dim,)), None)
 
 
@@ -137,7 +163,7 @@ def _course(root: Group | Array, array: Array, dim: str) -> str:
     return f"{dim} {'ascends' if cells[0] < cells[1] else 'descends'} from {first} to {last}"
 
 
-def as_text(part: Part, limit: int | None) -> tuple[str, int]:
+def as_text(part: LabelledPart, limit: int | None) -> tuple[str, int]:
     """A scalar as itself, anything else in columns; at most ``limit`` lines, and how many cells were left out."""
     if not part.dims:
         return cell_text(part.values[()]), 0
@@ -150,7 +176,7 @@ def as_text(part: Part, limit: int | None) -> tuple[str, int]:
     return columns(rows), left if limit is not None else 0
 
 
-def table_rows(part: Part) -> Iterator[list[Any]]:
+def table_rows(part: LabelledPart) -> Iterator[list[Any]]:
     """One row per cell: its labels, then its value."""
     axes = [part.labels(axis) for axis in range(len(part.dims))]
     for labels, value in zip(product(*axes), part.values.reshape(-1), strict=True):
@@ -173,7 +199,7 @@ def cell_text(cell: Any) -> str:
     return str(cell)
 
 
-def as_csv(part: Part) -> str:
+def as_csv(part: LabelledPart) -> str:
     """The part as CSV with a header line."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -183,22 +209,27 @@ def as_csv(part: Part) -> str:
     return text.getvalue()
 
 
-def save_dataset(part: Part, url: str) -> None:
+def save_dataset(part: LabelledPart, url: str) -> None:
     """The part and its coordinates as a dataset of the format that the name says; the target must be new."""
-    if part.values.dtype.hasobject and part.values.dtype.kind != "T":
+    if part.cells.dtype.hasobject and part.cells.dtype.kind != "T":
         raise Invalid("cells of this type are not written by get", remedy="use convert -s, which keeps their type")
     name = part.array.name or "value"
     written = {name, *part.coordinates}
     with api.create(url) as root:
         for dim, found in part.coordinates.items():
-            dims = (dim,) if found.cells.ndim else ()
-            attrs = _without_others(found.array.attrs, written)
-            cells = found.cells.astype(np.dtypes.StringDType()) if found.cells.dtype.kind == "U" else found.cells
-            root.create_array(dim, data=cells, dims=dims, attrs=attrs)
-        attrs = _without_others(part.array.attrs, written)
+            if dim == name:  # a coordinate is its own labels
+                continue
+            said = with_missing(found.array._session, found.array.spec)
+            attrs = _without_others(said, written)
+            root.create_array(dim, data=_plain_text(found.cells), dims=(dim,) if found.cells.ndim else (), attrs=attrs)
+        attrs = _without_others(part.attrs, written)
         if root.format == "netcdf":  # which has no mappings
             attrs = {key: json.dumps(value) if isinstance(value, dict) else value for key, value in attrs.items()}
-        root.create_array(name, data=part.values, dims=part.dims, attrs=attrs)
+        root.create_array(name, data=_plain_text(part.cells), dims=part.dims, attrs=attrs)
+
+
+def _plain_text(cells: Values) -> Values:
+    return cells.astype(np.dtypes.StringDType()) if cells.dtype.kind == "U" else cells
 
 
 _LISTS = frozenset({"coordinates", "ancillary_variables"})

@@ -12,7 +12,7 @@ import click
 from hyperslab import api
 from hyperslab.array import Array
 from hyperslab.cli.naming import arrays_of, instead, listing, named_dims
-from hyperslab.cli.selection import Selection
+from hyperslab.cli.selection import TypedSelection, with_dates
 from hyperslab.errors import Invalid, LabelError, NodeNotFound, SelectionError
 from hyperslab.formats.base import HoldsOne
 from hyperslab.group import Group
@@ -26,13 +26,16 @@ selection_option = click.option(
 
 
 def open_dataset(
-    url: str, storage: Mapping[str, Any] | None, format: str | None = None, allow: Sequence[str] | bool = ()
+    url: str,
+    storage: Mapping[str, Any] | None,
+    format: str | None = None,
+    allow: Sequence[str] | bool = (),
 ) -> Group | Array:
     """The dataset at ``url``, read-only, with all that it holds; ``storage``: its storage options; ``allow``: places
     that links may lead to."""
     options: dict[str, Any] = {"allow_external": allow} if allow else {}
     node = api.open(url, format=format, storage_options=storage, **options)
-    return Group(node._session, "") if isinstance(node, Array) and node.path else node
+    return Group(node._session, "") if isinstance(node._session.reader, HoldsOne) else node
 
 
 def find_array(root: Group | Array, path: str) -> Array:
@@ -76,12 +79,13 @@ def _only_array(root: Group) -> Array:
     return found[0]
 
 
-def selection_key(array: Array, selection: Selection, nearest: bool = False) -> tuple[Any, ...]:
+def selection_key(array: Array, selection: TypedSelection, nearest: bool = False) -> tuple[Any, ...]:
     """The positional key that the selection means for this array, one entry per dimension.
 
     A dimension without a name has positions alone.
     """
     names = named_dims(array.dims)
+    selection = with_dates(selection, dict(zip(names, array.shape, strict=True)))
     for dim in selection.dims:
         if dim not in names:
             raise Invalid(f"no dimension {dim!r}", node=array.path, remedy=meant(dim, names))
@@ -94,13 +98,14 @@ def selection_key(array: Array, selection: Selection, nearest: bool = False) -> 
     return tuple(selection.isel.get(dim, item) for dim, item in zip(names, key, strict=True))
 
 
-def refuse_positions_beyond(root: Group | Array, selection: Selection) -> None:
-    """Refuse a position that no cell has in any array with that dimension."""
-    if selection.isel:
-        for _, array in arrays_of(root):
-            for dim, size in zip(array.dims, array.shape, strict=True):
-                if dim in selection.isel:
-                    _refuse_beyond(dim, selection.isel[dim], size)
+def within(root: Group | Array, selection: TypedSelection) -> TypedSelection:
+    """Return the selection with dates as labels; refuse a position that some array with that dimension has not."""
+    pairs = [(dim, size) for _, array in arrays_of(root) for dim, size in zip(array.dims, array.shape, strict=True)]
+    selection = with_dates(selection, {dim: size for dim, size in sorted(pairs, key=lambda pair: pair[1]) if dim})
+    for dim, size in pairs:
+        if dim in selection.isel:
+            _refuse_beyond(dim, selection.isel[dim], size)
+    return selection
 
 
 def _refuse_beyond(dim: str, item: Any, size: int) -> None:

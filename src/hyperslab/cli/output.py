@@ -30,7 +30,7 @@ def json_text(schema: str, **document: Any) -> str:
 
 
 def is_quiet() -> bool:
-    """Whether the command runs with ``--quiet``."""
+    """Return whether the command runs with ``--quiet``."""
     return _was_given("quiet")
 
 

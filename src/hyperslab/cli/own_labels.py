@@ -8,7 +8,7 @@ import numpy as np
 
 from hyperslab import api
 from hyperslab.array import Array
-from hyperslab.model.dims import CFTime, Coordinate, FloatLabels, Index, Labels, Scale, TimeScale, scale_value
+from hyperslab.model.dims import CFTime, Coordinate, FloatLabels, Index, Labels, ScaleIndex, TimeScale, scale_value
 from hyperslab.stores.memory import MemoryStore
 
 _UNITS = (("hours", 3_600_000_000), ("minutes", 60_000_000), ("seconds", 1_000_000), ("microseconds", 1))
@@ -29,7 +29,7 @@ def own_coordinate(array: Array, dim: str) -> Array | None:
 
 def _cells(index: Index) -> tuple[Any, dict[str, str]]:
     match index:
-        case Scale(start=start, step=step, size=size):
+        case ScaleIndex(start=start, step=step, size=size):
             return np.array([scale_value(start, step, place) for place in range(size)], "f8"), {}
         case FloatLabels(values=labels):
             return np.array(labels, "f8"), {}

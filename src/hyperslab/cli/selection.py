@@ -1,24 +1,26 @@
 """Selections as netCDF people type them: ``time=2013-01..2013-03``, ``lat=50.0..40.0``, ``level=3``.
 
 ``dim=start..stop[..step]`` (``:`` serves where no bound holds a colon). A whole number is a position, a float, a date
-or a word a label; ``dim=@850`` forces a label and quotes a word. Ranges by label are inclusive, by position exclusive.
+or a word a label, as is ``20200228`` where no cell has that position; ``dim=@850`` forces a label and quotes a word.
+Ranges by label are inclusive, by position exclusive.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from hyperslab.errors import Invalid
 
 _WHOLE = re.compile(r"[+-]?\d+")
+_DATE = re.compile(r"[12]\d{3}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
 _SYNTAX = "write dim=value or dim=start..stop[..step], for instance time=2013-01..2013-03 or level=3"
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class TypedSelection:
     """What was typed, sorted by meaning: ``isel`` by position (int or slice), ``sel`` by label (label or slice)."""
 
     isel: dict[str, Any] = field(default_factory=dict)
@@ -33,9 +35,9 @@ class Selection:
         return (*self.isel, *self.sel)
 
 
-def parse_selections(texts: Iterable[str]) -> Selection:
+def parse_selections(texts: Iterable[str]) -> TypedSelection:
     """Several ``dim=…`` texts as one selection; a dimension may be named once."""
-    selection = Selection()
+    selection = TypedSelection()
     for text in texts:
         dim, mark, value = text.partition("=")
         dim, value = dim.strip(), value.strip()
@@ -46,6 +48,19 @@ def parse_selections(texts: Iterable[str]) -> Selection:
         by_label, chosen = parse_value(value)
         (selection.sel if by_label else selection.isel)[dim] = chosen
     return selection
+
+
+def with_dates(selection: TypedSelection, sizes: Mapping[str, int]) -> TypedSelection:
+    """Take whole numbers for labels that are dates, such as ``20200228``, and no positions of so long a dimension."""
+    dates = {dim: item for dim, item in selection.isel.items() if _is_date(item, sizes.get(dim, 0))}
+    kept = {dim: item for dim, item in selection.isel.items() if dim not in dates}
+    return TypedSelection(kept, {**selection.sel, **dates})
+
+
+def _is_date(item: Any, size: int) -> bool:
+    bounds = [item.start, item.stop] if isinstance(item, slice) else [item]
+    numbers = [bound for bound in bounds if bound is not None]
+    return bool(numbers) and all(number >= size and _DATE.fullmatch(str(number)) for number in numbers)
 
 
 def parse_value(text: str) -> tuple[bool, Any]:

@@ -1,8 +1,9 @@
 """What a codec is: one step between cells and bytes, as NumPy arrays or buffers, with the size checked before decoding.
 
 Three kinds (Zarr v3's words): array -> array (``delta``, ``transpose``), array -> bytes (``bytes``, ``vlen-utf8``,
-``sharding_indexed``), bytes -> bytes (``zstd``, ``crc32c``). A codec is made for one :class:`Cells` (what goes in when
-writing) and never changes. Decoding never allocates more than the cells need: a bytes codec is told the size to expect.
+``sharding_indexed``), bytes -> bytes (``zstd``, ``crc32c``). A codec is made for one :class:`ChunkLayout` (what goes in
+when writing) and never changes. Decoding never allocates more than the cells need: a bytes codec is told the size to
+expect.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Values = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
+class ChunkLayout:
     """What a codec works on: the type of the cells, the chunk's shape, and the fill value."""
 
     dtype: DataType
@@ -54,7 +55,7 @@ class ArrayCodec(Protocol):
     """array -> array. ``cells`` is what :meth:`encode` gives: dtype and shape may differ from what it takes."""
 
     @property
-    def cells(self) -> Cells: ...
+    def cells(self) -> ChunkLayout: ...
     def encode(self, array: Values) -> Values: ...
     def decode(self, array: Values) -> Values: ...
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from binascii import Error, a2b_base64, b2a_base64
 
-from hyperslab.codecs.base import Buffer, Cells
+from hyperslab.codecs.base import Buffer, ChunkLayout
 from hyperslab.codecs.bounds import check_size, damaged
 from hyperslab.codecs.config import Config, only
 
@@ -12,7 +12,7 @@ from hyperslab.codecs.config import Config, only
 class Base64:
     """Four characters for three bytes."""
 
-    def __init__(self, config: Config, cells: Cells) -> None:
+    def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("base64", config)
 
     def encoded_size(self, size: int) -> int:

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from hyperslab.codecs.base import Buffer, Cells
+from hyperslab.codecs.base import Buffer, ChunkLayout
 from hyperslab.codecs.blosc_blocks import decode_chunk
 from hyperslab.codecs.bounds import ceiling, damaged, room, wrong_size
 from hyperslab.codecs.config import Config, choice, integer, only
@@ -49,7 +49,7 @@ def _block_of(cname: str, typesize: int) -> int:
 class Blosc:
     """Blosc-1 with one of its compressors and a shuffle of bytes or bits."""
 
-    def __init__(self, config: Config, cells: Cells) -> None:
+    def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("blosc", config, "cname", "clevel", "shuffle", "typesize", "blocksize")
         self._cname = choice("blosc", config, "cname", "lz4", CNAMES)
         self._word = self._cname.encode()
@@ -228,19 +228,25 @@ def container(dtype: np.dtype[Any], shape: tuple[int, ...]) -> tuple[str, tuple[
 
 
 def config_of(codecs: Sequence[Codec]) -> dict[str, Any] | None:
-    """The configuration of a chain that is Blosc alone, in shards or not, with its shuffle by name; else None."""
+    """Return the configuration of a chain that is Blosc, in shards or not, with its shuffle by name; else None.
+
+    A checksum behind it is another matter: each format that moves stored chunks verifies and adds its own.
+    """
     if [codec.name for codec in codecs] == ["sharding_indexed"]:
         codecs = [codec for codec in codecs[0].config["codecs"] if isinstance(codec, Codec)]
-    if [codec.name for codec in codecs if codec.name != "bytes"] != ["blosc"]:
+    steps = [codec for codec in codecs if codec.name not in ("bytes", "crc32c")]
+    if [codec.name for codec in steps] != ["blosc"]:
         return None
-    config = {key: value for key, value in codecs[-1].config.items() if value is not None}
+    config = {key: value for key, value in steps[0].config.items() if value is not None}
     shuffle = config.pop("shuffle", -1)
     names = [name for name, number in SHUFFLES.items() if shuffle in (name, number)]
     return config | ({"shuffle": names[0]} if names else {})
 
 
 def may_move(data: Buffer, size: int) -> bool:
-    """Whether every reader of Blosc finds ``size`` decoded bytes in a chunk. Nothing is decoded but its header."""
+    """Return whether every reader of Blosc finds ``size`` decoded bytes in a chunk. Nothing is decoded but its
+    header.
+    """
     try:
         check_header(data, size, size)
     except (CorruptChunk, Unsupported):
@@ -249,5 +255,5 @@ def may_move(data: Buffer, size: int) -> bool:
 
 
 def same_settings(given: Config, other: Config) -> bool:
-    """Whether two configurations name the same compressor, level and shuffle, as far as both name any."""
+    """Return whether two configurations name the same compressor, level and shuffle, as far as both name any."""
     return all(given[key] == other[key] for key in ("cname", "clevel", "shuffle") if key in given and key in other)

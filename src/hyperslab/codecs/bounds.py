@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import NoReturn
 
-from hyperslab.codecs.base import Buffer, Cells
+from hyperslab.codecs.base import Buffer, ChunkLayout
 from hyperslab.errors import CorruptChunk
 
 _MIB = 1 << 20
@@ -16,7 +16,7 @@ MEMBERS = 1000
 """Streams that one chunk may hold one after another: each costs a copy of what follows it."""
 
 
-def room(cells: Cells) -> int:
+def room(cells: ChunkLayout) -> int:
     """Bytes that a stage of unknown size may take for these cells, whatever is stored.
 
     Fixed cells: twice their size (no encoder grows data more) and 1 MiB. Variable ones: 64 MiB and 4 KiB per cell.
@@ -27,7 +27,7 @@ def room(cells: Cells) -> int:
     return 64 * _MIB + _PER_CELL * prod(cells.shape)
 
 
-def most_stored(cells: Cells) -> int | None:
+def most_stored(cells: ChunkLayout) -> int | None:
     """The most bytes that a chunk of these cells may be stored in, None for variable ones; more is not even read.
 
     No chain of codecs makes 16 times as much of a chunk.

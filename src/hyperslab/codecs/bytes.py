@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hyperslab.codecs.base import Buffer, Cells, Values
+from hyperslab.codecs.base import Buffer, ChunkLayout, Values
 from hyperslab.codecs.bounds import check_size
 from hyperslab.codecs.config import Config, choice, only
 from hyperslab.codecs.memory import contiguous, flat_bytes, from_bytes, misordered, reverse
@@ -16,7 +16,7 @@ class Bytes:
     Types of less than a byte (``int4``, ``float4_e2m1fn``) take one byte per cell, as in memory.
     """
 
-    def __init__(self, config: Config, cells: Cells) -> None:
+    def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("bytes", config, "endian")
         dtype = cells.numpy_dtype
         if cells.nbytes is None or dtype.hasobject:
@@ -37,7 +37,7 @@ class Bytes:
 
     @property
     def as_in_memory(self) -> bool:
-        """Whether the stored bytes are exactly the cells in memory."""
+        """Return whether the stored bytes are exactly the cells in memory."""
         return not self._places
 
     def encode(self, array: Values) -> Buffer:

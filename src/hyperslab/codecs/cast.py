@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.codecs.base import Cells, Values
+from hyperslab.codecs.base import ChunkLayout, Values
 from hyperslab.codecs.config import Config, choice, only
 from hyperslab.errors import CorruptChunk, Invalid, Unsupported
 
@@ -38,7 +38,7 @@ class CastValue:
     ``scalar_map`` (``encode`` and ``decode``, lists of pairs) names values that are replaced before the cast.
     """
 
-    def __init__(self, config: Config, cells: Cells) -> None:
+    def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("cast_value", config, "data_type", "rounding", "out_of_range", "scalar_map")
         source, target = _number_type(cells.numpy_dtype), _named_type(config.get("data_type"))
         self._round = ROUNDINGS[choice("cast_value", config, "rounding", "nearest-even", ROUNDINGS)]
@@ -48,10 +48,10 @@ class CastValue:
         self._encode_map = _scalar_map(config.get("scalar_map"), "encode", source, target)
         self._decode_map = _scalar_map(config.get("scalar_map"), "decode", target, source)
         self._source, self._target = source, target
-        self._cells = Cells(target, cells.shape)
+        self._cells = ChunkLayout(target, cells.shape)
 
     @property
-    def cells(self) -> Cells:
+    def cells(self) -> ChunkLayout:
         """The cells in the target type."""
         return self._cells
 
@@ -133,7 +133,7 @@ def _above(array: Values, bound: int) -> Values:
 class ScaleOffset:
     """(x - offset) * scale, in the cells' own type; whole numbers must come back exactly."""
 
-    def __init__(self, config: Config, cells: Cells) -> None:
+    def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("scale_offset", config, "offset", "scale")
         dtype = _number_type(cells.numpy_dtype)
         self._offset = scalar(config.get("offset", 0), dtype)
@@ -141,10 +141,10 @@ class ScaleOffset:
         if self._scale == 0:
             raise Invalid("codec 'scale_offset': scale=0", remedy="a scale other than zero")
         self._whole = dtype.kind in "iu"
-        self._cells = Cells(dtype, cells.shape)
+        self._cells = ChunkLayout(dtype, cells.shape)
 
     @property
-    def cells(self) -> Cells:
+    def cells(self) -> ChunkLayout:
         """The same type and shape."""
         return self._cells
 

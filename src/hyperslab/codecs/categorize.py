@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hyperslab.codecs import config as read
-from hyperslab.codecs.base import Cells, Values
+from hyperslab.codecs.base import ChunkLayout, Values
 from hyperslab.codecs.config import Config, only, unfit
 from hyperslab.errors import CorruptChunk, Invalid
 from hyperslab.model.dtypes import VlenString
@@ -14,7 +14,7 @@ from hyperslab.model.dtypes import VlenString
 class Categorize:
     """Text cells, of variable or fixed length, as integers of ``astype``."""
 
-    def __init__(self, config: Config, cells: Cells) -> None:
+    def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("categorize", config, "labels", "dtype", "astype")
         if not (isinstance(cells.dtype, VlenString) or cells.numpy_dtype.kind == "U"):
             raise unfit("categorize", "text", cells.dtype)
@@ -27,10 +27,10 @@ class Categorize:
         self._text = cells.numpy_dtype
         self._words = np.array(["", *labels], self._text)
         self._places = {label: place for place, label in enumerate(labels, 1)}
-        self._cells = Cells(astype, cells.shape)
+        self._cells = ChunkLayout(astype, cells.shape)
 
     @property
-    def cells(self) -> Cells:
+    def cells(self) -> ChunkLayout:
         """Integers."""
         return self._cells
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hyperslab.chunks.auto import longest_chunk
-from hyperslab.codecs.base import Cells
+from hyperslab.codecs.base import ChunkLayout
 from hyperslab.codecs.config import Config, only
 from hyperslab.codecs.pipeline import Chain, assemble
 from hyperslab.codecs.registry import REGISTRY, Maker
@@ -22,7 +22,7 @@ INDEX_CODECS = (Codec("bytes", {"endian": "little"}), Codec("crc32c"))
 _NESTED = 8
 
 
-def build_chain(codecs: Sequence[Codec], cells: Cells) -> Chain:
+def build_chain(codecs: Sequence[Codec], cells: ChunkLayout) -> Chain:
     """Compile the codecs of an array for chunks of these cells.
 
     Unsupported names a codec that is unknown, unsafe or lacks its library; Invalid says what is wrong with a
@@ -34,10 +34,10 @@ def build_chain(codecs: Sequence[Codec], cells: Cells) -> Chain:
 
 def try_chain(spec: ArraySpec) -> None:
     """Complain of an array's codecs now, not when its first chunk is written. Errors as of :func:`build_chain`."""
-    build_chain(spec.codecs, Cells(spec.dtype, longest_chunk(spec.chunks), spec.fill_value))
+    build_chain(spec.codecs, ChunkLayout(spec.dtype, longest_chunk(spec.chunks), spec.fill_value))
 
 
-def make_sharding(config: Config, cells: Cells) -> Sharding:
+def make_sharding(config: Config, cells: ChunkLayout) -> Sharding:
     """``chunk_shape``, ``codecs``, ``index_codecs`` (little-endian with crc32c), ``index_location`` (``end``)."""
     only("sharding_indexed", config, "chunk_shape", "codecs", "index_codecs", "index_location")
     shape = config.get("chunk_shape")
@@ -54,7 +54,7 @@ def make_sharding(config: Config, cells: Cells) -> Sharding:
     codecs = as_codecs(config.get("codecs", ()))
     if _depth(codecs) > _NESTED:
         raise Invalid("codec 'sharding_indexed': shards within shards", remedy=f"at most {_NESTED} deep")
-    inner = build_chain(codecs, Cells(cells.dtype, tuple(shape), cells.fill_value))
+    inner = build_chain(codecs, ChunkLayout(cells.dtype, tuple(shape), cells.fill_value))
     counts = tuple(whole // part for whole, part in zip(cells.shape, shape, strict=True))
     index_codecs = as_codecs(config.get("index_codecs", INDEX_CODECS))
     index = ShardIndex.of(counts, index_codecs, config.get("index_location", "end"))

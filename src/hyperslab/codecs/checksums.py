@@ -11,7 +11,7 @@ import numpy as np
 from google_crc32c import value as crc32c
 from isal import isal_zlib
 
-from hyperslab.codecs.base import Buffer, Cells
+from hyperslab.codecs.base import Buffer, ChunkLayout
 from hyperslab.codecs.bounds import wrong_size
 from hyperslab.codecs.config import Config, choice, integer, only
 from hyperslab.codecs.hashes import fletcher32, lookup3
@@ -61,18 +61,21 @@ class Checksum:
         out[:] = self.decode(data, len(out))
 
 
-def make_checksum(name: str) -> Callable[[Config, Cells], Checksum]:
+CRC32C = Checksum("crc32c", crc32c, at_end=True)
+
+
+def make_checksum(name: str) -> Callable[[Config, ChunkLayout], Checksum]:
     """The maker of a checksum of :data:`WORDS`; ``location`` is ``start`` or ``end``."""
     of, default = WORDS[name]
 
-    def make(config: Config, cells: Cells) -> Checksum:
+    def make(config: Config, cells: ChunkLayout) -> Checksum:
         only(name, config, "location")
         return Checksum(name, of, choice(name, config, "location", default, ("start", "end")) == "end")
 
     return make
 
 
-def make_jenkins(config: Config, cells: Cells) -> Checksum:
+def make_jenkins(config: Config, cells: ChunkLayout) -> Checksum:
     """Bob Jenkins' lookup3 at the end; ``initval`` seeds it, ``prefix`` (text or bytes) is hashed before the data."""
     only("jenkins_lookup3", config, "initval", "prefix")
     seed = integer("jenkins_lookup3", config, "initval", 0, 0, 2**32 - 1)

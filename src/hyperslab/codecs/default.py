@@ -60,11 +60,24 @@ def parse_codec(codec: Any, dtype: np.dtype[Any] | None = None) -> tuple[Codec, 
         case {"id": str(name)}:
             found = Codec(name, {key: value for key, value in codec.items() if key != "id"})
         case Codec() | Mapping():
-            (found,) = as_codecs([codec])
+            found = _with_inner(*as_codecs([codec]))
         case _:
             raise Invalid(f"no codec: {codec!r}", remedy=_what_exists())
     _check_name(found.name)
     return (_complete(found, itemsize),)
+
+
+def _with_inner(codec: Codec) -> Codec:
+    """Return a codec whose chains, those of shards, are ours too."""
+    if codec.name != "sharding_indexed":
+        return codec
+    if not isinstance(codec.config.get("chunk_shape"), list | tuple):
+        raise Invalid("codec 'sharding_indexed' has no chunk_shape", remedy="a length for each axis")
+    said = {"codecs": (), **codec.config}
+    chains: dict[str, Any] = {
+        key: tuple(map(_with_inner, as_codecs(said[key]))) for key in ("codecs", "index_codecs") if key in said
+    }
+    return Codec(codec.name, {**said, **chains})
 
 
 def _parse_word(word: str, itemsize: int) -> Codec:

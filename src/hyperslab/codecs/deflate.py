@@ -11,7 +11,7 @@ from typing import Any
 from isal import isal_zlib
 from isal.igzip_lib import IsalError
 
-from hyperslab.codecs.base import Buffer, Cells
+from hyperslab.codecs.base import Buffer, ChunkLayout
 from hyperslab.codecs.bounds import MEMBERS, ceiling, damaged, room, wrong_size
 from hyperslab.codecs.config import Config, integer, only
 
@@ -23,7 +23,7 @@ _ISAL_LEVEL = {1: 1, 2: 2, 3: 3, 4: 3}
 class Deflate:
     """A deflate stream in a zlib or gzip wrapping; both carry a checksum. A gzip chunk may have several members."""
 
-    def __init__(self, name: str, wrapping: int, level: int, cells: Cells) -> None:
+    def __init__(self, name: str, wrapping: int, level: int, cells: ChunkLayout) -> None:
         self._name = name
         self._wrapping = wrapping
         self._level = level
@@ -72,13 +72,13 @@ class Deflate:
         return out, rest
 
 
-def make_zlib(config: Config, cells: Cells) -> Deflate:
+def make_zlib(config: Config, cells: ChunkLayout) -> Deflate:
     """zlib, ``level`` -1 to 9."""
     only("zlib", config, "level")
     return Deflate("zlib", _ZLIB, integer("zlib", config, "level", 1, -1, 9), cells)
 
 
-def make_gzip(config: Config, cells: Cells) -> Deflate:
+def make_gzip(config: Config, cells: ChunkLayout) -> Deflate:
     """gzip, ``level`` -1 to 9."""
     only("gzip", config, "level")
     return Deflate("gzip", _GZIP, integer("gzip", config, "level", 1, -1, 9), cells)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hyperslab.codecs.base import Cells, Values
+from hyperslab.codecs.base import ChunkLayout, Values
 from hyperslab.codecs.config import Config, only, unfit
 from hyperslab.errors import CorruptChunk, Invalid
 from hyperslab.model.dtypes import VlenString
@@ -13,7 +13,7 @@ from hyperslab.model.dtypes import VlenString
 class FixedUtf8:
     """Text cells as ``length`` bytes each. Longer text is Invalid, or cut between characters with ``truncate``."""
 
-    def __init__(self, config: Config, cells: Cells) -> None:
+    def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("fixed_utf8", config, "length", "truncate")
         if not isinstance(cells.dtype, VlenString):
             raise unfit("fixed_utf8", "text", cells.dtype)
@@ -23,10 +23,10 @@ class FixedUtf8:
         self._length = length
         self._truncate = bool(config.get("truncate"))
         fill = None if cells.fill_value is None else np.bytes_(str(cells.fill_value).encode()[:length])
-        self._cells = Cells(np.dtype(f"S{length}"), cells.shape, fill)
+        self._cells = ChunkLayout(np.dtype(f"S{length}"), cells.shape, fill)
 
     @property
-    def cells(self) -> Cells:
+    def cells(self) -> ChunkLayout:
         """Bytes of one width."""
         return self._cells
 

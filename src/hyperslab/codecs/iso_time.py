@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from hyperslab.codecs import config as read
-from hyperslab.codecs.base import Cells, Values
+from hyperslab.codecs.base import ChunkLayout, Values
 from hyperslab.codecs.config import Config, only, unfit
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.model.dtypes import VlenString
@@ -20,17 +20,17 @@ _ENDING_ZEROS = re.compile(r"\.?0+$")
 class IsoTime:
     """Text cells over stored ones of ``dtype``; NaT is the empty text. Only reads."""
 
-    def __init__(self, config: Config, cells: Cells) -> None:
+    def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("iso_time", config, "dtype")
         if not isinstance(cells.dtype, VlenString):
             raise unfit("iso_time", "text", cells.dtype)
         dtype = read.dtype("iso_time", config, "dtype")
         if dtype.kind not in "mM":
             raise Invalid(f"codec 'iso_time': dtype={dtype.str!r}", remedy="a dtype of times, such as '<M8[s]'")
-        self._cells = Cells(dtype, cells.shape)
+        self._cells = ChunkLayout(dtype, cells.shape)
 
     @property
-    def cells(self) -> Cells:
+    def cells(self) -> ChunkLayout:
         """Times as they are stored."""
         return self._cells
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
-from hyperslab.codecs.base import Buffer, Cells, Values
+from hyperslab.codecs.base import Buffer, ChunkLayout, Values
 from hyperslab.codecs.config import Config
 from hyperslab.codecs.plain_cells import PlainCells
 from hyperslab.errors import CorruptChunk, FormatError, Invalid, Unsupported
@@ -25,7 +25,7 @@ _FLAGS = {"skipkeys": False, "ensure_ascii": True, "check_circular": True, "allo
 class Json2:
     """Cells as plain values of JSON; the configuration is that of Python's encoder, with numcodecs' defaults."""
 
-    def __init__(self, config: Config, cells: Cells) -> None:
+    def __init__(self, config: Config, cells: ChunkLayout) -> None:
         self._encoding = str(config.get("encoding", "utf-8"))
         if self._encoding not in ("utf-8", "ascii", "latin-1"):
             raise Unsupported(f"codec 'json2': encoding={self._encoding!r}", remedy="utf-8, ascii or latin-1")

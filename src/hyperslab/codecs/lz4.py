@@ -6,7 +6,7 @@ from ctypes import c_int, c_void_p
 
 import numpy as np
 
-from hyperslab.codecs.base import Buffer, Cells
+from hyperslab.codecs.base import Buffer, ChunkLayout
 from hyperslab.codecs.bounds import ceiling, damaged, room, wrong_size
 from hyperslab.codecs.config import Config, integer, only
 from hyperslab.codecs.native import address, function
@@ -18,7 +18,7 @@ _MAX = 0x7E000000
 class Lz4:
     """LZ4 block; a higher ``acceleration`` is faster and compresses less."""
 
-    def __init__(self, config: Config, cells: Cells) -> None:
+    def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("lz4", config, "acceleration")
         self._acceleration = integer("lz4", config, "acceleration", 1, -(2**31), 2**31 - 1)
         self._room = room(cells)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hyperslab.codecs.base import Cells, Values
+from hyperslab.codecs.base import ChunkLayout, Values
 from hyperslab.codecs.config import Config, only, unfit
 from hyperslab.errors import Invalid
 from hyperslab.model.dtypes import Enum
@@ -13,17 +13,17 @@ from hyperslab.model.dtypes import Enum
 class EnumMembers:
     """The cells as they are. What is no member of their type, nor the fill value, is Invalid when it is encoded."""
 
-    def __init__(self, config: Config, cells: Cells) -> None:
+    def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("enum_members", config)
         if not isinstance(cells.dtype, Enum):
             raise unfit("enum_members", "enumerations", cells.dtype)
         self._kind = cells.dtype
-        self._cells = Cells(cells.numpy_dtype, cells.shape, cells.fill_value)
+        self._cells = ChunkLayout(cells.numpy_dtype, cells.shape, cells.fill_value)
         fill = 0 if cells.fill_value is None else int(cells.fill_value)
         self._allowed = np.array([*dict(cells.dtype.members).values(), fill], cells.numpy_dtype)
 
     @property
-    def cells(self) -> Cells:
+    def cells(self) -> ChunkLayout:
         """The whole numbers."""
         return self._cells
 

@@ -67,5 +67,5 @@ def _numbers(dtype: np.dtype[Any], offset: int) -> Iterator[tuple[int, int, bool
 
 
 def is_big(dtype: np.dtype[Any]) -> bool:
-    """Whether the numbers of a dtype without fields are big-endian."""
+    """Return whether the numbers of a dtype without fields are big-endian."""
     return dtype.byteorder == ">" or (dtype.byteorder == "=" and not np.little_endian)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.codecs import config as read
-from hyperslab.codecs.base import Cells, Values
+from hyperslab.codecs.base import ChunkLayout, Values
 from hyperslab.codecs.config import Config, only
 from hyperslab.codecs.memory import contiguous
 from hyperslab.errors import Invalid
@@ -23,7 +23,7 @@ _MANTISSA = {2: 10, 4: 23, 8: 52}
 class Filter:
     """array -> array with the same number of cells: from ``dtype`` to ``astype``."""
 
-    def __init__(self, name: str, cells: Cells, dtype: np.dtype[Any], astype: np.dtype[Any], kinds: str) -> None:
+    def __init__(self, name: str, cells: ChunkLayout, dtype: np.dtype[Any], astype: np.dtype[Any], kinds: str) -> None:
         memory = cells.numpy_dtype
         if cells.nbytes is None or memory.itemsize != dtype.itemsize or memory.kind == "V":
             raise Invalid(f"codec {name!r} works on {dtype}, the cells are {memory}", remedy=f"dtype {memory.str!r}")
@@ -31,10 +31,10 @@ class Filter:
             raise Invalid(f"codec {name!r} cannot turn {dtype} into {astype}", remedy=f"dtypes of the kinds {kinds}")
         self._memory = memory
         self._dtype = dtype
-        self._cells = Cells(astype, cells.shape)
+        self._cells = ChunkLayout(astype, cells.shape)
 
     @property
-    def cells(self) -> Cells:
+    def cells(self) -> ChunkLayout:
         """The cells in the encoded dtype."""
         return self._cells
 
@@ -62,7 +62,7 @@ class Filter:
 class AsType(Filter):
     """Stored in another type, by NumPy's casts."""
 
-    def __init__(self, config: Config, cells: Cells) -> None:
+    def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("astype", config, "encode_dtype", "decode_dtype")
         dtype = read.dtype("astype", config, "decode_dtype", cells.numpy_dtype.str)
         super().__init__("astype", cells, dtype, read.dtype("astype", config, "encode_dtype"), "biufcmMSU")
@@ -71,7 +71,7 @@ class AsType(Filter):
 class Delta(Filter):
     """The first number, then differences, in C order."""
 
-    def __init__(self, config: Config, cells: Cells) -> None:
+    def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("delta", config, "dtype", "astype")
         dtype = read.dtype("delta", config, "dtype", cells.numpy_dtype.str)
         super().__init__("delta", cells, dtype, read.dtype("delta", config, "astype", dtype.str), "iufc")
@@ -94,7 +94,7 @@ class Delta(Filter):
 class FixedScaleOffset(Filter):
     """round((x - offset) * scale), stored as ``astype``."""
 
-    def __init__(self, config: Config, cells: Cells) -> None:
+    def __init__(self, config: Config, cells: ChunkLayout) -> None:
         name = "fixedscaleoffset"
         only(name, config, "offset", "scale", "dtype", "astype")
         dtype = read.dtype(name, config, "dtype", cells.numpy_dtype.str)
@@ -116,7 +116,7 @@ class FixedScaleOffset(Filter):
 class Quantize(Filter):
     """Rounded to a power of two that keeps ``digits`` decimal digits; nothing to undo."""
 
-    def __init__(self, config: Config, cells: Cells) -> None:
+    def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("quantize", config, "digits", "dtype", "astype")
         dtype = read.dtype("quantize", config, "dtype", cells.numpy_dtype.str)
         super().__init__("quantize", cells, dtype, read.dtype("quantize", config, "astype", dtype.str), "f")
@@ -132,7 +132,7 @@ class Quantize(Filter):
 class BitRound(Filter):
     """Mantissas rounded to ``keepbits`` bits, ties to even; infinities and NaN stay; nothing to undo."""
 
-    def __init__(self, config: Config, cells: Cells) -> None:
+    def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("bitround", config, "keepbits")
         dtype = cells.numpy_dtype
         if dtype.kind != "f" or dtype.itemsize not in _MANTISSA:

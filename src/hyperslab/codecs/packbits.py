@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.codecs.base import Buffer, Cells, Values
+from hyperslab.codecs.base import Buffer, ChunkLayout, Values
 from hyperslab.codecs.bounds import check_size
 from hyperslab.codecs.config import Config, choice, integer, only, unfit
 from hyperslab.codecs.memory import contiguous, flat_bytes, from_bytes, is_big
@@ -21,17 +21,17 @@ _SLAB = 1 << 16
 class PackBools:
     """numcodecs' ``packbits``: the number of padding bits in a byte, then eight booleans a byte, the first highest."""
 
-    def __init__(self, config: Config, cells: Cells) -> None:
+    def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("numcodecs.packbits", config)
         if cells.numpy_dtype.itemsize != 1 or cells.nbytes is None:
             raise unfit("numcodecs.packbits", "booleans", cells.dtype)
         self._dtype = cells.numpy_dtype
         self._shape = cells.shape
         self._count = prod(cells.shape)
-        self._cells = Cells(np.dtype(np.uint8), (1 + -(-self._count // 8),))
+        self._cells = ChunkLayout(np.dtype(np.uint8), (1 + -(-self._count // 8),))
 
     @property
-    def cells(self) -> Cells:
+    def cells(self) -> ChunkLayout:
         """Bytes, one axis."""
         return self._cells
 
@@ -56,7 +56,7 @@ class PackBits:
     https://github.com/zarr-developers/zarr-extensions/tree/main/codecs/packbits
     """
 
-    def __init__(self, config: Config, cells: Cells) -> None:
+    def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("packbits", config, "padding_encoding", "first_bit", "last_bit")
         dtype = cells.numpy_dtype
         if cells.nbytes is None or dtype.itemsize == 0 or dtype.names or dtype.kind in "SUO" or dtype.type is np.void:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.codecs.base import Buffer, Cells, Values
+from hyperslab.codecs.base import Buffer, ChunkLayout, Values
 from hyperslab.codecs.bounds import damaged, wrong_size
 from hyperslab.codecs.config import Config, choice, integer, only, unfit
 from hyperslab.codecs.memory import contiguous
@@ -21,7 +21,7 @@ _MAGIC = b"pco!"
 class PCodec:
     """Integers and floats of 16 to 64 bits; ``level`` 0 to 12. The chunk is one standalone stream of pco."""
 
-    def __init__(self, config: Config, cells: Cells) -> None:
+    def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only(
             "pcodec",
             config,

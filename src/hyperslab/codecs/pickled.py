@@ -1,7 +1,8 @@
-"""Pickled references, read without running anything: only five names are known, and none of them stands for itself.
+"""Pickled references, read without running anything: only seven names are known, and none of them stands for itself.
 
-Old peers stored references as pickles of NumPy object arrays. A pickle is a program; this reader lets it build lists,
-tuples, text and numbers, and for the five names inert values that record what they are told. They are made anew for
+Old peers stored references, and rows with text, as pickles of NumPy object arrays. A pickle is a program; this reader
+lets it build lists, tuples, text and numbers, and for those names inert values that record what they are told: NumPy's
+scalars become plain values by rules of :mod:`~hyperslab.codecs.pickled_scalars`. They are made anew for
 every pickle, take no attributes but their own and never hash a key that is no text. What comes out is checked as a
 whole; no NumPy object is built from it.
 """
@@ -18,17 +19,20 @@ from operator import attrgetter
 from typing import Any, NoReturn
 
 from hyperslab.codecs.pickle_scan import scan
+from hyperslab.codecs.pickled_scalars import ScalarLayout, scalar_of
 from hyperslab.codecs.reference_json import KEYS, all_sound, reference_of
 from hyperslab.errors import FormatError, UnsafePickle
 from hyperslab.model.refs import ObjectReference
 
 _NONE = type(None)
 _PLAIN = frozenset({str, int, float, bool, _NONE, bytes})
+_DEEPEST = 8
+_MULTIARRAY = ("numpy.core.multiarray", "numpy._core.multiarray")
 _FILLS = frozenset({str, int, float, bool, _NONE})
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class PickleLimits:
     """How large a pickle may be: its bytes, its cells, operations for each value (a reference takes about 20)."""
 
     nbytes: int = 64 << 20
@@ -36,14 +40,14 @@ class Limits:
     operations: int = 100
 
 
-DEFAULTS = Limits()
+DEFAULTS = PickleLimits()
 
 
 @dataclass(frozen=True, slots=True)
 class Pickled:
     """An array that was pickled: the names of its fields (None: it has none), its shape, the values of each field.
 
-    A value is text, a number, a truth value, bytes, None, or an ObjectReference.
+    A value is text, a number, a truth value, bytes, None, an ObjectReference, or a tuple of such values.
     """
 
     fields: tuple[str, ...] | None
@@ -51,7 +55,7 @@ class Pickled:
     columns: tuple[list[Any], ...]
 
 
-def read_pickled(data: bytes, values: int, limits: Limits = DEFAULTS) -> Pickled:
+def read_pickled(data: bytes, values: int, limits: PickleLimits = DEFAULTS) -> Pickled:
     """The array in a pickle that is to hold so many values (cells times fields).
 
     UnsafePickle for anything that is no array of references and plain values.
@@ -63,7 +67,7 @@ def read_pickled(data: bytes, values: int, limits: Limits = DEFAULTS) -> Pickled
     return _checked(getattr(array, "state", None), kinds)
 
 
-def fill_of_pickle(data: bytes, limits: Limits = DEFAULTS) -> str | int | float | bool | None:
+def fill_of_pickle(data: bytes, limits: PickleLimits = DEFAULTS) -> str | int | float | bool | None:
     """The plain value in a pickle; UnsafePickle for anything else."""
     found = _load(data, _StandIns(), 0, limits)
     if type(found) not in _FILLS:
@@ -120,6 +124,12 @@ class _StandIns:
                     raise UnsafePickle(f"a pickled dictionary with a key that is {type(key).__name__}")
                 self.items[key] = value
 
+        class scalar(metaclass=_Closed):
+            __slots__ = ("data", "dtype")
+            dtype: Any
+            data: Any
+            __setstate__ = _refuse_state
+
         class named(metaclass=_Closed):
             __slots__ = ("call",)
             call: Any
@@ -132,11 +142,12 @@ class _StandIns:
         self.dtype: Any = dtype
         self.reference: Any = ZarrReference
         self.mapping: Any = mapping
-        reconstruct, make_dtype = object.__new__(named), object.__new__(named)
-        reconstruct.call, make_dtype.call = self._empty_array, self._dtype
+        self.scalar: Any = scalar
+        reconstruct, make_dtype, make_scalar = (object.__new__(named) for _ in range(3))
+        reconstruct.call, make_dtype.call, make_scalar.call = self._empty_array, self._dtype, self._scalar
         self.names: dict[tuple[str, str], Any] = {
-            ("numpy.core.multiarray", "_reconstruct"): reconstruct,
-            ("numpy._core.multiarray", "_reconstruct"): reconstruct,
+            **{(module, "_reconstruct"): reconstruct for module in _MULTIARRAY},
+            **{(module, "scalar"): make_scalar for module in _MULTIARRAY},
             ("numpy", "ndarray"): ndarray,
             ("numpy", "dtype"): make_dtype,
             ("hdmf_zarr.utils", "ZarrReference"): ZarrReference,
@@ -150,6 +161,11 @@ class _StandIns:
     def _dtype(self, *args: Any) -> Any:
         made = object.__new__(self.dtype)
         made.code = args[0] if args else None
+        return made
+
+    def _scalar(self, *args: Any) -> Any:
+        made = object.__new__(self.scalar)
+        made.dtype, made.data = args if len(args) == 2 else (None, None)
         return made
 
     def new_mapping(self) -> Any:
@@ -167,7 +183,7 @@ class _Reader(pickle.Unpickler):
         self._kinds = kinds
 
     def find_class(self, module: str, name: str) -> Any:
-        """The stand-in of a name; UnsafePickle for a name that is none of the five."""
+        """Return the stand-in of a name; UnsafePickle for a name that is none of those."""
         found = self._kinds.names.get((module, name))
         if found is None:
             raise UnsafePickle(f"a pickle that asks for {module[:80]}.{name[:80]}")
@@ -178,7 +194,7 @@ class _Reader(pickle.Unpickler):
         return self._kinds.new_mapping()
 
 
-def _load(data: bytes, kinds: _StandIns, values: int, limits: Limits) -> Any:
+def _load(data: bytes, kinds: _StandIns, values: int, limits: PickleLimits) -> Any:
     if len(data) > limits.nbytes or values > limits.cells:
         what = f"a pickle of {len(data)} bytes for {values} values"
         raise UnsafePickle(what, remedy=f"at most {limits.nbytes} bytes and {limits.cells} values are read")
@@ -206,7 +222,8 @@ def _checked(state: Any, kinds: _StandIns) -> Pickled:
     if fortran is not False:
         raise UnsafePickle("a pickled array in the order of Fortran", remedy="C order is read")
     fields = _fields(dtype, kinds)
-    columns = (values,) if fields is None else _columns(values, len(fields))
+    plain = _Plain(kinds, 100 * (len(values) + 200))
+    columns = tuple(map(plain.cells, (values,) if fields is None else _columns(values, len(fields))))
     _settle(columns, kinds)
     return Pickled(fields, shape, columns)
 
@@ -223,6 +240,64 @@ def _fields(dtype: Any, kinds: _StandIns) -> tuple[str, ...] | None:
     return names
 
 
+@dataclass(slots=True)
+class _Plain:
+    """Makes plain values of NumPy's scalars and of what tuples and lists hold; ``left``: of how many, for a pickle may
+    name one value again and again."""
+
+    kinds: _StandIns
+    left: int
+
+    def cells(self, values: list[Any]) -> list[Any]:
+        """Return the values of an array; the same list where all are plain already."""
+        types = set(map(type, values))
+        if types.isdisjoint({tuple, list, self.kinds.scalar}):
+            return values
+        return [self._cell(value, 0) for value in values]
+
+    def _cell(self, value: Any, depth: int) -> Any:
+        self.left -= 1
+        if self.left < 0 or depth > _DEEPEST:
+            raise UnsafePickle("a pickled array of values within values without an end")
+        kind = type(value)
+        if kind in (tuple, list):
+            return tuple(self._cell(part, depth + 1) for part in value)
+        if kind is self.kinds.scalar:
+            return self._cell(self._scalar(value), depth + 1)
+        if kind is self.kinds.reference and depth:
+            return _reference({key: getattr(value, key, None) for key in KEYS})
+        if kind is self.kinds.mapping and depth:
+            return _reference(value.items)
+        if kind not in _PLAIN and kind not in (self.kinds.reference, self.kinds.mapping):
+            raise UnsafePickle(f"a pickled array that holds {kind.__name__}")
+        return value
+
+    def _scalar(self, value: Any) -> Any:
+        """Return a scalar, whose bytes are all that it is; one with objects is pickled as an array of one row."""
+        if type(value.data) is not self.kinds.array:
+            return scalar_of(self._layout(value.dtype, 0), value.data)
+        state = getattr(value.data, "state", None)
+        rows = state[4] if type(state) is tuple and len(state) == 5 else None
+        if type(rows) is not list or len(rows) != 1:
+            raise UnsafePickle("a pickled scalar that is no row")
+        return rows[0]
+
+    def _layout(self, dtype: Any, depth: int) -> ScalarLayout:
+        """Return the code, order of bytes and fields of a dtype, as plain values."""
+        if type(dtype) is not self.kinds.dtype or depth > _DEEPEST:
+            raise UnsafePickle("a pickled scalar without a dtype")
+        state = getattr(dtype, "state", None)
+        if type(dtype.code) is not str or type(state) is not tuple or len(state) < 7:
+            raise UnsafePickle("a pickled scalar of an unknown type")
+        fields = []
+        for name in state[3] if type(state[3]) is tuple else ():
+            said = state[4].items.get(name) if type(state[4]) is self.kinds.mapping and type(name) is str else None
+            if type(said) is not tuple or len(said) < 2 or type(said[1]) is not int:
+                raise UnsafePickle("a pickled row without the places of its fields")
+            fields.append((self._layout(said[0], depth + 1), said[1]))
+        return ScalarLayout(dtype.code, state[1], tuple(fields))
+
+
 def _columns(rows: list[Any], count: int) -> tuple[list[Any], ...]:
     if not set(map(type, rows)) <= {tuple} or not set(map(len, rows)) <= {count}:
         raise UnsafePickle(f"a pickled array whose rows are no tuples of {count} fields")
@@ -234,7 +309,7 @@ def _settle(columns: tuple[list[Any], ...], kinds: _StandIns) -> None:
     references: list[Any] = []
     for column in columns:
         types = set(map(type, column))
-        if wrong := types - _PLAIN - {kinds.reference, kinds.mapping}:
+        if wrong := types - _PLAIN - {kinds.reference, kinds.mapping, tuple}:
             raise UnsafePickle(f"a pickled array that holds {sorted(kind.__name__ for kind in wrong)[0]}")
         if kinds.mapping in types:
             column[:] = [_reference(value.items) if type(value) is kinds.mapping else value for value in column]

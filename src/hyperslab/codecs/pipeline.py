@@ -16,7 +16,7 @@ from hyperslab.codecs.base import (
     ArrayCodec,
     Buffer,
     BytesCodec,
-    Cells,
+    ChunkLayout,
     DecodesInto,
     FillsArray,
     SerialCodec,
@@ -34,12 +34,13 @@ from hyperslab.model.spec import Codec
 class Chain:
     """Cells to stored bytes and back. ``direct``: the stored bytes are exactly the cells as they lie in memory.
 
-    ``size`` is the number of stored bytes where it is the same for every chunk, else None; ``most_stored`` is more than
-    any sound chunk takes, None where the cells are of variable length.
+    ``size`` is the number of stored bytes where it is the same for every chunk, else None, ``serial_size`` that before
+    the bytes -> bytes codecs; ``most_stored`` is more than any sound chunk takes, None where the cells are of variable
+    length.
     """
 
     def __init__(
-        self, cells: Cells, arrays: Sequence[ArrayCodec], serial: SerialCodec, tail: Sequence[BytesCodec]
+        self, cells: ChunkLayout, arrays: Sequence[ArrayCodec], serial: SerialCodec, tail: Sequence[BytesCodec]
     ) -> None:
         self.cells = cells
         self.most_stored = most_stored(cells)
@@ -47,6 +48,7 @@ class Chain:
         self._dtype = cells.numpy_dtype
         self._arrays = tuple(arrays)
         self._serial = serial
+        self.serial_size = serial.size
         self._tail = tuple(tail)
         sizes: list[int | None] = []
         self.size = serial.size
@@ -83,6 +85,14 @@ class Chain:
         for step in self._undo:
             array = step.decode(array)
         return array
+
+    def unpack(self, data: Buffer) -> Buffer:
+        """Return what the bytes -> bytes codecs give, of whatever length; CorruptChunk where one of them refuses its
+        bytes."""
+        data = _plain(data)
+        for codec, _ in self._decoders:
+            data = codec.decode(data, None)
+        return data
 
     def decode_into(self, data: Buffer, out: Values, flat: memoryview | None = None) -> None:
         """Decode into ``out``: C-contiguous, of the cells' shape and dtype; CorruptChunk if damaged.
@@ -134,7 +144,7 @@ class Chain:
             raise Invalid(f"a block of {block.dtype} for cells of {self._dtype}", remedy="cast the block") from error
 
 
-def assemble(codecs: Sequence[Codec], cells: Cells, makers: Mapping[str, Maker]) -> Chain:
+def assemble(codecs: Sequence[Codec], cells: ChunkLayout, makers: Mapping[str, Maker]) -> Chain:
     """Compile codecs for these cells; ``bytes`` is put in where the list has no array -> bytes codec (Zarr v2).
 
     Without an ``endian`` the cells are stored as they lie in memory: Zarr v2 wants cells of the stored dtype here.
@@ -164,7 +174,7 @@ def assemble(codecs: Sequence[Codec], cells: Cells, makers: Mapping[str, Maker])
     return Chain(cells, arrays, serial or Bytes({}, stage), tail)
 
 
-def _make(codec: Codec, cells: Cells, makers: Mapping[str, Maker]) -> Any:
+def _make(codec: Codec, cells: ChunkLayout, makers: Mapping[str, Maker]) -> Any:
     if not isinstance(codec.config, Mapping):
         raise Invalid(f"codec {codec.name!r}: its configuration is {codec.config!r}", remedy="an object")
     return _maker(codec.name, makers)(codec.config, cells)

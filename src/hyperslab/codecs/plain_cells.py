@@ -6,6 +6,7 @@ A plain value is what JSON has: text, numbers, truth values, null; an object for
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 from hyperslab.codecs.base import Values
 from hyperslab.codecs.config import unfit
 from hyperslab.codecs.reference_json import references_of, spelled
-from hyperslab.errors import CorruptChunk, FormatError, Invalid
+from hyperslab.errors import CorruptChunk, FormatError, Invalid, Unsupported
 from hyperslab.model.dtypes import (
     Compound,
     DataType,
@@ -100,7 +101,22 @@ class PlainCells:
             return self._references(values, kind)
         wanted = _CLASSES[type(kind)]
         dtype = self.dtype if self.names is None else np.dtype(object)
+        if self._objects and self.names is None:
+            values = self._as_texts(values)
         return _objects(self._written(values, frozenset({wanted}), wanted(), kind), dtype)
+
+    def _as_texts(self, values: list[Any]) -> list[Any]:
+        """Return text as it is, numbers among it as JSON spells them; Unsupported for lists and objects."""
+        types = set(map(type, values))
+        if not types.isdisjoint({dict, list}):
+            what = f"codec {self._codec!r}: cells that are JSON objects or lists"
+            raise Unsupported(what, remedy="text, numbers and truth values are read, in HDMF references and rows too")
+        if types.isdisjoint({int, float, bool}):
+            return values
+        return [
+            json.dumps(value) if type(value) in (float, bool) or (value and type(value) is int) else value
+            for value in values
+        ]
 
     def _fixed(self, values: list[Any], kind: np.dtype[Any]) -> Values:
         allowed, zero = _FIXED[kind.kind]
@@ -149,7 +165,7 @@ def _kind(field: np.dtype[Any]) -> DataType:
 
 
 def _stores(kind: DataType, objects: bool) -> bool:
-    """Whether there are plain values of this type: JSON has no bytes, pickles have no regions."""
+    """Return whether there are plain values of this type: JSON has no bytes, pickles have no regions."""
     if isinstance(kind, np.dtype):
         return kind.kind in _FIXED and not (objects and kind.kind == "S")
     return type(kind) in _CLASSES and not isinstance(kind, VlenBytes if objects else RegionRef)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.codecs.base import Cells, Values
+from hyperslab.codecs.base import ChunkLayout, Values
 from hyperslab.codecs.config import Config, only, unfit
 from hyperslab.codecs.reference_text import of_text, text_of
 from hyperslab.errors import Invalid
@@ -23,7 +23,7 @@ Kind = VlenString | ObjectRef | RegionRef
 class RecordText:
     """Rows in memory over packed rows; ``widths`` has the characters of each field that is text or a reference."""
 
-    def __init__(self, config: Config, cells: Cells) -> None:
+    def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("record_text", config, "widths")
         base = cells.dtype.base if isinstance(cells.dtype, Compound) else cells.dtype
         if not isinstance(base, np.dtype) or base.names is None:
@@ -35,12 +35,12 @@ class RecordText:
         stored = np.dtype(
             [(name, f"<U{self._widths[name]}" if name in self._kinds else fields[name][0]) for name in base.names]
         )
-        self._cells = Cells(stored, cells.shape)
+        self._cells = ChunkLayout(stored, cells.shape)
         fill = ArraySpec(shape=(), dtype=base, chunks=(), fill_value=cells.fill_value).fill_cell()
-        self._cells = Cells(stored, cells.shape, self.encode(fill)[()])
+        self._cells = ChunkLayout(stored, cells.shape, self.encode(fill)[()])
 
     @property
-    def cells(self) -> Cells:
+    def cells(self) -> ChunkLayout:
         """Packed rows."""
         return self._cells
 
@@ -95,7 +95,7 @@ def _require_room(texts: list[str], name: str, width: int) -> None:
     if len(longest) > width:
         raise Invalid(
             f"{len(longest)} characters do not fit into the {width} of field {name!r}: {longest[:40]!r}",
-            remedy="make the array anew with room for them (512, or the longest of its first values, is the default)",
+            remedy="make the array anew with data=, whose longest text decides (there is room for 512 at least)",
         )
     if ending := next((text for text in texts if text.endswith("\0")), None):
         raise Invalid(f"text that ends with a NUL in field {name!r}: {ending[:40]!r}", remedy="remove the NUL")

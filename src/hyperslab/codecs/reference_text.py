@@ -10,7 +10,7 @@ import json
 
 import numpy as np
 
-from hyperslab.codecs.base import Cells, Values
+from hyperslab.codecs.base import ChunkLayout, Values
 from hyperslab.codecs.config import Config, only, unfit
 from hyperslab.codecs.reference_json import reference_of, spelled
 from hyperslab.errors import CorruptChunk, FormatError, Invalid
@@ -24,15 +24,15 @@ _CLASSES: dict[type, type[Reference]] = {ObjectRef: ObjectReference, RegionRef: 
 class ReferenceText:
     """Cells that are references over stored ones that are text."""
 
-    def __init__(self, config: Config, cells: Cells) -> None:
+    def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("reference_text", config)
         if not isinstance(cells.dtype, ObjectRef | RegionRef):
             raise unfit("reference_text", "references", cells.dtype)
         self._kind: ObjectRef | RegionRef = cells.dtype
-        self._cells = Cells(VlenString(), cells.shape, "")
+        self._cells = ChunkLayout(VlenString(), cells.shape, "")
 
     @property
-    def cells(self) -> Cells:
+    def cells(self) -> ChunkLayout:
         """Text."""
         return self._cells
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hyperslab.codecs.base import ArrayCodec, BytesCodec, Cells, SerialCodec
+from hyperslab.codecs.base import ArrayCodec, BytesCodec, ChunkLayout, SerialCodec
 from hyperslab.codecs.base64 import Base64
 from hyperslab.codecs.blosc import Blosc
 from hyperslab.codecs.bytes import Bytes
@@ -37,7 +37,7 @@ from hyperslab.codecs.zfpy import Zfpy
 from hyperslab.codecs.zstd import Zstd
 
 AnyCodec = ArrayCodec | SerialCodec | BytesCodec
-Maker = Callable[[Mapping[str, Any], Cells], AnyCodec]
+Maker = Callable[[Mapping[str, Any], ChunkLayout], AnyCodec]
 
 REGISTRY: dict[str, Maker] = {
     "astype": AsType,

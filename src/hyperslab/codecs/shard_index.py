@@ -16,7 +16,7 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 from google_crc32c import value as crc32c
 
-from hyperslab.codecs.base import Buffer, Cells
+from hyperslab.codecs.base import Buffer, ChunkLayout
 from hyperslab.codecs.pipeline import Chain, assemble
 from hyperslab.codecs.registry import REGISTRY
 from hyperslab.errors import CorruptChunk, FormatError
@@ -63,7 +63,7 @@ class ShardIndex:
     @cached_property
     def chain(self) -> Chain:
         """The codecs of the index."""
-        return assemble(self.codecs, Cells(np.dtype("<u8"), (*self.counts, 2), 0), REGISTRY)
+        return assemble(self.codecs, ChunkLayout(np.dtype("<u8"), (*self.counts, 2), 0), REGISTRY)
 
     @cached_property
     def nbytes(self) -> int:

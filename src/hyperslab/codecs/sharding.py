@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.codecs.base import Buffer, Cells, Values
+from hyperslab.codecs.base import Buffer, ChunkLayout, Values
 from hyperslab.codecs.memory import contiguous
 from hyperslab.codecs.pipeline import Chain
 from hyperslab.codecs.shard_index import MISSING, Part, ShardIndex
@@ -22,7 +22,7 @@ Slices = tuple[Any, ...]
 class Sharding:
     """Inner chunks under a chain of their own, in C order; those of nothing but fill values are left out."""
 
-    def __init__(self, cells: Cells, inner: Chain, index: ShardIndex) -> None:
+    def __init__(self, cells: ChunkLayout, inner: Chain, index: ShardIndex) -> None:
         self._shape = cells.shape
         self._dtype = cells.numpy_dtype
         self._fill = _fill_cell(cells)
@@ -72,7 +72,7 @@ class Sharding:
             yield place, (*(slice(i * n, (i + 1) * n) for i, n in zip(place, shape, strict=True)), ...)
 
     def _is_fill(self, block: Values) -> bool:
-        """Whether every cell is the fill value, bit for bit where cells have a fixed size."""
+        """Return whether every cell is the fill value, bit for bit where cells have a fixed size."""
         if block.size == 0:
             return True
         if self._dtype.hasobject or self._dtype.kind == "T":
@@ -82,6 +82,6 @@ class Sharding:
         return first.tobytes() == fill and contiguous(block).tobytes() == fill * block.size
 
 
-def _fill_cell(cells: Cells) -> Any:
+def _fill_cell(cells: ChunkLayout) -> Any:
     """What a missing inner chunk reads as; without a fill value zero or empty."""
     return ArraySpec(shape=(), dtype=cells.dtype, chunks=(), fill_value=cells.fill_value).fill_cell()[()]

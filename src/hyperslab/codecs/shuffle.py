@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hyperslab.codecs.base import Buffer, Cells
+from hyperslab.codecs.base import Buffer, ChunkLayout
 from hyperslab.codecs.bounds import check_size
 from hyperslab.codecs.config import Config, integer, only
 
@@ -15,7 +15,7 @@ class Shuffle:
     Bytes after the last whole element stay where they are, as in HDF5.
     """
 
-    def __init__(self, config: Config, cells: Cells) -> None:
+    def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("shuffle", config, "elementsize")
         itemsize = cells.numpy_dtype.itemsize if cells.nbytes is not None else 1
         default = 4 if "elementsize" not in config else 0

@@ -7,7 +7,7 @@ import lzma
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from hyperslab.codecs.base import Buffer, Cells
+from hyperslab.codecs.base import Buffer, ChunkLayout
 from hyperslab.codecs.bounds import MEMBERS, ceiling, damaged, room, wrong_size
 from hyperslab.codecs.config import Config, integer, only
 from hyperslab.errors import Invalid, MemoryLimit
@@ -29,7 +29,11 @@ class Streams:
     """One stream or several, one after another."""
 
     def __init__(
-        self, name: str, compress: Callable[[Buffer], bytes], open_stream: Callable[[], Decompressor], cells: Cells
+        self,
+        name: str,
+        compress: Callable[[Buffer], bytes],
+        open_stream: Callable[[], Decompressor],
+        cells: ChunkLayout,
     ) -> None:
         self._name = name
         self._compress = compress
@@ -72,14 +76,14 @@ class Streams:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def make_bz2(config: Config, cells: Cells) -> Streams:
+def make_bz2(config: Config, cells: ChunkLayout) -> Streams:
     """bzip2, ``level`` 1 to 9."""
     only("bz2", config, "level")
     level = integer("bz2", config, "level", 1, 1, 9)
     return Streams("bz2", lambda data: bz2.compress(data, level), bz2.BZ2Decompressor, cells)
 
 
-def make_lzma(config: Config, cells: Cells) -> Streams:
+def make_lzma(config: Config, cells: ChunkLayout) -> Streams:
     """LZMA: ``format`` 1 (xz), 2 (the old .lzma) or 3 (raw, needs ``filters``); parameters as the module ``lzma``.
 
     What needs more than 80 MiB to decode (preset 9 needs 65) is refused.

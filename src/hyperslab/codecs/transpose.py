@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.codecs.base import Cells, Values
+from hyperslab.codecs.base import ChunkLayout, Values
 from hyperslab.codecs.config import Config, only
 from hyperslab.errors import Invalid
 
@@ -14,14 +14,14 @@ from hyperslab.errors import Invalid
 class Transpose:
     """Axis ``i`` of what is stored is axis ``order[i]`` of the chunk; ``"C"`` and ``"F"`` are accepted."""
 
-    def __init__(self, config: Config, cells: Cells) -> None:
+    def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("transpose", config, "order")
         self._order = _order(config.get("order"), len(cells.shape))
         self._inverse = tuple(int(axis) for axis in np.argsort(self._order))
-        self._cells = Cells(cells.dtype, tuple(cells.shape[axis] for axis in self._order), cells.fill_value)
+        self._cells = ChunkLayout(cells.dtype, tuple(cells.shape[axis] for axis in self._order), cells.fill_value)
 
     @property
-    def cells(self) -> Cells:
+    def cells(self) -> ChunkLayout:
         """The same cells, the shape permuted."""
         return self._cells
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hyperslab.codecs.base import Cells, Values
+from hyperslab.codecs.base import ChunkLayout, Values
 from hyperslab.codecs.config import Config, only, unfit
 from hyperslab.errors import Invalid
 from hyperslab.model.dtypes import VlenBytes, VlenString
@@ -13,11 +13,11 @@ from hyperslab.model.dtypes import VlenBytes, VlenString
 class Utf8Bytes:
     """Cells of bytes to cells of text and back."""
 
-    def __init__(self, config: Config, cells: Cells) -> None:
+    def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("utf8_bytes", config)
         if not isinstance(cells.dtype, VlenBytes):
             raise unfit("utf8_bytes", "byte strings", cells.dtype)
-        self.cells = Cells(VlenString(), cells.shape, _text(cells.fill_value))
+        self.cells = ChunkLayout(VlenString(), cells.shape, _text(cells.fill_value))
 
     def encode(self, array: Values) -> Values:
         """Text; Invalid for a cell that is not UTF-8."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.codecs import config as read
-from hyperslab.codecs.base import Buffer, Cells
+from hyperslab.codecs.base import Buffer, ChunkLayout
 from hyperslab.codecs.bounds import check_size
 from hyperslab.codecs.config import Config
 from hyperslab.codecs.memory import contiguous, flat_bytes, from_bytes
@@ -18,11 +18,11 @@ from hyperslab.errors import CorruptChunk, Invalid
 class ViewedBytes:
     """``make``'s codec over bytes seen as a 1-D array of the dtype that parameter ``key`` names (none: booleans)."""
 
-    def __init__(self, make: Callable[[Config, Cells], Any], config: Config, key: str | None) -> None:
+    def __init__(self, make: Callable[[Config, ChunkLayout], Any], config: Config, key: str | None) -> None:
         self._make = make
         self._config = config
         self._dtype = np.dtype(np.bool_) if key is None else read.dtype("filter", config, key)
-        self._stored: np.dtype[Any] = make(config, Cells(self._dtype, (0,))).cells.numpy_dtype
+        self._stored: np.dtype[Any] = make(config, ChunkLayout(self._dtype, (0,))).cells.numpy_dtype
 
     def encoded_size(self, size: int) -> int | None:
         """What the codec makes of so many cells."""
@@ -50,4 +50,4 @@ class ViewedBytes:
         return flat_bytes(contiguous(out))
 
     def _codec(self, count: int) -> Any:
-        return self._make(self._config, Cells(self._dtype, (count,)))
+        return self._make(self._config, ChunkLayout(self._dtype, (count,)))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.codecs import config as read
-from hyperslab.codecs.base import Buffer, Cells, Values
+from hyperslab.codecs.base import Buffer, ChunkLayout, Values
 from hyperslab.codecs.config import Config, only
 from hyperslab.errors import CorruptChunk, Invalid
 from hyperslab.model.dtypes import VlenArray, VlenBytes, VlenString
@@ -26,7 +26,9 @@ _MAX = 2**32 - 1
 class Vlen:
     """Cells as byte strings; ``pack`` makes them, ``unpack`` reads one back. A cell that is None is stored empty."""
 
-    def __init__(self, name: str, cells: Cells, pack: Callable[[Any], bytes], unpack: Callable[[Buffer], Any]) -> None:
+    def __init__(
+        self, name: str, cells: ChunkLayout, pack: Callable[[Any], bytes], unpack: Callable[[Buffer], Any]
+    ) -> None:
         self._name = name
         self._shape = cells.shape
         self._count = prod(cells.shape)
@@ -87,7 +89,7 @@ class Vlen:
             raise CorruptChunk(f"{self._name}: {error}", expected="a sound cell", found=bytes(item[:40])) from error
 
 
-def make_utf8(config: Config, cells: Cells) -> Vlen:
+def make_utf8(config: Config, cells: ChunkLayout) -> Vlen:
     """Text in UTF-8; cells are ``StringDType``."""
     only("vlen-utf8", config)
     if not isinstance(cells.dtype, VlenString):
@@ -95,7 +97,7 @@ def make_utf8(config: Config, cells: Cells) -> Vlen:
     return Vlen("vlen-utf8", cells, str.encode, lambda item: str(item, "utf-8"))
 
 
-def make_bytes(config: Config, cells: Cells) -> Vlen:
+def make_bytes(config: Config, cells: ChunkLayout) -> Vlen:
     """Byte strings; cells are ``bytes``."""
     only("vlen-bytes", config)
     if not isinstance(cells.dtype, VlenBytes):
@@ -103,7 +105,7 @@ def make_bytes(config: Config, cells: Cells) -> Vlen:
     return Vlen("vlen-bytes", cells, lambda cell: bytes(memoryview(cell)), bytes)
 
 
-def make_array(config: Config, cells: Cells) -> Vlen:
+def make_array(config: Config, cells: ChunkLayout) -> Vlen:
     """1-D arrays of ``dtype``; cells are ``ndarray``."""
     only("vlen-array", config, "dtype")
     if not isinstance(cells.dtype, VlenArray):

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.codecs.base import Buffer, Cells, Values
+from hyperslab.codecs.base import Buffer, ChunkLayout, Values
 from hyperslab.codecs.bounds import damaged
 from hyperslab.codecs.config import Config, integer, number, only
 from hyperslab.codecs.memory import contiguous
@@ -24,7 +24,7 @@ _RATE, _PRECISION, _ACCURACY, _REVERSIBLE = 2, 3, 4, 5
 class Zfpy:
     """int32, int64, float32, float64 in 1 to 4 dimensions; ``mode`` 2 rate, 3 precision, 4 tolerance, 5 reversible."""
 
-    def __init__(self, config: Config, cells: Cells) -> None:
+    def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("zfpy", config, "mode", "tolerance", "rate", "precision", "compression_kwargs")
         self._library = _load()
         self._dtype = cells.numpy_dtype

@@ -7,7 +7,7 @@ from ctypes import c_char_p, c_int, c_size_t, c_ulonglong, c_void_p
 
 import numpy as np
 
-from hyperslab.codecs.base import Buffer, Cells
+from hyperslab.codecs.base import Buffer, ChunkLayout
 from hyperslab.codecs.bounds import ceiling, damaged, room, wrong_size
 from hyperslab.codecs.config import Config, flag, integer, only
 from hyperslab.codecs.native import address, function
@@ -26,7 +26,7 @@ _BUFFERS = (c_void_p, c_size_t, c_void_p, c_size_t)
 class Zstd:
     """Zstandard at ``level`` -131072 to 22 (0: the library's default, 3), with or without a checksum of the content."""
 
-    def __init__(self, config: Config, cells: Cells) -> None:
+    def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("zstd", config, "level", "checksum")
         self._level = integer("zstd", config, "level", 0, -131072, 22)
         self._checksum = flag("zstd", config, "checksum", False)

@@ -12,7 +12,8 @@ import numpy as np
 
 from hyperslab import api
 from hyperslab.array import Array
-from hyperslab.array.session import Session
+from hyperslab.array.missing import with_missing
+from hyperslab.array.session import OpenDataset
 from hyperslab.conversion.opening import opened
 from hyperslab.conversion.parts import below
 from hyperslab.errors import Invalid
@@ -104,7 +105,7 @@ def append_dataset(
         return Appended(name, pairs[0].count, tuple(places))
 
 
-def _arrays(session: Session) -> dict[str, Array]:
+def _arrays(session: OpenDataset) -> dict[str, Array]:
     return {path: Array(session, path, node) for path, node in below(session, "") if isinstance(node, ArraySpec)}
 
 
@@ -113,7 +114,7 @@ def _mains(arrays: Mapping[str, Array]) -> list[str]:
     return [path for path, array in arrays.items() if array.dims != (split(path)[1],)] or list(arrays)
 
 
-def _chosen(session: Session, arrays: Mapping[str, Array], path: str) -> Array:
+def _chosen(session: OpenDataset, arrays: Mapping[str, Array], path: str) -> Array:
     if path:
         place = follow_within(session, normalize(path))[0]
     else:
@@ -128,13 +129,13 @@ def _chosen(session: Session, arrays: Mapping[str, Array], path: str) -> Array:
     return arrays[place]
 
 
-def _only(session: Session, arrays: Mapping[str, Array]) -> Array | None:
+def _only(session: OpenDataset, arrays: Mapping[str, Array]) -> Array | None:
     """The array that stands for the dataset, where the format holds one."""
     main = session.reader.main if isinstance(session.reader, HoldsOne) else None
     return None if main is None else arrays[main]
 
 
-def _along(session: Session, array: Array | None, dim: str | None) -> tuple[str | None, int]:
+def _along(session: OpenDataset, array: Array | None, dim: str | None) -> tuple[str | None, int]:
     """The dimension that gets longer, and its axis in the array."""
     root = session.reader.node("")
     unlimited = [each.name for each in root.dims if each.unlimited] if isinstance(root, GroupSpec) else []
@@ -160,7 +161,7 @@ def _is_coordinate(path: str, spec: ArraySpec, dim: str) -> bool:
     return split(path)[1] == dim and spec.dims == (dim,)
 
 
-def _counterpart(given: Session, theirs: Mapping[str, Array], place: str, *, alone: bool) -> Array:
+def _counterpart(given: OpenDataset, theirs: Mapping[str, Array], place: str, *, alone: bool) -> Array:
     """The array of the source under the same path or name; ``alone``: else the only one that is no coordinate."""
     found = theirs.get(place) or theirs.get(split(place)[1])
     mains = _mains(theirs)
@@ -172,7 +173,7 @@ def _counterpart(given: Session, theirs: Mapping[str, Array], place: str, *, alo
     return found
 
 
-def _append_all(session: Session, pairs: list[_Pair]) -> None:
+def _append_all(session: OpenDataset, pairs: list[_Pair]) -> None:
     """Arrays first, coordinates last: who finds a new label finds its cells. All get their rows, or none."""
     _check(session, pairs)
     pairs = sorted(pairs, key=lambda pair: pair.array.dims == (pair.array.name,))
@@ -194,7 +195,7 @@ def _together(reader: Reader) -> AbstractContextManager[None]:
     return reader.batch() if isinstance(reader, HoldsOne) and isinstance(reader, Batches) else nullcontext()
 
 
-def _check(session: Session, pairs: list[_Pair]) -> None:
+def _check(session: OpenDataset, pairs: list[_Pair]) -> None:
     counts = {pair.count for pair in pairs if pair.rows.ndim == pair.array.ndim}
     for pair in pairs:
         have, come = list(pair.array.shape), list(pair.rows.shape)
@@ -214,15 +215,16 @@ def _check(session: Session, pairs: list[_Pair]) -> None:
         raise Invalid(f"the arrays have different numbers of rows: {listed}", url=session.url, remedy=remedy)
 
 
-def _check_meaning(session: Session, array: Array, rows: Array) -> None:
+def _check_meaning(session: OpenDataset, array: Array, rows: Array) -> None:
+    here, there = with_missing(session, array.spec), with_missing(rows._session, rows.spec)
     for name in _MEANING:
-        mine, their = array.attrs.get(name), rows.attrs.get(name)
+        mine, their = here.get(name), there.get(name)
         if mine is not None and their is not None and not equal(mine, their):
             message = f"{name} is {mine!r} here and {their!r} there"
             raise Invalid(message, url=session.url, node=array.path, remedy="convert the values first")
 
 
-def _check_order(session: Session, pair: _Pair) -> None:
+def _check_order(session: OpenDataset, pair: _Pair) -> None:
     """Labels that rise or fall go on so: rows that come twice would be found by no label."""
     if pair.array.dtype.kind not in "iufmM" or pair.rows.dtype.kind not in "iufmM":
         return

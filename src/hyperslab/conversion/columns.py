@@ -13,13 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.array.session import Session
+from hyperslab.array.session import OpenDataset
 from hyperslab.chunks.grid import Coords, FixedAxis, Grid
 from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.conversion.losses import COLUMNS, Features, held_type, needs
-from hyperslab.conversion.parts import Part
+from hyperslab.conversion.parts import SourcePart
 from hyperslab.errors import Invalid, Problem, ReadOnly
-from hyperslab.formats.base import Feature, Omits, Reader
+from hyperslab.formats.base import Feature, Reader
+from hyperslab.formats.omissions import omitted_at
+from hyperslab.formats.zarr2.document import UNWRITTEN
 from hyperslab.model.cells import as_type
 from hyperslab.model.dtypes import Compound, DataType, describe, numpy_dtype, tag_of
 from hyperslab.model.paths import check_name, child
@@ -31,7 +33,7 @@ Row = np.dtype[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class FieldColumn:
     """A field (of a field …) of the array at ``origin``, as the array ``spec``."""
 
     origin: str
@@ -39,29 +41,29 @@ class Column:
     spec: ArraySpec
 
 
-Columns = Mapping[str, Column]
+Columns = Mapping[str, FieldColumn]
 """By the path that a column is read under."""
 
 
-def in_columns(parts: Sequence[Part], features: Features) -> tuple[list[Part], Columns]:
+def in_columns(parts: Sequence[SourcePart], features: Features) -> tuple[list[SourcePart], Columns]:
     """The parts, those of rows that the target has no type for as groups of columns; and these columns."""
-    found: list[Part] = []
-    columns: dict[str, Column] = {}
+    found: list[SourcePart] = []
+    columns: dict[str, FieldColumn] = {}
     for part in parts:
         lacking = _lacking(part.node, features) if isinstance(part.node, ArraySpec) else None
         if lacking is None or not isinstance(part.node, ArraySpec):
             found.append(part)
             continue
         made = dict(_columns(part.node, part.origin, features))
-        leaves = [place for place, each in made.items() if isinstance(each, Column)]
+        leaves = [place for place, each in made.items() if isinstance(each, FieldColumn)]
         names = ", ".join(_below(place, part.origin) for place in leaves)
         said = f"cells of type {describe(part.node.dtype)}: its fields become arrays of a group: {names}"
         group = GroupSpec(attrs=part.node.attrs, layout={COLUMNS: (lacking, said)})
         found.append(replace(part, node=group))
         for place, each in made.items():
-            node = each.spec if isinstance(each, Column) else each
-            found.append(Part(child(part.path, _below(place, part.origin)), place, node, whole=False))
-            if isinstance(each, Column):
+            node = each.spec if isinstance(each, FieldColumn) else each
+            found.append(SourcePart(child(part.path, _below(place, part.origin)), place, node, whole=False))
+            if isinstance(each, FieldColumn):
                 columns[place] = each
     return found, columns
 
@@ -94,16 +96,16 @@ def _row_of(dtype: Row, features: Features) -> Row | None:
     return np.dtype([("r", half), ("i", half)])
 
 
-def _columns(rows: ArraySpec, origin: str, features: Features) -> Iterator[tuple[str, Column | GroupSpec]]:
+def _columns(rows: ArraySpec, origin: str, features: Features) -> Iterator[tuple[str, FieldColumn | GroupSpec]]:
     """By the path in the source that it is given: every group below the array's own, and every column."""
     row = _row_of(_base(rows.dtype), features)
     if row is not None:
-        yield from _fields(Column(origin, (), rows), origin, row, (), features)
+        yield from _fields(FieldColumn(origin, (), rows), origin, row, (), features)
 
 
 def _fields(
-    above: Column, group: str, row: Row, axes: tuple[int, ...], features: Features
-) -> Iterator[tuple[str, Column | GroupSpec]]:
+    above: FieldColumn, group: str, row: Row, axes: tuple[int, ...], features: Features
+) -> Iterator[tuple[str, FieldColumn | GroupSpec]]:
     for name, field in zip(_node_names(row), row.names or (), strict=True):
         kind = row[field]
         place, inner = child(group, name), (*axes, *kind.shape)
@@ -147,6 +149,7 @@ def _spec(rows: ArraySpec, fields: tuple[str, ...], base: Row, inner: tuple[int,
         fill_value=fill,
         indexes=rows.indexes,
         sparse=rows.sparse,
+        layout={UNWRITTEN: True},  # of rows nobody says what means missing
     )
 
 
@@ -165,7 +168,7 @@ class OfColumn:
     """The chunks of one column: those of its rows, with the axes that the field has itself whole. ``cell_bytes``: what
     is read for one of its cells."""
 
-    def __init__(self, rows: ChunkSource, column: Column, fill: np.ndarray[Any, Any]) -> None:
+    def __init__(self, rows: ChunkSource, column: FieldColumn, fill: np.ndarray[Any, Any]) -> None:
         self._rows = rows
         self._column = column
         self._fill = fill
@@ -191,7 +194,7 @@ class OfColumn:
         raise ReadOnly("a column of a source")
 
 
-class _Reader:
+class _ColumnReader:
     """A source's reader that knows columns too."""
 
     def __init__(self, reader: Reader, columns: Columns) -> None:
@@ -216,9 +219,9 @@ class _Reader:
 
     def omitted(self, path: str) -> Iterable[Problem]:
         """What the source's format does not show."""
-        return self._reader.omitted(path) if isinstance(self._reader, Omits) else ()
+        return omitted_at(self._reader, path)
 
 
-def with_columns(source: Session, columns: Columns) -> Session:
+def with_columns(source: OpenDataset, columns: Columns) -> OpenDataset:
     """The source, in which columns are arrays too."""
-    return replace(source, reader=_Reader(source.reader, columns)) if columns else source
+    return replace(source, reader=_ColumnReader(source.reader, columns)) if columns else source

@@ -37,7 +37,7 @@ class Comparing:
         for key, value in pairs:
             self.put(key, value)
 
-    def delete(self, key: str) -> None:
+    def delete(self, key: str, *, durable: bool = False) -> None:
         """What should not be there."""
         self._refuse(key, "a stored value should not be there", None, None)
 
@@ -53,7 +53,7 @@ _LOSSY = frozenset(
 
 
 def is_checksummed(codecs: Iterable[Any]) -> bool:
-    """Whether every stored byte of a chunk (shard) is under a checksum, so that reading it proves it."""
+    """Return whether every stored byte of a chunk (shard) is under a checksum, so that reading it proves it."""
     steps = _steps(codecs)
     if not steps:
         return False
@@ -64,7 +64,7 @@ def is_checksummed(codecs: Iterable[Any]) -> bool:
 
 
 def is_lossy(codecs: Iterable[Any]) -> bool:
-    """Whether a chunk may be read as other cells than were written, for that is what the caller asked for."""
+    """Return whether a chunk may be read as other cells than were written, for that is what the caller asked for."""
     return any(name in _LOSSY or is_lossy(config.get("codecs", ())) for name, config in _steps(codecs))
 
 

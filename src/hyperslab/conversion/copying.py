@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from hyperslab.array.references import reference_fields
-from hyperslab.chunks import execute, scattered
-from hyperslab.chunks.boxes import Box, Cut, box_counts, boxes, source_edges
-from hyperslab.chunks.grid import Coords, Grid
-from hyperslab.chunks.memory import require
+from hyperslab.chunks import execute, sparse_io
+from hyperslab.chunks.boxes import AxisCut, Box, box_counts, boxes, source_edges
+from hyperslab.chunks.grid import Coords
+from hyperslab.chunks.memory import empty_cells, largest_chunk, require, settings_within
 from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import Settings
@@ -55,16 +55,16 @@ class ArrayCopy:
 
     @cached_property
     def refers(self) -> bool:
-        """Whether its cells are references that may have to be changed on the way."""
+        """Return whether its cells are references that may have to be changed on the way."""
         return self.pointing is not None and bool(reference_fields(self.source_spec.dtype))
 
     @cached_property
-    def cuts(self) -> tuple[Cut, ...]:
+    def cuts(self) -> tuple[AxisCut, ...]:
         """How target and source are cut, along each axis of the target."""
         written = self.target.grid.outer or self.target.grid
         kept = ((self.source.grid.axes[axis], self.picked.axes[axis]) for axis in self.picked.kept)
         return tuple(
-            Cut(cut, source_edges(axis, chosen)) for cut, (axis, chosen) in zip(written.axes, kept, strict=True)
+            AxisCut(cut, source_edges(axis, chosen)) for cut, (axis, chosen) in zip(written.axes, kept, strict=True)
         )
 
     @cached_property
@@ -112,7 +112,7 @@ class ArrayCopy:
             chunks = chunks @ np.diff(np.append(np.arange(0, cut.target.count, count), cut.target.count))
         return int(cells) * self.target_spec.numpy_dtype.itemsize, int(chunks)
 
-    def _parts(self, box: Box) -> Iterator[tuple[Cut, slice]]:
+    def _parts(self, box: Box) -> Iterator[tuple[AxisCut, slice]]:
         return zip(self.cuts, box, strict=True)
 
     @property
@@ -131,13 +131,21 @@ class ArrayCopy:
         if self.lists:  # how many cells are listed is not known before they are read
             return 0
         box = prod(cut.longest(count) for cut, count in zip(self.cuts, self.counts, strict=True))
-        given = 0 if self.source_spec.sparse is not None else _chunk_cells(self.source.grid)
-        chunk = max(given, _chunk_cells(self.target.grid.outer or self.target.grid))
-        return self.itemsize * (2 * box + 2 * chunk)
+        return 2 * self.itemsize * box + 2 * self.chunk_bytes
+
+    @cached_property
+    def chunk_bytes(self) -> int:
+        """Decoded bytes of the largest chunk of the source or chunk (shard) of the target."""
+        given = 0 if self.source_spec.sparse is not None else largest_chunk(self.source.grid)
+        return self.itemsize * max(given, largest_chunk(self.target.grid.outer or self.target.grid))
+
+    def _within(self, source: ChunkSource, settings: Settings) -> Settings:
+        """Return the settings with no more threads for the chunks of a box than the memory has room for."""
+        return settings if self.lists else settings_within(source, settings, self.chunk_bytes, self.memory)
 
     def threads(self, most: int) -> int:
         """How many boxes may be in work at once, ``most`` at the most; MemoryLimit when not one fits."""
-        require(self.step_bytes // 2, self.memory)
+        require(self.step_bytes // 2, self.memory, remedy="give it more by memory= (--memory)")
         return max(1, min(most, self.memory // max(self.step_bytes, 1), prod(self.box_shape)))
 
     def run(self, work: Work, settings: Settings, skip: Boxes | None = None) -> None:
@@ -167,9 +175,10 @@ class ArrayCopy:
         """The cells of a box as they are in the source, as the target's type; ``check`` is called time and again."""
         region = self.picked.region(box)
         plan = make_plan(region, self.source.grid)
-        out = np.empty(plan.shape, self.source_spec.numpy_dtype)
+        out = empty_cells(plan.shape, self.source_spec.numpy_dtype)
         source: Any = self.source if check is None else _Checked(self.source, check)
-        scattered.reader_of(self.source_spec)(source, plan, out, self.source_spec.fill_cell(), settings)
+        within = self._within(self.source, settings)
+        sparse_io.reader_of(self.source_spec)(source, plan, out, self.source_spec.fill_cell(), within)
         shape = tuple(part.stop - part.start for part in box)
         if self.pointing is not None and self.refers:
             out = self.pointing.cells(out, self.source_spec.dtype)
@@ -178,13 +187,16 @@ class ArrayCopy:
     def read_target(self, box: Box, settings: Settings) -> Values:
         """The cells of a box as they are in the target."""
         plan = make_plan(_whole_region(box), self.target.grid)
-        out = np.empty(plan.shape, self.target_spec.numpy_dtype)
-        scattered.reader_of(self.target_spec)(self.target, plan, out, self.target_spec.fill_cell(), settings)
+        out = empty_cells(plan.shape, self.target_spec.numpy_dtype)
+        within = self._within(self.target, settings)
+        sparse_io.reader_of(self.target_spec)(self.target, plan, out, self.target_spec.fill_cell(), within)
         return out
 
     @cached_property
     def lists(self) -> bool:
-        """Whether the array is sparse on both sides, so that lists of cells are copied and nothing becomes dense."""
+        """Return whether the array is sparse on both sides, so that lists of cells are copied and nothing becomes
+        dense.
+        """
         sparse = self.source_spec.sparse is not None and self.target_spec.sparse is not None
         return sparse and hasattr(self.source, "read_coo") and hasattr(self.target, "write_coo")
 
@@ -195,14 +207,15 @@ class ArrayCopy:
         if not plan.basic:  # points were picked
             self.write_target(box, self.read_source(box, settings, check), settings, check)
             return
-        cells = scattered.read(source, plan, self.source_spec.fill_cell(), settings)
+        cells = sparse_io.read(source, plan, self.source_spec.fill_cell(), settings)
         cells = cells.reshaped(tuple(part.stop - part.start for part in box)).astype(self.target_spec.numpy_dtype)
-        scattered.write(_Unshared(self.target, check), box, cells, self.target_spec.fill_cell(), settings)
+        sparse_io.write(_Unshared(self.target, check), box, cells, self.target_spec.fill_cell(), settings)
 
     @cached_property
     def carries(self) -> bool:
-        """Whether stored chunks may go into the target as they are: the same cells in the same containers, all of
-        them, compressed in the way that the target's documents say."""
+        """Return whether stored chunks may go into the target as they are: the same cells in the same containers,
+        all of them, compressed in the way that the target's documents say.
+        """
         source, target = self.source, self.target
         if not (isinstance(source, CarriesBlosc) and isinstance(target, CarriesBlosc)):
             return False
@@ -217,7 +230,8 @@ class ArrayCopy:
     def write_target(self, box: Box, values: Values, settings: Settings, check: Check | None = None) -> None:
         """Store a box of whole target chunks; ``check`` is called before each and may raise."""
         plan = make_plan(_whole_region(box), self.target.grid)
-        execute.write(_Unshared(self.target, check), plan, values, self.target_spec.fill_cell(), settings)
+        within = self._within(self.target, settings)
+        execute.write(_Unshared(self.target, check), plan, values, self.target_spec.fill_cell(), within)
 
 
 class _Checked:
@@ -270,10 +284,3 @@ class _Unshared:
 
 def _whole_region(box: Box) -> Region:
     return Region(tuple(Range(part.start, part.stop - part.start, 1) for part in box))
-
-
-def _chunk_cells(grid: Grid) -> int:
-    """Cells of the largest chunk."""
-    if grid.fixed is not None:
-        return prod(min(size, max(axis.length, 1)) for size, axis in zip(grid.fixed, grid.axes, strict=True))
-    return prod(max(map(axis.size_of, range(axis.count)), default=1) for axis in grid.axes)

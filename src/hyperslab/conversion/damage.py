@@ -17,7 +17,7 @@ _log = logging.getLogger("hyperslab")
 
 
 @dataclass
-class Damage:
+class SourceDamage:
     """The first error of each node of a source that cannot be read, by its path."""
 
     errors: dict[str, HyperslabError] = field(default_factory=dict)
@@ -26,7 +26,7 @@ class Damage:
         return bool(self.errors)
 
     def covers(self, path: str) -> bool:
-        """Whether a node, or a group that it is in, cannot be read."""
+        """Return whether a node, or a group that it is in, cannot be read."""
         return any(f"{path}/".startswith(f"{top}/") for top in self.errors)
 
     @property

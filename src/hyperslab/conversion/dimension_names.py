@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from hyperslab.conversion.walking import Planned
-from hyperslab.formats.apart import apart
 from hyperslab.formats.base import Format, SharesDimensions
+from hyperslab.formats.dimension_suffix import add_suffix
 from hyperslab.model.paths import outward, split
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -15,7 +15,7 @@ Lengths = dict[tuple[str, str], int]
 """By group and name, how long the dimensions are that were declared so far."""
 
 
-def told_apart(planned: Sequence[Planned], format: Format) -> Iterator[Planned]:
+def disambiguate(planned: Sequence[Planned], format: Format) -> Iterator[Planned]:
     """The nodes as they are to be put: of one name the first length keeps it, others are called ``<name>@<length>``
     (which the format shows by the plain name)."""
     if not isinstance(format, SharesDimensions):
@@ -40,6 +40,6 @@ def _declared(known: Lengths, group: str, name: str, size: int) -> str:
     for above in outward(group):
         length = known.get((above, name))
         if length is not None:
-            return name if length == size else _declared(known, group, apart(name, size), size)
+            return name if length == size else _declared(known, group, add_suffix(name, size), size)
     known[group, name] = size
     return name

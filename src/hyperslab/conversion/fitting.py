@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.array.session import Session
+from hyperslab.array.session import OpenDataset
 from hyperslab.conversion.losses import FITS, Features, held_type
 from hyperslab.conversion.measuring import blocks
 from hyperslab.conversion.pointing import Pointing
@@ -48,7 +48,7 @@ class _Longest:
                 self.is_text = False
 
 
-def fitted(source: Session, items: list[Item], features: Features, pointing: Pointing | None) -> list[Item]:
+def fitted(source: OpenDataset, items: list[Item], features: Features, pointing: Pointing | None) -> list[Item]:
     """The items, those whose cells the target has no type for with one that they fit into, where there is one.
 
     Of a target that holds one array the first of them is that one: its text has one length, that of coordinates any.
@@ -62,7 +62,7 @@ def fitted(source: Session, items: list[Item], features: Features, pointing: Poi
     return found
 
 
-def _fitted(source: Session, item: Item, features: Features, pointing: Pointing | None) -> Item:
+def _fitted(source: OpenDataset, item: Item, features: Features, pointing: Pointing | None) -> Item:
     spec = item.node
     if not isinstance(spec, ArraySpec) or item.picked is None or held_type(spec.dtype, features) is not None:
         return item
@@ -73,7 +73,7 @@ def _fitted(source: Session, item: Item, features: Features, pointing: Pointing 
     return item if found is None else replace(item, node=spec.evolve(layout={**spec.layout, FITS: found}))
 
 
-def _all(source: Session, item: Item, spec: ArraySpec) -> Iterator[Values]:
+def _all(source: OpenDataset, item: Item, spec: ArraySpec) -> Iterator[Values]:
     yield np.asarray(spec.fill_cell())
     if item.picked is not None:
         yield from blocks(source, item.origin, item.picked)

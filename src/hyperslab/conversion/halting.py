@@ -12,7 +12,7 @@ class Halted(Exception):
 
 
 class Halt:
-    """Whether to stop, asked before each chunk, and a wait until nobody is at work any more."""
+    """True if to stop, asked before each chunk, and a wait until nobody is at work any more."""
 
     def __init__(self) -> None:
         self.error: BaseException | None = None

@@ -8,15 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hyperslab.array.session import Session
+from hyperslab.array.session import OpenDataset
 from hyperslab.chunks.boxes import Box
 from hyperslab.chunks.progress import Progress, Report
 from hyperslab.chunks.settings import Settings
-from hyperslab.conversion.carrying import copy_box
 from hyperslab.conversion.columns import Columns, with_columns
 from hyperslab.conversion.copying import ArrayCopy, Boxes, Check
-from hyperslab.conversion.journal import Journal
+from hyperslab.conversion.journal import ConversionJournal
 from hyperslab.conversion.pointing import Pointing
+from hyperslab.conversion.raw_chunk_copy import copy_box
 from hyperslab.conversion.report import ConversionReport
 from hyperslab.conversion.walking import Planned
 from hyperslab.errors import FormatError
@@ -35,14 +35,14 @@ class Job:
     """
 
     format: Format
-    source: Session
+    source: OpenDataset
     planned: list[Planned]
     memory: int
     options: Mapping[str, Any] = field(default_factory=dict)
     pointing: Pointing | None = None
     columns: Columns = field(default_factory=dict)
 
-    def copies(self, target: Session, source: Session | None = None) -> list[ArrayCopy]:
+    def copies(self, target: OpenDataset, source: OpenDataset | None = None) -> list[ArrayCopy]:
         """The copy of every array; ``source``: the same source, opened anew."""
         copies, given = [], with_columns(source or self.source, self.columns).reader
         for plan in self.planned:
@@ -75,10 +75,10 @@ class Job:
         )
 
 
-class Tally:
+class CopyProgress:
     """How far the copies are: told to ``report``, noted in the ``journal``. Boxes that the journal has are skipped."""
 
-    def __init__(self, copies: Sequence[ArrayCopy], report: Report, journal: Journal | None = None) -> None:
+    def __init__(self, copies: Sequence[ArrayCopy], report: Report, journal: ConversionJournal | None = None) -> None:
         self._report = report
         self._journal = journal
         self._lock = threading.Lock()
@@ -104,13 +104,13 @@ class Tally:
             self._report(self.now)
 
 
-def _known(copy: ArrayCopy, journal: Journal | None) -> Boxes | None:
+def _known(copy: ArrayCopy, journal: ConversionJournal | None) -> Boxes | None:
     if journal is None:
         return None
     return journal.done(copy.path, copy.counts, tuple(cut.target.count for cut in copy.cuts))
 
 
-def copy_arrays(copies: Sequence[ArrayCopy], tally: Tally, settings: Settings) -> None:
+def copy_arrays(copies: Sequence[ArrayCopy], tally: CopyProgress, settings: Settings) -> None:
     """All arrays, one after another, by the threads of this process."""
     for copy in copies:
 

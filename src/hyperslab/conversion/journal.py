@@ -35,7 +35,7 @@ _SYNC_SECONDS, _SYNC_COSTS = 5.0, 20.0
 _MOST_CHUNKS = 1 << 28
 
 
-class Journal:
+class ConversionJournal:
     """A journal under ``prefix`` of ``store``. ``sync`` has the medium keep all cells that were written (None: it keeps
     each at once). ``clock`` gives seconds; ``running`` tells this boot of the system from others."""
 

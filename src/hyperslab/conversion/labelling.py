@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 
 from hyperslab.array.indexes import find_index
-from hyperslab.array.session import Session
+from hyperslab.array.session import OpenDataset
 from hyperslab.conversion.damage import DAMAGE
 from hyperslab.conversion.selecting import Picked
-from hyperslab.model.dims import CFTime, Coordinate, FloatLabels, Index, Labels, Scale, TimeScale, scale_value
+from hyperslab.model.dims import CFTime, Coordinate, FloatLabels, Index, Labels, ScaleIndex, TimeScale, scale_value
 from hyperslab.model.spec import ArraySpec
 from hyperslab.selection.region import Axis, Range
 
@@ -25,7 +25,7 @@ def chosen_labels(indexes: Mapping[str, Index], dims: Sequence[str | None], pick
     return {name: _taken(indexes[name], axis) for name, axis in names if name is not None and name in indexes}
 
 
-def labels_of(source: Session, path: str, spec: ArraySpec) -> dict[str, Index]:
+def labels_of(source: OpenDataset, path: str, spec: ArraySpec) -> dict[str, Index]:
     """All labels of an array, those of coordinate arrays too; not those that cannot be read."""
     found = {}
     for dim in spec.dims:
@@ -39,10 +39,10 @@ def labels_of(source: Session, path: str, spec: ArraySpec) -> dict[str, Index]:
 def _taken(index: Index, axis: Axis) -> Index:
     """The labels of some positions; a rule stays one where the positions are regular."""
     match axis, index:
-        case Range(start=0, step=1), Scale() | TimeScale():
+        case Range(start=0, step=1), ScaleIndex() | TimeScale():
             return replace(index, size=axis.count)
-        case Range(), Scale(start=start, step=step):
-            return Scale(scale_value(start, step, axis.start), step * axis.step, axis.count)
+        case Range(), ScaleIndex(start=start, step=step):
+            return ScaleIndex(scale_value(start, step, axis.start), step * axis.step, axis.count)
         case Range(), TimeScale(start=first, step=pace):
             return TimeScale(first + axis.start * pace, pace * axis.step, axis.count)
     if isinstance(axis, Range):
@@ -52,7 +52,7 @@ def _taken(index: Index, axis: Axis) -> Index:
 
 def _at(index: Index, positions: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Index:
     match index:
-        case Scale(start=start, step=step):
+        case ScaleIndex(start=start, step=step):
             return Coordinate(np.array([scale_value(start, step, int(place)) for place in positions], "f8"))
         case TimeScale(start=first, step=pace):
             return Coordinate(first + positions * pace)

@@ -236,7 +236,7 @@ def _array_losses(path: str, spec: ArraySpec, features: Features) -> Iterator[Lo
     if held is None:
         lacking = next(need for need in needs(spec.dtype) if need not in features)
         yield Loss(path, lacking, f"cells of type {describe(spec.dtype)}: the array is left out")
-    elif not isinstance(held, Char) and not same_type(spec.dtype, held):
+    elif not isinstance(held, Char) and not _is_text_still(spec.dtype, held) and not same_type(spec.dtype, held):
         wanted = list(needs(spec.dtype))
         lacking = next((need for need in wanted if need not in features), wanted[0])
         yield Loss(path, lacking, f"cells of type {describe(spec.dtype)} become {describe(held)}")
@@ -246,6 +246,11 @@ def _array_losses(path: str, spec: ArraySpec, features: Features) -> Iterator[Lo
         yield Loss(path, Feature.DIMENSIONS, f"the dimension names {', '.join(str(d) for d in spec.dims)} are lost")
     if spec.sparse is not None and Feature.SPARSE not in features:
         yield Loss(path, Feature.SPARSE, "the sparse array is stored dense")
+
+
+def _is_text_still(dtype: DataType, held: DataType) -> bool:
+    """Return whether text of one width became text of any length, which holds the same."""
+    return isinstance(dtype, np.dtype) and dtype.kind == "U" and isinstance(held, VlenString)
 
 
 def hidden_losses(path: str, node: Node) -> Iterator[Loss]:
@@ -283,14 +288,16 @@ def _lacking(value: Any, features: Features) -> tuple[Feature, str] | None:
         return None
     if Feature.TYPED_ATTRIBUTES not in features:
         return Feature.TYPED_ATTRIBUTES, f" loses its type {value.dtype}"
-    if (kind := tag_of(value.dtype)) is None or Feature.USER_TYPES in features:
+    if (kind := tag_of(value.dtype)) is None or features.issuperset({Feature.USER_TYPES, *needs(kind)}):
         return None
     becomes = f"becomes {value.dtype}" if _is_held_plain(kind, features) else "is left out"
     return Feature.USER_TYPES, f" of type {describe(kind)} {becomes}"
 
 
 def _is_held_plain(kind: Extension, features: Features) -> bool:
-    """Whether a format without user types has attributes of the same bytes."""
+    """Return whether a format without user types has attributes of the same bytes."""
+    if isinstance(kind, VlenArray | VlenBytes):
+        return False
     return isinstance(kind, Enum) or Feature.STRUCTURED in features
 
 
@@ -314,7 +321,7 @@ def held_attrs(attrs: Mapping[str, Any], features: Features) -> dict[str, Any]:
 
 
 def left_out(path: str, node: Node, features: Features) -> bool:
-    """Whether the target has no place at all for this node."""
+    """Return whether the target has no place at all for this node."""
     match node:
         case Link():
             return Feature.LINKS not in features

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from hyperslab import api
-from hyperslab.array.session import Session
+from hyperslab.array.session import OpenDataset
 from hyperslab.formats.base import Discards
 
 
 @contextmanager
-def opened(place: Any, **options: Any) -> Iterator[Session]:
+def opened(place: Any, **options: Any) -> Iterator[OpenDataset]:
     """A dataset's session without a cache; closed afterwards, or discarded where what was written is not whole."""
     session = open_session(place, **options)
     try:
@@ -26,6 +26,6 @@ def opened(place: Any, **options: Any) -> Iterator[Session]:
     session.reader.close()
 
 
-def open_session(place: Any, **options: Any) -> Session:
+def open_session(place: Any, **options: Any) -> OpenDataset:
     """A dataset's session without a cache, to be closed by the caller."""
-    return api.open(place, cache_bytes=0, **options)._session
+    return api.open_alone(place, cache_bytes=0, **options)._session

@@ -1,4 +1,4 @@
-"""Whether a conversion would write into what it reads, however the two places are spelled."""
+"""True if a conversion would write into what it reads, however the two places are spelled."""
 
 from __future__ import annotations
 

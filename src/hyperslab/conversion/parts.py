@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hyperslab.array.session import Session
-from hyperslab.conversion.damage import DAMAGE, Damage
+from hyperslab.array.session import OpenDataset
+from hyperslab.conversion.damage import DAMAGE, SourceDamage
 from hyperslab.conversion.losses import Features, Node
 from hyperslab.errors import Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.base import Feature
@@ -19,7 +19,7 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class SourcePart:
     """A node of the source at ``origin``, and the ``path`` that the target gives it. ``whole``: with all that is in
     it, though it be a group."""
 
@@ -29,7 +29,9 @@ class Part:
     whole: bool = True
 
 
-def parts_of(session: Session, path: str, features: Features, damage: Damage | None = None) -> list[Part]:
+def parts_of(
+    session: OpenDataset, path: str, features: Features, damage: SourceDamage | None = None
+) -> list[SourcePart]:
     """What is converted, parents first. ``path``: a group, or an array with its coordinates; empty for everything.
 
     A target without groups takes one array with its coordinates: Invalid lists the arrays where there are several.
@@ -43,11 +45,11 @@ def parts_of(session: Session, path: str, features: Features, damage: Damage | N
     else:
         nodes = {name: (name, node) for name, node in below(session, "", damage)}
     if features & {Feature.GROUPS, Feature.ARRAYS}:
-        return [Part(name, origin, node) for name, (origin, node) in nodes.items()]
+        return [SourcePart(name, origin, node) for name, (origin, node) in nodes.items()]
     return _the_one(session, dict(nodes.values()))
 
 
-def below(session: Session, path: str, damage: Damage | None = None) -> Iterator[tuple[str, Node]]:
+def below(session: OpenDataset, path: str, damage: SourceDamage | None = None) -> Iterator[tuple[str, Node]]:
     """Every node at and below ``path``; Unsupported for cells that cannot be decoded. ``damage`` notes those below that
     cannot be read."""
     waiting = [path]
@@ -67,7 +69,7 @@ def below(session: Session, path: str, damage: Damage | None = None) -> Iterator
         waiting += [child(place, name) for name in reversed(names)]
 
 
-def _the_one(session: Session, nodes: Mapping[str, Node]) -> list[Part]:
+def _the_one(session: OpenDataset, nodes: Mapping[str, Node]) -> list[SourcePart]:
     """The only array that is no coordinate of another, with all that lie beside it."""
     arrays = {path: node for path, node in nodes.items() if isinstance(node, ArraySpec)}
     folders = dict.fromkeys(split(path)[0] for path in arrays)
@@ -81,37 +83,42 @@ def _the_one(session: Session, nodes: Mapping[str, Node]) -> list[Part]:
         raise Invalid(message, url=session.url, remedy="choose one by path= (--path)")
     folder = split(mains[0])[0]
     others = {join(folder, name): spec for name, spec in beside[folder].items()}
-    said = [Part(path, path, node) for path, node in nodes.items() if path not in ("", folder) and _says(node)]
+    said = [SourcePart(path, path, node) for path, node in nodes.items() if path not in ("", folder) and _says(node)]
     return _beside(session, mains[0], arrays[mains[0]], others) + said
 
 
 def _says(node: Node) -> bool:
-    """Whether something is lost without a node that is no array."""
+    """Return whether something is lost without a node that is no array."""
     return isinstance(node, Link) or (isinstance(node, GroupSpec) and bool(node.attrs))
 
 
-def one_array(session: Session, path: str, spec: ArraySpec, damage: Damage | None = None) -> list[Part]:
+def one_array(session: OpenDataset, path: str, spec: ArraySpec, damage: SourceDamage | None = None) -> list[SourcePart]:
     """An array and its coordinates, which may stand in groups above it, as the arrays of one group."""
     return _beside(session, path, spec, coordinates_of(session, path, spec, damage))
 
 
-def _beside(session: Session, path: str, spec: ArraySpec, others: Mapping[str, ArraySpec]) -> list[Part]:
+def _beside(session: OpenDataset, path: str, spec: ArraySpec, others: Mapping[str, ArraySpec]) -> list[SourcePart]:
     """The array first, then the others, in a group of the attributes and unlimited dimensions that count for it."""
     folder, name = split(path)
     group = session.reader.node(folder)
     attrs = group.attrs if isinstance(group, GroupSpec) else {}
     declared = {dim.name: dim for above in [*outward(folder)][::-1] for dim in _dims(session, above)}
     kept = tuple(dim for name, dim in declared.items() if name in spec.dims)
-    parts = [Part("", folder, GroupSpec(attrs=attrs, dims=kept), whole=False), Part(name or DEFAULT, path, spec)]
-    return parts + [Part(split(other)[1], other, found) for other, found in others.items() if other != path]
+    parts = [
+        SourcePart("", folder, GroupSpec(attrs=attrs, dims=kept), whole=False),
+        SourcePart(name or DEFAULT, path, spec),
+    ]
+    return parts + [SourcePart(split(other)[1], other, found) for other, found in others.items() if other != path]
 
 
-def _dims(session: Session, group: str) -> tuple[Any, ...]:
+def _dims(session: OpenDataset, group: str) -> tuple[Any, ...]:
     node = session.reader.node(group)
     return node.dims if isinstance(node, GroupSpec) else ()
 
 
-def coordinates_of(session: Session, path: str, spec: ArraySpec, damage: Damage | None = None) -> dict[str, ArraySpec]:
+def coordinates_of(
+    session: OpenDataset, path: str, spec: ArraySpec, damage: SourceDamage | None = None
+) -> dict[str, ArraySpec]:
     """By path: the arrays called as its dimensions, and those that ``coordinates`` names, with their bounds."""
     found: dict[str, ArraySpec] = {}
     wanted = [dim for dim in spec.dims if dim is not None] + names_in(spec, "coordinates", "grid_mapping")
@@ -127,7 +134,7 @@ def coordinates_of(session: Session, path: str, spec: ArraySpec, damage: Damage 
     return found
 
 
-def _near(session: Session, folder: str, name: str, damage: Damage | None) -> tuple[str, ArraySpec | None]:
+def _near(session: OpenDataset, folder: str, name: str, damage: SourceDamage | None) -> tuple[str, ArraySpec | None]:
     """The array of this name in the nearest group upwards."""
     for group in outward(folder):
         place = child(group, name)

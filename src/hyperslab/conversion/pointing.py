@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from hyperslab.array.references import reference_fields, root_id
-from hyperslab.array.session import Session
+from hyperslab.array.session import OpenDataset
 from hyperslab.conversion.losses import Node
 from hyperslab.conversion.walking import Item
 from hyperslab.errors import HyperslabError, Invalid
@@ -19,7 +19,7 @@ from hyperslab.formats.base import Feature, LeadsOut
 from hyperslab.model.dtypes import DataType
 from hyperslab.model.paths import join, split
 from hyperslab.model.refs import Link, ObjectReference, Pointer, RegionReference
-from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.location import Location
 
 _ABSOLUTE = re.compile(r"[/\\]|[A-Za-z][A-Za-z0-9+.-]*:")
@@ -33,13 +33,12 @@ class Pointing:
     whether all are; ``cut``: the arrays of which only some cells are, so that regions of them are those of the source.
     """
 
-    source: Session
+    source: OpenDataset
     target: Location
     places: Mapping[str, str]
     links: frozenset[str]
     cut: frozenset[str]
     whole: bool
-    root_id: str | None = None
     known: dict[Any, Any] = field(default_factory=dict)
 
     def node(self, node: Node) -> Node:
@@ -81,7 +80,7 @@ class Pointing:
         except HyperslabError:  # what is missing, or must not be read
             return self._elsewhere(pointer)
         if place is not None or path is None:
-            return pointer if place is None else self._out(pointer, self.target.way_to(place))
+            return pointer if place is None else replace(pointer, source=self.target.way_to(place))
         there = self._copied(path)
         if there is not None and not (isinstance(pointer, RegionReference) and path in self.cut):
             return _changed(pointer, there, ".")
@@ -89,18 +88,13 @@ class Pointing:
         if origin is None or origin.where.scheme in ("store", "several"):
             return pointer
         moved = _changed(pointer, path, self.target.way_to(origin.where))
-        return self._out(replace(moved, source_object_id=root_id(self.source)), moved.source)
+        return replace(moved, source_object_id=root_id(self.source))
 
     def _elsewhere(self, pointer: P) -> P:
         """One whose dataset is not looked at: a relative path leads to the same place as before."""
         origin, source = self.source.origin, pointer.source
         place = None if origin is None or _ABSOLUTE.match(source) or "\0" in source else origin.where.at(source)
-        return pointer if place is None else self._out(pointer, self.target.way_to(place))
-
-    def _out(self, pointer: P, source: str) -> P:
-        """One that leads out of the copy: not by the identity that the copy has too, for that leads home."""
-        known = pointer.source_object_id
-        return replace(pointer, source=source, source_object_id=None if known == self.root_id else known)
+        return pointer if place is None else replace(pointer, source=self.target.way_to(place))
 
     def _copied(self, path: str) -> str | None:
         """Where a node of the source is in the copy; None where it is not copied."""
@@ -130,7 +124,7 @@ def _inside(pointer: Pointer) -> str | None:
         return None
 
 
-def pointing_of(source: Session, items: Sequence[Item], path: str, target: Location) -> Pointing | None:
+def pointing_of(source: OpenDataset, items: Sequence[Item], path: str, target: Location) -> Pointing | None:
     """How the links and references of what is copied change; None for formats that have neither."""
     if not source.format.features & {Feature.LINKS, Feature.REFERENCES}:
         return None
@@ -139,8 +133,6 @@ def pointing_of(source: Session, items: Sequence[Item], path: str, target: Locat
         for item in items
         if isinstance(item.node, ArraySpec) and item.picked is not None and not item.picked.is_all(item.node.shape)
     )
-    root = next((item.node for item in items if not item.path), None)
-    own = root.attrs.get("object_id") if isinstance(root, GroupSpec | ArraySpec) else None
     return Pointing(
         source,
         target,
@@ -148,5 +140,4 @@ def pointing_of(source: Session, items: Sequence[Item], path: str, target: Locat
         links=frozenset(item.origin for item in items if isinstance(item.node, Link)),
         cut=frozenset(cut),
         whole=not path,
-        root_id=own if isinstance(own, str) else None,
     )

@@ -11,35 +11,34 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hyperslab import api
-from hyperslab.array.session import Session
+from hyperslab.array.session import OpenDataset
 from hyperslab.bridges.cluster import client_of
 from hyperslab.chunks.progress import Progress, Report, bar, reporting
 from hyperslab.conversion.columns import Columns, in_columns, with_columns
-from hyperslab.conversion.damage import Damage
+from hyperslab.conversion.damage import SourceDamage
+from hyperslab.conversion.dry_run import Rehearsal, put_documents, rehearse
 from hyperslab.conversion.fingerprint import head_of
-from hyperslab.conversion.job import SETTINGS, Job, Tally, copy_arrays
-from hyperslab.conversion.looking import readable, told_whole
-from hyperslab.conversion.losses import Features
+from hyperslab.conversion.job import SETTINGS, CopyProgress, Job, copy_arrays
 from hyperslab.conversion.opening import opened
 from hyperslab.conversion.overlap import refuse_overlap
 from hyperslab.conversion.parts import parts_of
 from hyperslab.conversion.pointing import pointing_of
 from hyperslab.conversion.recut import recut_notes
-from hyperslab.conversion.rehearsal import Rehearsal, put_documents, rehearse
 from hyperslab.conversion.report import ConversionReport
+from hyperslab.conversion.scan_damage import readable, told_whole
 from hyperslab.conversion.selecting import Select
-from hyperslab.conversion.sites import Head, Site, site_of
 from hyperslab.conversion.sizes import parse_size
 from hyperslab.conversion.spreading import refuse_unreachable, spread
+from hyperslab.conversion.staged_target import Head, StagedTarget, site_of
 from hyperslab.conversion.translate import Cutting
 from hyperslab.conversion.verifying import verify as verify_target
-from hyperslab.conversion.walking import Item, walk
+from hyperslab.conversion.walking import Item, walk, with_markers
 from hyperslab.errors import Unsupported
 from hyperslab.formats import format_for_new, get_format
-from hyperslab.formats.base import Feature, InDatabase, KnowsItsPlace, Varies
+from hyperslab.formats.base import Feature, Format, InDatabase, KnowsItsPlace, Varies
+from hyperslab.stores.endpoints import Options, two_sides
 from hyperslab.stores.location import Location
 from hyperslab.stores.redaction import redact
-from hyperslab.stores.sides import Options, two_sides
 
 MEMORY = 256 << 20
 
@@ -99,7 +98,7 @@ def convert(
         memory=parse_size(memory, "memory"),
         format=format or format_for_new(target.url),
         path=path,
-        layout=layout,
+        layout=(layout := api.whole_options(target, format, layout)),
         options={**wishes, "allow_loss": allow_loss, **said, **layout},
         verify=verify,
         **flags,
@@ -142,7 +141,7 @@ def _run(order: _Order, progress: bool | Report | None, scheduler: Any) -> Conve
         raise Unsupported(f"format {chosen.name} has no shards", remedy="leave shards= (--shards) out, or use zarr3")
     with ExitStack() as held:
         source = held.enter_context(opened(order.source, **order.reading))
-        items, columns, damage = _items(source, chosen.features, order)
+        items, columns, damage = _items(source, chosen, order)
         pointing = pointing_of(source, items, order.path, order.target)
         if pointing is not None:
             items = [replace(item, node=pointing.node(item.node)) for item in items]
@@ -186,20 +185,20 @@ def _hint(order: _Order, *, resumable: bool) -> Iterator[None]:
         raise
 
 
-def _items(source: Session, features: Features, order: _Order) -> tuple[list[Item], Columns, Damage]:
+def _items(source: OpenDataset, format: Format, order: _Order) -> tuple[list[Item], Columns, SourceDamage]:
     """What is converted; what cannot be read is refused, or left out where that was asked for."""
-    damage = Damage()
-    parts = parts_of(source, order.path, features, damage)
+    damage = SourceDamage()
+    parts = parts_of(source, order.path, format.features, damage)
     if damage and not order.skip_damaged:
         damage.refuse()
-    parts, columns = in_columns(parts, features)
+    parts, columns = in_columns(parts, format.features)
     source = with_columns(source, columns)
-    items = walk(source, parts, order.select, order.cutting)
+    items = with_markers(source, walk(source, parts, order.select, order.cutting), format)
     return (readable(source, items, damage) if order.skip_damaged else items), columns, damage
 
 
 def _write(
-    job: Job, site: Site, plan: Rehearsal, order: _Order, report: Report, client: Any
+    job: Job, site: StagedTarget, plan: Rehearsal, order: _Order, report: Report, client: Any
 ) -> tuple[Progress, tuple[str, ...]]:
     """Documents first, then cells. How far it came, and what is cut otherwise than asked."""
     with opened(site.place, mode="r+" if site.begun else site.mode, format=job.format.name, **order.layout) as target:
@@ -207,7 +206,7 @@ def _write(
             put_documents(target, plan.planned)
             site.documents_written()
         copies = job.copies(target)
-        tally = Tally(copies, report, site.journal)
+        tally = CopyProgress(copies, report, site.journal)
         try:
             if client is None:
                 copy_arrays(copies, tally, SETTINGS)
@@ -219,7 +218,7 @@ def _write(
     return tally.now, tuple(recut_notes(copies, order.cutting))
 
 
-def _reached(site: Site, target: Session) -> Site:
+def _reached(site: StagedTarget, target: OpenDataset) -> StagedTarget:
     """The target as workers reach it: what is made in a database has another name until it is complete."""
     if target.origin is None or not isinstance(target.format, InDatabase):
         return site

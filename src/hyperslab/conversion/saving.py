@@ -7,6 +7,7 @@ from typing import Any, Literal
 from hyperslab import api
 from hyperslab.chunks.progress import Report, storing
 from hyperslab.errors import Invalid
+from hyperslab.stores.location import Location
 
 Mode = Literal["x", "w", "a", "r+"]
 
@@ -28,13 +29,16 @@ def save(
     ``mode``: ``x`` a new dataset, AlreadyExists when there is one; ``w`` one in place of the old, once it is complete;
     ``a`` add variables; ``r+`` change cells of those that are there. Without it: ``a`` with ``append_dim``, ``r+`` with
     ``region``, else ``x``. ``chunks`` (by dimension) and ``codec`` for all arrays. For xarray objects, as in xarray's
-    ``to_zarr``: ``group``, ``encoding`` (by variable; also ``chunks``, ``shards``, ``codec``, ``checksum``),
-    ``append_dim``, ``region`` (slices by dimension, or ``"auto"``; it need not align with chunks), ``compute=False``
-    (gives a Delayed that writes the dask arrays). Other options as in ``open``. A plain array becomes the array
+    ``to_zarr``: ``group``, ``encoding`` (by variable, of a DataTree by path and variable; also ``chunks``, ``shards``,
+    ``codec``, ``checksum``), ``unlimited_dims``, ``append_dim``, ``region`` (slices by dimension, or ``"auto"``; no
+    need to align with chunks), ``compute=False`` (gives a Delayed that writes the dask arrays). Other options as in
+    ``open``. A plain array becomes the array
     ``data``. Sparse arrays stay sparse, Unsupported where the format has none: ``densify=True`` stores all their cells.
     Units of Quantities become the attribute ``units``. ``progress``: True for a bar on a terminal, or a function of
     ``Progress``. Invalid for what cannot be stored.
     """
+    if "overwrite" in options:
+        raise Invalid("save takes no overwrite", remedy="mode='w' replaces what is there, once the new one is complete")
     if type(obj).__module__.partition(".")[0] == "xarray":
         how = {"format": format, "chunks": chunks, "codec": codec, "mode": mode, "densify": densify}
         return _save_xarray(url, obj, **how, progress=progress, **options)
@@ -44,8 +48,9 @@ def save(
         raise Invalid("a masked array has no place for its mask", remedy="fill it, or use xarray with _FillValue")
     if mode not in (None, "x", "w"):
         raise Invalid(f"mode {mode!r} for a plain array", remedy="open the dataset and assign to the array")
+    whole = api.whole_options(Location.of(url), format, options)
     layout = {name: value for name, value in (("chunks", chunks), ("codec", codec)) if value is not None}
-    with storing(progress, obj), api.created(url, format, overwrite=mode == "w", **options) as root:
+    with storing(progress, obj), api.created(url, format, overwrite=mode == "w", **whole) as root:
         root.create_array("data", data=obj, densify=densify, **layout)
     return None
 

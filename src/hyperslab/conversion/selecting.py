@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from hyperslab.array import Array
-from hyperslab.array.session import Session
+from hyperslab.array.session import OpenDataset
 from hyperslab.chunks.boxes import Box
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.model.guessing import meant
 from hyperslab.model.spec import ArraySpec
 from hyperslab.selection.positional import outer
-from hyperslab.selection.region import Axis, Points, Range, Region
+from hyperslab.selection.region import Axis, PositionList, Range, Region
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Picked:
     shape: tuple[int, ...]
 
     def is_all(self, shape: tuple[int, ...]) -> bool:
-        """Whether every cell of an array of this shape is picked, in order."""
+        """Return whether every cell of an array of this shape is picked, in order."""
         return self.shape == shape and (0 in shape or self.axes == tuple(Range(0, length, 1) for length in shape))
 
     def region(self, box: Box) -> Region:
@@ -70,12 +70,12 @@ class Picked:
 
 
 def _part_of(axis: Axis, part: slice) -> Axis:
-    if isinstance(axis, Points):
-        return Points(axis.positions[part])
+    if isinstance(axis, PositionList):
+        return PositionList(axis.positions[part])
     return Range(axis.start + part.start * axis.step, part.stop - part.start, axis.step)
 
 
-def pick(session: Session, path: str, spec: ArraySpec, select: Select) -> Picked:
+def pick(session: OpenDataset, path: str, spec: ArraySpec, select: Select) -> Picked:
     """The selection's meaning for the array at ``path``; dimensions that it does not name are whole."""
     key: list[Any] = [slice(None)] * len(spec.shape)
     isel = {dim: value for dim, value in select.isel.items() if dim in spec.dims}

@@ -15,15 +15,15 @@ from hyperslab.errors import AlreadyExists, FormatError, HyperslabError, Invalid
 from hyperslab.formats import get_format
 from hyperslab.formats.blaze.columns import Columns
 from hyperslab.formats.blaze.dataset import BlazeReader
-from hyperslab.formats.blaze.document import Storing, render
+from hyperslab.formats.blaze.document import ColumnStorage, render
 from hyperslab.formats.blaze.folder import ArrayFolder, publish
-from hyperslab.formats.blaze.joined import cut_labels, join_labels
+from hyperslab.formats.blaze.multi_directory import cut_labels, join_labels
 from hyperslab.formats.blaze.superchunks import Superchunks
 from hyperslab.formats.one_array import Labelled
 from hyperslab.stores.base import Store, WritableStore
 from hyperslab.stores.building import building
 from hyperslab.stores.location import Location, Several
-from hyperslab.stores.places import REMOTE
+from hyperslab.stores.schemes import REMOTE
 
 Files = list[tuple[Store, str, str]]
 """Which keys are copied: the store, the key there, the key in the target."""
@@ -53,7 +53,7 @@ def shard(
             remedy = "give fewer targets, or convert it with smaller superchunks"
             raise Invalid(f"{count} shards of {places} superchunks", url=source.store.url, remedy=remedy)
         edges = [number * places // count for number in range(count + 1)]
-        rows = Storing.of(labelled.spec).rows * Storing.of(labelled.spec).per
+        rows = ColumnStorage.of(labelled.spec).rows * ColumnStorage.of(labelled.spec).per
         for target, first, last in zip(targets, edges, edges[1:], strict=False):
             part = cut_labels(labelled, first * rows, min(last * rows, labelled.spec.shape[0]))
             with _new_dataset(_place(target, storage_options)) as store:
@@ -85,9 +85,9 @@ def gather(
         names = [part.store.url for part in parts]
         labels = [part.folder.labelled for part in parts]
         whole = join_labels(labels, names)
-        storing = Storing.of(whole.spec)
+        storing = ColumnStorage.of(whole.spec)
         for label, name in zip(labels, names, strict=True):
-            now = Storing.of(label.spec)
+            now = ColumnStorage.of(label.spec)
             if (now.per, now.layout) != (storing.per, storing.layout):
                 remedy = "open the list, and convert that"
                 raise Invalid("superchunks of one shard do not go on in the next", url=name, remedy=remedy)
@@ -127,6 +127,9 @@ def _opened(places: Sequence[Location], settings: Settings) -> list[BlazeReader]
             opened.append(reader)
             if reader.table is not None:
                 raise Unsupported("a table of bcolz has no superchunks", url=where.url, remedy="convert its columns")
+            if reader.folder.is_uneven:
+                remedy = "convert it into a new dataset first"
+                raise Unsupported("superchunks of different lengths are not moved", url=where.url, remedy=remedy)
         if not opened:
             raise Invalid("there are no shards", remedy="give their places")
     except BaseException:

@@ -13,23 +13,24 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from hyperslab.array.origin import Origin
-from hyperslab.array.session import Session
+from hyperslab.array.origin import DatasetRef
+from hyperslab.array.session import OpenDataset
 from hyperslab.bridges.cluster import each_task, on_every_worker
 from hyperslab.chunks.boxes import Box
 from hyperslab.chunks.settings import Settings
-from hyperslab.conversion.carrying import copy_box
 from hyperslab.conversion.columns import OfColumn
 from hyperslab.conversion.copying import ArrayCopy
 from hyperslab.conversion.fingerprint import installed
-from hyperslab.conversion.job import Tally, copy_arrays
-from hyperslab.conversion.journal import Journal
+from hyperslab.conversion.job import CopyProgress, copy_arrays
+from hyperslab.conversion.journal import ConversionJournal
 from hyperslab.conversion.opening import open_session
+from hyperslab.conversion.raw_chunk_copy import copy_box
 from hyperslab.conversion.selecting import Picked
-from hyperslab.conversion.sites import Site
-from hyperslab.conversion.unpublished import HIDDEN, Unpublished, unsealed
+from hyperslab.conversion.staged_target import StagedTarget
+from hyperslab.conversion.unpublished import Unpublished, unsealed
 from hyperslab.errors import FormatError, NodeNotFound, Unsupported
 from hyperslab.model.spec import ArraySpec
+from hyperslab.stores.keys import UNFINISHED
 from hyperslab.stores.location import Location
 
 SETTINGS = Settings(workers=1, cache_bytes=0, durable=True)
@@ -62,14 +63,16 @@ def refuse_unreachable(source: Location, target: Location, *, together: bool) ->
         if where.scheme in ("memory", "store"):
             remedy = "name both sides by paths or URLs that the workers reach"
             raise Unsupported("workers cannot open what lies in this process", url=where.url, remedy=remedy)
-        Origin(where, "", "r", SETTINGS).__reduce__()  # Invalid where secrets would have to be sent
+        DatasetRef(where, "", "r", SETTINGS).__reduce__()  # Invalid where secrets would have to be sent
     if not together or target.scheme == "zip":
         remedy = "convert to a Zarr folder by the workers, then that one here"
         message = "several processes cannot write a new dataset of this kind together"
         raise Unsupported(message, url=target.url, remedy=remedy)
 
 
-def spread(client: Any, copies: Sequence[ArrayCopy], tally: Tally, source: Location, site: Site, format: str) -> None:
+def spread(
+    client: Any, copies: Sequence[ArrayCopy], tally: CopyProgress, source: Location, site: StagedTarget, format: str
+) -> None:
     """Copy all boxes that are not done by the workers of ``client``; here references and columns."""
     name = f"hyperslab-{id(tally):x}-{client.id}"
     try:
@@ -102,7 +105,7 @@ class _Open:
         self._users = 0
         self._retired = False
         with ExitStack() as readers:
-            sessions: list[Session] = []
+            sessions: list[OpenDataset] = []
             for side in (_open_source, _open_target):
                 sessions.append(side(errand))
                 readers.callback(sessions[-1].reader.close)
@@ -134,19 +137,19 @@ class _Open:
                 self._readers.close()
 
 
-def _open_source(errand: Errand) -> Session:
+def _open_source(errand: Errand) -> OpenDataset:
     return open_session(errand.source)
 
 
-def _open_target(errand: Errand) -> Session:
+def _open_target(errand: Errand) -> OpenDataset:
     place: Any = errand.target
     if errand.held:
         store = errand.target.store(read_only=False)
-        place = Unpublished(store, unsealed(Journal(store, HIDDEN).documents()))
+        place = Unpublished(store, unsealed(ConversionJournal(store, UNFINISHED).documents()))
     return open_session(place, mode="r+", format=errand.format)
 
 
-def _array(session: Session, path: str) -> ArraySpec:
+def _array(session: OpenDataset, path: str) -> ArraySpec:
     spec = session.reader.node(path)
     if not isinstance(spec, ArraySpec):
         raise FormatError("this is no array any more", url=session.url, node=path)

@@ -49,7 +49,7 @@ class Cutting:
 
     @property
     def asks(self) -> bool:
-        """Whether the caller wants anything else than what there is."""
+        """Return whether the caller wants anything else than what there is."""
         return not (self.chunks is None and self.shards is None and self.codec is None)
 
 
@@ -154,8 +154,8 @@ def _refuse_cut_chunks(cutting: Cutting, dims: tuple[str | None, ...], inner: tu
 
 
 def _suits(chunks: Chunks, stored: Chunks, shape: tuple[int, ...], spec: ArraySpec) -> bool:
-    """Whether the source's chunks, each ``stored`` alone or with others, serve the target: neither many tiny objects
-    nor any chunk that is huge.
+    """Return whether the source's chunks, each ``stored`` alone or with others, serve the target: neither many tiny
+    objects nor any chunk that is huge.
 
     Cells without codecs often lie in one piece and are no chunks at all: those are cut anew above 4 MiB.
     """

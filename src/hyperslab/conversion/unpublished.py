@@ -6,17 +6,17 @@ folder that is not listed.
 
 from __future__ import annotations
 
+import logging
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from hyperslab.errors import StorageError
+from hyperslab.errors import ReadOnly, StorageError
 from hyperslab.stores.base import Buffer, PutMany
-from hyperslab.stores.keys import below, check_key, split_names
+from hyperslab.stores.keys import UNFINISHED, below, check_key, split_names
 
-HIDDEN = ".hyperslab-convert"
-"""The folder of the journal in a store that is built in place."""
+_log = logging.getLogger("hyperslab")
 
 _ABILITIES = ("get_ranges", "get_into", "read_exactly", "stamp", "size", "concurrency")
 """What the arrays of a store that nobody else writes may ask of it besides; locks and swaps are not needed."""
@@ -51,7 +51,7 @@ class Unpublished:
 
     @property
     def read_only(self) -> bool:
-        """Whether writes are refused."""
+        """Return whether writes are refused."""
         return self._read_only or bool(self._store.read_only)
 
     def close(self) -> None:
@@ -70,14 +70,14 @@ class Unpublished:
 
     def list(self, prefix: str = "") -> Iterator[str]:
         """Every key below ``prefix/``, sorted."""
-        stored = (key for key in self._store.list(prefix) if not key.startswith(f"{HIDDEN}/"))
+        stored = (key for key in self._store.list(prefix) if not key.startswith(f"{UNFINISHED}/"))
         yield from sorted({*stored, *self._held_below(prefix)})
 
     def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
         """The names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
         keys, folders = self._store.list_dir(prefix)
         more, inner = split_names(self._held_below(prefix), prefix)
-        return sorted({*keys, *more}), sorted({*folders, *inner} - ({HIDDEN} if not prefix else set()))
+        return sorted({*keys, *more}), sorted({*folders, *inner} - ({UNFINISHED} if not prefix else set()))
 
     def _held_below(self, prefix: str) -> Iterator[str]:
         return (key for key in self.held if key.startswith(below(prefix)))
@@ -110,16 +110,16 @@ class Unpublished:
             self.held.pop(check_key(key), None)
             self.held[key] = bytes(value)
 
-    def delete(self, key: str) -> None:
+    def delete(self, key: str, *, durable: bool = False) -> None:
         """Remove the key; missing is fine."""
         if self.held.pop(key, None) is None:
-            self._store.delete(key)
+            self._store.delete(key, durable=durable)
 
-    def delete_prefix(self, prefix: str) -> None:
+    def delete_prefix(self, prefix: str, *, durable: bool = False) -> None:
         """Remove every key that is ``prefix`` or stands below it."""
         for key in [key for key in self.held if key == prefix or key.startswith(below(prefix))]:
             del self.held[key]
-        self._store.delete_prefix(prefix)
+        self._store.delete_prefix(prefix, durable=durable)
 
     def seal(self) -> Sequence[Sequence[str]]:
         """The documents are complete: what is put from now on are cells. What is held back, as JSON values."""
@@ -127,13 +127,35 @@ class Unpublished:
         return [[key, b64encode(value).decode()] for key, value in self.held.items()]
 
     def publish(self) -> None:
-        """Put what was held back, the root's last, and see that it is there."""
-        documents = sorted(self.held.items(), key=lambda entry: "/" not in entry[0])
+        """Put what was held back, the root's last, and see that it is there. A value whose request failed may be there
+        all the same, and one that is there may be unreadable for a while: neither makes a complete target a failure.
+        """
+        documents = in_order(self.held)
         for key, value in documents:
-            self._store.put(key, value, durable=True)
-        for key, value in documents:
-            if self._store.get(key) != value:
-                raise StorageError("what was written is not what is read", url=self.url, key=key)
+            try:
+                self._store.put(key, value, durable=True)
+            except (StorageError, ReadOnly):
+                if not self._has(key, value):
+                    raise
+        try:
+            wrong = [key for key, value in documents if self._store.get(key) != value]
+        except StorageError as error:
+            _log.warning("%s is complete, but its documents could not be read again: %s", self.url, error)
+            return
+        if wrong:
+            raise StorageError("what was written is not what is read", url=self.url, key=wrong[0])
+
+    def _has(self, key: str, value: bytes) -> bool:
+        """Return whether the value is known to be stored."""
+        try:
+            return bool(self._store.get(key) == value)
+        except StorageError:
+            return False
+
+
+def in_order(documents: Mapping[str, bytes]) -> list[tuple[str, bytes]]:
+    """Return the documents in the order in which they are published: with the last one the dataset is complete."""
+    return sorted(documents.items(), key=lambda entry: "/" not in entry[0])
 
 
 def parts_of(value: bytes, ranges: Sequence[tuple[int, int]]) -> list[bytes]:

@@ -10,18 +10,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from hyperslab.array.session import Session
+from hyperslab.array.session import OpenDataset
 from hyperslab.chunks.boxes import Box
 from hyperslab.chunks.progress import Report
 from hyperslab.chunks.settings import Settings
-from hyperslab.conversion.carrying import copy_box
 from hyperslab.conversion.comparing import Comparing, is_checksummed, is_lossy
 from hyperslab.conversion.copying import ArrayCopy, Check
-from hyperslab.conversion.job import SETTINGS, Job, Tally
+from hyperslab.conversion.dry_run import documents_of
+from hyperslab.conversion.job import SETTINGS, CopyProgress, Job
 from hyperslab.conversion.opening import opened
-from hyperslab.conversion.rehearsal import documents_of
+from hyperslab.conversion.raw_chunk_copy import copy_box
 from hyperslab.conversion.report import Verification
-from hyperslab.conversion.sites import Site
+from hyperslab.conversion.staged_target import StagedTarget
 from hyperslab.conversion.walking import Planned
 from hyperslab.errors import CorruptChunk, FormatError
 from hyperslab.formats.base import Feature
@@ -35,7 +35,7 @@ from hyperslab.stores.location import Location
 _AGAIN = "convert again"
 
 
-def verify(job: Job, src: Location, site: Site, report: Report, *, keyed: bool) -> Verification:
+def verify(job: Job, src: Location, site: StagedTarget, report: Report, *, keyed: bool) -> Verification:
     """What was equal; FormatError or CorruptChunk at the first node, box or stored value that differs."""
     with opened(src) as source, opened(site.anew(), format=job.format.name) as target:
         try:
@@ -44,13 +44,15 @@ def verify(job: Job, src: Location, site: Site, report: Report, *, keyed: bool) 
             raise error.locate(url=target.url) from error.__cause__
 
 
-def _compared(job: Job, source: Session, target: Session, site: Site, report: Report, keyed: bool) -> Verification:
+def _compared(
+    job: Job, source: OpenDataset, target: OpenDataset, site: StagedTarget, report: Report, keyed: bool
+) -> Verification:
     if keyed:
         compare_bytes(documents_of(job.format, job.planned, job.options), target)
     dims = Feature.DIMENSIONS in job.format.features
     attributes = sum(_compare_node(target, plan, dims) for plan in job.planned)
     copies = job.copies(target, source)
-    tally = Tally(copies, report)
+    tally = CopyProgress(copies, report)
     with _written_again(job, site, keyed) as twins:
         for copy in copies:
             compare_cells(copy, SETTINGS, tally, twins.get(copy.path))
@@ -64,7 +66,7 @@ def _compared(job: Job, source: Session, target: Session, site: Site, report: Re
 
 
 @contextmanager
-def _written_again(job: Job, site: Site, keyed: bool) -> Iterator[Mapping[str, ArrayCopy]]:
+def _written_again(job: Job, site: StagedTarget, keyed: bool) -> Iterator[Mapping[str, ArrayCopy]]:
     """By path, copies into a target that takes only what it has, of the arrays that reading alone does not prove."""
     if not keyed:
         yield {}
@@ -80,7 +82,7 @@ def _is_proved_by_reading(copy: ArrayCopy) -> bool:
     return is_checksummed(codecs) and not is_lossy(codecs)
 
 
-def compare_bytes(documents: Mapping[str, bytes], target: Session) -> None:
+def compare_bytes(documents: Mapping[str, bytes], target: OpenDataset) -> None:
     """FormatError at the first document whose bytes are not those that were written."""
     store = getattr(target.reader, "store", None)
     if not isinstance(store, Get):
@@ -92,7 +94,7 @@ def compare_bytes(documents: Mapping[str, bytes], target: Session) -> None:
             raise FormatError(f"a document {what}", url=target.url, key=key, remedy=_AGAIN)
 
 
-def _compare_node(target: Session, plan: Planned, dims: bool) -> int:
+def _compare_node(target: OpenDataset, plan: Planned, dims: bool) -> int:
     path, found = plan.item.path, target.reader.node(plan.item.path)
     if isinstance(plan.node, Link):
         if found != plan.node:
@@ -110,7 +112,7 @@ def compare_documents(path: str, expected: GroupSpec | ArraySpec, found: object,
     return len(expected.attrs)
 
 
-def compare_cells(copy: ArrayCopy, settings: Settings, tally: Tally, twin: ArrayCopy | None = None) -> None:
+def compare_cells(copy: ArrayCopy, settings: Settings, tally: CopyProgress, twin: ArrayCopy | None = None) -> None:
     """CorruptChunk at the first box whose cells differ by a bit, or whose stored bytes do, where a ``twin`` is given
     that writes them again; of cells that a codec may change the bytes alone."""
     exact = twin is None or not is_lossy(copy.target_spec.codecs)

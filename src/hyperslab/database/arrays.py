@@ -9,10 +9,10 @@ import numpy as np
 
 from hyperslab.array import Array as Cells
 from hyperslab.array.opened import array_with
+from hyperslab.database.cast_cells import as_cells
 from hyperslab.database.dimensions import Dimension, TimeDimension, dimension
-from hyperslab.database.given import as_cells
-from hyperslab.database.held import Held
 from hyperslab.database.html import array_html
+from hyperslab.database.open_collection import OpenCollection
 from hyperslab.database.slicing import Along, Item, resolve
 from hyperslab.database.subsets import Subset, VSubset
 from hyperslab.database.tiles import read_tiles, write_tiles
@@ -32,11 +32,15 @@ class Array:
 
     _kind = "Array"
 
-    def __init__(self, held: Held, record: Record) -> None:
+    def __init__(self, held: OpenCollection, record: Record) -> None:
         self._held = held
         self._record = record
         self._cells: Cells | None = None
         self._session: Any = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """It is pickled as where it is and what is known of it, without secrets."""
+        return type(self), (self._held, self._record)
 
     # -- what it is -------------------------------------------------------------------------------------------------
 
@@ -135,10 +139,14 @@ class Array:
     def __getitem__(self, key: Any) -> Subset:
         """The part that a key selects; SelectionError or LabelError (IndexErrors) for what is not there, MemoryLimit
         for more than the client may take. Nothing is read."""
-        self._held.connection.require_open()
-        named, values = self.named_shape, self._record.values
-        indexes = self.schema.indexes(values, [size for _, size in named])
-        return self._subset(resolve(key, [Along(name, size, indexes.get(name)) for name, size in named]))
+        with self._held.located(self.id):
+            self._held.connection.require_open()
+            named, values = self.named_shape, self._record.values
+            indexes = self.schema.indexes(values, [size for _, size in named])
+            return self._subset(resolve(key, [Along(name, size, indexes.get(name)) for name, size in named]))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        return self[...].__array__(dtype, copy)
 
     def _subset(self, resolved: Any) -> Subset:
         return Subset(self, resolved)
@@ -152,21 +160,29 @@ class Array:
         names = [each.name for each in self.schema.dimensions]
         name = names[dim] if isinstance(dim, int) and -len(names) <= dim < len(names) else dim
         if name not in self.schema.unlimited:
-            raise SchemaError(f"dimension {name!r} does not grow", node=self._path, remedy="declare it with size=None")
+            message = f"dimension {name!r} does not grow"
+            raise SchemaError(message, url=self._held.url, node=self._path, remedy="declare it with size=None")
         self._exists()
-        self.array.append(as_cells(data, self.dtype, None, self.fill_value), str(name))
+        self.array.append(self.cast_cells(data, None), str(name))
+
+    def cast_cells(self, data: Any, shape: tuple[int, ...] | None) -> np.ndarray[Any, Any]:
+        """Cells of this shape, or of any, in the array's type; what :func:`.given.as_cells` raises tells the array."""
+        with self._held.located(self.id):
+            return as_cells(data, self.dtype, shape, self.fill_value)
 
     def read_cells(self, items: tuple[Item, ...]) -> Any:
         """The cells of a key of positions, one item for each dimension; NodeNotFound when the array is gone."""
-        values = self._read(self.array, items)
-        self._exists()  # asked last: what is removed meanwhile would read as fill
+        with self._held.located(self.id):
+            values = self._read(self.array, items)
+            self._exists()  # asked last: what is removed meanwhile would read as fill
         return values
 
     def write_cells(self, items: tuple[Item, ...], values: np.ndarray[Any, Any]) -> None:
         """Store cells, of the shape of the key or one for all; NodeNotFound when the array is gone."""
-        self._held.connection.require_writable()
-        self._exists()
-        self._write(self.array, items, values)
+        with self._held.located(self.id):
+            self._held.connection.require_writable()
+            self._exists()
+            self._write(self.array, items, values)
 
     def _read(self, cells: Cells, items: tuple[Item, ...]) -> Any:
         return cells.lazy[items].read()
@@ -194,16 +210,18 @@ class Array:
         SchemaError for none, for unknown or primary ones and for values of another type; NodeNotFound when the array
         is gone.
         """
-        self._held.connection.require_writable()
         strict = self._held.document.strict
-        self._record = self._held.holding.update(
-            self.id, lambda record: changed(self.schema, record, attributes, strict=strict)
-        )
+        with self._held.located(self.id):
+            self._held.connection.require_writable()
+            self._record = self._held.holding.update(
+                self.id, lambda record: changed(self.schema, record, attributes, strict=strict)
+            )
         self._cells = None
 
     def read_meta(self) -> dict[str, Any]:
         """The record as it is stored now, as JSON values; this object knows it from then on. NodeNotFound."""
-        self._record = self._held.holding.record(self.id)
+        with self._held.located(self.id):
+            self._record = self._held.holding.record(self.id)
         return record_to_json(self._record)
 
     def delete(self) -> None:
@@ -272,6 +290,6 @@ class VArray(Array):
         write_tiles(cells, items, self.arrays_shape, values)
 
 
-def array_of(held: Held, record: Record) -> Array:
+def array_of(held: OpenCollection, record: Record) -> Array:
     """The array of a record, of the kind that its collection has."""
     return (VArray if isinstance(held.schema, VArraySchema) else Array)(held, record)

@@ -14,9 +14,9 @@ from hyperslab.checks.report import Report
 from hyperslab.chunks.memory import require
 from hyperslab.database.collection import Collection
 from hyperslab.database.connection import Connection
-from hyperslab.database.held import Held
 from hyperslab.database.integrity import examine, write_report
 from hyperslab.database.limits import memory_limit as limit_of
+from hyperslab.database.open_collection import OpenCollection
 from hyperslab.database.uri import place_of
 from hyperslab.errors import (
     ClientError,
@@ -26,8 +26,8 @@ from hyperslab.errors import (
     SchemaError,
     Unsupported,
 )
-from hyperslab.formats.catalogs import Holding
 from hyperslab.formats.collection_document import VERSION, CollectionDocument, completed, parse
+from hyperslab.formats.collection_stores import CollectionStore
 from hyperslab.model.schemas import ArraySchema, HDF5Options, VArraySchema
 from hyperslab.model.schemas.records import check_name
 
@@ -108,12 +108,12 @@ class Client:
 
     @property
     def is_open(self) -> bool:
-        """Whether it can be used."""
+        """Return whether it can be used."""
         return not self.is_closed
 
     @property
     def is_closed(self) -> bool:
-        """Whether it was closed."""
+        """Return whether it was closed."""
         return self._connection.opened is None
 
     # -- what it is -------------------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ class Client:
         """The folder of the collections; a URL where there are no folders."""
         return self._connection.folder
 
-    def _holdings(self, name: str | None = None) -> Iterator[Holding]:
+    def _holdings(self, name: str | None = None) -> Iterator[CollectionStore]:
         """All collections, or the one that is named; those that are damaged are passed over, with a warning."""
         for found in self._connection.holdings(name):
             if isinstance(found, HyperslabError):
@@ -141,8 +141,8 @@ class Client:
             else:
                 yield found
 
-    def _of(self, holding: Holding) -> Collection:
-        return Collection(Held(self._connection, holding))
+    def _of(self, holding: CollectionStore) -> Collection:
+        return Collection(OpenCollection(self._connection, holding.document, (self._connection.session, holding)))
 
     # -- collections ------------------------------------------------------------------------------------------------
 

@@ -10,10 +10,10 @@ from typing import Any
 from hyperslab.database.arrays import Array, array_of
 from hyperslab.database.creation import given_record, new_record
 from hyperslab.database.filters import FilteredManager
-from hyperslab.database.held import Held
 from hyperslab.database.html import collection_html
-from hyperslab.database.members import Manager, Tiles
-from hyperslab.database.queries import Found, find, find_to_stack, walk
+from hyperslab.database.members import Manager, TileMembers
+from hyperslab.database.open_collection import OpenCollection
+from hyperslab.database.queries import QueryResult, find, find_to_stack, walk
 from hyperslab.database.tiles import tile_schema
 from hyperslab.errors import Invalid, NodeNotFound
 from hyperslab.model.schemas import ArraySchema, HDF5Options, VArraySchema
@@ -21,9 +21,12 @@ from hyperslab.model.schemas.records import check_id
 
 
 class Collection:
-    """Arrays of one schema. Going through it gives them in the order of their keys; ``len`` counts them."""
+    """Arrays of one schema. Going through it gives them in the order of their keys; ``len`` counts them.
 
-    def __init__(self, held: Held) -> None:
+    It is pickled, as its arrays are, as where it lies, without secrets, and opened when it is first used.
+    """
+
+    def __init__(self, held: OpenCollection) -> None:
         self._held = held
 
     # -- what it is -------------------------------------------------------------------------------------------------
@@ -76,15 +79,16 @@ class Collection:
         return self._held.path
 
     @property
-    def arrays(self) -> Manager | Tiles:
+    def arrays(self) -> Manager | TileMembers:
         """Its arrays; of a collection of VArrays, their tiles."""
-        return Manager(self) if self.varray_schema is None else Tiles(self)
+        return Manager(self) if self.varray_schema is None else TileMembers(self)
 
     @property
     def varrays(self) -> Manager:
         """Its VArrays; Invalid where it has Arrays."""
         if self.varray_schema is None:
-            raise Invalid(f"the collection {self.name!r} has no VArrays", url=self.url, remedy="use .arrays")
+            message = f"the collection {self.name!r} has no VArrays"
+            raise Invalid(message, url=self.url, node=self.name, remedy="use .arrays")
         return Manager(self)
 
     # -- making -----------------------------------------------------------------------------------------------------
@@ -100,21 +104,25 @@ class Collection:
         SchemaError for attributes that do not fit, AlreadyExists for a key (or an ``id_``) that is taken, also where
         several processes create it at once.
         """
-        self._held.connection.require_writable()
-        record = new_record(self._held.document, primary_attributes, custom_attributes, id_)
-        self._held.required().create([record])
+        with self._held.located():
+            self._held.connection.require_writable()
+            record = new_record(self._held.document, primary_attributes, custom_attributes, id_)
+            self._held.required().create([record])
         return array_of(self._held, record)
 
     def create_many(self, arrays: Iterable[Any]) -> list[Array]:
         """New arrays, all of them or none, made durable together: far faster than one by one.
 
+        Readers see all of them or none, and so does who comes after a kill; but in DEKER's layout, or without primary
+        attributes, each shows when it is made, and a kill leaves those that were.
         ``arrays``: of each the primary and the custom attributes, as a pair of mappings or as one mapping of all.
         """
-        self._held.connection.require_writable()
-        records = [given_record(self._held.document, attributes) for attributes in arrays]
-        holding = self._held.required()
-        if records:
-            holding.create(records)
+        with self._held.located():
+            self._held.connection.require_writable()
+            records = [given_record(self._held.document, attributes) for attributes in arrays]
+            holding = self._held.required()
+            if records:
+                holding.create(records)
         return [array_of(self._held, record) for record in records]
 
     # -- finding ----------------------------------------------------------------------------------------------------
@@ -122,23 +130,25 @@ class Collection:
     def filter(self, wanted: Mapping[str, Any]) -> FilteredManager:
         """The array with an ``id`` or with all these primary attributes; also those with any other attributes.
 
-        ``.first()`` and ``.last()`` give an array or None. SchemaError for attributes that are not in the schema, and
-        for values of another type.
+        ``.first()`` and ``.last()`` give an array or None. SchemaError for attributes that are not in the schema, for
+        values of another type, and for an ``id`` that no array can have.
         """
-        self._held.connection.require_open()
-        return FilteredManager(self._held, wanted)
+        with self._held.located():
+            self._held.connection.require_open()
+            return FilteredManager(self._held, wanted)
 
     def query(
         self, where: Any = None, /, *, order: str | None = None, limit: int | None = None, **conditions: Any
-    ) -> Found:
+    ) -> QueryResult:
         """The arrays whose attributes, primary or custom, meet all conditions, as a list.
 
         A value is met by its equal; ``(low, high)`` or a slice by what lies between, both included, None open; a list
         or set by its members; ``Prefix("A")`` by text that begins so. ``order`` names an attribute (``"-dt"``:
         descending); else they come in the order of keys. ``limit``: so many at the most.
         """
-        self._held.required()
-        return find(self._held, where, order=order, limit=limit, **conditions)
+        with self._held.located():
+            self._held.required()
+            return find(self._held, where, order=order, limit=limit, **conditions)
 
     def to_xarray(
         self,
@@ -151,19 +161,22 @@ class Collection:
         **conditions: Any,
     ) -> Any:
         """The arrays that meet the conditions of :meth:`query` as one lazy ``xarray.Dataset`` along the attribute
-        ``stack``, as :meth:`Found.to_xarray` makes it."""
-        self._held.required()
-        return find_to_stack(self._held, stack, where, conditions).to_xarray(stack, dim=dim, chunks=chunks)
+        ``stack``, as :meth:`QueryResult.to_xarray` makes it."""
+        with self._held.located():
+            self._held.required()
+            return find_to_stack(self._held, stack, where, conditions).to_xarray(stack, dim=dim, chunks=chunks)
 
     def get(self, id: str | Mapping[str, Any] | None = None, /, **attributes: Any) -> Array | None:
-        """The array with this id, or with these attributes; None when there is none."""
+        """Return the array with this id, or with these attributes; None when there is none. SchemaError as for
+        filter."""
         if isinstance(id, str):
             return self.filter({"id": id, **attributes}).first()
         return self.filter({**(id or {}), **attributes}).first()
 
     def __getitem__(self, id: str) -> Array:
         """The array with this id; NodeNotFound (a KeyError)."""
-        return array_of(self._held, self._held.holding.record(check_id(id)))
+        with self._held.located():
+            return array_of(self._held, self._held.holding.record(check_id(id)))
 
     def __contains__(self, id: object) -> bool:
         if isinstance(id, Array):
@@ -180,16 +193,19 @@ class Collection:
 
     def last(self) -> Array | None:
         """The array with the last key; None when there is none."""
-        self._held.required()
+        with self._held.located():
+            self._held.required()
         return next((array_of(self._held, record) for record in walk(self._held.index, backwards=True)), None)
 
     def __iter__(self) -> Iterator[Array]:
-        self._held.required()
+        with self._held.located():
+            self._held.required()
         return map(partial(array_of, self._held), walk(self._held.index))
 
     def __len__(self) -> int:
-        self._held.required()
-        return self._held.index.count()
+        with self._held.located():
+            self._held.required()
+            return self._held.index.count()
 
     @property
     def unreadable(self) -> int:

@@ -10,7 +10,6 @@ import json
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
 from operator import attrgetter
 from typing import Any
 
@@ -25,7 +24,6 @@ from hyperslab.model.schemas.records import check_sought, settled
 Rank = tuple[Any, ...]
 _KNOWN, _NAN, _UNSET = 0, 1, 2
 _LAST = 0x10FFFF  # the last code point
-_MICROSECOND = np.timedelta64(1, "us")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +38,7 @@ class Prefix:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class RankSpan:
     """Ranks from ``low`` to ``high``, which belongs to them when ``closed``."""
 
     low: Rank
@@ -62,17 +60,17 @@ class Condition:
     """
 
     attribute: AttributeSchema
-    spans: tuple[Span, ...]
+    spans: tuple[RankSpan, ...]
     only: tuple[Any, ...] = ()
 
     def holds(self, record: Record) -> bool:
-        """Whether a record fulfils it."""
+        """Return whether a record fulfils it."""
         name = self.attribute.name
         values = record.primary if self.attribute.primary else record.custom
         return self.fits(ranker(self.attribute)(values.get(name)))
 
     def fits(self, rank: Rank) -> bool:
-        """Whether a value of this rank fulfils it."""
+        """Return whether a value of this rank fulfils it."""
         place = bisect_right(self.spans, rank, key=_low)
         return place > 0 and rank in self.spans[place - 1]
 
@@ -162,7 +160,7 @@ def _parsed(attribute: AttributeSchema, wanted: Any) -> Condition:
 def _equality(attribute: AttributeSchema, wanted: Any) -> Condition:
     value = _value(attribute, wanted)
     rank = ranker(attribute)(value)
-    return Condition(attribute, (Span(rank, rank),), () if value is None else (value,))
+    return Condition(attribute, (RankSpan(rank, rank),), () if value is None else (value,))
 
 
 def _membership(attribute: AttributeSchema, wanted: Iterable[Any]) -> Condition:
@@ -170,7 +168,7 @@ def _membership(attribute: AttributeSchema, wanted: Iterable[Any]) -> Condition:
         raise _refused(attribute, f"an array of {wanted.ndim} dimensions", "give a list of values")
     rank = ranker(attribute)
     ranks = sorted({rank(_value(attribute, value)) for value in wanted})
-    return Condition(attribute, tuple(Span(each, each) for each in ranks))
+    return Condition(attribute, tuple(RankSpan(each, each) for each in ranks))
 
 
 def _range(attribute: AttributeSchema, low: Any, high: Any) -> Condition:
@@ -179,7 +177,7 @@ def _range(attribute: AttributeSchema, low: Any, high: Any) -> Condition:
     ends = [None if end is None else rank(_bound(attribute, end)) for end in (low, high)]
     if any(end is not None and end[0] == _NAN for end in ends):
         raise _refused(attribute, "a range that ends at NaN", "give a number, or None for no end")
-    return Condition(attribute, (Span(ends[0] or (_KNOWN,), ends[1] or (_NAN,), closed=ends[1] is not None),))
+    return Condition(attribute, (RankSpan(ends[0] or (_KNOWN,), ends[1] or (_NAN,), closed=ends[1] is not None),))
 
 
 def _beginning(attribute: AttributeSchema, text: str) -> Condition:
@@ -187,7 +185,7 @@ def _beginning(attribute: AttributeSchema, text: str) -> Condition:
         raise _refused(attribute, "a prefix", "only text has one")
     after = text.rstrip(chr(_LAST))
     high = (_KNOWN, after[:-1] + chr(ord(after[-1]) + 1)) if after else (_NAN,)
-    return Condition(attribute, (Span((_KNOWN, text), high, closed=False),))
+    return Condition(attribute, (RankSpan((_KNOWN, text), high, closed=False),))
 
 
 def _value(attribute: AttributeSchema, wanted: Any) -> Any:
@@ -196,8 +194,6 @@ def _value(attribute: AttributeSchema, wanted: Any) -> Any:
         if attribute.primary:
             raise _refused(attribute, "None", "a primary attribute is never unset")
         return None
-    if attribute.dtype is datetime:
-        wanted = _moment(attribute, wanted)
     try:
         return check_sought(attribute, wanted)
     except SchemaError as error:
@@ -212,20 +208,8 @@ def _bound(attribute: AttributeSchema, end: Any) -> Any:
     return _value(replace(attribute, dtype=int) if whole else attribute, end)
 
 
-def _moment(attribute: AttributeSchema, wanted: Any) -> Any:
-    """datetime64 and dates as datetimes; all else as it is."""
-    if isinstance(wanted, np.datetime64):
-        exact = wanted.astype("M8[us]")
-        if np.isnat(wanted) or exact != wanted or not isinstance(exact.item(), datetime):
-            raise _refused(attribute, repr(wanted), "give a whole microsecond in the years 1 to 9999")
-        return exact.item().replace(tzinfo=UTC)
-    if isinstance(wanted, date) and not isinstance(wanted, datetime):
-        return datetime(wanted.year, wanted.month, wanted.day, tzinfo=UTC)
-    return wanted
-
-
 def is_ordered(attribute: AttributeSchema) -> bool:
-    """Whether one value of an attribute may be less than another."""
+    """Return whether one value of an attribute may be less than another."""
     return attribute.dtype is not tuple and not issubclass(attribute.dtype, complex | np.complexfloating)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hyperslab import api
-from hyperslab.array.session import Session
+from hyperslab.array.session import OpenDataset
 from hyperslab.database.uri import local_folder, make_folder
 from hyperslab.errors import (
     AlreadyExists,
@@ -22,9 +22,9 @@ from hyperslab.errors import (
     StorageError,
     Unsupported,
 )
-from hyperslab.formats.cataloged import CatalogReader
-from hyperslab.formats.catalogs import Holding
 from hyperslab.formats.collection_document import CollectionDocument
+from hyperslab.formats.collection_stores import CollectionStore
+from hyperslab.formats.collection_tree import CollectionTreeReader
 from hyperslab.model.schemas.records import check_name
 from hyperslab.stores.redaction import redact
 
@@ -37,7 +37,12 @@ class Connection:
     mode: Literal["r", "a"]
     memory_limit: int
     options: Mapping[str, Any]
-    opened: Session | None = field(default=None, init=False)
+    opened: OpenDataset | None = field(default=None, init=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return the place and options of what is open for a pickle, which refuses secrets; it is opened when it is
+        first used. ClientError when it is closed."""
+        return _reopened, (redact(self.place), self.mode, self.memory_limit, self.session)
 
     def open(self) -> None:
         """Open the place; with mode ``a`` it is made first. ClientError for what is no place."""
@@ -58,7 +63,7 @@ class Connection:
             opened.close()
 
     @property
-    def session(self) -> Session:
+    def session(self) -> OpenDataset:
         """What is open; ClientError when it is closed."""
         opened = self.opened
         if opened is None:
@@ -86,13 +91,13 @@ class Connection:
         return f"{self.url.rstrip('/')}/collections" if root is None else root / "collections"
 
     @property
-    def reader(self) -> CatalogReader:
+    def reader(self) -> CollectionTreeReader:
         """The root of collections."""
         reader: Any = self.session.reader
-        found: CatalogReader = reader
+        found: CollectionTreeReader = reader
         return found
 
-    def holding(self, name: str) -> Holding | None:
+    def holding(self, name: str) -> CollectionStore | None:
         """What a collection has, if it is there now; FormatError for a damaged one."""
         found = self.reader.holding(name)
         if found is not None and not found.exists():
@@ -100,7 +105,7 @@ class Connection:
             found = self.reader.holding(name)
         return found
 
-    def named(self, name: object) -> Holding | None:
+    def named(self, name: object) -> CollectionStore | None:
         """The collection of this name; None also for what no collection is called."""
         self.require_open()
         try:
@@ -108,7 +113,7 @@ class Connection:
         except SchemaError:
             return None
 
-    def holdings(self, name: str | None = None) -> Iterator[Holding | FormatError | Unsupported | StorageError]:
+    def holdings(self, name: str | None = None) -> Iterator[CollectionStore | FormatError | Unsupported | StorageError]:
         """All collections, or the one that is named (CollectionNotFound); what is damaged as its error."""
         if name and self.named(name) is None:
             raise CollectionNotFound(f"no collection {name!r}", url=self.url)
@@ -121,13 +126,15 @@ class Connection:
             if found is not None:
                 yield found
 
-    def create(self, document: CollectionDocument) -> Holding:
+    def create(self, document: CollectionDocument) -> CollectionStore:
         """A new collection; AlreadyExists."""
         if self.holding(document.name) is not None:
             remedy = "choose another name, or get_collection() it"
-            raise AlreadyExists(f"the collection {document.name!r} exists", url=self.url, remedy=remedy)
+            raise AlreadyExists(
+                f"the collection {document.name!r} exists", url=self.url, node=document.name, remedy=remedy
+            )
         writer: Any = self.session.writer()
-        made: Holding = writer.create_collection(document)
+        made: CollectionStore = writer.create_collection(document)
         return made
 
     def drop(self, name: str) -> None:
@@ -136,3 +143,9 @@ class Connection:
         if holding is not None:
             holding.drop()
             self.reader.refresh("")
+
+
+def _reopened(place: str, mode: Literal["r", "a"], memory_limit: int, session: OpenDataset) -> Connection:
+    connection = Connection(place, mode, memory_limit, {})
+    connection.opened = session
+    return connection

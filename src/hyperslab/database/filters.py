@@ -7,7 +7,7 @@ from typing import Any
 
 from hyperslab.database.arrays import Array, array_of
 from hyperslab.database.conditions import parse
-from hyperslab.database.held import Held
+from hyperslab.database.open_collection import OpenCollection
 from hyperslab.database.queries import find
 from hyperslab.errors import NodeNotFound, SchemaError
 from hyperslab.model.schemas.records import check_id, check_key
@@ -16,7 +16,7 @@ from hyperslab.model.schemas.records import check_id, check_key
 class FilteredManager:
     """The arrays of a collection whose attributes have certain values; they are looked for when they are asked for."""
 
-    def __init__(self, held: Held, wanted: Any) -> None:
+    def __init__(self, held: OpenCollection, wanted: Any) -> None:
         if not isinstance(wanted, Mapping):
             raise SchemaError(f"a filter of {wanted!r}", remedy="give a mapping of attributes to values")
         self._held = held
@@ -28,13 +28,13 @@ class FilteredManager:
 
     def filter(self, wanted: Mapping[str, Any]) -> FilteredManager:
         """Those among them that have other values besides; SchemaError for a second value of one attribute."""
-        other = FilteredManager(self._held, wanted)
-        both = sorted(self._wanted.keys() & other._wanted.keys())
-        if both:
-            raise SchemaError(
-                f"two values for {both[0]!r} in a filter", remedy="give one, or query() for any of a list"
-            )
-        return FilteredManager(self._held, {**self._wanted, **other._wanted})
+        with self._held.located():
+            other = FilteredManager(self._held, wanted)
+            both = sorted(self._wanted.keys() & other._wanted.keys())
+            if both:
+                message = f"two values for {both[0]!r} in a filter"
+                raise SchemaError(message, remedy="give one, or query() for any of a list")
+            return FilteredManager(self._held, {**self._wanted, **other._wanted})
 
     def first(self) -> Array | None:
         """The first of them in the order of keys; None when there is none."""
@@ -53,7 +53,8 @@ class FilteredManager:
     def _found(self) -> Sequence[Array]:
         """Those that are there; what is asked for by its id or whole key needs no index, and is told when damaged."""
         held, query = self._held, parse(self._held.schema, self._values, {})
-        holding, key = held.required(), query.key(held.schema)
+        with held.located():
+            holding, key = held.required(), query.key(held.schema)
         if self._id is None and key is None:
             return find(held, self._values)
         id = self._id if key is None or self._id is not None else holding.id_of(key)

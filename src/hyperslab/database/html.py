@@ -17,7 +17,7 @@ from hyperslab.model.spec import ArraySpec
 _MOST_LABELS = 20
 
 
-class ShownArray(Protocol):
+class ShownRecord(Protocol):
     """What the page of an array needs of it."""
 
     @property
@@ -57,7 +57,7 @@ def collection_html(document: CollectionDocument) -> str:
     )
 
 
-def array_html(array: ShownArray, spec: ArraySpec) -> str:
+def array_html(array: ShownRecord, spec: ArraySpec) -> str:
     """The page of one array: its attributes, and how its cells are stored."""
     header = (
         f'<span class="hs-kind">hyperslab.database.{type(array).__name__}</span> '

@@ -16,14 +16,16 @@ from weakref import WeakSet
 from hyperslab.chunks.pool import batched, each_if_many
 from hyperslab.database import index_text
 from hyperslab.database.conditions import Query
-from hyperslab.database.table import Columns, Row, Table
+from hyperslab.database.table import AttributeColumns, Row, Table
 from hyperslab.errors import ReadOnly, StorageError
-from hyperslab.formats.catalogs import Holding, KeepsIndex
+from hyperslab.formats.collection_stores import CachesIndex, CollectionStore
 from hyperslab.model.schemas import Record
 from hyperslab.stores.base import Stamp, Unversioned
 
 _BATCH = 1024
 _THREADS = 8
+_LOOKS = 8
+"""Times that a refresh looks again while others make arrays; then it takes what it has."""
 _WORTH_KEEPING = 256
 """Rows that must have changed for an index to be stored again, and a sixteenth of all of them."""
 
@@ -32,28 +34,28 @@ _WORTH_KEEPING = 256
 class _News:
     """What a look at the collection found: parts anew, and by id rows, records that are not committed, what is gone."""
 
-    parts: dict[str, index_text.Part] = field(default_factory=dict)
+    parts: dict[str, index_text.ListedPart] = field(default_factory=dict)
     rows: dict[str, Row] = field(default_factory=dict)
     pending: dict[str, Record] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
 
 
-class Index:
+class AttributeIndex:
     """The attributes of a collection's arrays, for queries from any thread.
 
     Where the collection's document says ``"index": "stored"`` it is kept in the store, for whoever opens it next.
     """
 
-    def __init__(self, holding: Holding) -> None:
+    def __init__(self, holding: CollectionStore) -> None:
         self._holding = holding
-        self._columns = Columns(holding.document.schema)
-        self._keeper = holding if isinstance(holding, KeepsIndex) and holding.keeps_index else None
+        self._columns = AttributeColumns(holding.document.schema)
+        self._keeper = holding if isinstance(holding, CachesIndex) and holding.keeps_index else None
         self._begin()
         _indexes.add(self)
 
     def _begin(self) -> None:
         self._lock = threading.RLock()
-        self._parts: dict[str, index_text.Part] = {}
+        self._parts: dict[str, index_text.ListedPart] = {}
         self._pending: dict[str, Record] = {}
         self._loose: set[str] = set()
         self._table = Table(self._columns)
@@ -62,7 +64,7 @@ class Index:
         self._is_loaded = self._keeper is None
 
     @property
-    def holding(self) -> Holding:
+    def holding(self) -> CollectionStore:
         """The arrays that it is of."""
         return self._holding
 
@@ -86,23 +88,36 @@ class Index:
     # -- following changes ------------------------------------------------------------------------------------------
 
     def _refresh(self) -> None:
-        """Look at what changed since the last time, then take it over: an error on the way leaves all as it was."""
+        """Look at what changed since the last time, until nothing does: of arrays that are made together a look while
+        they are made may find those alone that it came to last."""
         if not self._is_loaded:
             self._load()
+        for _ in range(_LOOKS):
+            stamps = self._holding.generations()
+            has_more = self._follow({part: _mark(stamp) for part, stamp in stamps.items()})
+            unversioned = any(isinstance(stamp, Unversioned) for stamp in stamps.values())
+            if not has_more or unversioned or self._holding.generations() == stamps:
+                break
+
+    def _follow(self, stamps: Mapping[str, int]) -> bool:
+        """Take over what changed: an error on the way leaves all as it was. True when there are several arrays
+        that were not there before."""
         news = _News()
-        stamps = {part: _mark(stamp) for part, stamp in self._holding.generations().items()}
         self._look_at_parts(stamps, news)
         loose = self._look_at_unsettled(news)
         self._look_at_pending(news)
+        self._look_again(news)
         self._parts = {part: news.parts.get(part) or self._parts[part] for part in stamps}
         self._loose = {id for id in loose if id not in news.gone and not self._is_listed(id)}
         self._pending = {id: each for id, each in self._pending.items() if id not in news.gone and id not in news.rows}
         self._pending.update(news.pending)
         self._unread = self._left_unread(news.gone)
+        several = len(news.rows.keys() - self._table.rows.keys()) > 1
         self._table.change(news.gone | news.pending.keys(), news.rows)
         self._changes += len(news.gone) + len(news.rows)
         if self._changes > max(_WORTH_KEEPING, len(self._table.rows) >> 4):
             self._keep()
+        return several
 
     def _left_unread(self, gone: Collection[str]) -> int:
         """How many are listed and could not be read, for now or because they are damaged: the next look reads them."""
@@ -128,7 +143,7 @@ class Index:
         for part in stale:
             marks = listings[part]
             before = self._parts[part].marks if part in self._parts else {}
-            news.parts[part] = index_text.Part(stamps[part], marks)
+            news.parts[part] = index_text.ListedPart(stamps[part], marks)
             news.gone.update(before.keys() - marks.keys())
             changed += [id for id, mark in marks.items() if before.get(id) != mark]
         self._read(changed, news)
@@ -155,6 +170,15 @@ class Index:
         waiting = [record for id, record in self._pending.items() if id not in known]
         for record in self._holding.committed(waiting) if waiting else ():
             news.rows[record.id] = self._columns.row(record, record.id)
+
+    def _look_again(self, news: _News) -> None:
+        """Arrays that were not committed a moment ago, in this look or an earlier one: when one of those made together
+        was by now, all are."""
+        pending = {**self._pending, **news.pending}
+        left = [record for id, record in pending.items() if id not in news.rows and id not in news.gone]
+        for record in self._holding.committed(left) if news.rows and left else ():
+            news.rows[record.id] = self._columns.row(record, record.id)
+            news.pending.pop(record.id, None)
 
     def _read(self, ids: Collection[str], news: _News) -> None:
         """Records by their ids; what is not there, or damaged, is gone for now."""
@@ -188,7 +212,9 @@ class Index:
         self._changes = 0
         if self._keeper is not None:
             with suppress(ReadOnly, StorageError):  # it is a cache: the next one may write it
-                data = index_text.render(index_text.Stored(self._parts, self._table.rows), self._columns.attributes)
+                data = index_text.render(
+                    index_text.StoredIndex(self._parts, self._table.rows), self._columns.attributes
+                )
                 self._keeper.keep_index(data)
 
 
@@ -199,7 +225,7 @@ def _mark(stamp: Stamp) -> int:
     return int.from_bytes(blake2b(repr(stamp).encode(), digest_size=8).digest())
 
 
-_indexes: WeakSet[Index] = WeakSet()
+_indexes: WeakSet[AttributeIndex] = WeakSet()
 
 
 def _begin_anew() -> None:

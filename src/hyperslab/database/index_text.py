@@ -26,7 +26,7 @@ UNSURE = 0
 
 
 @dataclass(slots=True)
-class Part:
+class ListedPart:
     """The documents that are listed together: a mark that changes when one of them does, and those of all by id."""
 
     stamp: int
@@ -34,14 +34,14 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredIndex:
     """What an index knows."""
 
-    parts: dict[str, Part]
+    parts: dict[str, ListedPart]
     rows: dict[str, Row]
 
 
-def render(stored: Stored, attributes: Sequence[AttributeSchema]) -> bytes:
+def render(stored: StoredIndex, attributes: Sequence[AttributeSchema]) -> bytes:
     """An index as bytes; of parts in which an array is not committed, or damaged, only what is sure."""
     parts: dict[str, tuple[int, dict[str, int]]] = {}
     for name, part in stored.parts.items():
@@ -53,7 +53,7 @@ def render(stored: Stored, attributes: Sequence[AttributeSchema]) -> bytes:
     return _MAGIC + blake2b(body, digest_size=16).hexdigest().encode() + b"\n" + body
 
 
-def parse(data: bytes, attributes: Sequence[AttributeSchema]) -> Stored | None:
+def parse(data: bytes, attributes: Sequence[AttributeSchema]) -> StoredIndex | None:
     """The index; None where it is damaged, of another schema or too large."""
     head, _, body = data.partition(b"\n")
     if head != _MAGIC + blake2b(body, digest_size=16).hexdigest().encode():
@@ -66,13 +66,13 @@ def parse(data: bytes, attributes: Sequence[AttributeSchema]) -> Stored | None:
         return None
 
 
-def _stored(said: Any, attributes: Sequence[AttributeSchema]) -> Stored | None:
+def _stored(said: Any, attributes: Sequence[AttributeSchema]) -> StoredIndex | None:
     if not isinstance(said, dict) or said["attributes"] != _described(attributes):
         return None
-    parts = {name: Part(_whole(stamp), _marks(marks)) for name, (stamp, marks) in said["parts"].items()}
+    parts = {name: ListedPart(_whole(stamp), _marks(marks)) for name, (stamp, marks) in said["parts"].items()}
     rows = {id: (id, *_values(values, attributes)) for id, values in said["rows"].items()}
     listed = {id for part in parts.values() for id in part.marks}
-    return Stored(parts, rows) if rows.keys() == listed else None
+    return StoredIndex(parts, rows) if rows.keys() == listed else None
 
 
 def _whole(said: Any) -> int:

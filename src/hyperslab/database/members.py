@@ -86,7 +86,7 @@ class Tile:
         return f"Tile(vid={self.vid!r}, v_position={self.v_position})"
 
 
-class Tiles:
+class TileMembers:
     """The tiles that have data, of all the VArrays of a collection or those ``wanted``. Writing into VArrays makes
     them."""
 
@@ -98,11 +98,11 @@ class Tiles:
         """Refused: a tile is made when cells of it are written."""
         raise Unsupported("tiles are not made one by one", remedy="update() the VArray that they belong to")
 
-    def filter(self, wanted: Mapping[str, Any]) -> Tiles:
+    def filter(self, wanted: Mapping[str, Any]) -> TileMembers:
         """Those of one VArray (``vid``), or those at one ``v_position``; SchemaError for anything else."""
         if not isinstance(wanted, Mapping) or not wanted.keys() <= _OF_A_TILE:
             raise SchemaError(f"a filter of tiles by {wanted!r}", remedy="give vid, v_position or both")
-        return Tiles(self._collection, {**self._wanted, **wanted})
+        return TileMembers(self._collection, {**self._wanted, **wanted})
 
     def first(self) -> Tile | None:
         """The first of them; None when there is none."""

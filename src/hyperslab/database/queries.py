@@ -15,10 +15,10 @@ from typing import Any, overload
 
 from hyperslab.database.arrays import Array, array_of
 from hyperslab.database.conditions import Query, is_ordered, parse
-from hyperslab.database.held import Held
-from hyperslab.database.index import Index
+from hyperslab.database.index import AttributeIndex
+from hyperslab.database.open_collection import OpenCollection
 from hyperslab.errors import Invalid, SchemaError
-from hyperslab.formats.catalogs import Holding
+from hyperslab.formats.collection_stores import CollectionStore
 from hyperslab.model.schemas import Record, TimeDimensionSchema
 
 _FIRST, _MOST = 16, 512
@@ -26,24 +26,24 @@ _FIRST, _MOST = 16, 512
 
 
 def find(
-    held: Held, where: Any = None, /, *, order: str | None = None, limit: int | None = None, **wanted: Any
-) -> Found:
+    held: OpenCollection, where: Any = None, /, *, order: str | None = None, limit: int | None = None, **wanted: Any
+) -> QueryResult:
     """The arrays of a collection that fulfil conditions, as :func:`.conditions.parse` takes them."""
     query = parse(held.schema, where, wanted, order, limit)
-    return Found(held, hits(held.index, query))
+    return QueryResult(held, hits(held.index, query))
 
 
-def find_to_stack(held: Held, stack: str | None, where: Any, wanted: Mapping[str, Any]) -> Found:
+def find_to_stack(held: OpenCollection, stack: str | None, where: Any, wanted: Mapping[str, Any]) -> QueryResult:
     """The same in the order of the attribute that they are to be stacked along, where it has one."""
     if isinstance(where, str):
         raise SchemaError(f"{where!r} is no condition", remedy=f"stack={where!r} says what to stack along")
     query = parse(held.schema, where, wanted)
     ordered = {attribute.name for attribute in held.schema.attributes if is_ordered(attribute)}
     query = replace(query, order=stack if stack in ordered else None)
-    return Found(held, hits(held.index, query))
+    return QueryResult(held, hits(held.index, query))
 
 
-def hits(index: Index, query: Query) -> Hits:
+def hits(index: AttributeIndex, query: Query) -> Hits:
     """The records that fulfil a query. One for all values of the key needs no index."""
     holding = index.holding
     key = query.key(holding.document.schema)
@@ -53,7 +53,7 @@ def hits(index: Index, query: Query) -> Hits:
     return Hits(holding, query, [] if id is None else [id])
 
 
-def walk(index: Index, *, backwards: bool = False) -> Iterator[Record]:
+def walk(index: AttributeIndex, *, backwards: bool = False) -> Iterator[Record]:
     """All records of a collection in the order of their keys; none of them is kept."""
     query = Query(backwards=backwards)
     ids = iter([row[0] for row in index.rows(query)])
@@ -70,7 +70,7 @@ def _sizes(first: int = _FIRST) -> Iterator[int]:
         size = min(2 * size, max(first, _MOST))
 
 
-def _checked(holding: Holding, query: Query, ids: Sequence[str]) -> list[Record]:
+def _checked(holding: CollectionStore, query: Query, ids: Sequence[str]) -> list[Record]:
     """Those of the records that are there and fulfil the query, in the order of their ids."""
     records = (record for record in holding.records(ids) if all(each.holds(record) for each in query.conditions))
     found = {record.id: record for record in holding.committed(records)}
@@ -84,7 +84,7 @@ class Hits(Sequence[Record]):
     which that is.
     """
 
-    def __init__(self, holding: Holding, query: Query, ids: Sequence[str]) -> None:
+    def __init__(self, holding: CollectionStore, query: Query, ids: Sequence[str]) -> None:
         self._holding = holding
         self._query = query
         self._ids = ids
@@ -163,7 +163,7 @@ class Hits(Sequence[Record]):
         return self._read(stop if known else None)[place]
 
 
-class Found(Sequence[Array]):
+class QueryResult(Sequence[Array]):
     """The arrays that a query found, in its order: a sequence that reads records as they are asked for, from the end
     that is asked for.
 
@@ -171,7 +171,7 @@ class Found(Sequence[Array]):
     its record was read is not among them.
     """
 
-    def __init__(self, held: Held, hits: Sequence[Record]) -> None:
+    def __init__(self, held: OpenCollection, hits: Sequence[Record]) -> None:
         self._held = held
         self._hits = hits
 
@@ -188,11 +188,11 @@ class Found(Sequence[Array]):
     def __getitem__(self, place: int) -> Array: ...
 
     @overload
-    def __getitem__(self, place: slice) -> Found: ...
+    def __getitem__(self, place: slice) -> QueryResult: ...
 
-    def __getitem__(self, place: int | slice) -> Array | Found:
+    def __getitem__(self, place: int | slice) -> Array | QueryResult:
         if isinstance(place, slice):
-            return Found(self._held, self._hits[place])
+            return QueryResult(self._held, self._hits[place])
         return array_of(self._held, self._hits[place])
 
     def __repr__(self) -> str:
@@ -209,19 +209,22 @@ class Found(Sequence[Array]):
         """
         from hyperslab.bridges.xarray.stacking import Stack, stacked
 
-        along = self._along(stack)
-        records = list(self._hits)
-        if not records:
-            raise Invalid(f"no array of {self._held.name!r} was found to stack", remedy="ask for some that are there")
-        names = [attribute.name for attribute in self._held.schema.attributes]
-        columns = {name: [record.values[name] for record in records] for name in names}
-        starts = {
-            each.name: each.attribute
-            for each in self._held.schema.dimensions
-            if isinstance(each, TimeDimensionSchema) and each.attribute is not None
-        }
-        arrays = [array_of(self._held, record).array for record in records]
-        return stacked(Stack(self._held.name, arrays, along, columns, starts, dim), chunks)
+        with self._held.located():
+            along = self._along(stack)
+            records = list(self._hits)
+            if not records:
+                raise Invalid(
+                    f"no array of {self._held.name!r} was found to stack", remedy="ask for some that are there"
+                )
+            names = [attribute.name for attribute in self._held.schema.attributes]
+            columns = {name: [record.values[name] for record in records] for name in names}
+            starts = {
+                each.name: each.attribute
+                for each in self._held.schema.dimensions
+                if isinstance(each, TimeDimensionSchema) and each.attribute is not None
+            }
+            arrays = [array_of(self._held, record).array for record in records]
+            return stacked(Stack(self._held.name, arrays, along, columns, starts, dim), chunks)
 
     def _along(self, stack: str | None) -> str:
         if stack is not None:

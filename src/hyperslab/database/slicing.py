@@ -17,11 +17,11 @@ import numpy as np
 from hyperslab.errors import LabelError, SelectionError, WrongType
 from hyperslab.model.dims import Index
 from hyperslab.selection.keys import WHOLE, several_ellipses, too_many, zero_step
+from hyperslab.selection.label_query import is_label
 from hyperslab.selection.labels import lookup_of
 from hyperslab.selection.lookup import Lookup
 from hyperslab.selection.positional import select
 from hyperslab.selection.region import Selection
-from hyperslab.selection.sought import is_label
 
 Item = int | slice
 _KINDS = "an item is an int, a float, text, a time, a slice of those or `...`"

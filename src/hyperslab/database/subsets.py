@@ -11,13 +11,12 @@ import numpy as np
 from hyperslab.bridges.extras import library
 from hyperslab.chunks.memory import require
 from hyperslab.database.dimensions import Dimension, TimeDimension
-from hyperslab.database.given import as_cells
 from hyperslab.database.plain import plain_attributes
 from hyperslab.database.slicing import Item, Resolved
 from hyperslab.errors import Invalid
 
 
-class Cut(Protocol):
+class SubsetPlan(Protocol):
     """What a part needs of its array."""
 
     @property
@@ -36,6 +35,7 @@ class Cut(Protocol):
     def custom_attributes(self) -> dict[str, Any]: ...
     @property
     def memory_limit(self) -> int: ...
+    def cast_cells(self, data: Any, shape: tuple[int, ...] | None) -> np.ndarray[Any, Any]: ...
     def read_cells(self, items: tuple[Item, ...]) -> Any: ...
     def write_cells(self, items: tuple[Item, ...], values: np.ndarray[Any, Any]) -> None: ...
 
@@ -43,7 +43,7 @@ class Cut(Protocol):
 class Subset:
     """A part of an array: what it is and where is known, its cells are read when asked for."""
 
-    def __init__(self, array: Cut, resolved: Resolved) -> None:
+    def __init__(self, array: SubsetPlan, resolved: Resolved) -> None:
         self._array = array
         self._resolved = resolved
         self._require(1)
@@ -92,7 +92,7 @@ class Subset:
         Invalid for None, SelectionError (an IndexError) for another shape, WrongType for another type: nothing is
         written then. Conflict when another writer holds the array for longer than ``write_lock_timeout``.
         """
-        self._array.write_cells(self._resolved.items, as_cells(data, self.dtype, self.shape, self.fill_value))
+        self._array.write_cells(self._resolved.items, self._array.cast_cells(data, self.shape))
 
     def clear(self) -> None:
         """Give every cell the fill value; tiles that are covered whole are removed."""
@@ -104,8 +104,10 @@ class Subset:
         return {d.name: d.values(self._resolved.positions(i, d.size)) for i, d in enumerate(dimensions)}
 
     def read_xarray(self) -> Any:
-        """The cells as an ``xarray.DataArray`` with coordinates (times as datetime64 of UTC) and plain attributes.
+        """Return the cells as an ``xarray.DataArray`` with coordinates (times as datetime64 of UTC).
 
+        Its attributes are ``id``, ``collection`` and, as mappings of plain values, ``primary_attributes`` and
+        ``custom_attributes``: Zarr holds these; for netCDF, which has no mappings, say ``.drop_attrs()`` first.
         Dimensions that are selected by an int stay, of length 1. Invalid when all of them are.
         """
         if not self.shape:
@@ -118,8 +120,12 @@ class Subset:
             coords={d.name: d.coordinate(along) for d, along in zip(array.dimensions, positions, strict=True)},
             dims=[d.name for d in array.dimensions],
             name=array.collection,
-            attrs={"id": array.id, "collection": array.collection}
-            | plain_attributes({**array.primary_attributes, **array.custom_attributes}),
+            attrs={
+                "id": array.id,
+                "collection": array.collection,
+                "primary_attributes": plain_attributes(array.primary_attributes),
+                "custom_attributes": plain_attributes(array.custom_attributes),
+            },
         )
 
     def _require(self, copies: int) -> None:

@@ -17,7 +17,7 @@ _COSTLIER = 16
 """How many times as long it takes to put a row into a sorted list as to sort it with all others."""
 
 
-class Columns:
+class AttributeColumns:
     """Where the values of an attribute stand in a row, and how they rank."""
 
     def __init__(self, schema: AnyArraySchema) -> None:
@@ -45,7 +45,7 @@ class Columns:
 class Table:
     """Rows by id, and in the orders that were asked for."""
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: AttributeColumns) -> None:
         self.rows: dict[str, Row] = {}
         self._columns = columns
         self._sorted: dict[str | None, list[Row]] = {}

@@ -14,7 +14,7 @@ import numpy as np
 from hyperslab.array import Array
 from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.plan import Piece, make_plan
-from hyperslab.chunks.source import Lists, Transacts, WritesTogether
+from hyperslab.chunks.source import ListsChunks, Transacts, WritesTogether
 from hyperslab.database.slicing import Item
 from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, MissingChunks, StorageError, TilesFailed
 from hyperslab.model.schemas import ArraySchema, AttributeSchema, DimensionSchema, TimeDimensionSchema, VArraySchema
@@ -43,7 +43,7 @@ def stored_tiles(cells: Array) -> list[tuple[int, ...]]:
     """The positions of the tiles that have data, sorted; those of all tiles where the layout cannot tell."""
     source = cells.lazy[...].cells.source
     grid = source.grid
-    places = source.stored() if isinstance(source, Lists) else iter(grid)
+    places = source.stored() if isinstance(source, ListsChunks) else iter(grid)
     if grid.outer is None:
         return sorted(places)
     return sorted(set(map(grid.outer_of, places)))

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from hyperslab.errors import ClientError, ReadOnly, StorageError
-from hyperslab.formats.cataloged_format import OF_ZARR
+from hyperslab.formats.collection_tree_format import OF_ZARR
 from hyperslab.stores.redaction import redact
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
@@ -67,5 +67,5 @@ def make_folder(place: str) -> None:
 
 
 def _is_archive(folder: Path) -> bool:
-    """Whether it is a zip file."""
+    """Return whether it is a zip file."""
     return folder.suffix.lower() == ".zip" and folder.is_file()

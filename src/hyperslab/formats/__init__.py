@@ -11,7 +11,7 @@ from hyperslab.errors import Unsupported
 from hyperslab.formats.base import Format, NamesDatasets
 from hyperslab.model.guessing import meant
 from hyperslab.stores.location import Probe
-from hyperslab.stores.places import REMOTE
+from hyperslab.stores.schemes import REMOTE
 
 # in the order of detection
 FORMATS = {
@@ -66,7 +66,7 @@ def get_format(name: str) -> Format:
         return found
     if name in _foreign():
         return _loaded(_foreign()[name])
-    raise Unsupported(f"no format {name!r}", remedy=meant(name, names()))
+    raise Unsupported(f"no format {name!r}", remedy=meant(str(name).lower(), names()))
 
 
 def _loaded(entry: EntryPoint) -> Format:

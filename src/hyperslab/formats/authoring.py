@@ -15,7 +15,7 @@ from hyperslab.errors import CorruptChunk, FormatError, NodeNotFound, Unsupporte
 from hyperslab.formats.base import Feature, Format, FormatInfo, Mode, Reader, Writer
 from hyperslab.formats.description import node_from_json, node_to_json
 from hyperslab.formats.documents import read_json, write_json
-from hyperslab.formats.whole import PLAIN, WholeArray, whole_wish
+from hyperslab.formats.single_chunk import PLAIN, SingleChunkArray, whole_wish
 from hyperslab.model.paths import outward, split
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.location import Location, Probe
@@ -40,8 +40,8 @@ __all__ = [
     "Probe",
     "Reader",
     "Settings",
+    "SingleChunkArray",
     "Unsupported",
-    "WholeArray",
     "Writer",
     "node_from_json",
     "node_to_json",

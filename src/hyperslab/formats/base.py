@@ -63,14 +63,14 @@ class Batches(Protocol):
 
 
 @runtime_checkable
-class LocksNodes(Protocol):
+class LocksDataset(Protocol):
     def lock_node(self, path: str) -> AbstractContextManager[None]:
         """Hold a node's documents while they are read, changed and put back; afterwards reads see the newest."""
         ...
 
 
 @runtime_checkable
-class Moves(Protocol):
+class MovesNodes(Protocol):
     def move(self, source: str, target: str) -> None:
         """Rename a node with all below it."""
         ...
@@ -242,6 +242,10 @@ class FindsObjects(Protocol):
         """The path of each node that has an ``object_id``, by that; read once, when it is first asked for."""
         ...
 
+    def paths_of(self, object_id: str) -> Sequence[str]:
+        """Return the paths of the nodes that call themselves so: several where a node was copied with its identity."""
+        ...
+
 
 @runtime_checkable
 class HoldsSpecifications(Protocol):
@@ -260,7 +264,7 @@ class TellsStorage(Protocol):
 
 
 @runtime_checkable
-class Stamps(Protocol):
+class StampsNodes(Protocol):
     def stamp(self, path: str) -> Hashable:
         """What identifies the present version of a node's documents; None where that cannot be told."""
         ...
@@ -290,7 +294,7 @@ class SharesDimensions(Protocol):
     @property
     def dimension_scope(self) -> Literal["group", "dataset"]:
         """Where that is: in a group, as seen from it and those below, or in the whole dataset. Dimensions that
-        :func:`hyperslab.formats.apart.apart` has named are shown by the names that they were given."""
+        :func:`hyperslab.formats.dimension_suffix.add_suffix` has named are shown by the names that they were given."""
         ...
 
 
@@ -324,7 +328,7 @@ class InDatabase(Protocol):
     """A format whose datasets lie in no store of keys: it alone knows what is at a place."""
 
     def is_taken(self, where: Location) -> bool:
-        """Whether a dataset is there."""
+        """Return whether a dataset is there."""
         ...
 
     def new_array(self, spec: ArraySpec) -> ArraySpec:
@@ -387,7 +391,7 @@ class Format(Protocol):
         ...
 
     def sniff(self, probe: Probe) -> bool:
-        """Whether the place holds this format; each key is read at most once for all formats."""
+        """Return whether the place holds this format; each key is read at most once for all formats."""
         ...
 
     def open(self, where: Location, mode: Mode, **options: Any) -> Reader:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 
-class Batches:
+class BatchBlocks:
     """True while a block runs. After the last one what waits is stored, then ``held`` is let go.
 
     ``mutex`` is the writer's own: what asks under it whether a change waits, and notes the change, is never too late.

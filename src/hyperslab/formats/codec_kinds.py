@@ -103,9 +103,12 @@ def serial_codec(dtype: DataType) -> Codec:
 
 
 def with_serial(codecs: Sequence[Codec], serial: Codec) -> tuple[Codec, ...]:
-    """The chain with ``serial`` between the codecs on cells and those on bytes, unless it has such a step."""
+    """Return the chain with ``serial`` between the codecs on cells and those on bytes, unless it has such a step.
+
+    A step ``bytes`` that says no order of bytes, as chains of Zarr v2 have it, gets that of ``serial``.
+    """
     if any(codec.name in SERIAL for codec in codecs):
-        return tuple(codecs)
+        return tuple(serial if codec == Codec("bytes") and serial.name == "bytes" else codec for codec in codecs)
     at = next((i for i, codec in enumerate(codecs) if codec.name not in ARRAY), len(codecs))
     return (*codecs[:at], serial, *codecs[at:])
 

@@ -72,7 +72,7 @@ class CollectionDocument:
 
     @property
     def kind(self) -> Literal["array", "varray"]:
-        """Whether its arrays are cut into tiles."""
+        """Return whether its arrays are cut into tiles."""
         return "varray" if isinstance(self.schema, VArraySchema) else "array"
 
     @property
@@ -252,12 +252,20 @@ def _made(kind: str, make: Callable[[], Made], faults: Faults) -> Made | None:
 
 
 def completed(doc: Mapping[str, Any]) -> dict[str, Any]:
-    """A document with what users may leave out: fill value, attributes, labels, scales and options."""
+    """Return a document as it is stored, of what users give: with fill value, attributes, labels, scales and options,
+    which may be left out, and with lists for tuples."""
+    doc = {key: _with_lists(value) for key, value in doc.items()}
     schema = doc.get("schema")
     if not isinstance(schema, Mapping):
-        return dict(doc)
+        return doc
     full = {"attributes": [], "fill_value": None} | {key: value for key, value in schema.items() if value is not None}
     return {"options": None, **doc, "schema": full}
+
+
+def _with_lists(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _with_lists(part) for key, part in value.items()}
+    return [_with_lists(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def bare_spec(document: CollectionDocument, record: Record, shape: Sequence[int] | None = None) -> ArraySpec:

@@ -9,26 +9,51 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from hyperslab.errors import FormatError
 from hyperslab.formats.faults import flawed
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """What a document may be: its bytes, how many JSON values it holds, how deep they lie in one another."""
+class DocumentLimits:
+    """What a document may be: its bytes, how many JSON values it holds, how deep they lie in one another. ``copy`` and
+    ``objects``: the bytes of one that copies others and the objects in it, of which each is decoded by itself."""
 
     size: int = 64 << 20
     values: int = 10**6
     depth: int = 100
+    copy: int = 512 << 20
+    objects: int = 1 << 21
 
 
-LIMITS = Limits()
+LIMITS = DocumentLimits()
+
+
+class _Entries(msgspec.Struct):
+    """What holds a copy of other documents by key."""
+
+    metadata: msgspec.Raw
+
+
+class _Inline(msgspec.Struct):
+    consolidated_metadata: _Entries
+
+
+class _Object(msgspec.Struct):
+    """Any object; what is in it is passed over."""
+
+
+_HOLDERS: dict[str, msgspec.json.Decoder[Any]] = {
+    "zarr.json": msgspec.json.Decoder(_Inline),
+    ".zmetadata": msgspec.json.Decoder(_Entries),
+}
+"""What finds the copy in the documents that may have one; all else in them is passed over, and built nowhere."""
 
 _BOM = b"\xef\xbb\xbf"
 _TEXT = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
@@ -41,10 +66,12 @@ _TEXTS_AT_ONCE = 1 << 16
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
+_split = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_split_objects = msgspec.json.Decoder(dict[str, _Object]).decode  # which ends at the first that is none
 _parse_first = json.JSONDecoder().raw_decode
 
 
-def check_limits(data: bytes, limits: Limits = LIMITS) -> None:
+def check_limits(data: bytes, limits: DocumentLimits = LIMITS) -> None:
     """Refuse a document that would take much memory or time to decode; counts in the bytes, decodes nothing."""
     if len(data) > limits.size:
         raise flawed("json-size", f"the document has {len(data)} bytes, {limits.size} are allowed")
@@ -73,7 +100,9 @@ def _count(data: bytes | bytearray) -> int:
 
 
 def _is_shallow(data: bytes | bytearray, depth: int) -> bool:
-    """Whether closing the innermost brackets ``depth`` times closes all, but for as many that are never closed."""
+    """Return whether closing the innermost brackets ``depth`` times closes all, but for as many that are never
+    closed.
+    """
     brackets = data.translate(_SQUARE, _NO_BRACKETS)
     for _ in range(depth):
         if b"[]" not in brackets:
@@ -82,7 +111,7 @@ def _is_shallow(data: bytes | bytearray, depth: int) -> bool:
     return b"[]" not in brackets and brackets.count(b"[") <= depth
 
 
-def read_json(data: bytes, limits: Limits = LIMITS) -> Any:
+def read_json(data: bytes, limits: DocumentLimits = LIMITS) -> Any:
     """The value of a document; what can be mended is mended, else FormatError."""
     check_limits(data, limits)
     try:
@@ -91,7 +120,7 @@ def read_json(data: bytes, limits: Limits = LIMITS) -> Any:
         return mend_json(data, limits)[0]
 
 
-def mend_json(data: bytes, limits: Limits = LIMITS) -> tuple[Any, list[str]]:
+def mend_json(data: bytes, limits: DocumentLimits = LIMITS) -> tuple[Any, list[str]]:
     """The value of a damaged document, and what was mended; FormatError when nothing can be made of it."""
     check_limits(data, limits)
     mended = []
@@ -143,15 +172,74 @@ def write_again(doc: Mapping[str, Any]) -> bytes:
         return json.dumps(doc, indent=2).encode()
 
 
+class LargeCopy:
+    """The documents by key in a copy that holds more than is read at once: each is decoded when it is asked for."""
+
+    def __init__(self, entries: Mapping[str, msgspec.Raw]) -> None:
+        self._entries = entries
+
+    def keys(self) -> Iterable[str]:
+        """Return the keys, in their order."""
+        return self._entries.keys()
+
+    def read(self, key: str) -> dict[str, Any]:
+        """Return the document; FormatError names the key."""
+        return read_document(bytes(self._entries[key]), key)
+
+
 def read_document(data: bytes, key: str) -> dict[str, Any]:
-    """A document that is a JSON object; FormatError names the ``key``."""
+    """A document that is a JSON object; FormatError names the ``key``. Of one that holds too many values for the sake
+    of a copy of others, the copy is a :class:`LargeCopy`."""
+    holder = _HOLDERS.get(key.rpartition("/")[2])
     try:
-        value = read_json(data)
+        value = _with_large_copy(holder, data) if holder is not None and _holds_much(data) else read_json(data)
     except FormatError as error:
         raise error.locate(key=key) from None
     if not isinstance(value, dict):
         raise flawed("json-kind", f"the document is {_kind(value)}, not an object", key=key)
     return value
+
+
+def large_copy(doc: Mapping[str, Any]) -> LargeCopy | None:
+    """Return the copy in a document, where it holds more than is read at once."""
+    inline = doc.get("consolidated_metadata")
+    found = (inline if isinstance(inline, dict) else doc).get("metadata")
+    return found if isinstance(found, LargeCopy) else None
+
+
+def _holds_much(data: bytes) -> bool:
+    if len(data) > LIMITS.size:
+        return True
+    if len(data) <= LIMITS.values or _count(data) <= LIMITS.values:
+        return False
+    return _count(_without_texts(data, LIMITS.values)) > LIMITS.values
+
+
+def _with_large_copy(holder: msgspec.json.Decoder[Any], data: bytes) -> Any:
+    """Return the document with its copy split, and not decoded: that takes little memory beside its own."""
+    if len(data) > LIMITS.copy:
+        remedy = "open a node below by its own place (its URL with /name), or remove the consolidated metadata"
+        said = f"the document has {len(data)} bytes, {LIMITS.copy} are allowed for consolidated metadata"
+        raise flawed("json-size", said, remedy=remedy)
+    try:
+        found = holder.decode(data)
+        entries = (found.consolidated_metadata if isinstance(found, _Inline) else found).metadata
+        start = _address(entries) - _address(data)
+        stop = start + memoryview(entries).nbytes
+        if data.count(b"{", start, stop) > LIMITS.objects:  # so many that even their keys take much
+            raise flawed("json-values", f"the consolidated metadata holds more than {LIMITS.objects} objects")
+        _split_objects(entries)
+        copy = LargeCopy(_split(entries))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return read_json(data)
+    doc = read_json(b"%b{}%b" % (data[:start], data[stop:]))
+    (doc["consolidated_metadata"] if isinstance(found, _Inline) else doc)["metadata"] = copy
+    return doc
+
+
+def _address(data: Any) -> int:
+    """Return where in memory the bytes stand: what msgspec splits off is a view of the whole."""
+    return int(np.frombuffer(data, np.uint8).ctypes.data)
 
 
 def _kind(value: Any) -> str:

@@ -41,7 +41,7 @@ class Faults:
 
     @property
     def fatal(self) -> bool:
-        """Whether no spec can be made."""
+        """Return whether no spec can be made."""
         return self._fatal
 
     @property
@@ -78,7 +78,7 @@ class Faults:
 
 
 def flawed(kind: str, message: str, **where: str) -> FormatError:
-    """The error for one problem, which is of a whole file or document. ``where``: as of any error."""
+    """Return the error for one problem of a whole file or document. ``where``: as of any error, such as a remedy."""
     return FormatError(message, problems=(Problem("", kind, message),), **where)
 
 

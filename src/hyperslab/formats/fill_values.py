@@ -110,7 +110,7 @@ def _as_cell(value: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def same_fill(a: Any, b: Any) -> bool:
-    """Whether two fill values are the same, bit by bit where they are cells."""
+    """Return whether two fill values are the same, bit by bit where they are cells."""
     if isinstance(a, np.generic | np.ndarray) and isinstance(b, np.generic | np.ndarray):
         x, y = np.asarray(a), np.asarray(b)
         return x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes()

@@ -19,7 +19,7 @@ import numpy as np
 
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block, ChunkSource
-from hyperslab.codecs.base import Buffer, Cells
+from hyperslab.codecs.base import Buffer, ChunkLayout
 from hyperslab.codecs.blosc import CNAMES
 from hyperslab.codecs.chain import Chain, build_chain
 from hyperslab.errors import CorruptChunk, HyperslabError, StorageError, Unsupported
@@ -31,7 +31,7 @@ Stored = tuple[int, int, int]
 """Where a chunk lies: offset, bytes, and the mask of filters that it was not passed through."""
 
 HAS_PREAD = hasattr(os, "preadv")
-"""Whether the system reads at an offset; elsewhere the library reads everything."""
+"""True if the system reads at an offset; elsewhere the library reads everything."""
 
 
 def codec_of_filter(number: int, values: tuple[int, ...]) -> Codec:
@@ -87,7 +87,7 @@ def open_stored(dataset: Any, descriptor: Any, spec: ArraySpec, url: str, kinds:
 
 
 def _plain_type(dataset: Any, spec: ArraySpec) -> bool:
-    """Whether the bytes in the file are the bytes of the cells."""
+    """Return whether the bytes in the file are the bytes of the cells."""
     from h5py import h5t
 
     kind = dataset.id.get_type()
@@ -111,7 +111,7 @@ class StoredChunks(ReadOnlyChunks):
         self._descriptor = descriptor
         self._spec = spec
         self._grid = Grid.of(spec.shape, spec.chunks)
-        self._cells = Cells(spec.dtype, dataset.chunks, spec.fill_value)
+        self._cells = ChunkLayout(spec.dtype, dataset.chunks, spec.fill_value)
         self._chains = {0: build_chain(spec.codecs, self._cells)}
         self._bare = not spec.codecs
         self._table: dict[Coords, Stored] | None = None
@@ -304,6 +304,8 @@ def pread_into(descriptor: int, out: memoryview, offset: int) -> None:
     while done < out.nbytes:
         try:
             count = os.preadv(descriptor, [out[done:]], offset + done)
+        except OverflowError:  # a damaged file may say that cells lie beyond 2**63
+            count = 0
         except OSError as error:
             raise StorageError(f"cannot read: {error.strerror}") from error
         if not count:

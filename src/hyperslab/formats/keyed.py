@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property, partial
 from typing import Any
@@ -11,9 +11,10 @@ import numpy as np
 
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block
-from hyperslab.codecs.base import Cells
+from hyperslab.codecs.base import ChunkLayout
 from hyperslab.codecs.blosc import container
 from hyperslab.codecs.chain import Chain, build_chain
+from hyperslab.codecs.checksums import CRC32C, Checksum
 from hyperslab.errors import HyperslabError
 from hyperslab.formats.keys import ChunkKeys, fill_bytes, is_all
 from hyperslab.model.dtypes import is_fixed
@@ -41,12 +42,12 @@ class KeyedChunks:
 
     @property
     def direct(self) -> bool:
-        """Whether every stored chunk is its bare cells."""
+        """Return whether every stored chunk is its bare cells."""
         return self._chain is not None and self._chain.direct
 
     def _chain_for(self, shape: tuple[int, ...]) -> Chain:
         if shape not in self._chains:
-            cells = Cells(self._spec.dtype, shape, self._spec.fill_value)
+            cells = ChunkLayout(self._spec.dtype, shape, self._spec.fill_value)
             self._chains[shape] = build_chain(self._spec.codecs, cells)
         return self._chains[shape]
 
@@ -99,10 +100,14 @@ class KeyedChunks:
 
     @cached_property
     def container(self) -> Any:
-        """What lies in the chunks, where each is one bare Blosc buffer; None where it is not."""
+        """Return what lies in the chunks, where each is one Blosc buffer, with a checksum or bare; None where it is
+        not."""
         steps = {codec.name: codec.config for codec in self._spec.codecs}
         fixed = self._grid.fixed
-        if fixed is None or list(steps) not in (["blosc"], ["bytes", "blosc"]) or not is_fixed(self._spec.dtype):
+        names = [name for name in steps if name not in ("bytes", "crc32c")]
+        if fixed is None or names != ["blosc"] or steps.get("crc32c") or not is_fixed(self._spec.dtype):
+            return None
+        if list(steps) != [name for name in ("bytes", "blosc", "crc32c") if name in steps]:
             return None
         endian = steps.get("bytes", {}).get("endian")
         dtype = self._spec.numpy_dtype
@@ -114,18 +119,38 @@ class KeyedChunks:
         return True
 
     def raw(self, coords: Coords) -> bytes | None:
-        """What is stored of a chunk."""
-        data = self._keys.get(self._keys.prefix + self._keys.key_of(coords))
-        return None if data is None else bytes(data)
+        """Return what is stored of a chunk, without its checksum, which is verified."""
+        key = self._keys.prefix + self._keys.key_of(coords)
+        data = self._keys.get(key)
+        if data is None or self._checksum is None:
+            return None if data is None else bytes(data)
+        try:
+            return bytes(self._checksum.decode(data, None))
+        except HyperslabError as error:
+            raise error.locate(url=self._keys.store.url, key=key) from error.__cause__
+
+    @cached_property
+    def _checksum(self) -> Checksum | None:
+        """The checksum behind the compressor."""
+        return CRC32C if self._spec.codecs and self._spec.codecs[-1].name == "crc32c" else None
 
     def put_raw(self, pairs: Iterable[tuple[Coords, bytes]], *, durable: bool) -> None:
-        """Store chunks as they are."""
-        keys = self._keys
-        keys.put_many(((keys.prefix + keys.key_of(coords), data) for coords, data in pairs), durable)
+        """Store chunks as they are, with a checksum where the documents ask for one."""
+        keys, checksum = self._keys, self._checksum
+        values = ((coords, data if checksum is None else checksum.encode(data)) for coords, data in pairs)
+        keys.put_many(((keys.prefix + keys.key_of(coords), data) for coords, data in values), durable)
 
     def erase(self, coords: Coords) -> None:
         """Forget the chunk."""
-        self._keys.store.delete(self._keys.prefix + self._keys.key_of(coords))
+        self.erase_many([coords])
+
+    def erase_many(self, coords: Sequence[Coords]) -> None:
+        """Forget chunks: the last one of each folder has the medium keep what was removed from it."""
+        keys = [self._keys.prefix + self._keys.key_of(place) for place in coords]
+        last = {key.rpartition("/")[0]: key for key in keys}
+        for key in keys:
+            durable = self._keys.settings.durable and last[key.rpartition("/")[0]] == key
+            self._keys.store.delete(key, durable=durable)
 
     def stamp(self, coords: Coords) -> Any:
         """What identifies the stored version."""

@@ -6,13 +6,14 @@ leaves no copy, never a stale one. The caller holds the root's lock meanwhile.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from hyperslab.errors import FormatError
-from hyperslab.formats.documents import read_document, write_again
-from hyperslab.formats.spelling import Copy, Docs, Spelling
+from hyperslab.formats.documents import check_limits, large_copy, read_document, write_again
+from hyperslab.formats.metadata_dialect import Copy, Docs, MetadataDialect
 from hyperslab.model.paths import child, is_within, relative, split
 from hyperslab.stores.base import PutMany, WritableStore
 
@@ -37,7 +38,7 @@ class Change:
 class Commits:
     """Changes to the documents of one dataset. ``consolidated``: the root gets a copy even where there was none."""
 
-    def __init__(self, store: WritableStore, spelling: Spelling, *, durable: bool, consolidated: bool) -> None:
+    def __init__(self, store: WritableStore, spelling: MetadataDialect, *, durable: bool, consolidated: bool) -> None:
         self._store = store
         self._spelling = spelling
         self._durable = durable
@@ -76,10 +77,14 @@ class Commits:
         """The copy that a group holds now. A group below the root that has none is not asked again."""
         if holder and holder in self._without_copy:
             return None
-        doc = self._document(holder, self._spelling.copy_name)
+        name = self._spelling.copy_name
+        doc = self._document(holder, name)
         copy = None if doc is None else self._spelling.read_copy(doc)
         if copy is None:
             self._without_copy.add(holder)
+            if doc is not None and large_copy(doc) is not None:
+                self._warn(holder, "it is larger than what is decoded and written at once")
+                self._take(holder, None)  # others would read on what is stale by now
         return copy
 
     def _take(self, holder: str, docs: Docs | None) -> None:
@@ -91,14 +96,25 @@ class Commits:
         doc = self._document(holder, name)
         left = None if doc is None else self._spelling.without_copy(doc)
         if left is None:
-            self._store.delete(child(holder, name))
+            self._store.delete(child(holder, name), durable=self._durable)
         else:
             self._store.put(child(holder, name), write_again(left), durable=self._durable)
 
     def _put(self, holder: str, copy: Copy, docs: Docs | None) -> None:
+        """Write a copy; one that is larger than what is read is left out from now on, and none stays."""
         stored = self._docs(holder) if docs is None else docs
-        doc = self._spelling.write_copy(stored or {}, copy)
-        self._store.put(child(holder, self._spelling.copy_name), write_again(doc), durable=self._durable)
+        encoded = write_again(self._spelling.write_copy(stored or {}, copy))
+        try:
+            check_limits(encoded)
+        except FormatError as error:
+            self.consolidated = False
+            self._take(holder, stored)
+            self._warn(holder, error.message)
+            return
+        self._store.put(child(holder, self._spelling.copy_name), encoded, durable=self._durable)
+
+    def _warn(self, holder: str, why: str) -> None:
+        warnings.warn(f"{self._store.url}: /{holder} keeps no consolidated metadata: {why}", stacklevel=3)
 
     def _changed(self, copy: Copy, holder: str, change: Change) -> Copy:
         lost = [relative(path, holder) for path in change.gone if is_within(path, holder)]
@@ -147,7 +163,7 @@ class Commits:
         for path, docs in changes.items():
             for name in names:
                 if name not in docs and self._store.get(child(path, name)) is not None:
-                    self._store.delete(child(path, name))
+                    self._store.delete(child(path, name), durable=self._durable)
         self._put_all(
             [(child(path, name), docs[name]) for path, docs in changes.items() for name in names if name in docs]
         )

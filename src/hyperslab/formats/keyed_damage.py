@@ -11,12 +11,12 @@ from typing import Any, Protocol, TypeVar
 from hyperslab.errors import Problem
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.keyed_commit import Change
-from hyperslab.formats.spelling import Docs
+from hyperslab.formats.metadata_dialect import Docs
 from hyperslab.model.paths import child
 
 
 @dataclass(frozen=True, slots=True)
-class Damage:
+class NodeDamage:
     """``about``: which of several of its kind on a node. ``change``: what mends it, where something does.
 
     ``at``: the key that it is about, ``take``: one that goes. ``settles``: kinds of a look at the keys below ``at``
@@ -34,8 +34,8 @@ class Damage:
     asked: str = ""
     sound: bool = False
 
-    def is_again(self, other: Damage) -> bool:
-        """Whether another look found the same."""
+    def is_again(self, other: NodeDamage) -> bool:
+        """Return whether another look found the same."""
         mine, theirs = self.problem, other.problem
         return (mine.node, mine.kind, self.about) == (theirs.node, theirs.kind, other.about)
 
@@ -53,7 +53,7 @@ Looking = Callable[[], AbstractContextManager[S]]
 
 
 def remedies_of(
-    dataset: Any, survey: S, look: Looking[S], examiners: Iterable[Callable[[S], Iterable[Damage]]]
+    dataset: Any, survey: S, look: Looking[S], examiners: Iterable[Callable[[S], Iterable[NodeDamage]]]
 ) -> Iterator[Remedy]:
     """What each examiner finds in a survey. A mend looks again, under the lock of the root: ``look`` makes a survey of
     ``dataset``, which is open for writing then, for as long as it is needed."""
@@ -62,7 +62,7 @@ def remedies_of(
             yield _remedy(survey, partial(_mend, dataset, look, examiner, damage), damage)
 
 
-def _remedy(survey: HasDocuments, act: Callable[[], None], damage: Damage) -> Remedy:
+def _remedy(survey: HasDocuments, act: Callable[[], None], damage: NodeDamage) -> Remedy:
     more: dict[str, Any] = {name: getattr(damage, name) for name in ("at", "settles", "part", "asked", "sound")}
     if damage.take:
         return Remedy(damage.problem, damage.action, take=damage.take, **more)
@@ -71,7 +71,7 @@ def _remedy(survey: HasDocuments, act: Callable[[], None], damage: Damage) -> Re
     return Remedy(damage.problem, damage.action, act, tuple(_replaced(survey, damage.change(), damage)), **more)
 
 
-def _replaced(survey: HasDocuments, change: Change, damage: Damage) -> Iterator[str]:
+def _replaced(survey: HasDocuments, change: Change, damage: NodeDamage) -> Iterator[str]:
     """The keys of the documents that will be others."""
     for path, docs in change.docs.items():
         old = survey.docs(path)
@@ -83,7 +83,7 @@ def _replaced(survey: HasDocuments, change: Change, damage: Damage) -> Iterator[
         yield from (child(path, name) for name in survey.docs(path))
 
 
-def _mend(dataset: Any, look: Looking[S], examiner: Callable[[S], Iterable[Damage]], damage: Damage) -> None:
+def _mend(dataset: Any, look: Looking[S], examiner: Callable[[S], Iterable[NodeDamage]], damage: NodeDamage) -> None:
     """Look again, and mend what is still so."""
     with dataset.lock_node(""), look() as survey:
         again = next((other for other in examiner(survey) if damage.is_again(other)), None)

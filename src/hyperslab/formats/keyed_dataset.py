@@ -14,13 +14,14 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, StorageError, Unsupported
 from hyperslab.formats.asked import array_at, no_node
-from hyperslab.formats.copied import Copied
+from hyperslab.formats.consolidated import Consolidated, read_copy
 from hyperslab.formats.documents import read_document
+from hyperslab.formats.metadata_dialect import Docs, MetadataDialect
 from hyperslab.formats.sources import open_chunks
-from hyperslab.formats.spelling import Docs, Spelling
 from hyperslab.model.paths import child, is_within, relative
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import List, Stamp, Stamps, Store
+from hyperslab.stores.keys import UNFINISHED
 
 _MOST_FOLDERS = 1000
 
@@ -31,7 +32,7 @@ class KeyedReader:
     def __init__(
         self,
         store: Store,
-        spelling: Spelling,
+        spelling: MetadataDialect,
         settings: Settings,
         remembered: Mapping[str, bytes | None] | None = None,
     ) -> None:
@@ -40,7 +41,7 @@ class KeyedReader:
         self._settings = settings
         self._remembered = dict(remembered or {})
         self._specs: dict[str, GroupSpec | ArraySpec] = {}
-        self._copies: dict[str, Copied] = {}
+        self._copies: dict[str, Consolidated] = {}
         self._ahead: dict[str, Docs | None] = {}
         self._looked_for_copy = False
         self._direct: set[str] = set()
@@ -159,12 +160,18 @@ class KeyedReader:
         except FormatError:
             return
 
-    def _remember_copy(self, holder: str, doc: Mapping[str, Any]) -> None:
-        copy = self._spelling.read_copy(doc)
-        if copy is not None:
-            self._copies[holder] = Copied(copy)
+    @property
+    def is_consolidated(self) -> bool:
+        """Return whether the root has consolidated metadata that is read."""
+        self._look_for_copy()
+        return "" in self._copies
 
-    def _copies_over(self, path: str) -> Iterator[tuple[str, Copied]]:
+    def _remember_copy(self, holder: str, doc: Mapping[str, Any]) -> None:
+        copy = read_copy(self._spelling, doc)
+        if copy is not None:
+            self._copies[holder] = Consolidated(copy)
+
+    def _copies_over(self, path: str) -> Iterator[tuple[str, Consolidated]]:
         """The copies that may speak of a node, the nearest first, each with the node's path relative to it."""
         for holder in sorted(self._copies, key=len, reverse=True):
             if is_within(path, holder):
@@ -219,11 +226,26 @@ class KeyedReader:
                 raise NodeNotFound(
                     "the array is gone; only consolidated metadata speaks of it", url=self._store.url, node=path
                 )
-            self._copied.discard(path)
             if docs != self._from_copy(path):
-                spec = self._specs[path] = self._parse(path, docs)
+                copied, spec = spec, self._parse(path, docs)
+                self._raise_if_other(path, copied, spec)  # as often as it is asked for: an array keeps what it has
+                self._specs[path] = spec
+            self._copied.discard(path)
         spec = array_at(path, spec, self._store.url)
         return self.chunks_as(path, spec)
+
+    def _raise_if_other(self, path: str, copied: GroupSpec | ArraySpec, own: GroupSpec | ArraySpec) -> None:
+        """Refuse cells whose rank or type consolidated metadata says otherwise: who asks has shape and type from it."""
+        if isinstance(copied, ArraySpec) and isinstance(own, ArraySpec):
+            if len(copied.shape) == len(own.shape) and copied.numpy_dtype == own.numpy_dtype:
+                return
+            said = f"{copied.numpy_dtype} of shape {copied.shape}"
+            raise FormatError(
+                f"consolidated metadata is stale: it says {said}, the array's own {own.numpy_dtype} of {own.shape}",
+                url=self._store.url,
+                node=path,
+                remedy="repair makes it anew; refresh() of the array reads its own document",
+            )
 
     def chunks_as(self, path: str, spec: ArraySpec) -> ChunkSource:
         """The chunks as they are under ``spec``, whatever the documents say."""
@@ -234,7 +256,9 @@ class KeyedReader:
 
 
 def holds_nodes(store: List, path: str, documents: Iterable[str]) -> bool:
-    """Whether a folder that is no node has one below; gives up after so many folders that it must be something else."""
+    """Return whether a folder that is no node has one below; gives up after so many folders that it must be
+    something else.
+    """
     wanted = set(documents)
     folders = [path]
     for _ in range(_MOST_FOLDERS):
@@ -251,5 +275,7 @@ def holds_nodes(store: List, path: str, documents: Iterable[str]) -> bool:
             continue
         if folder != path and not wanted.isdisjoint(names):
             return True
+        if not folder and UNFINISHED in inner:  # half a dataset
+            return False
         folders += [child(folder, name) for name in reversed(inner)]
     return False

@@ -11,7 +11,8 @@ from hyperslab.formats.base import Mode
 from hyperslab.formats.choices import check_truth
 from hyperslab.formats.keyed_dataset import KeyedReader
 from hyperslab.formats.keyed_writer import KeyedWriter
-from hyperslab.formats.spelling import Spelling
+from hyperslab.formats.metadata_dialect import MetadataDialect
+from hyperslab.formats.signatures import is_unfinished, unfinished
 from hyperslab.model.spec import GroupSpec
 from hyperslab.stores.base import Store, WritableStore
 from hyperslab.stores.building import building, can_build
@@ -22,29 +23,33 @@ from hyperslab.stores.location import Location
 class OpensKeys(Protocol):
     """A format of documents under keys with a reader and a writer of its own."""
 
-    def reader(self, store: Store, spelling: Spelling, settings: Settings, where: Location) -> KeyedReader:
+    def reader(self, store: Store, spelling: MetadataDialect, settings: Settings, where: Location) -> KeyedReader:
         """What reads the dataset at ``where``, of which nothing is looked at yet."""
         ...
 
-    def writer(self, store: WritableStore, spelling: Spelling, settings: Settings, where: Location) -> KeyedWriter:
+    def writer(
+        self, store: WritableStore, spelling: MetadataDialect, settings: Settings, where: Location
+    ) -> KeyedWriter:
         """What changes one."""
         ...
 
 
 def open_keyed(
-    spelling: Spelling,
+    spelling: MetadataDialect,
     where: Location,
     mode: Mode,
     *,
     settings: Settings = DEFAULTS,
     consolidated: bool = False,
+    at_once: bool = True,
     remembered: Mapping[str, bytes | None] | None = None,
     reading: Callable[..., KeyedReader] = KeyedReader,
     writing: Callable[..., KeyedWriter] = KeyedWriter,
 ) -> KeyedReader:
     """A reader (mode ``r``) or writer of the dataset at ``where``; ``w``, ``x`` and ``a`` make it.
 
-    ``consolidated``: write consolidated metadata even where there is none. ``remembered``: what a probe has read.
+    ``consolidated``: write consolidated metadata even where there is none, of a dataset that is there ``at_once`` or
+    with its first change. ``remembered``: what a probe has read.
     ``reading`` and ``writing`` make the format's own reader and writer, where it has such.
     """
     check_truth("consolidated", consolidated)
@@ -60,7 +65,10 @@ def open_keyed(
     store = where.store(read_only=False, create=mode != "r+")
     writer = writing(store, spelling, settings, remembered if mode == "r+" else None, consolidated=consolidated)
     if mode == "r+" or (mode == "a" and _is_taken(store)):
-        return _opened(writer, spelling, where)
+        _opened(writer, spelling, where)
+        if consolidated and at_once and not writer.is_consolidated:
+            writer.consolidate()
+        return writer
     with writer.lock_node(""):  # whoever else makes a dataset here, a conversion for one, is done or has not begun
         if mode == "w":
             store.delete_prefix("")
@@ -74,14 +82,16 @@ def _is_taken(store: Store) -> bool:
     return any(map(len, store.list_dir("")))
 
 
-def _opened(reader: KeyedReader, spelling: Spelling, where: Location) -> KeyedReader:
+def _opened(reader: KeyedReader, spelling: MetadataDialect, where: Location) -> KeyedReader:
     try:
         reader.node("")
     except NodeNotFound:
+        if is_unfinished(where):
+            raise unfinished(where.url) from None
         # whether there is a folder was asked before; a bucket is asked now
         if where.scheme not in ("file", "http", "https") and not _is_taken(reader.store):
             remedy = "check the spelling, or make it with mode='x'"
             raise NotFound("there is nothing", url=where.url, remedy=remedy) from None
         message = f"this holds no {spelling.format} dataset: no {' or '.join(spelling.nodes)}"
-        raise FormatError(message, url=reader.store.url) from None
+        raise FormatError(message, url=reader.store.url, remedy="leave format out: what lies there tells it") from None
     return reader

@@ -10,11 +10,11 @@ from typing import Any
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import AlreadyExists, FormatError, Invalid
-from hyperslab.formats.batching import Batches
+from hyperslab.formats.batching import BatchBlocks
 from hyperslab.formats.documents import check_limits, write_again
 from hyperslab.formats.keyed_commit import Change, Commits
 from hyperslab.formats.keyed_dataset import KeyedReader
-from hyperslab.formats.spelling import Docs, Spelling
+from hyperslab.formats.metadata_dialect import Docs, MetadataDialect
 from hyperslab.model.paths import child, is_within, normalize, split
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import LocksNodes, Rename, WritableStore
@@ -26,7 +26,7 @@ class KeyedWriter(KeyedReader):
     def __init__(
         self,
         store: WritableStore,
-        spelling: Spelling,
+        spelling: MetadataDialect,
         settings: Settings,
         remembered: Mapping[str, bytes | None] | None = None,
         *,
@@ -35,7 +35,7 @@ class KeyedWriter(KeyedReader):
         super().__init__(store, spelling, settings, remembered)
         self._target = store
         self._pending: dict[str, Docs] = {}
-        self._batches = Batches(self._mutex)
+        self._batches = BatchBlocks(self._mutex)
         self._batch_held: set[str] = set()
         self._held = threading.local()
         self._node_mutex = threading.RLock()
@@ -99,8 +99,11 @@ class KeyedWriter(KeyedReader):
         with self._mutex:
             for pending in [name for name in self._pending if is_within(name, path)]:
                 del self._pending[pending]
-        self._commit(Change({}, gone=(path,), act=lambda: self._target.delete_prefix(path)))
+        self._commit(Change({}, gone=(path,), act=lambda: self._remove(path)))
         self._forget(path)
+
+    def _remove(self, path: str) -> None:
+        self._target.delete_prefix(path, durable=self._settings.durable)
 
     def move(self, source: str, target: str) -> None:
         """Rename a node with all below it; AlreadyExists when the target is taken."""
@@ -126,7 +129,7 @@ class KeyedWriter(KeyedReader):
             value = store.get(place)
             if value is not None:
                 store.put(target + place[len(source) :], value, durable=self._settings.durable)
-        store.delete_prefix(source)
+        self._remove(source)
 
     def _forget(self, path: str) -> None:
         with self._mutex:

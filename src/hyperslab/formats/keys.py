@@ -40,7 +40,7 @@ class ChunkKeys:
 
     @property
     def tells_stamps(self) -> bool:
-        """Whether a key without a stamp is one that is missing."""
+        """Return whether a key without a stamp is one that is missing."""
         return self.stamp is not _unknown
 
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
@@ -60,7 +60,7 @@ class ChunkKeys:
 
     @property
     def swaps(self) -> bool:
-        """Whether there are versions to compare in place of locks."""
+        """Return whether there are versions to compare in place of locks."""
         return hasattr(self.store, "get_version") and not hasattr(self.store, "lock_chunks")
 
     def size(self, key: str) -> int | None:
@@ -103,7 +103,7 @@ class ChunkKeys:
         return coords if len(numbers) >= ndim and self.key_of(coords) == tail else None
 
     def exists(self, key: str) -> bool:
-        """Whether something is stored under the key."""
+        """Return whether something is stored under the key."""
         return self.size(key) is not None
 
 
@@ -119,7 +119,9 @@ def fill_bytes(cell: Block) -> bytes | None:
 
 
 def is_all(block: Block, cell: bytes | None) -> bool:
-    """Whether every cell of a contiguous ``block`` has the bytes ``cell`` (so that -0.0 is not 0.0, and NaN is NaN)."""
+    """Return whether every cell of a contiguous ``block`` has the bytes ``cell`` (so that -0.0 is not 0.0, and NaN
+    is NaN).
+    """
     if cell is None or not block.size:
         return False
     raw = block.reshape(-1).view(np.uint8)

@@ -64,7 +64,7 @@ Values = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
-class Coordinate:
+class StoredCoordinate:
     """A small array that stands in the document: its spec and all its cells."""
 
     spec: ArraySpec
@@ -77,7 +77,7 @@ class Labelled:
 
     name: str
     spec: ArraySpec
-    coords: Mapping[str, Coordinate] = field(default_factory=dict)
+    coords: Mapping[str, StoredCoordinate] = field(default_factory=dict)
     group: GroupSpec = field(default_factory=GroupSpec)
 
     @property
@@ -156,7 +156,7 @@ def labels_to_json(labelled: Labelled) -> dict[str, Any]:
     return said
 
 
-def _coordinate_to_json(name: str, coordinate: Coordinate) -> dict[str, Any]:
+def _coordinate_to_json(name: str, coordinate: StoredCoordinate) -> dict[str, Any]:
     spec, cells = coordinate.spec, coordinate.cells
     try:
         dtype = STRING if isinstance(spec.dtype, VlenString) else dtype_to_json(spec.numpy_dtype)
@@ -180,6 +180,20 @@ def _little(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 # -- from JSON ----------------------------------------------------------------------------------------------------
+
+
+def is_label(key: str, value: Any) -> bool:
+    """Return whether a key of ours has the kind of value that we write; one of another kind is a user's own word."""
+    match key:
+        case "name":
+            return isinstance(value, str)
+        case "dims":
+            return isinstance(value, list)
+        case "coords":
+            return isinstance(value, dict) and all(isinstance(each, dict) for each in value.values())
+        case "types" | "group":
+            return isinstance(value, dict)
+    return key in KEYS
 
 
 def labels_from_json(said: Mapping[str, Any], spec: ArraySpec) -> Labelled:
@@ -212,14 +226,14 @@ def labels_from_json(said: Mapping[str, Any], spec: ArraySpec) -> Labelled:
         raise FormatError(f"the labels make no sense: {error}") from error
 
 
-def _coordinate_from_json(said: Mapping[str, Any]) -> Coordinate:
+def _coordinate_from_json(said: Mapping[str, Any]) -> StoredCoordinate:
     dtype: DataType = VlenString() if said["dtype"] == STRING else dtype_from_json(said["dtype"])
     shape = tuple(said["shape"])
     if any(type(length) is not int or length < 0 for length in shape):
         raise TypeError(f"{shape} is no shape")
     spec = ArraySpec(shape=shape, dtype=dtype, chunks=whole_chunks(shape))
     cells = cells_from_json(said, spec)
-    return Coordinate(array_from_json(said, spec), cells)
+    return StoredCoordinate(array_from_json(said, spec), cells)
 
 
 def cells_from_json(said: Mapping[str, Any], spec: ArraySpec) -> Values:

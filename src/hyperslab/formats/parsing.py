@@ -6,12 +6,12 @@ from abc import ABC, abstractmethod
 
 from hyperslab.errors import Problem
 from hyperslab.formats.faults import Faults
-from hyperslab.formats.spelling import Docs
+from hyperslab.formats.metadata_dialect import Docs
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 
 class Parses(ABC):
-    """The part of a :class:`~hyperslab.formats.spelling.Spelling` that follows from one way to read documents."""
+    """The part of a :class:`~hyperslab.formats.metadata_dialect.MetadataDialect` that reading documents gives."""
 
     @abstractmethod
     def read(self, docs: Docs, node: str, faults: Faults) -> GroupSpec | ArraySpec:

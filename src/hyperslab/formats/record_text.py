@@ -1,8 +1,9 @@
 """Records as JSON values and back: the metadata of one array in both layouts of collections.
 
 ``{"id": …, "primary_attributes": {…}, "custom_attributes": {…}}``: whole numbers and floats are JSON numbers (also
-``NaN`` and ``Infinity``), datetimes ISO texts in UTC, complex numbers their Python text, tuples lists in which complex
-numbers and datetimes are texts for good, unset custom values null. The schema says what each text was.
+``NaN`` and ``Infinity``), datetimes ISO texts in UTC, complex numbers their Python text, tuples lists, unset custom
+values null. The schema says what each text was; inside a tuple a text that spells a complex number is that number, and
+datetimes are texts for good.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 from hyperslab.errors import SchemaError
 from hyperslab.formats.faults import Faults, brief
 from hyperslab.model.schemas.arrays import ArraySchema
-from hyperslab.model.schemas.attributes import AttributeSchema, type_name
+from hyperslab.model.schemas.attributes import AttributeSchema, type_name, with_complex
 from hyperslab.model.schemas.records import Record, Values, check_id, key_of
 from hyperslab.model.schemas.times import get_utc, iso
 
@@ -147,7 +148,7 @@ def _text(said: Any) -> str:
 def _tuple(said: Any) -> tuple[Any, ...]:
     if not isinstance(said, list | tuple):
         raise TypeError("no list")
-    return tuple(_tuple(part) if isinstance(part, list | tuple) else part for part in said)
+    return with_complex(tuple(_tuple(part) if isinstance(part, list | tuple) else part for part in said))
 
 
 def _moment(said: Any) -> datetime:

@@ -14,7 +14,7 @@ from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.remote import RemoteFile
 
 
-class _Arrived:
+class _FetchedCells:
     """Stored bytes of some chunks, to be decoded."""
 
     def __init__(self, chunks: StoredChunks, parts: Mapping[Coords, bytes]) -> None:
@@ -41,12 +41,12 @@ class RemoteChunks(StoredChunks):
         """Decode the chunk into ``out``; False when it was never written."""
         return self.fetch([coords]).read_into(coords, out)
 
-    def fetch(self, coords: Sequence[Coords]) -> _Arrived:
+    def fetch(self, coords: Sequence[Coords]) -> _FetchedCells:
         """The stored bytes of these chunks."""
         table = self.table()
         wanted = {place: table[place] for place in coords if place in table}
         parts = self._file.preads([(offset, offset + size) for offset, size, _ in wanted.values()]) if wanted else []
-        return _Arrived(self, dict(zip(wanted, parts, strict=True)))
+        return _FetchedCells(self, dict(zip(wanted, parts, strict=True)))
 
 
 class RemoteCells(ContiguousCells):

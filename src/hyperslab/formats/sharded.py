@@ -20,14 +20,14 @@ import numpy as np
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.pool import each_if_many
 from hyperslab.chunks.source import Block
-from hyperslab.codecs.base import Cells
+from hyperslab.codecs.base import ChunkLayout
 from hyperslab.codecs.bounds import most_stored
 from hyperslab.codecs.chain import Chain, as_codecs, build_chain
 from hyperslab.codecs.shard_index import MISSING, Entries, Part, ShardIndex
 from hyperslab.errors import Conflict, CorruptChunk, FormatError, HyperslabError
 from hyperslab.formats.coalesce import fetch_coalesced
-from hyperslab.formats.indexes import Indexes
 from hyperslab.formats.keys import ChunkKeys, fill_bytes, is_all
+from hyperslab.formats.shard_index_cache import ShardIndexCache
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.scratch import Scratch
 
@@ -36,7 +36,7 @@ _TRIES = 20  # a shard replaced this often while its parts are fetched has a wri
 _PAGE = 4096
 
 
-class Fetched:
+class FetchedInnerChunks:
     """Stored inner chunks, to be decoded; the ``version`` of their shard where it came with them."""
 
     def __init__(self, shards: ShardedChunks, chain: Chain, parts: Mapping[Coords, Part], version: Any = None) -> None:
@@ -79,17 +79,17 @@ class ShardedChunks:
         self._spec = spec
         self._grid = Grid.of(spec.shape, inner, outer)
         self._zero = fill_bytes(spec.fill_cell())
-        self._chain = build_chain(as_codecs(config["codecs"]), Cells(spec.dtype, inner, spec.fill_value))
+        self._chain = build_chain(as_codecs(config["codecs"]), ChunkLayout(spec.dtype, inner, spec.fill_value))
         counts = tuple(a // b for a, b in zip(shard, inner, strict=True))
         location = config.get("index_location", "end")
         self._index = ShardIndex.of(counts, as_codecs(config["index_codecs"]), location, self._chain.most_stored)
-        self._most = most_stored(Cells(spec.dtype, shard))
+        self._most = most_stored(ChunkLayout(spec.dtype, shard))
         self._counts = np.array(counts, np.int64)
         self._strides = np.array([prod(counts[axis + 1 :]) for axis in range(len(counts))], np.int64)
         self._size = self._index.size
         self._chunk_bytes = prod(inner) * spec.numpy_dtype.itemsize
         self._joined = Scratch()
-        self._entries: Indexes[Entries] = Indexes()
+        self._entries: ShardIndexCache[Entries] = ShardIndexCache()
 
     @property
     def grid(self) -> Grid:
@@ -130,7 +130,7 @@ class ShardedChunks:
     def under(self, keys: ChunkKeys) -> Self:
         """The same shards where others lie."""
         twin = copy(self)
-        twin._keys, twin._entries = keys, Indexes()
+        twin._keys, twin._entries = keys, ShardIndexCache()
         return twin
 
     def located(self, error: HyperslabError, coords: Coords) -> HyperslabError:
@@ -140,7 +140,7 @@ class ShardedChunks:
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
-    def fetch(self, coords: Sequence[Coords]) -> Fetched:
+    def fetch(self, coords: Sequence[Coords]) -> FetchedInnerChunks:
         """Get what is stored of these chunks, of any shards: by ranges, or shards whole when most of them is wanted."""
         keys, prefix, most = self._keys, self._keys.prefix, self._most
         shards = self._by_shard(coords)
@@ -162,16 +162,16 @@ class ShardedChunks:
             except HyperslabError as error:
                 raise error.locate(url=keys.store.url, key=key) from error.__cause__
             parts.update(zip(members, found, strict=True))
-        return Fetched(self, self._chain, parts)
+        return FetchedInnerChunks(self, self._chain, parts)
 
-    def held(self, coords: Sequence[Coords], shard: Any) -> Fetched:
+    def held(self, coords: Sequence[Coords], shard: Any) -> FetchedInnerChunks:
         """Chunks of one shard whose bytes are here."""
         parts = self._index.cut(shard, self._numbers(coords))
-        return Fetched(self, self._chain, dict(zip(coords, parts, strict=True)))
+        return FetchedInnerChunks(self, self._chain, dict(zip(coords, parts, strict=True)))
 
-    def nothing(self, coords: Sequence[Coords]) -> Fetched:
+    def nothing(self, coords: Sequence[Coords]) -> FetchedInnerChunks:
         """Chunks of one shard that is not there."""
-        return Fetched(self, self._chain, dict.fromkeys(coords))
+        return FetchedInnerChunks(self, self._chain, dict.fromkeys(coords))
 
     def _from_ranges(self, key: str, numbers: Sequence[int]) -> list[Part]:
         """Index and ranges of one version of the shard: its stamp is the same before and after."""
@@ -264,10 +264,10 @@ class ShardedChunks:
         if shard is not None:
             self._keys.put_many([(key, shard)], durable)
         elif self._keys.exists(key):
-            self._keys.store.delete(key)
+            self._keys.store.delete(key, durable=durable)
 
     def are_all(self, coords: Sequence[Coords]) -> bool:
-        """Whether these chunks of one shard are all that it has."""
+        """Return whether these chunks of one shard are all that it has."""
         return len(coords) == self._size
 
     def merged(self, coords: Sequence[Coords], values: Sequence[Any], old: Any) -> memoryview | None:

@@ -6,11 +6,11 @@ from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import Unsupported
+from hyperslab.formats.cas_chunks import CasChunks, SwappedShards
 from hyperslab.formats.keyed import KeyedChunks
 from hyperslab.formats.keys import ChunkKeys, KeyOf
-from hyperslab.formats.raw import RawChunks
 from hyperslab.formats.sharded import ShardedChunks
-from hyperslab.formats.swapped import SwappedChunks, SwappedShards
+from hyperslab.formats.uncompressed import UncompressedChunks
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Store
 
@@ -27,12 +27,13 @@ def open_chunks(store: Store, folder: str, key_of: KeyOf, spec: ArraySpec, setti
     if cut_into_shards(spec, grid):
         return (SwappedShards if keys.swaps else ShardedChunks)(keys, spec, grid, spec.codecs[0].config)
     if keys.swaps:
-        return SwappedChunks(keys, spec, grid)
+        return CasChunks(keys, spec, grid)
     chunks = KeyedChunks(keys, spec, grid)
-    return RawChunks(keys, spec, grid) if chunks.direct and hasattr(store, "descriptor") else chunks
+    return UncompressedChunks(keys, spec, grid) if chunks.direct and hasattr(store, "descriptor") else chunks
 
 
 def cut_into_shards(spec: ArraySpec, grid: Grid) -> bool:
-    """Whether each inner chunk of a shard is found by its index: ``sharding_indexed`` is the only codec of the array,
-    and its shards have one size."""
+    """Return whether each inner chunk of a shard is found by its index: ``sharding_indexed`` is the only codec of
+    the array, and its shards have one size.
+    """
     return [codec.name for codec in spec.codecs] == ["sharding_indexed"] and grid.fixed is not None

@@ -115,5 +115,5 @@ def _with_fields(base: np.dtype[Any], said: Mapping[str, Any]) -> np.dtype[Any]:
 def _as_tagged(dtype: np.dtype[Any], kind: Extension | None) -> np.dtype[Any]:
     if kind is None or numpy_dtype(kind) != dtype.base:
         return dtype
-    plain = tagged(numpy_dtype(kind), kind)
+    plain = tagged(kind.base if isinstance(kind, Compound) else numpy_dtype(kind), kind)
     return np.dtype((plain, dtype.shape)) if dtype.shape else plain

@@ -30,7 +30,7 @@ from hyperslab.formats.cells_json import (
 from hyperslab.formats.dtype_names import dtype_from_json, dtype_to_json
 from hyperslab.formats.type_names import describe_type, read_type
 from hyperslab.model.attrs import Attrs, untagged
-from hyperslab.model.dtypes import Compound, Enum, Extension, Opaque, numpy_dtype, tag_of, tagged
+from hyperslab.model.dtypes import Compound, Enum, Extension, Opaque, VlenArray, VlenBytes, numpy_dtype, tag_of, tagged
 
 Code = Any
 _SHAPE = re.compile(r"(.*)\[(\d*(?:,\d+)*)\]")
@@ -87,9 +87,25 @@ def encode(name: str, value: Any) -> tuple[Any, Code | None]:
 
 def _encode_user(name: str, value: np.ndarray[Any, Any], kind: Extension) -> tuple[Any, Code]:
     """The cells of a user type, and its description."""
-    plain = np.asarray(untagged(value))
     code: dict[str, Any] = {"type": describe_type(kind)}
+    if isinstance(kind, VlenArray | VlenBytes):
+        rows = [_row_to_json(cell, kind) for cell in value.reshape(-1)]
+        return (rows, code | {"array": "[]"}) if value.ndim else (rows[0], code)
+    plain = np.asarray(untagged(value))
     return (_encode_array(name, plain)[0], code | {"array": "[]"}) if plain.ndim else (cell_to_json(plain[()]), code)
+
+
+def _row_to_json(cell: Any, kind: VlenArray | VlenBytes) -> Any:
+    """Return one cell of any length: a list of numbers, or base64."""
+    if isinstance(kind, VlenBytes):
+        return bytes_to_base64(cell)
+    return [cell_to_json(item) for item in np.asarray(cell, kind.base)]
+
+
+def _row_from_json(row: Any, kind: VlenArray | VlenBytes) -> Any:
+    if isinstance(kind, VlenBytes):
+        return base64_to_bytes(row)
+    return _decode_array(row, dtype_to_json(kind.base), "")
 
 
 def _code(name: str, dtype: np.dtype[Any], suffix: str = "") -> Code:
@@ -200,6 +216,8 @@ def _decode_structure(value: Any, code: Mapping[str, Any]) -> Any:
 
 def _decode_user(value: Any, said: Any, *, several: bool) -> Any:
     kind = read_type(said)
+    if isinstance(kind, VlenArray | VlenBytes):
+        return _decode_rows(value if several else [value], kind, several=several)
     if not isinstance(kind, Enum | Opaque | Compound):
         raise TypeError("no user type")
     base = numpy_dtype(kind)
@@ -207,6 +225,15 @@ def _decode_user(value: Any, said: Any, *, several: bool) -> Any:
     plain = _decode_array(value, name, "") if several else np.asarray(cell_from_json(value, dtype_from_json(name)))
     cells = plain.astype(base).view(tagged(base, kind))
     return cells[()] if isinstance(kind, Compound) else cells
+
+
+def _decode_rows(rows: Any, kind: VlenArray | VlenBytes, *, several: bool) -> Any:
+    if not isinstance(rows, list):
+        raise TypeError("no list")
+    cells = np.empty(len(rows), tagged(numpy_dtype(kind), kind))
+    for place, row in enumerate(rows):
+        cells[place] = _row_from_json(row, kind)
+    return cells if several else cells.reshape(())
 
 
 def _decode_array(value: Any, name: Any, lengths: str) -> Any:

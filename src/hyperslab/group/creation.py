@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 from hyperslab.array import references
-from hyperslab.array.given import as_given
+from hyperslab.array.coerce import as_given
 from hyperslab.array.scattering import is_sparse
-from hyperslab.array.session import Session
+from hyperslab.array.session import OpenDataset
 from hyperslab.chunks.auto import auto_chunks, auto_shards
 from hyperslab.codecs.checksums import WORDS as CHECKSUMS
 from hyperslab.codecs.default import parse_codec
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.base import BoundsText, CutsChunks, Feature, Plans
 from hyperslab.model.cells import longest_text
-from hyperslab.model.dtypes import DataType, VlenString, as_data_type, numpy_dtype
+from hyperslab.model.dtypes import DataType, VlenString, as_data_type, numpy_dtype, tagged_fields
 from hyperslab.model.guessing import meant
 from hyperslab.model.spec import ArraySpec, Chunks, Codec
 
@@ -43,12 +43,12 @@ class Wish:
 
     @property
     def lists_cells(self) -> bool:
-        """Whether the data is sparse, or a dask array whose blocks are."""
+        """Return whether the data is sparse, or a dask array whose blocks are."""
         return is_sparse(self.data) or (self.in_blocks and is_sparse(getattr(self.data, "_meta", None)))
 
     @property
     def in_blocks(self) -> bool:
-        """Whether the data is a dask array, which is not computed to find out what it is."""
+        """Return whether the data is a dask array, which is not computed to find out what it is."""
         return hasattr(type(self.data), "__dask_graph__") and hasattr(type(self.data), "numblocks")
 
     @classmethod
@@ -82,7 +82,7 @@ class Wish:
         return replace(self, data=data, units=units)
 
 
-def array_spec(wish: Wish, session: Session) -> ArraySpec:
+def array_spec(wish: Wish, session: OpenDataset) -> ArraySpec:
     """The spec of the wish; Invalid when its parts contradict each other, Unsupported when the format lacks it."""
     lists_cells = wish.lists_cells
     data = wish.data if wish.data is None or wish.in_blocks or lists_cells else _cells(wish)
@@ -105,6 +105,7 @@ def array_spec(wish: Wish, session: Session) -> ArraySpec:
     if wish.checksum and (not codecs or codecs[-1].name not in CHECKSUMS):
         codecs = (*codecs, Codec("crc32c"))
     layout: dict[str, Any] = {} if shards is None else {"shards": shards}
+    layout |= _widths(dtype, data)
     attrs = (
         room_for_text(session, dtype, data)
         | references.attrs_from(session, wish.attrs or {})
@@ -125,7 +126,7 @@ def array_spec(wish: Wish, session: Session) -> ArraySpec:
     return writer.new_array(spec) if isinstance(writer, Plans) else spec
 
 
-def room_for_text(session: Session, dtype: DataType, data: Any) -> dict[str, Any]:
+def room_for_text(session: OpenDataset, dtype: DataType, data: Any) -> dict[str, Any]:
     """The attributes that a format wants of an array of such text, where it has to know how long that is; none where
     the data are not at hand."""
     writer = session.writer()
@@ -134,11 +135,21 @@ def room_for_text(session: Session, dtype: DataType, data: Any) -> dict[str, Any
     return dict(writer.room_for_text(longest_text(data)))
 
 
+def _widths(dtype: DataType, data: Any) -> dict[str, dict[str, int]]:
+    """Return how many characters the longest text of each field has, for formats that store rows with room for so
+    many."""
+    if not isinstance(dtype, np.dtype) or not dtype.hasobject or not isinstance(data, np.ndarray):
+        return {}
+    texts = [name for name, kind in tagged_fields(dtype) if isinstance(kind, VlenString)]
+    columns = {name: data[name].flat for name in texts if data.dtype.names and name in data.dtype.names}
+    return {"widths": {name: max(map(len, map(str, cells)), default=0) for name, cells in columns.items()}}
+
+
 def _cells(wish: Wish) -> np.ndarray[Any, Any]:
     return as_given(wish.data, None if wish.dtype is None else as_data_type(wish.dtype))
 
 
-def _require_sparse(session: Session) -> None:
+def _require_sparse(session: OpenDataset) -> None:
     if Feature.SPARSE not in session.format.features:
         remedy = "densify=True (--allow-loss when converting) stores all cells"
         raise Unsupported(f"format {session.format.name} has no {Feature.SPARSE.value}", url=session.url, remedy=remedy)

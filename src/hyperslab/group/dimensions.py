@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hyperslab.array.session import Session
+from hyperslab.array.session import OpenDataset
 from hyperslab.errors import AlreadyExists, Invalid
 from hyperslab.formats.base import Feature
 from hyperslab.model.dims import Dimension
@@ -10,17 +10,19 @@ from hyperslab.model.paths import check_name, split
 from hyperslab.model.spec import GroupSpec
 
 
-def dimensions_of(session: Session, path: str) -> dict[str, Dimension]:
-    """Declared dimensions first, in order, then those of the arrays; a size is the longest among its arrays.
+def dimensions_of(session: OpenDataset, path: str) -> dict[str, Dimension]:
+    """Declared dimensions first, in order, then those of the arrays; a size is the longest among its arrays, where
+    these have several the declared one.
 
     A dimension that is declared further out is as unlimited as it is there: the nearest group outward counts.
     """
     found = _declared(session, path)
-    sizes: dict[str, int] = {}
+    lengths: dict[str, set[int]] = {}
     for _, array in session.arrays(path):
         for dim, size in zip(array.dims, array.shape, strict=True):
             if dim:
-                sizes[dim] = max(size, sizes.get(dim, 0))
+                lengths.setdefault(dim, set()).add(size)
+    sizes = {dim: _length(found.get(dim), several) for dim, several in lengths.items()}
     outer = _outward(session, path) if sizes.keys() - found.keys() else {}
     for dim, size in sizes.items():
         known = found.get(dim, outer.get(dim))
@@ -28,7 +30,12 @@ def dimensions_of(session: Session, path: str) -> dict[str, Dimension]:
     return found
 
 
-def declare(session: Session, path: str, name: str, size: int | None) -> Dimension:
+def _length(declared: Dimension | None, several: set[int]) -> int:
+    is_limited = declared is not None and not declared.unlimited
+    return declared.size if declared is not None and is_limited and declared.size in several else max(several)
+
+
+def declare(session: OpenDataset, path: str, name: str, size: int | None) -> Dimension:
     """Declare a dimension in a group; without a size an unlimited one of length 0."""
     writer = session.writer()
     session.require(Feature.UNLIMITED if size is None else Feature.DIMENSIONS, f"no dimension {name!r} is declared")
@@ -46,12 +53,12 @@ def declare(session: Session, path: str, name: str, size: int | None) -> Dimensi
     return made
 
 
-def _declared(session: Session, path: str) -> dict[str, Dimension]:
+def _declared(session: OpenDataset, path: str) -> dict[str, Dimension]:
     spec = session.reader.node(path)
     return {dim.name: dim for dim in spec.dims} if isinstance(spec, GroupSpec) else {}
 
 
-def _outward(session: Session, path: str) -> dict[str, Dimension]:
+def _outward(session: OpenDataset, path: str) -> dict[str, Dimension]:
     """What the groups around this one declare, the nearest of each name."""
     found: dict[str, Dimension] = {}
     while path:

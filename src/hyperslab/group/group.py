@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 
 from hyperslab.array import Array
 from hyperslab.array.attributes import Attributes
 from hyperslab.array.references import attrs_from, reference_to
-from hyperslab.array.session import Closes, Session
+from hyperslab.array.session import Closes, OpenDataset
 from hyperslab.errors import AlreadyExists, BrokenLink, HyperslabError, Invalid, NodeNotFound
-from hyperslab.formats.base import Batches, Feature, FindsObjects, HoldsSpecifications, Moves
-from hyperslab.group.copying import copy_node
+from hyperslab.formats.base import Batches, Feature, FindsObjects, HoldsSpecifications, MovesNodes
+from hyperslab.group.copying import copy_content, raise_if_incomplete
 from hyperslab.group.creation import Wish, array_spec
 from hyperslab.group.dimensions import declare, dimensions_of
 from hyperslab.group.links import follow, link_to, refuse_links_above, resolve
 from hyperslab.group.tree import tree_text
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import Extension
-from hyperslab.model.paths import join
+from hyperslab.model.paths import join, split
 from hyperslab.model.refs import Link, ObjectReference, Pointer
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -27,7 +27,7 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 class Group(Closes, MutableMapping[str, "Group | Array"]):
     """A group of a dataset: ``group["a/b"]`` is a :class:`Group` or an :class:`Array`; nothing is read before."""
 
-    def __init__(self, session: Session, path: str) -> None:
+    def __init__(self, session: OpenDataset, path: str) -> None:
         self._session = session
         self._path = path
 
@@ -186,9 +186,9 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
 
     def create_group(self, name: str, attrs: Mapping[str, Any] | None = None) -> Group:
         """A new empty group; missing ones between are made too. AlreadyExists when the name is taken, ReadOnly."""
-        path = self._free(name)
-        with self._session.located(path):
-            self._session.writer().put(path, GroupSpec(attrs=attrs_from(self._session, attrs or {})))
+        writer, spec = self._session.writer(), GroupSpec(attrs=attrs_from(self._session, attrs or {}))
+        with self._making(name) as path:
+            writer.put(path, spec)
         return Group(self._session, path)
 
     def create_dimension(self, name: str, size: int | None = None) -> Dimension:
@@ -216,15 +216,18 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
         wish = Wish.of({"shape": shape, "dtype": dtype, **options})
         with self._session.located(path):
             spec = array_spec(wish, self._session)
+        with self._making(name):
             writer.put(path, spec)
+            made = self._session.stamp(path)
         array = Array(self._session, path, spec)
         array.refresh()
         if wish.data is not None:
             try:
                 array[...] = wish.data
             except BaseException:
-                with suppress(HyperslabError):
-                    writer.drop(path)
+                with suppress(HyperslabError), self._session.locked(""):
+                    if self._session.stamp(path) == made:  # else another writer has removed or changed it since
+                        writer.drop(path)
                 raise
         return array
 
@@ -237,7 +240,8 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
         """
         self._session.require(Feature.LINKS, f"no link {name!r}")
         writer, link = self._session.writer(), link_to(self._session, target, source)
-        with self._session.located(path := self._free(name)):
+        above, _ = split(self._free(name))  # locked before the root, as by all who change a group
+        with self._session.locked(above), self._making(name) as path:
             writer.put(path, link)
 
     def move(self, source: str, target: str) -> None:
@@ -246,26 +250,39 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
         NodeNotFound without a ``source``, AlreadyExists when ``target`` is taken, Invalid when it lies in ``source``.
         """
         writer = self._session.writer()
-        old, new = self._both_ends(source, target, "moved")
-        if isinstance(writer, Moves):
-            writer.move(old, new)
+        old, _ = self._both_ends(source, target, "moved")
+        if isinstance(writer, MovesNodes):
+            with self._making(target) as new:
+                writer.move(old, new)
         else:
-            copy_node(self._session, old, new)
+            self.copy(source, target)
             writer.drop(old)
 
     def copy(self, source: str, target: str) -> None:
         """Copy a node with all below it; errors as for :meth:`move`."""
-        self._session.writer()
-        copy_node(self._session, *self._both_ends(source, target, "copied"))
+        writer = self._session.writer()
+        old, spec = self._both_ends(source, target, "copied")
+        raise_if_incomplete(self._session, old)
+        with self._making(target) as new:
+            writer.put(new, spec)
+        copy_content(self._session, old, new)
 
-    def _both_ends(self, source: str, target: str, done: str) -> tuple[str, str]:
-        """The paths of a node that is to be moved or copied, and of what it becomes."""
+    def _both_ends(self, source: str, target: str, done: str) -> tuple[str, GroupSpec | ArraySpec | Link]:
+        """Return the path of a node that is to be moved or copied, and the node; the target is free."""
         old, new = join(self._path, source), self._free(target)
-        self._session.reader.node(old)
+        spec = self._session.reader.node(old)
         if f"{new}/".startswith(f"{old}/"):
             remedy = "name a target outside of it"
             raise Invalid(f"/{old} cannot be {done} into itself", url=self.url, node=new, remedy=remedy)
-        return old, new
+        return old, spec
+
+    @contextmanager
+    def _making(self, name: str) -> Iterator[str]:
+        """Hold the names of the dataset while a node is made, and look again: of several writers one makes it."""
+        path = self._free(name)
+        with self._session.located(path), self._session.locked(""):
+            self._session.refresh(path)
+            yield self._free(name)
 
     def _free(self, name: str) -> str:
         path = join(self._path, name)
@@ -306,7 +323,11 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
     def __repr__(self) -> str:
         if self._session.is_unopened:
             return f"<hyperslab Group /{self._path} of {self.url}>"
-        return f"<hyperslab Group /{self._path} of {self.url} ({self.format}): {', '.join(self) or 'empty'}>"
+        try:
+            names = ", ".join(self) or "empty"
+        except HyperslabError as error:  # a web server that lists nothing, say
+            names = error.message
+        return f"<hyperslab Group /{self._path} of {self.url} ({self.format}): {names}>"
 
     def _repr_html_(self) -> str:
         from hyperslab.group.html import group_html
@@ -320,7 +341,7 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
         return hash((self.url, self._path))
 
 
-def node_of(session: Session, pointer: Pointer) -> Group | Array:
+def node_of(session: OpenDataset, pointer: Pointer) -> Group | Array:
     """What a link or reference leads to that was read from this dataset."""
     led, path, spec = resolve(session, pointer)
     return Array(led, path, spec) if isinstance(spec, ArraySpec) else Group(led, path)

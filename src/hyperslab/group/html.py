@@ -7,7 +7,7 @@ from typing import Protocol
 
 from hyperslab.array.html import cells_html
 from hyperslab.array.markup import attributes, dims_text, page, section, text
-from hyperslab.array.session import Session
+from hyperslab.array.session import OpenDataset
 from hyperslab.errors import HyperslabError
 from hyperslab.model.dtypes import describe
 from hyperslab.model.paths import child
@@ -23,7 +23,7 @@ MOST_OPEN = 20
 class ShownGroup(Protocol):
     """What the page needs of a :class:`~hyperslab.group.Group`."""
 
-    _session: Session
+    _session: OpenDataset
 
     @property
     def path(self) -> str: ...
@@ -39,7 +39,7 @@ def group_html(group: ShownGroup) -> str:
         f'<span class="hs-kind">hyperslab.Group</span> <span class="hs-name">/{text(group.path)}</span> '
         f'<span class="hs-soft">{text(group.format)} · {text(group.url)}</span>'
     )
-    return page(header, _Reading(group._session).contents(group.path))
+    return page(header, _PageReader(group._session).contents(group.path))
 
 
 @dataclass(slots=True)
@@ -54,10 +54,10 @@ class _Found:
     left_out: int = 0
 
 
-class _Reading:
+class _PageReader:
     """Reads the documents for one page, within one budget of nodes."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: OpenDataset) -> None:
         self._session = session
         self._left = MOST_NODES
 

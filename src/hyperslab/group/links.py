@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hyperslab.array.references import seen_from
-from hyperslab.array.session import Session
+from hyperslab.array.session import OpenDataset
 from hyperslab.errors import BrokenLink, HyperslabError, Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.base import Feature, FindsObjects, LeadsOut
 from hyperslab.model.guessing import nearest
@@ -17,11 +18,11 @@ from hyperslab.model.refs import HOPS, Link, ObjectReference, Pointer, path_with
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.location import Location
 
-Found = tuple[Session, str, GroupSpec | ArraySpec]
+Found = tuple[OpenDataset, str, GroupSpec | ArraySpec]
 """The dataset, the path in it and what is there."""
 
 
-def follow(session: Session, path: str) -> Found:
+def follow(session: OpenDataset, path: str) -> Found:
     """What ``path`` stands for; a link may stand for it, or for a group on the way to it.
 
     NodeNotFound where nothing is, BrokenLink for a link that leads to nothing or in a circle, ExternalLinkRefused.
@@ -33,7 +34,7 @@ def follow(session: Session, path: str) -> Found:
         raise
 
 
-def follow_within(session: Session, path: str) -> tuple[str, GroupSpec | ArraySpec]:
+def follow_within(session: OpenDataset, path: str) -> tuple[str, GroupSpec | ArraySpec]:
     """The same for what has to be in this dataset; Unsupported where it is in another one."""
     led, place, spec = follow(session, path)
     if led is not session:
@@ -42,12 +43,12 @@ def follow_within(session: Session, path: str) -> tuple[str, GroupSpec | ArraySp
     return place, spec
 
 
-def resolve(session: Session, pointer: Pointer) -> Found:
+def resolve(session: OpenDataset, pointer: Pointer) -> Found:
     """What a link or reference leads to that was read from this dataset; errors as for :func:`follow`."""
     return _Hops().lead(session, pointer, None)
 
 
-def link_to(session: Session, target: Any, source: str | None) -> Link:
+def link_to(session: OpenDataset, target: Any, source: str | None) -> Link:
     """The link of this dataset to a path of dataset ``source``, or to a node or reference, also of another one."""
     if isinstance(target, str):
         return Link(target if target.startswith("/") else f"/{target}", source or ".")
@@ -59,7 +60,7 @@ def link_to(session: Session, target: Any, source: str | None) -> Link:
     return seen if isinstance(seen, Link) else Link(seen.path, seen.source, seen.object_id, seen.source_object_id)
 
 
-def refuse_links_above(session: Session, path: str) -> None:
+def refuse_links_above(session: OpenDataset, path: str) -> None:
     """Invalid where a group on the way to a new node is a link: what it leads to is changed under its own name."""
     folder, _ = split(path)
     while folder:
@@ -77,7 +78,7 @@ class _Hops:
     count: int = 0
     within: set[tuple[int, str]] = field(default_factory=set)
 
-    def follow(self, session: Session, path: str) -> Found:
+    def follow(self, session: OpenDataset, path: str) -> Found:
         """As :func:`follow`; also of what stands on the way."""
         try:
             spec = session.reader.node(path)
@@ -88,7 +89,7 @@ class _Hops:
             return found
         return self.lead(session, spec, path) if isinstance(spec, Link) else (session, path, spec)
 
-    def beyond(self, session: Session, path: str) -> Found | None:
+    def beyond(self, session: OpenDataset, path: str) -> Found | None:
         """What stands behind the nearest linked ancestor of a path; None where there is none."""
         if Feature.LINKS not in session.format.features:
             return None
@@ -107,7 +108,7 @@ class _Hops:
             return self._guarded(led, join(place, tail))
         return None
 
-    def _guarded(self, session: Session, path: str) -> Found:
+    def _guarded(self, session: OpenDataset, path: str) -> Found:
         here = (id(session.reader), path)
         if here in self.within:
             raise BrokenLink("links lead in a circle", url=session.url, node=path, remedy="remove one of them")
@@ -117,7 +118,7 @@ class _Hops:
         finally:
             self.within.discard(here)
 
-    def lead(self, session: Session, pointer: Pointer, node: str | None) -> Found:
+    def lead(self, session: OpenDataset, pointer: Pointer, node: str | None) -> Found:
         """What a pointer leads to that was read from this dataset, where it is the link ``node``."""
         self.count += 1
         if self.count > HOPS:
@@ -129,34 +130,31 @@ class _Hops:
         except HyperslabError as error:
             raise error.locate(url=session.url, node=node) from error.__cause__
 
-    def _target(self, there: Session, pointer: Pointer, path: str) -> Found:
-        """The node of the path, or the one of the same identity where that is missing or another one."""
+    def _target(self, there: OpenDataset, pointer: Pointer, path: str) -> Found:
+        """Return the node of the path; where nothing is there, the only one that has the identity of the target."""
         found = self._at(there, path)
-        wanted = pointer.object_id
-        if wanted is not None and (found is None or _object_id(found) not in (None, wanted)):
-            moved = _places_of(there).get(wanted)
-            found = (None if moved is None else self._at(there, moved)) or found
         if found is not None:
             return found
-        known = "" if wanted is None else f", nor anything with the object_id {wanted}"
-        raise BrokenLink(f"it leads to /{path} of {there.url}, where nothing is{known}")
+        message = f"it leads to /{path} of {there.url}, where nothing is"
+        wanted = pointer.object_id
+        if wanted is None:
+            raise BrokenLink(message)
+        others = there.reader.paths_of(wanted) if isinstance(there.reader, FindsObjects) else ()
+        found = self._at(there, others[0]) if len(others) == 1 else None
+        if found is None:
+            said = f"{len(others)} nodes have" if others else "nothing has"
+            raise BrokenLink(f"{message}; {said} the object_id {wanted}", remedy="link to what is meant")
+        warnings.warn(f"{message}; by the object_id {wanted} /{others[0]} is taken", UserWarning, stacklevel=2)
+        return found
 
-    def _at(self, session: Session, path: str) -> Found | None:
+    def _at(self, session: OpenDataset, path: str) -> Found | None:
         try:
             return self._guarded(session, path)
         except NodeNotFound:
             return None
 
 
-def _object_id(found: Found) -> Any:
-    return found[2].attrs.get("object_id")
-
-
-def _places_of(session: Session) -> Any:
-    return session.reader.object_ids() if isinstance(session.reader, FindsObjects) else {}
-
-
-def _dataset_of(session: Session, pointer: Pointer) -> Session:
+def _dataset_of(session: OpenDataset, pointer: Pointer) -> OpenDataset:
     """The dataset that a pointer leads to: this one, or another one, open for reading."""
     reader = session.reader
     if not isinstance(reader, LeadsOut):
@@ -168,17 +166,17 @@ def _dataset_of(session: Session, pointer: Pointer) -> Session:
     return session if place is None else session.linked.get(session, place, _opening(session, place))
 
 
-def _opening(session: Session, place: Location) -> Callable[[], Session]:
+def _opening(session: OpenDataset, place: Location) -> Callable[[], OpenDataset]:
     """What opens another dataset as this one is open, for reading alone."""
 
-    def opening() -> Session:
+    def opening() -> OpenDataset:
         from hyperslab import api
 
         options = {} if session.origin is None else dict(session.origin.options)
         given = {name: options[name] for name in ("allow_external",) if name in options}
         known: Any = place
         settings = session.settings
-        node = api.open(
+        node = api.open_alone(
             known,
             format=session.format.name,
             workers=settings.workers,
@@ -191,7 +189,7 @@ def _opening(session: Session, place: Location) -> Callable[[], Session]:
     return opening
 
 
-def _near(session: Session, path: str) -> str | None:
+def _near(session: OpenDataset, path: str) -> str | None:
     """What was probably meant: a name like the first one that is missing, in the nearest group that is there."""
     group, name = split(path)
     while group and not _is_there(session, group):
@@ -202,7 +200,7 @@ def _near(session: Session, path: str) -> str | None:
         return None
 
 
-def _is_there(session: Session, path: str) -> bool:
+def _is_there(session: OpenDataset, path: str) -> bool:
     try:
         session.reader.node(path)
     except NodeNotFound:

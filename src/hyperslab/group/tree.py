@@ -5,33 +5,43 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from hyperslab.array.session import Session
+from hyperslab.array.session import OpenDataset
 from hyperslab.errors import HyperslabError
+from hyperslab.formats.omissions import NAMES, omitted_at
 from hyperslab.model.amounts import shape_text
 from hyperslab.model.dtypes import describe
 from hyperslab.model.nesting import flattened
-from hyperslab.model.paths import child
+from hyperslab.model.paths import child, split
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec
 
 
-def tree_text(session: Session, path: str) -> str:
+def tree_text(session: OpenDataset, path: str) -> str:
     """One line per node below ``path``."""
     return "\n".join([f"/{path}", *flattened(_lines(session, path, ""))])
 
 
-def _lines(session: Session, path: str, indent: str) -> Generator[Any]:
+def _lines(session: OpenDataset, path: str, indent: str) -> Generator[Any]:
     names = list(session.reader.children(path))
-    for i, name in enumerate(names):
-        last = i == len(names) - 1
+    hidden = _hidden(session, path)
+    for i, name in enumerate([*names, *hidden]):
+        last = i == len(names) + len(hidden) - 1
         place = child(path, name)
-        text, below = _describe(session, place)
+        text, below = _describe(session, place) if name not in hidden else (f" !! not shown: {hidden[name]}", False)
         yield f"{indent}{'└── ' if last else '├── '}{name}{text}"
         if below:
             yield _lines(session, place, indent + ("    " if last else "│   "))
 
 
-def _describe(session: Session, path: str) -> tuple[str, bool]:
+def _hidden(session: OpenDataset, path: str) -> dict[str, str]:
+    """Return what lies right below a group and its format does not show, with the reason; without a name where it has
+    none that leads to it."""
+    found = omitted_at(session.reader, path)
+    below = (problem for problem in found if problem.node != path or problem.kind == NAMES)
+    return {"" if problem.node == path else split(problem.node)[1]: problem.message for problem in below}
+
+
+def _describe(session: OpenDataset, path: str) -> tuple[str, bool]:
     """What stands behind a name, and whether there is more below it."""
     try:
         spec = session.reader.node(path)

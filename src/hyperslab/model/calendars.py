@@ -45,6 +45,8 @@ _ISO = re.compile(
     r"(?:(?:[ tT]\s*|\s+)(?P<hour>\d{1,2})(?::(?P<minute>\d{1,2})(?::(?P<second>\d{1,2})(?P<fraction>\.\d*)?)?)?)?)?)?"
     r"\s*(?P<zone>z|Z|UTC|GMT|(?P<sign>[+-])(?P<zone_hour>\d{1,2}):?(?P<zone_minute>\d{2})?)?\s*"
 )
+_COMPACT = re.compile(r"\s*(\d{4})(\d{2})(\d{2})(?:[tT](\d{2})(?:(\d{2})(\d{2})?)?)?\s*")
+"""ISO 8601's basic format: ``20200228``, ``20200228T0630``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ class Moment:
 
 def calendar_name(spelling: str | None) -> str | None:
     """One of `CALENDARS` for any of CF's spellings (none means ``standard``); None for an unknown one."""
-    name = (spelling or "standard").strip().lower()
+    name = (spelling or "standard").rstrip("\0").strip().lower()
     name = _SPELLINGS.get(name, name)
     return name if name in CALENDARS else None
 
@@ -97,8 +99,11 @@ def unit_length(unit: str, calendar: str) -> int | None:
 def parse_moment(text: str) -> Moment | None:
     """ISO 8601 text, also partial (``2013``, ``2013-01``, ``2013-01-05T12``) and with a time zone; None if it is none.
 
-    Without a zone it is UTC. CF's epochs (``1-1-1 0:0:0``) are read as well.
+    Without a zone it is UTC. CF's epochs (``1-1-1 0:0:0``) are read as well, and dates without hyphens (``20130105``).
     """
+    if compact := _COMPACT.fullmatch(text):
+        year, month, day, *clock = filter(None, compact.groups())
+        text = f"{year}-{month}-{day}" + (f"T{':'.join(clock)}" if clock else "")
     match = _ISO.fullmatch(text)
     if match is None:
         return None

@@ -75,10 +75,23 @@ def _shown(value: Any) -> str:
 
 
 def _same_attribute(expected: Any, found: Any) -> bool:
-    """Equal in type and value; a value without a type (a number of JSON), or without a named one, may have got one."""
+    """Equal in type and value, as far as formats tell types of attributes apart.
+
+    A value without a type (a number of JSON), or without a named one, may have got one; a list of one number may have
+    become that number, and text of a fixed length text of any.
+    """
     if equal(expected, found) or equal(expected, untagged(found)):
         return True
+    if isinstance(expected, np.ndarray) and isinstance(found, np.ndarray | np.generic):
+        return _same_typed(expected, found)
     if isinstance(expected, np.ndarray | np.generic | str) or not isinstance(found, np.ndarray | np.generic):
         return False
     values = list(expected) if isinstance(expected, list | tuple) else [expected]
-    return bool(values == np.asarray(found).reshape(-1).tolist())
+    return equal(values, np.asarray(found).reshape(-1).tolist())
+
+
+def _same_typed(expected: np.ndarray[Any, Any], found: np.ndarray[Any, Any] | np.generic) -> bool:
+    if expected.dtype.kind in "UT" and found.dtype.kind in "UT" and expected.shape in (found.shape, (1,)):
+        return expected.reshape(-1).tolist() == np.asarray(found).reshape(-1).tolist()
+    is_number = expected.shape == (1,) and found.shape == () and expected.dtype.kind in "biufc"
+    return is_number and equal(expected[0], np.asarray(found)[()])

@@ -25,7 +25,7 @@ class Dimension:
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class ScaleIndex:
     """Labels computed as ``start + i * step`` for ``size`` positions; nothing is stored."""
 
     start: float
@@ -124,7 +124,7 @@ class Coordinate:
 def fitted(index: Index, size: int) -> Index | None:
     """The index of a dimension that has another size now: a rule goes on, a list is cut; None where it is too short."""
     match index:
-        case Scale() | TimeScale():
+        case ScaleIndex() | TimeScale():
             return replace(index, size=size)
         case Labels(names=names):
             return Labels(names[:size]) if size <= len(names) else None
@@ -136,7 +136,7 @@ def fitted(index: Index, size: int) -> Index | None:
             return Coordinate(values[:size]) if size <= values.size else None
 
 
-Index = Scale | Labels | FloatLabels | TimeScale | CFTime | Coordinate
+Index = ScaleIndex | Labels | FloatLabels | TimeScale | CFTime | Coordinate
 
 
 def _trend(values: np.ndarray[Any, Any]) -> int:

@@ -9,9 +9,14 @@ from hyperslab.errors import Invalid
 _FORBIDDEN = ("\0", "\\")
 
 
+def is_name(name: str) -> bool:
+    """Return whether a node can have this name."""
+    return name not in ("", ".", "..") and "/" not in name and not any(c in name for c in _FORBIDDEN)
+
+
 def check_name(name: str) -> str:
     """One path segment; refuses empty, ``.``, ``..``, and names with slash, backslash or NUL."""
-    if not name or name in (".", "..") or "/" in name or any(c in name for c in _FORBIDDEN):
+    if not is_name(name):
         raise Invalid(
             f"{name!r} is not a name",
             remedy="a name is not empty, '.' or '..', and holds no slash, backslash or NUL",
@@ -44,7 +49,7 @@ def split(path: str) -> tuple[str, str]:
 
 
 def is_within(path: str, group: str) -> bool:
-    """Whether ``path`` is ``group`` or stands below it."""
+    """Return whether ``path`` is ``group`` or stands below it."""
     return path == group or not group or path.startswith(f"{group}/")
 
 

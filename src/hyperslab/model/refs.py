@@ -16,7 +16,7 @@ from hyperslab.model.paths import join
 from hyperslab.model.regions import Region
 
 
-class Home(Protocol):
+class ResolvesReferences(Protocol):
     """An open dataset, as the references that were read from it know it."""
 
     def resolve(self, reference: Pointer) -> Any:
@@ -46,7 +46,7 @@ class ObjectReference:
     source: str = "."
     object_id: str | None = field(default=None, compare=False)
     source_object_id: str | None = field(default=None, compare=False)
-    home: Home | None = field(default=None, compare=False, repr=False)
+    home: ResolvesReferences | None = field(default=None, compare=False, repr=False)
 
     def resolve(self) -> Any:
         """The group or array that it points at; BrokenLink where there is none, Invalid when it was read nowhere."""
@@ -65,7 +65,7 @@ class RegionReference:
     source: str = "."
     object_id: str | None = field(default=None, compare=False)
     source_object_id: str | None = field(default=None, compare=False)
-    home: Home | None = field(default=None, compare=False, repr=False)
+    home: ResolvesReferences | None = field(default=None, compare=False, repr=False)
 
     def resolve(self) -> Any:
         """The array whose cells it points at; errors as for :meth:`ObjectReference.resolve`."""
@@ -131,6 +131,6 @@ def _resolve(reference: ObjectReference | RegionReference) -> Any:
     return reference.home.resolve(reference)
 
 
-def settle(reference: ObjectReference | RegionReference, home: Home) -> None:
+def settle(reference: ObjectReference | RegionReference, home: ResolvesReferences) -> None:
     """Tell a reference that was just read which dataset it stands in."""
     object.__setattr__(reference, "home", home)

@@ -118,7 +118,7 @@ class ArraySpec:
     def units(self) -> str | None:
         """The attribute ``units``, when it is text."""
         units = self.attrs.get("units")
-        return str(units) if isinstance(units, str) else None
+        return str(units).rstrip("\0") if isinstance(units, str) else None  # the end of a text of C
 
     @property
     def inner_chunks(self) -> Chunks | None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.selection.region import Axis, Points, Range, Region, Selection
+from hyperslab.selection.region import Axis, PositionList, Range, Region, Selection
 
 Array = np.ndarray[Any, Any]
 Part = tuple[Range | Array, tuple[int, ...]]
@@ -40,10 +40,10 @@ def assemble(parts: Sequence[Part], shape: tuple[int, ...], *, scalar: bool = Fa
     layout = list(together)
     for axis, (what, dims) in enumerate(parts):
         if axis in coupled:
-            axes.append(Points(_along(what, dims, together, shape)))
+            axes.append(PositionList(_along(what, dims, together, shape)))
             continue
         layout += dims
-        axes.append(what if isinstance(what, Range) else Points(what.reshape(-1)))
+        axes.append(what if isinstance(what, Range) else PositionList(what.reshape(-1)))
     return _arranged(Region(tuple(axes), coupled), layout, shape, scalar)
 
 

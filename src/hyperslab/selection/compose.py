@@ -9,7 +9,7 @@ import numpy as np
 
 from hyperslab.selection.assemble import NOTHING, Part, array_part, assemble, provenance, steps
 from hyperslab.selection.positional import select
-from hyperslab.selection.region import Points, Range, Selection
+from hyperslab.selection.region import PositionList, Range, Selection
 
 Array = np.ndarray[Any, Any]
 Dialect = Callable[[Any, tuple[int, ...]], Selection]
@@ -23,7 +23,7 @@ def compose(first: Selection, key: Any, dialect: Dialect = select) -> Selection:
     inner = _reindexed(second)
     parts: list[Part] = []
     for axis, dims in zip(first.region.axes, provenance(first), strict=True):
-        if isinstance(axis, Points):
+        if isinstance(axis, PositionList):
             parts.append(_picked(axis.positions.reshape([first.shape[dim] for dim in dims]), [inner[d] for d in dims]))
         elif dims:
             parts.append(_stepped(axis, inner[dims[0]]))
@@ -36,7 +36,7 @@ def _reindexed(second: Selection) -> list[Part]:
     """Per dimension of the first result, what the second selects of it and the second's result dimensions it fills."""
     parts: list[Part] = []
     for axis, dims in zip(second.region.axes, provenance(second), strict=True):
-        if isinstance(axis, Points):
+        if isinstance(axis, PositionList):
             parts.append((axis.positions.reshape([second.shape[dim] for dim in dims]), dims))
         else:
             parts.append((axis, dims))

@@ -13,9 +13,9 @@ import numpy as np
 from hyperslab.errors import Invalid, LabelError, SelectionError, Unsupported, WrongType
 from hyperslab.model.dims import Coordinate, FloatLabels, Index, Labels
 from hyperslab.model.guessing import meant
-from hyperslab.selection.lookup import FloatNames, Lookup, Names, Numbers
-from hyperslab.selection.rulers import listed, ruler_of
-from hyperslab.selection.sought import is_label
+from hyperslab.selection.coordinate_axes import listed, ruler_of
+from hyperslab.selection.label_query import is_label
+from hyperslab.selection.lookup import FloatNames, Lookup, Names, NumberLabels
 
 Array = np.ndarray[Any, Any]
 IndexOf = Callable[[str], Index | None]
@@ -117,7 +117,7 @@ def lookup_of(dim: str, index: Index) -> Lookup | None:
         return Names(tuple(_text(index.values)), index.trend, dim)
     if isinstance(index, Coordinate) and index.values.dtype.kind not in "iufM":
         return None
-    return Numbers(ruler_of(index), dim)
+    return NumberLabels(ruler_of(index), dim)
 
 
 def _text(values: Array) -> Iterable[str]:

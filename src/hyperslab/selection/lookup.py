@@ -15,8 +15,8 @@ import numpy as np
 
 from hyperslab.errors import LabelError, SelectionError, WrongType
 from hyperslab.model.guessing import meant
-from hyperslab.selection.rulers import Computed, Listed, Ruler
-from hyperslab.selection.sought import Sought, seek, span_of
+from hyperslab.selection.coordinate_axes import Computed, CoordinateAxis, Listed
+from hyperslab.selection.label_query import LabelQuery, seek, span_of
 
 Array = np.ndarray[Any, Any]
 Where = int | slice | Array
@@ -51,10 +51,10 @@ class Lookup(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class NumberLabels:
     """Labels that are numbers or times."""
 
-    ruler: Ruler
+    ruler: CoordinateAxis
     dim: str
 
     def exact(self, label: Any) -> Where:
@@ -120,7 +120,7 @@ class Numbers:
             raise _scattered(self.dim, label)
         return int(places[-1]) + 1 if end else int(places[0])
 
-    def _border(self, sought: Sought, *, far: bool, end: bool) -> int:
+    def _border(self, sought: LabelQuery, *, far: bool, end: bool) -> int:
         """Where a sorted coordinate is cut at the near edge of a period, which belongs to it, or the ``far`` one."""
         edge = sought._replace(first=sought.stop) if far else sought
         place = self._find(edge)
@@ -129,7 +129,7 @@ class Numbers:
         places = self.ruler.same(place)
         return int(places[-1]) + 1 if end != far else int(places[0])
 
-    def _period(self, label: Any, sought: Sought) -> Where:
+    def _period(self, label: Any, sought: LabelQuery) -> Where:
         ruler = self.ruler
         if not ruler.trend:
             inside = [i for i in range(ruler.size) if sought.first <= ruler.at(i) < sought.stop]
@@ -140,13 +140,13 @@ class Numbers:
             raise self._missing(label, sought)
         return slice(low, high)
 
-    def _required(self, label: Any, sought: Sought) -> int:
+    def _required(self, label: Any, sought: LabelQuery) -> int:
         place = self._find(sought)
         if place is None:
             raise self._missing(label, sought)
         return place
 
-    def _find(self, sought: Sought) -> int | None:
+    def _find(self, sought: LabelQuery) -> int | None:
         """The position of ``sought.first`` within the tolerance of floats."""
         if not self.ruler.size:
             return None
@@ -154,26 +154,28 @@ class Numbers:
         off = abs(self.ruler.at(place) - sought.first)
         return place if not off or off <= self._tolerance(place, sought) else None
 
-    def _tolerance(self, place: int, sought: Sought) -> float:
+    def _tolerance(self, place: int, sought: LabelQuery) -> float:
         """How far a float may be off: 1e-6 of a step or 4 spacings of the coarser float type, at most 0.25 step."""
         ruler, gap = self.ruler, self.ruler.gap(place)
         step = 0.0 if gap == inf else 1e-6 * gap
         if ruler.calendar is None:
             slack = 4 * ruler.spacing(sought.first, sought.grain or ruler.grain)
         elif sought.grain is not None:
-            slack = max(4 * ruler.slack, 1000.0, 4 * Ruler.spacing(ruler, sought.first, sought.grain))
+            slack = max(4 * ruler.slack, 1000.0, 4 * CoordinateAxis.spacing(ruler, sought.first, sought.grain))
         else:
             slack, step = 4 * ruler.slack, 0.0
         return float(min(max(step, slack), 0.25 * gap))
 
-    def _begins_within(self, place: int, sought: Sought) -> bool:
-        """Whether the label is a period, such as a year, with cells from ``place`` on, but none at its beginning."""
+    def _begins_within(self, place: int, sought: LabelQuery) -> bool:
+        """Return whether the label is a period, such as a year, with cells from ``place`` on, but none at its
+        beginning.
+        """
         ruler = self.ruler
         if ruler.trend <= 0 or place == ruler.size or sought.stop is None:
             return False
         return bool(ruler.at(place) < sought.stop and sought.resolution < ruler.resolution())
 
-    def _missing(self, label: Any, sought: Sought) -> LabelError:
+    def _missing(self, label: Any, sought: LabelQuery) -> LabelError:
         ruler, shown, number = self.ruler, f"{self.dim} {label}", sought.first
         if not ruler.size:
             return LabelError(f"{shown} is not there: the dimension has no cells", remedy="append some first")
@@ -193,12 +195,12 @@ class Numbers:
 
 
 @dataclass(frozen=True, slots=True)
-class FloatNames(Numbers):
+class FloatNames(NumberLabels):
     """Labels that are floats, each the name of a cell: a float is one of them within 4 spacings, or none."""
 
     ruler: Listed
 
-    def _find(self, sought: Sought) -> int | None:
+    def _find(self, sought: LabelQuery) -> int | None:
         """The position of the label itself, else of the only one within 4 spacings of the coarser float type."""
         distance = np.abs(self.ruler.values - sought.first)
         slack = 4 * self.ruler.spacing(sought.first, sought.grain or self.ruler.grain)

@@ -21,12 +21,7 @@ Shape = tuple[int, ...]
 
 def select(key: Any, shape: Shape) -> Selection:
     """What ``ndarray[key]`` means for an array of this shape."""
-    try:
-        basic = _basic(key if isinstance(key, tuple) else (key,), shape)
-    except (TypeError, ValueError) as error:
-        if isinstance(error, SelectionError):
-            raise
-        raise bad_slice(error) from None
+    basic = _basic(key if isinstance(key, tuple) else (key,), shape)
     if basic is not None:
         return basic
     items = plain_items(key, shape)
@@ -52,7 +47,8 @@ def outer(key: Any, shape: Shape) -> Selection:
     """``oindex[key]``: each axis is selected for itself by an int, a slice or a 1-D array of ints or booleans."""
     parts: list[Part] = []
     result: list[int] = []
-    for item in plain_items(key, shape):
+    items = plain_items(key, shape)
+    for item in items:
         axis, dim = len(parts), len(result)
         if isinstance(item, slice):
             chosen = sliced(item, shape[axis])
@@ -67,7 +63,7 @@ def outer(key: Any, shape: Shape) -> Selection:
             raise SelectionError(
                 f"{item!r} in a key of oindex", remedy="give ints, slices and 1-D arrays of ints or booleans"
             )
-    return assemble(parts, tuple(result), scalar=not result)
+    return assemble(parts, tuple(result), scalar=not result and not any(item is Ellipsis for item in items))
 
 
 def _basic(items: tuple[Any, ...], shape: Shape) -> Selection | None:
@@ -83,7 +79,10 @@ def _basic(items: tuple[Any, ...], shape: Shape) -> Selection | None:
                 return None
             length = shape[axis]
             if kind is slice:
-                start, stop, step = item.indices(length)
+                try:
+                    start, stop, step = item.indices(length)
+                except (TypeError, ValueError) as error:
+                    raise bad_slice(error) from None
                 count = len(range(start, stop, step))
                 axes.append(Range(start, count, step if count > 1 else 1))
                 result.append(count)

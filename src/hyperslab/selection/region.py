@@ -1,7 +1,7 @@
 """A region: a range or points per axis, the one thing that the planner understands; and how it becomes NumPy's result.
 
 A region has a *canonical* array: one axis per array axis, in order, of the counts. Axes that run together (vectorised
-indexing) are ``coupled``: they are all :class:`Points` of one length N, and the canonical array is then of shape
+indexing) are ``coupled``: they are all :class:`PositionList` of one length N, and the canonical array is then of shape
 ``(N, *counts of the other axes)``. A :class:`Selection` adds what makes the canonical array NumPy's.
 """
 
@@ -29,7 +29,7 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Points:
+class PositionList:
     """Any positions ``0 <= p < length`` as a 1-D int64 array, in any order, repeats allowed."""
 
     positions: Array
@@ -40,7 +40,7 @@ class Points:
         return len(self.positions)
 
 
-Axis = Range | Points
+Axis = Range | PositionList
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Selection:
 
     def _broadcast(self, array: Array) -> Array:
         while array.ndim > len(self.shape) and array.shape[0] == 1:
-            array = array[0]
+            array = array[0, ...]  # not a scalar, as text would become
         try:
             return np.broadcast_to(array, self.shape)
         except ValueError:

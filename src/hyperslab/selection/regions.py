@@ -16,7 +16,7 @@ from hyperslab.errors import SelectionError
 from hyperslab.model.regions import Blocks, Everything, Nothing, Points, Product, Region, Shape, Steps
 from hyperslab.selection.keys import plain_items, sliced, unfit_mask, wrapped, wrapped_many
 from hyperslab.selection.positional import select
-from hyperslab.selection.region import Points as Positions
+from hyperslab.selection.region import PositionList as Positions
 from hyperslab.selection.region import Range
 from hyperslab.selection.region_bounds import Taken, positions_of
 from hyperslab.selection.spans import Box, Runs, Spans, as_product, boxes_of, spans_of_boxes, spans_of_mask
@@ -55,7 +55,7 @@ def _without_new_axes(key: Any, shape: Shape) -> list[Any]:
 
 
 def _is_mask(item: Any, shape: Shape) -> bool:
-    """Whether an item is a mask of several axes, or of all: those of one axis among others are index arrays."""
+    """Return whether an item is a mask of several axes, or of all: those of one axis among others are index arrays."""
     if isinstance(item, list):
         try:
             item = np.asarray(item)

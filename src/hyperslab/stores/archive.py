@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from typing import IO
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
-from hyperslab.errors import CorruptChunk, FormatError, MemoryLimit, Unsupported
+from hyperslab.errors import CorruptChunk, FormatError, MemoryLimit, Problem, Unsupported
 from hyperslab.stores.files import read_error
 from hyperslab.stores.keys import is_key
 
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
 _MOST_RATIO = 1032
 """Deflate cannot shrink anything further (zlib's FAQ, "technical details": 1032:1)."""
+_MOST_DOCUMENT = 64 << 20
+"""No reader of documents takes a longer one; deflated, 64 KiB of an archive could hold it."""
 _BROKEN = (BadZipFile, struct.error, ValueError, OverflowError, EOFError, UnicodeError, KeyError, IndexError)
 
 
@@ -77,7 +79,14 @@ class Entries:
             raise Unsupported(message, url=self.url, key=key, remedy=remedy)
         if not sound or info.compress_size > os.fstat(self.file.fileno()).st_size:
             raise FormatError("the sizes of a zip entry contradict one another", url=self.url, key=key)
-        if info.compress_type == ZIP_DEFLATED and info.file_size > self.limit:
+        if info.compress_type == ZIP_DEFLATED:
+            self._check_inflated(key, info)
+
+    def _check_inflated(self, key: str, info: ZipInfo) -> None:
+        if info.file_size > _MOST_DOCUMENT and _is_document(key):
+            message = f"a document of {info.file_size} bytes, {_MOST_DOCUMENT} are allowed"
+            raise FormatError(message, url=self.url, key=key, problems=(Problem("", "json-size", message),))
+        if info.file_size > self.limit:
             message = f"a zip entry inflates to {info.file_size} bytes"
             raise MemoryLimit(
                 message, url=self.url, key=key, remedy="give ZipStore a larger limit, or unpack the archive"
@@ -122,3 +131,8 @@ class Entries:
             found = len(out) if len(out) <= size else f"more than {size}"
             raise CorruptChunk("a zip entry of another size", expected=size, found=found, url=self.url, key=key)
         return out
+
+
+def _is_document(key: str) -> bool:
+    name = key.rpartition("/")[2]
+    return name.endswith(".json") or name.startswith(".z")

@@ -135,7 +135,7 @@ class Flushes(Protocol):
 
     @property
     def flushes(self) -> bool:
-        """Whether this system can."""
+        """Return whether this system can."""
         ...
 
     def flush(self) -> None:
@@ -169,12 +169,12 @@ class Size(Protocol):
 
 @runtime_checkable
 class Delete(Protocol):
-    def delete(self, key: str) -> None:
-        """Remove the key; missing is fine."""
+    def delete(self, key: str, *, durable: bool = False) -> None:
+        """Remove the key; missing is fine. If ``durable``, it does not come back after a power cut."""
         ...
 
-    def delete_prefix(self, prefix: str) -> None:
-        """Remove every key that is ``prefix`` or stands below ``prefix/``; ``""`` removes all."""
+    def delete_prefix(self, prefix: str, *, durable: bool = False) -> None:
+        """Remove every key that is ``prefix`` or stands below ``prefix/``; ``""`` removes all. ``durable`` as above."""
         ...
 
 
@@ -250,7 +250,7 @@ class Store(Get, List, Protocol):
 
     @property
     def read_only(self) -> bool:
-        """Whether writes are refused."""
+        """Return whether writes are refused."""
         ...
 
     def close(self) -> None:

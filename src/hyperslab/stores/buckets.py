@@ -11,9 +11,10 @@ from hyperslab.errors import Invalid, MissingLibrary
 from hyperslab.stores.base import Store
 from hyperslab.stores.directory import DirectoryStore
 from hyperslab.stores.object import ObjectStore
-from hyperslab.stores.object_listing import Lists
+from hyperslab.stores.object_listing import StoreListings
 from hyperslab.stores.redaction import redact
 from hyperslab.stores.requests import patience
+from hyperslab.stores.usual_options import check_endpoint, s3_options
 
 _BUCKETS = {"S3Store": ("s3", "bucket"), "GCSStore": ("gs", "bucket"), "AzureStore": ("az", "container_name")}
 
@@ -36,10 +37,11 @@ def open_objects(url: str, options: Mapping[str, Any], *, read_only: bool) -> St
         remedy = "pip install 'hyperslab[cloud]'"
         raise MissingLibrary(f"{scheme}:// needs obstore, which is not installed", remedy=remedy) from None
     try:
-        given = dict(options)
+        given = s3_options(options) if url.startswith("s3") else dict(options)
+        check_endpoint(given)
         for group, defaults in patience(__version__, web=url.startswith("http")).items():
             given[group] = defaults | dict(given.get(group) or {})
-        places = (url, *options.values(), *map(os.environ.get, _ENDPOINTS))
+        places = (url, *given.values(), *map(os.environ.get, _ENDPOINTS))
         if any(isinstance(place, str) and place.startswith("http://") for place in places):
             given["client_options"].setdefault("allow_http", True)
         lists = _web_lists(url, given, from_url) if url.startswith("http") else None
@@ -48,18 +50,29 @@ def open_objects(url: str, options: Mapping[str, Any], *, read_only: bool) -> St
         name = str(error).partition("'")[2].partition("'")[0]
         remedy = "see the configuration keys of obstore"
         raise Invalid(f"no storage option {name!r} of this kind of store", url=redact(url), remedy=remedy) from None
-    except (BaseError, TypeError, ValueError, OSError):  # what they say may quote a value
+    except Invalid as error:
+        raise error.locate(url=redact(url)) from None
+    except BaseException as error:  # what they say may quote a value
+        if not isinstance(error, BaseError | TypeError | ValueError | OSError) and not _is_panic(error):
+            raise
         names = ", ".join(options) or "none"
         message = f"the URL and the storage options ({names}) make no store"
         raise Invalid(message, url=redact(url), remedy="see the configuration keys of obstore") from None
 
 
-def _web_lists(url: str, given: Mapping[str, Any], from_url: Callable[..., Any]) -> Lists:
+def _is_panic(error: BaseException) -> bool:
+    """Tell what obstore raises where it fails inside, which is no Exception."""
+    return type(error).__name__ == "PanicException"
+
+
+def _web_lists(url: str, given: Mapping[str, Any], from_url: Callable[..., Any]) -> StoreListings:
     """Those of the whole web server: obstore gives the paths of all that it lists from there. The first one has no
     patience, since most web servers refuse to list, with words that are else worth another try."""
     scheme, host, path, *_ = urlsplit(url)
     hasty = {**given, "retry_config": {**given["retry_config"], "max_retries": 0}}
-    return Lists(unquote(path).strip("/"), [from_url(f"{scheme}://{host}", **options) for options in (hasty, given)])
+    return StoreListings(
+        unquote(path).strip("/"), [from_url(f"{scheme}://{host}", **options) for options in (hasty, given)]
+    )
 
 
 def wrapped(store: Any, *, read_only: bool = False) -> Store:

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 
 from hyperslab.errors import AlreadyExists, HyperslabError, Invalid, StorageError
-from hyperslab.stores.files import can_flush_all, exchange, flush_all, open_folder, sync_and_close, sync_folder
+from hyperslab.stores.files import (
+    can_flush_all,
+    exchange,
+    flush_all,
+    link_new,
+    open_folder,
+    sync_and_close,
+    sync_folder,
+)
+from hyperslab.stores.keys import partial_name
+from hyperslab.stores.leftovers import remove_leftovers
+from hyperslab.stores.owners import new_token
 from hyperslab.stores.redaction import redact
 
 _FEW = 200
+_TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.EISDIR, errno.ENOTDIR)
 _PAUSES = (0.01, 0.05, 0.2, 0.5)
-_LONGEST, _KEPT = 200, 40
-"""Bytes of a name that a temporary one ends with, and the characters that are kept of a longer one."""
 
 
 @contextmanager
@@ -54,8 +63,7 @@ def building(target: str, *, overwrite: bool = False, durable: bool = True) -> I
 def sibling(target: str) -> str:
     """A name beside ``target`` that nobody uses, with its ending; as long as a file name may be at the most."""
     folder, name = os.path.split(target)
-    name = name if len(os.fsencode(name)) <= _LONGEST else name[-_KEPT:]
-    return os.path.join(folder, f".partial-{secrets.token_hex(4)}-{name}")
+    return os.path.join(folder, f".partial-{new_token()}-{partial_name(name)}")
 
 
 def remove(path: str) -> None:
@@ -102,15 +110,32 @@ def sync_medium(folder: str) -> None:
 
 
 def refuse_taken(target: str, overwrite: bool) -> None:
-    """AlreadyExists when something has the target's name, unless ``overwrite``."""
-    if not overwrite and os.path.lexists(target):
-        raise AlreadyExists(
-            "the target exists", url=target, remedy="choose another, or overwrite=True (--overwrite) to replace it"
-        )
+    """Raise AlreadyExists when something has the target's name, unless ``overwrite``. An empty folder is free."""
+    if not overwrite and os.path.lexists(target) and not _is_empty_folder(target):
+        raise _taken(target)
+
+
+def _is_empty_folder(path: str) -> bool:
+    return os.path.isdir(path) and not os.path.islink(path) and not os.listdir(path)
+
+
+def _taken(target: str) -> AlreadyExists:
+    remedy = "choose another, or overwrite=True (--overwrite) to replace it"
+    return AlreadyExists("the target exists", url=target, remedy=remedy)
+
+
+def _take_name(temporary: str, target: str) -> None:
+    """One rename to a name that nothing has: of several builders of one target the first gets it."""
+    with suppress(OSError):
+        os.rmdir(target)  # an empty folder gives way
+    try:
+        link_new(temporary, target)
+    except FileExistsError:
+        raise _taken(target) from None
 
 
 def can_build(target: str) -> bool:
-    """Whether something can be made beside ``target`` and take its place."""
+    """Return whether something can be made beside ``target`` and take its place."""
     target = os.path.realpath(target)
     return not os.path.ismount(target) and os.access(os.path.dirname(target), os.W_OK)
 
@@ -122,11 +147,16 @@ def put_in_place(temporary: str, target: str, *, overwrite: bool, durable: bool 
         make_durable(temporary)
     refuse_taken(target, overwrite)
     with _entries(os.path.dirname(target)) as folder:
-        aside = _rename(temporary, target)
+        aside = None
+        if overwrite:
+            aside = _rename(temporary, target)
+        else:
+            _take_name(temporary, target)
         if durable:
             sync_folder(folder)
     if aside is not None:
         remove(aside)
+    remove_leftovers(target)
 
 
 def _make_folder(path: str) -> None:
@@ -149,11 +179,22 @@ def _entries(folder: str) -> AbstractContextManager[int]:
 def _rename(temporary: str, target: str) -> str | None:
     """One rename. Where a folder is in the way they change places; on systems that cannot, two renames, the first one
     undone should the second fail: the name of what was there is given."""
-    if not os.path.lexists(target) or not (os.path.isdir(target) or os.path.isdir(temporary)):
-        os.replace(temporary, target)
-        return None
-    if exchange(temporary, target):
-        return None  # what is now under the temporary name is removed with it
+    while True:  # until no other builder of the target is in between, which each time has done its work
+        if not os.path.lexists(target) or not (os.path.isdir(target) or os.path.isdir(temporary)):
+            try:
+                os.replace(temporary, target)
+            except OSError as error:
+                if error.errno not in _TAKEN:
+                    raise
+                continue
+            return None
+        if exchange(temporary, target):
+            return None  # what is now under the temporary name is removed with it
+        if os.path.lexists(target):
+            return _rename_twice(temporary, target)
+
+
+def _rename_twice(temporary: str, target: str) -> str:
     aside = sibling(target)
     os.rename(target, aside)
     try:

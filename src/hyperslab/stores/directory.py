@@ -27,7 +27,7 @@ from hyperslab.stores.files import (
 )
 from hyperslab.stores.keys import LOCK, check_key, check_prefix, temporary_name
 from hyperslab.stores.reading import FolderReader
-from hyperslab.stores.strays import expel
+from hyperslab.stores.unexpected_files import expel
 
 _SWAPS = 1 << 62
 """Where the lock ranges of ``put_if`` start, far above those of chunks."""
@@ -121,7 +121,7 @@ class DirectoryStore(FolderReader):
 
     @property
     def flushes(self) -> bool:
-        """Whether the system can flush all at once."""
+        """Return whether the system can flush all at once."""
         return can_flush_all()
 
     def flush(self) -> None:
@@ -129,20 +129,25 @@ class DirectoryStore(FolderReader):
         with self._writing(""):
             flush_all(self._folders.make(""))
 
-    def delete(self, key: str) -> None:
+    def delete(self, key: str, *, durable: bool = False) -> None:
         """Remove the key, and folders that it leaves empty; missing is fine."""
         folder, _, name = check_key(key).rpartition("/")
         with self._writing(key):
             place = self._folders.find(folder)
             if place is None:
                 return
-            try:
-                os.unlink(place + name)
-            except OSError as error:
-                if error.errno in MISSING or os.path.isdir(place + name):
-                    return
-                raise
+            with self._lasting(folder, durable):
+                try:
+                    os.unlink(place + name)
+                except OSError as error:
+                    if error.errno not in MISSING and not os.path.isdir(place + name):
+                        raise
             self._prune(folder)
+
+    def _lasting(self, folder: str, durable: bool) -> AbstractContextManager[None]:
+        """Force a folder to the disk after the block, if ``durable``: what it removed does not come back after a power
+        cut."""
+        return self._folders.durable([folder]) if durable else nullcontext()
 
     def _prune(self, folder: str) -> None:
         """Remove folders that hold no key, from ``folder`` upwards; one that a writer holds stays."""
@@ -158,15 +163,18 @@ class DirectoryStore(FolderReader):
             self._folders.forget(folder)
             folder = folder.rpartition("/")[0]
 
-    def delete_prefix(self, prefix: str) -> None:
+    def delete_prefix(self, prefix: str, *, durable: bool = False) -> None:
         """Remove every key that is ``prefix`` or stands below it; for readers a folder is gone at one stroke."""
         folder, _, name = check_prefix(prefix).rpartition("/")
         with self._writing(prefix):
             place = self._folders.find(folder)
             if place is None:
                 return
-            for entry in [name] if name else os.listdir(place):
-                _remove(place, entry)
+            with self._lasting(folder, durable):
+                doomed = [_put_away(place, entry) for entry in ([name] if name else os.listdir(place))]
+            for path in filter(None, doomed):
+                with suppress(FileNotFoundError):
+                    remove_tree(path)
             self._folders.forget_all()
             self._prune(folder)
 
@@ -280,20 +288,20 @@ def _has_only_a_lock(path: str) -> bool:
         return [entry.name for entry in islice(entries, 2)] == [LOCK]
 
 
-def _remove(place: str, name: str) -> None:
-    """Remove a file, a link or a whole folder; a folder gets a temporary name first, so that it goes at one stroke."""
+def _put_away(place: str, name: str) -> str | None:
+    """Remove a file or link; rename a folder, which so goes at one stroke, and give its path, to be removed."""
     path = place + name
     try:
         mode = os.lstat(path).st_mode
     except OSError as error:
         if error.errno in MISSING:
-            return
+            return None
         raise
-    if not stat.S_ISDIR(mode):
-        with suppress(FileNotFoundError):
-            os.unlink(path)
-        return
-    doomed = place + temporary_name(name)
     with suppress(FileNotFoundError):
+        if not stat.S_ISDIR(mode):
+            os.unlink(path)
+            return None
+        doomed = place + temporary_name(name)
         os.rename(path, doomed)
-        remove_tree(doomed)
+        return doomed
+    return None

@@ -64,7 +64,8 @@ def write_error(error: OSError, url: str, key: str) -> HyperslabError:
         return ReadOnly(f"cannot write: {reason}", url=url, key=key, remedy=remedy)
     if error.errno == errno.ENAMETOOLONG:
         return Invalid("the key is too long for this file system", url=url, key=key, remedy="use shorter names")
-    return StorageError(f"cannot write: {reason}", url=url, key=key, remedy=_REMEDIES.get(error.errno or 0))
+    known = "make the folder first" if error.errno == errno.ENOENT else _REMEDIES.get(error.errno or 0)
+    return StorageError(f"cannot write: {reason}", url=url, key=key, remedy=known)
 
 
 @contextmanager
@@ -152,13 +153,17 @@ def create(path: str, value: Buffer) -> int:
 
 
 def link_new(temporary: str, place: str) -> None:
-    """Give a file the name ``place``, which must be free: FileExistsError. Where the file system knows no links, an
-    empty file takes the name first, which a writer that dies right then leaves."""
+    """Give a file or folder the name ``place``, which must be free: FileExistsError. Where the file system knows no
+    links, an empty file (folder) takes the name first, which a writer that dies right then leaves."""
     failed = _rename(temporary, place, _NO_REPLACE)
     if not failed:
         return
     if failed == errno.EEXIST:
         raise FileExistsError(failed, os.strerror(failed), place)
+    if os.path.isdir(temporary):
+        os.mkdir(place)
+        os.rename(temporary, place)
+        return
     try:
         os.link(temporary, place)
     except FileExistsError:
@@ -312,7 +317,7 @@ def exchange(first: str, second: str) -> bool:
 
 
 def can_flush_all() -> bool:
-    """Whether :func:`flush_all` works on this system."""
+    """Return whether :func:`flush_all` works on this system."""
     return hasattr(_libc(), "syncfs")
 
 

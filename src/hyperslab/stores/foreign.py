@@ -6,7 +6,7 @@ neither locks nor compare-and-swap: it takes one writer at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
@@ -16,9 +16,9 @@ from hyperslab.stores import counting
 from hyperslab.stores.base import Buffer
 from hyperslab.stores.directory import DirectoryStore
 from hyperslab.stores.keys import below, check_key, check_prefix, is_key, split_names
-from hyperslab.stores.named import OfThisProcess
 from hyperslab.stores.ranges import span
 from hyperslab.stores.redaction import redact, redact_text
+from hyperslab.stores.store_base import OfThisProcess
 
 Result = TypeVar("Result")
 Names = list[str]
@@ -34,13 +34,15 @@ def adopted(target: Any) -> Any:
     if library == "fsspec" and hasattr(target, "fs"):
         local = "file" in (target.fs.protocol, *target.fs.protocol)
         return DirectoryStore(target.root) if local else FsspecStore(target)
-    if library == "zarr" and hasattr(target, "list_dir"):
-        return _of_zarr(target)
-    return target
+    if library == "fsspec":
+        return target
+    if isinstance(target, MutableMapping):
+        return MappingStore(target)
+    return _of_zarr(target)
 
 
 def _of_zarr(store: Any) -> Any:
-    kind = type(store).__name__
+    kind = type(store).__name__ if type(store).__module__.startswith("zarr.") else ""
     if kind == "LocalStore":
         return DirectoryStore(store.root, read_only=store.read_only)
     if kind == "ObjectStore":
@@ -118,12 +120,12 @@ class _Foreign(OfThisProcess):
             counting.count(1, written=len(data))
         self._try(key, lambda: self._save(key, data))
 
-    def delete(self, key: str) -> None:
+    def delete(self, key: str, *, durable: bool = False) -> None:
         """Remove the key; missing is fine."""
         self._writable(check_key(key))
         self._try(key, lambda: self._drop(key))
 
-    def delete_prefix(self, prefix: str) -> None:
+    def delete_prefix(self, prefix: str, *, durable: bool = False) -> None:
         """Remove every key that is ``prefix`` or stands below it; ``""`` removes all."""
         self._writable(check_prefix(prefix))
         for key in [*self._try(prefix, lambda: self._names(prefix)), *([prefix] if prefix else [])]:
@@ -137,6 +139,36 @@ class _Foreign(OfThisProcess):
         except Exception as error:
             said = f"{type(error).__name__}: {redact_text(str(error))}"
             raise StorageError(said, url=self._url, key=key or None) from None
+
+
+class MappingStore(_Foreign):
+    """Any mapping of text to bytes that can be changed: a dict, or the map of NCZarr's draft."""
+
+    def __init__(self, mapping: MutableMapping[str, bytes]) -> None:
+        self._mapping = mapping
+        super().__init__(f"mapping://{id(mapping):x}", read_only=False)
+
+    def _load(self, key: str, start: int | None, stop: int | None) -> bytes | None:
+        value = self._mapping.get(key)
+        return None if value is None else bytes(value)[start:stop]
+
+    def _save(self, key: str, value: bytes) -> None:
+        self._mapping[key] = value
+
+    def _drop(self, key: str) -> None:
+        with suppress(KeyError):
+            del self._mapping[key]
+
+    def _size(self, key: str) -> int | None:
+        value = self._mapping.get(key)
+        return None if value is None else len(value)
+
+    def _names(self, prefix: str) -> Names:
+        return [key for key in list(self._mapping) if isinstance(key, str) and key.startswith(below(prefix))]
+
+    def _names_right_below(self, prefix: str) -> tuple[Names, Names]:
+        rest = [key[len(below(prefix)) :].partition("/") for key in self._names(prefix)]
+        return [name for name, slash, _ in rest if not slash], list({name for name, slash, _ in rest if slash})
 
 
 _GONE = (FileNotFoundError, IsADirectoryError, NotADirectoryError, KeyError)

@@ -7,9 +7,14 @@ import re
 from collections.abc import Iterable
 
 from hyperslab.errors import Invalid
+from hyperslab.stores.owners import new_token
 
 LOCK = ".lock"
 """The name of a lock file; no key has it as a segment."""
+
+UNFINISHED = ".hyperslab-convert"
+"""The folder of what is noted of a conversion into a store without renames, while it builds there: as long as it is
+there, what else is there is half a dataset, or one whose conversion could not tidy up."""
 
 _TEMPORARY = r"[^/]*\.[0-9a-f]{16}\.tmp"
 _SEGMENT = rf"(?!\.(?:\.?|lock|{_TEMPORARY})(?:/|\Z))[^/\\\0\ud800-\udfff]+"
@@ -17,8 +22,12 @@ _SEGMENT = rf"(?!\.(?:\.?|lock|{_TEMPORARY})(?:/|\Z))[^/\\\0\ud800-\udfff]+"
 is_key = re.compile(rf"(?![A-Za-z]:){_SEGMENT}(?:/{_SEGMENT})*").fullmatch
 """A match (true) when the text is a key; one call in C, for the paths that are walked once per chunk."""
 
-is_temporary = re.compile(rf"\.{_TEMPORARY}").fullmatch
-"""A match when a file or folder name is that of an unfinished write, which may be removed once its writer is gone."""
+is_temporary = re.compile(r"\.[^/]*\.([0-9a-f]{16})\.tmp").fullmatch
+"""A match when a file or folder name is that of an unfinished write, which may be removed once its writer is gone: the
+first group is the token that tells whose it is."""
+
+_LONGEST, _KEPT = 200, 40
+"""Bytes of a name that a temporary one ends with, and the characters that are kept of a longer one."""
 
 
 def check_key(key: object) -> str:
@@ -56,7 +65,17 @@ def split_names(keys: Iterable[str], prefix: str) -> tuple[list[str], list[str]]
     return sorted(names), sorted(inner)
 
 
+def temporary_stem(name: str) -> str:
+    """Return what of a name stands in the temporary ones for it."""
+    return name if len(name) < 50 else name[:50]
+
+
 def temporary_name(name: str) -> str:
     """A fresh name beside ``name`` for a value that is not yet complete; never longer than a file name may be."""
-    stem = name if len(name) < 50 else name[:50]
-    return f".{stem}.{os.urandom(8).hex()}.tmp"
+    stem = temporary_stem(name)
+    return f".{stem}.{new_token()}.tmp"
+
+
+def partial_name(name: str) -> str:
+    """Return what the temporary name of a whole dataset ends with, which has the ending of the name."""
+    return name if len(os.fsencode(name)) <= _LONGEST else name[-_KEPT:]

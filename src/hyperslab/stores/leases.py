@@ -50,8 +50,11 @@ def lease(store: Keeper, key: str, url: str, timeout: float | None) -> Iterator[
     holding.acquire(timeout)
     try:
         yield
-    finally:
-        holding.release()
+    except BaseException:
+        with suppress(HyperslabError):  # what failed in the block says more
+            holding.release()
+        raise
+    holding.release()
 
 
 class _Holding:

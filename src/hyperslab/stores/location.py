@@ -9,26 +9,34 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
 from urllib.parse import quote, unquote
 
 from hyperslab.errors import FormatError, Invalid, NotFound, Unsupported
-from hyperslab.stores.base import Get, List, Store, WritableStore
+from hyperslab.stores.base import Get, List, Size, Store, WritableStore
 from hyperslab.stores.credentials import named, resolve
 from hyperslab.stores.directory import DirectoryStore
 from hyperslab.stores.files import read_error
-from hyperslab.stores.places import PLACES, REMOTE
 from hyperslab.stores.redaction import HIDDEN, plain_options, redact
+from hyperslab.stores.schemes import PLACES, REMOTE
 
 if TYPE_CHECKING:
     from hyperslab.stores.remote import RemoteFile
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
 _NO_SCHEMES = ("store", "several")
-_MOST_BYTES = 64 << 20
-"""The largest document that is read to find out what a place holds."""
+_FEW_BYTES, _MOST_BYTES = 64 << 20, 512 << 20
+"""The documents that are read to find out what a place holds: those of most sizes at once, a larger one, which can only
+be one with copies of many others, once its size is known."""
+
+
+def _is_of_zarr(target: Any) -> bool:
+    """Return whether it is a store of zarr-python, or of a library that makes its own kind of those (IcechunkStore)."""
+    known = sys.modules.get("zarr.abc.store")
+    return known is not None and isinstance(target, known.Store)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +86,14 @@ class Location:
             match = _URL.fullmatch(text) if isinstance(target, str) else None
             scheme, rest = (match[1].lower(), match[2]) if match else ("file", text)
             return cls._of_url(text, scheme, rest, options, escaped=match is not None)
-        if type(target).__module__.partition(".")[0] in ("obstore", "zarr", "fsspec"):
+        is_foreign = type(target).__module__.partition(".")[0] in ("obstore", "fsspec") or _is_of_zarr(target)
+        if is_foreign or isinstance(target, MutableMapping):
             from hyperslab.stores.foreign import adopted
 
             target = adopted(target)
         if isinstance(target, Get) and isinstance(target, List) and isinstance(getattr(target, "url", None), str):
             return cls(redact(cast(Store, target).url), "store", None, options, target)
-        remedy = "give a path, a URL, a store of hyperslab, obstore or zarr, or a mapping of fsspec"
+        remedy = "give a path, a URL, a store of hyperslab, obstore or zarr, or a mapping of keys to bytes"
         raise Invalid(f"a {type(target).__name__} is no place", remedy=remedy)
 
     @classmethod
@@ -151,6 +160,18 @@ class Location:
         whole = start + path
         return replace(self, url=redact(whole) if start else f"memory://{whole}", target=whole)
 
+    def above(self) -> Location | None:
+        """Return the folder that this place lies in, with the same options; None where there is none, and for what lies
+        in no folder: an archive, a store, a database, a list of places."""
+        target = str(self.target)
+        if self.scheme == "file":
+            folder = os.path.dirname(target)
+            return None if folder == target else Location.of(folder)
+        folder = target.rstrip("/").rpartition("/")[0]
+        if self.scheme not in REMOTE or folder.endswith("/") or "?" in target or "#" in target:
+            return None
+        return replace(self, url=redact(folder), target=folder)
+
     def way_to(self, place: Location) -> str:
         """A POSIX path that :meth:`at` gives ``place`` for; its whole path or URL where none can.
 
@@ -169,15 +190,15 @@ class Location:
         return unquote(posixpath.relpath(f"/{_below_server(there)}", f"/{_below_server(here)}"))
 
     def exists(self) -> bool:
-        """Whether anything is there."""
+        """Return whether anything is there."""
         return PLACES[self.scheme].exists(self.target)
 
     def is_file(self) -> bool:
-        """Whether it is one plain file, read by its bytes and not by keys (an archive is none)."""
+        """Return whether it is one plain file, read by its bytes and not by keys (an archive is none)."""
         return self.scheme == "file" and os.path.isfile(self.target)
 
     def is_dir(self) -> bool:
-        """Whether it is there and holds values under keys: a folder, an archive, a store."""
+        """Return whether it is there and holds values under keys: a folder, an archive, a store."""
         return os.path.isdir(self.target) if self.scheme == "file" else self.exists()
 
     @overload
@@ -278,7 +299,7 @@ class Probe:
         return self._store
 
     def get(self, key: str) -> bytes | None:
-        """The value, None when missing or when the place is one plain file; ``FormatError`` above 64 MiB."""
+        """Return the value, None when missing or when the place is one plain file; ``FormatError`` above 512 MiB."""
         if self._is_file:
             return None
         if key not in self._seen:
@@ -289,10 +310,14 @@ class Probe:
         ranges = getattr(self.store, "get_ranges", None)  # by name: isinstance with a protocol takes 10 us
         if ranges is None:
             return self.store.get(key)
-        found = ranges(key, [(0, _MOST_BYTES + 1)])
-        if found is not None and len(found[0]) > _MOST_BYTES:
-            raise FormatError("a document of more than 64 MiB", url=self.url, key=key)
-        return None if found is None else found[0]
+        found = ranges(key, [(0, _FEW_BYTES + 1)])
+        if found is None or len(found[0]) <= _FEW_BYTES:
+            return None if found is None else found[0]
+        size = self.store.size(key) if isinstance(self.store, Size) else None
+        if size is None or size > _MOST_BYTES:
+            remedy = "open a node below by its own place (its URL with /name), or remove consolidated metadata"
+            raise FormatError("a document of more than 512 MiB", url=self.url, key=key, remedy=remedy)
+        return self.store.get(key)
 
     def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
         """The names right below ``prefix``, keys and folders, asked for once; none when the place is one plain file."""

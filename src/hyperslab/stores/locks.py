@@ -46,7 +46,7 @@ class _Descriptor:
         _OPEN.add(self)
 
     def is_still(self, path: str) -> bool:
-        """Whether the path still leads to the file that is open here, and not to one made after its removal."""
+        """Return whether the path still leads to the file that is open here, and not to one made after its removal."""
         try:
             return os.path.samestat(os.fstat(self.number), os.stat(path))
         except FileNotFoundError:
@@ -102,7 +102,7 @@ else:
 
 
 _RANGES = sys.platform == "linux"
-"""Whether bytes can be locked apart; else one lock stands for all of them."""
+"""True if bytes can be locked apart; else one lock stands for all of them."""
 
 
 def merge(slots: Iterable[int]) -> list[Range]:

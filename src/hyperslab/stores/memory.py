@@ -14,8 +14,8 @@ from hyperslab.stores import counting
 from hyperslab.stores.attempts import beaten, kept_waiting
 from hyperslab.stores.base import Buffer, Stamp
 from hyperslab.stores.keys import below, check_key, check_prefix, split_names
-from hyperslab.stores.named import Named
 from hyperslab.stores.ranges import span
+from hyperslab.stores.store_base import StoreBase
 
 
 class _Shelf:
@@ -46,7 +46,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_all)
 
 
-class MemoryStore(Named):
+class MemoryStore(StoreBase):
     """Keys in a dict, with every ability that a store may have. ``name`` opens the one of ``memory://name``."""
 
     def __init__(self, name: str | None = None, *, read_only: bool = False) -> None:
@@ -62,7 +62,7 @@ class MemoryStore(Named):
 
     @staticmethod
     def exists(name: str) -> bool:
-        """Whether ``memory://name`` holds anything in this process."""
+        """Return whether ``memory://name`` holds anything in this process."""
         shelf = _NAMED.get(name)
         return shelf is not None and bool(shelf.values)
 
@@ -140,12 +140,12 @@ class MemoryStore(Named):
         """Give the key another stamp."""
         self.put(key, b"")
 
-    def delete(self, key: str) -> None:
+    def delete(self, key: str, *, durable: bool = False) -> None:
         """Remove the key; missing is fine."""
         self._writable(check_key(key))
         self._shelf.values.pop(key, None)
 
-    def delete_prefix(self, prefix: str) -> None:
+    def delete_prefix(self, prefix: str, *, durable: bool = False) -> None:
         """Remove every key that is ``prefix`` or stands below it; ``""`` removes all."""
         self._writable(check_prefix(prefix))
         with self._shelf.changed:

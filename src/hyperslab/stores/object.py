@@ -18,7 +18,7 @@ from hyperslab.stores.base import Buffer, Stamp, Unversioned, Version
 from hyperslab.stores.files import too_long
 from hyperslab.stores.keys import LOCK, below, check_key, check_prefix
 from hyperslab.stores.leases import lease
-from hyperslab.stores.object_listing import PAGE, Lists, Names, ObjectListing
+from hyperslab.stores.object_listing import PAGE, Names, ObjectListing, StoreListings
 from hyperslab.stores.ranges import merge, span
 from hyperslab.stores.requests import IN_FLIGHT, Refused, Unranged, each_request
 from hyperslab.stores.scratch import Scratch
@@ -40,8 +40,8 @@ class ObjectStore(ObjectListing):
     concurrency = IN_FLIGHT
     """How many requests at once suit it; a reader of many chunks takes so many threads."""
 
-    def __init__(self, store: Any, url: str, *, read_only: bool = False, lists: Lists | None = None) -> None:
-        super().__init__(store, url, lists or Lists("", (store,)), read_only=read_only)
+    def __init__(self, store: Any, url: str, *, read_only: bool = False, lists: StoreListings | None = None) -> None:
+        super().__init__(store, url, lists or StoreListings("", (store,)), read_only=read_only)
         self._counts_forward = type(store).__name__ == "AzureStore"
         self._leased: set[str] = set()
 
@@ -266,11 +266,11 @@ class ObjectStore(ObjectListing):
             self._ask(source, self._obstore.copy, self._store, source, target, writing=True)
             self._remove(source)
 
-    def delete(self, key: str) -> None:
+    def delete(self, key: str, *, durable: bool = False) -> None:
         """Remove the key; missing is fine."""
         self._remove(check_key(key))
 
-    def delete_prefix(self, prefix: str) -> None:
+    def delete_prefix(self, prefix: str, *, durable: bool = False) -> None:
         """Remove every key that is ``prefix`` or stands below it; ``""`` removes all below the store's own prefix.
 
         Locks of dead writers go, too; those that this store holds stay: their holder may be the one who removes.

@@ -12,8 +12,8 @@ from hyperslab.errors import StorageError, Unsupported
 from hyperslab.stores import counting
 from hyperslab.stores.base import Stamp, Unversioned
 from hyperslab.stores.keys import below, check_key, check_prefix, is_key
-from hyperslab.stores.named import OfThisProcess
-from hyperslab.stores.requests import request
+from hyperslab.stores.requests import lists_nothing, request
+from hyperslab.stores.store_base import OfThisProcess
 
 Result = TypeVar("Result")
 Names = list[str]
@@ -24,7 +24,7 @@ PAGE = 1000
 
 
 @dataclass(frozen=True)
-class Lists:
+class StoreListings:
     """What is asked for listings: ``stores``, in turn until one answers, whose names begin with ``above``."""
 
     above: str
@@ -39,7 +39,7 @@ class Lists:
 class ObjectListing(OfThisProcess):
     """An object store, as far as it lists."""
 
-    def __init__(self, store: Any, url: str, lists: Lists, *, read_only: bool) -> None:
+    def __init__(self, store: Any, url: str, lists: StoreListings, *, read_only: bool) -> None:
         import obstore
 
         super().__init__(url, read_only=read_only)
@@ -47,7 +47,7 @@ class ObjectListing(OfThisProcess):
         self._store = store
         self._by_version = type(store).__name__ == "GCSStore"
         self._lists = lists
-        self._lists_nothing = False
+        self._lists_nothing = self._lists_something = False
 
     def _stamp(self, meta: Mapping[str, Any]) -> Stamp:
         """Google swaps by the number of a version, the others by the ETag; a server that has none tells the time,
@@ -76,8 +76,9 @@ class ObjectListing(OfThisProcess):
                 counting.count(len(found) // PAGE)
             return found
 
-        start = below(prefix)
-        return [(name, entry) for name, entry in self._listing(prefix, walk) if name.startswith(start)]
+        start, found = below(prefix), self._listing(prefix, walk)
+        self._check_listing(is_empty=not found)
+        return [(name, entry) for name, entry in found if name.startswith(start)]
 
     def entries(self, folder: str, tail: str = "") -> Iterator[tuple[str, Stamp, int]]:
         """Name, stamp and size of every ``folder/<name>`` (``folder/<name>/<tail>``) that is there, in any order."""
@@ -95,28 +96,50 @@ class ObjectListing(OfThisProcess):
         """The names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
         where, skip = self._lists.below(check_prefix(prefix))
         found = self._listing(prefix, lambda store: self._obstore.list_with_delimiter(store, where))
+        self._check_listing(is_empty=not found["objects"] and not found["common_prefixes"])
         keys = (entry["path"][skip:] for entry in found["objects"])
         inner = (path[skip:] for path in found["common_prefixes"])
         return sorted(filter(is_key, keys)), sorted(filter(is_key, inner))
 
+    def _check_listing(self, *, is_empty: bool) -> None:
+        """Raise Unsupported where an empty listing means that the server knows no folders, which to it are missing:
+        then not even the place that was opened, which holds a document, has a name in it."""
+        if not is_empty or self._lists_something or len(self._lists.stores) == 1:
+            return
+        where, _ = self._lists.below("")
+        found = self._listing("", lambda store: self._obstore.list_with_delimiter(store, where))
+        self._lists_something = bool(found["objects"] or found["common_prefixes"])
+        if not self._lists_something:
+            self._lists_nothing = True
+            raise lists_nothing(self._url)
+
     def _listing(self, prefix: str, call: Callable[[Any], Result]) -> Result:
         """What ``call`` lists; Unsupported where the server lists nothing, which is asked once."""
         if self._lists_nothing:
-            raise Unsupported("this server lists nothing", url=self._url, remedy="use a local copy")
+            raise lists_nothing(self._url)
         *hasty, last = self._lists.stores
         try:
             for store in hasty:
                 with suppress(StorageError):
-                    return self._ask(prefix, call, store)
-            return self._ask(prefix, call, last)
+                    return self._ask(prefix, call, store, listing=True)
+            return self._ask(prefix, call, last, listing=bool(hasty))
+        except FileNotFoundError:  # where folders are nothing to the server
+            self._lists_nothing = True
+            raise lists_nothing(self._url) from None
         except Unsupported:
             self._lists_nothing = True
             raise
 
     def _ask(
-        self, key: str, call: Callable[..., Result], *arguments: Any, writing: bool = False, ranged: bool = False
+        self,
+        key: str,
+        call: Callable[..., Result],
+        *arguments: Any,
+        writing: bool = False,
+        ranged: bool = False,
+        listing: bool = False,
     ) -> Result:
         if counting.traces:
             counting.count(1)
         called = partial(call, *arguments)
-        return request(called, self._obstore, self._url, key, writing=writing, ranged=ranged)
+        return request(called, self._obstore, self._url, key, writing=writing, ranged=ranged, listing=listing)

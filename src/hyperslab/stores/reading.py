@@ -24,13 +24,13 @@ from hyperslab.stores.files import (
 from hyperslab.stores.folders import Folders
 from hyperslab.stores.keys import below, check_key, check_prefix, is_key
 from hyperslab.stores.listing import names_in, sizes, statuses, walk
-from hyperslab.stores.named import Named
 from hyperslab.stores.ranges import span
 from hyperslab.stores.scratch import Scratch
-from hyperslab.stores.strays import Stray, strays_in
+from hyperslab.stores.store_base import StoreBase
+from hyperslab.stores.unexpected_files import Stray, strays_in
 
 
-class FolderReader(Named):
+class FolderReader(StoreBase):
     """Keys as files below ``root``: what :class:`~hyperslab.stores.directory.DirectoryStore` can do without writing."""
 
     def __init__(self, root: str | os.PathLike[str], *, read_only: bool = False) -> None:
@@ -40,7 +40,12 @@ class FolderReader(Named):
         if os.path.isdir(self._url):
             pass
         elif os.path.lexists(self._url):
-            raise Invalid("this is no folder", url=self._url, remedy="name a folder")
+            kind = (
+                "folder"
+                if os.path.isfile(self._url)
+                else "file and no folder: a pipe, socket or device, or a broken link"
+            )
+            raise Invalid(f"this is no {kind}", url=self._url, remedy="name a folder")
         elif read_only:
             raise NotFound("there is no such folder", url=self._url)
         self._folders = Folders(self._url)

@@ -8,24 +8,27 @@ target is a path, relative to the document, or a URL. Specification: kerchunk's 
 from __future__ import annotations
 
 import base64
+import gc
 import os
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 from urllib.parse import unquote
+from weakref import WeakValueDictionary
 
 import msgspec
 
 from hyperslab.errors import FormatError, NotFound, StorageError, Unsupported
 from hyperslab.stores.buckets import open_objects
 from hyperslab.stores.credentials import resolve
-from hyperslab.stores.files import read_error, read_whole
-from hyperslab.stores.keys import below, check_key, check_prefix, is_key, split_names
-from hyperslab.stores.named import Named
+from hyperslab.stores.files import read_error, read_whole, version_of
+from hyperslab.stores.keys import below, check_key, check_prefix, is_key
 from hyperslab.stores.ranges import span
 from hyperslab.stores.redaction import redact
 from hyperslab.stores.remote import RemoteFile
+from hyperslab.stores.store_base import StoreBase
 
 LIMIT = 64 << 20
 """The largest document that is read, unless the storage option ``limit`` says otherwise."""
@@ -35,13 +38,15 @@ Parts = list[bytes]
 Ranges = Sequence[tuple[int, int]]
 _TEMPLATE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 _URL = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+_BEHIND = chr(ord("/") + 1)
+"""The character behind the slash: what sorts after all keys below a prefix."""
 _REMEDY = (
     "name the folders or URLs that may be read: storage_options={'allow_external': [...]}, or True for all "
     "(--storage-option allow_external=FOLDER)"
 )
 
 
-class ReferenceStore(Named):
+class ReferenceStore(StoreBase):
     """The keys of one document. Targets are read only below the document's own folder, and where ``allow_external``
     (a folder or URL prefix, a list of them, or True) allows; ``remote_options`` are the storage options of servers.
     """
@@ -58,7 +63,8 @@ class ReferenceStore(Named):
         super().__init__(f"reference://{self._path}", read_only=True)
         self._allowed = [allow_external] if isinstance(allow_external, str) else allow_external  # not its letters
         self._options = dict(remote_options or {})
-        self._entries = _read(self._path, self.url, limit)
+        self._document = _document(self._path, self.url, limit)
+        self._entries = self._document.entries
         self._files: dict[str, RemoteFile] = {}
 
     def __repr__(self) -> str:
@@ -67,8 +73,7 @@ class ReferenceStore(Named):
     @cached_property
     def concurrency(self) -> int | None:
         """How many requests at once suit it: many where targets are on servers."""
-        remote = any(isinstance(entry, list) and _URL.match(str(entry[0])) for entry in self._entries.values())
-        return 32 if remote else None
+        return 32 if any(map(_URL.match, self._document.targets.values())) else None
 
     # -- values -----------------------------------------------------------------------------------------------------
 
@@ -100,12 +105,23 @@ class ReferenceStore(Named):
 
     def list(self, prefix: str = "") -> Iterator[str]:
         """Every key below ``prefix/``, sorted."""
-        start = below(check_prefix(prefix))
-        yield from sorted(key for key in self._entries if key.startswith(start))
+        start, keys = below(check_prefix(prefix)), self._document.keys
+        for number in range(bisect_left(keys, start), len(keys)):
+            if not keys[number].startswith(start):
+                break
+            yield keys[number]
 
     def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
         """The names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
-        return split_names(self.list(prefix), prefix)
+        start, keys = below(check_prefix(prefix)), self._document.keys
+        names: list[str] = []
+        inner: list[str] = []
+        number = bisect_left(keys, start)
+        while number < len(keys) and keys[number].startswith(start):
+            name, slash, _ = keys[number][len(start) :].partition("/")
+            (inner if slash else names).append(name)
+            number = bisect_left(keys, f"{start}{name}{_BEHIND}", number) if slash else number + 1
+        return names, sorted(inner)
 
     def _inline(self, key: str, entry: str | dict[str, Any]) -> bytes:
         if isinstance(entry, dict):
@@ -118,12 +134,15 @@ class ReferenceStore(Named):
             raise FormatError(f"the value is no base64: {error}", url=self.url, key=key) from None
 
     def _placed(self, key: str, entry: Any) -> tuple[str, int, int | None]:
+        if type(entry[0]) is str:
+            entry = [self._document.targets[entry[0]], *entry[1:]]
         match entry:
-            case [str(target)]:
+            case [str(target)] if _is_name(target):
                 return target, 0, None
-            case [str(target), int(offset), int(length)] if offset >= 0 and length >= 0:
+            case [str(target), int(offset), int(length)] if offset >= 0 and length >= 0 and _is_name(target):
                 return target, int(offset), int(length)
-        raise FormatError("a reference is [target] or [target, offset, length]", url=self.url, key=key)
+        message = "a reference is [target] or [target, offset, length], and a target is a path or URL"
+        raise FormatError(message, url=self.url, key=key)
 
     # -- targets ----------------------------------------------------------------------------------------------------
 
@@ -182,20 +201,66 @@ class ReferenceStore(Named):
         return self._files[target]
 
 
+def _is_name(target: str) -> bool:
+    """Return whether a file or URL can be called so: without NUL, and of whole characters."""
+    try:
+        return "\0" not in target and target.encode() is not None
+    except UnicodeEncodeError:
+        return False
+
+
 def _is_within(path: str, root: str) -> bool:
     return os.path.join(path, "").startswith(os.path.join(root, ""))
 
 
 def _is_allowed(url: str, root: str) -> bool:
-    """Whether a URL is the root or stands below it, also once a client has made sense of its dots and escapes."""
+    """Return whether a URL is the root or stands below it, also once a client has made sense of its dots and
+    escapes.
+    """
     bare = unquote(unquote(url))
     if ".." in bare or "\\" in bare or not bare.isprintable():
         return False
     return url == root or url.startswith(root.rstrip("/") + "/")
 
 
-def _read(path: str, url: str, limit: int) -> dict[str, Entry]:
-    """The entries of a document, with its templates filled in."""
+class _ReferenceDocument:
+    """What a document says: ``entries`` by key as they stand there, and ``targets`` with templates filled in, by what
+    entries call them."""
+
+    def __init__(self, entries: dict[str, Entry], targets: dict[str, str]) -> None:
+        self.entries = entries
+        self.targets = targets
+
+    @cached_property
+    def keys(self) -> list[str]:
+        """All that a store may have, sorted; not ``""`` or ``a//b``."""
+        return sorted(filter(is_key, self.entries))
+
+
+_OPEN: WeakValueDictionary[tuple[Any, ...], _ReferenceDocument] = WeakValueDictionary()
+"""Documents that are open, by what identifies a version."""
+_LATEST: list[_ReferenceDocument] = []
+"""The one that was read last, until a second store has it: the store that finds out a format is closed before."""
+
+
+def _document(path: str, url: str, limit: int) -> _ReferenceDocument:
+    """Return the document at a path, read once for all stores that are open."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return _entries(_read(path, url, limit), url)
+    version = path, version_of(found)
+    known = _OPEN.get(version)
+    if known is None or found.st_size > limit:
+        known = _OPEN[version] = _entries(_read(path, url, limit), url)
+        _LATEST[:] = [known]
+    elif known in _LATEST:
+        _LATEST.clear()
+    return known
+
+
+def _read(path: str, url: str, limit: int) -> dict[str, Any]:
+    """Return the JSON object of a document."""
     try:
         if os.path.getsize(path) > limit:
             remedy = "give storage_options={'limit': bytes} if you trust it"
@@ -206,14 +271,19 @@ def _read(path: str, url: str, limit: int) -> dict[str, Entry]:
         raise NotFound("there is no such file", url=url) from None
     except OSError as error:
         raise read_error(error, url, "") from error
+    collects = gc.isenabled()
+    gc.disable()  # which would look through all entries again and again while they are made, and takes half the time
     try:
-        document = msgspec.json.decode(data, type=dict[str, Any])
-    except (msgspec.MsgspecError, RecursionError) as error:
+        found: dict[str, Any] = msgspec.json.decode(data, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise FormatError(f"this is no JSON object: {error}", url=url) from None
-    return _entries(document, url)
+    finally:
+        if collects:
+            gc.enable()
+    return found
 
 
-def _entries(document: dict[str, Any], url: str) -> dict[str, Entry]:
+def _entries(document: dict[str, Any], url: str) -> _ReferenceDocument:
     if "gen" in document:
         raise Unsupported("references that are generated by rules", url=url, remedy="write them out, one per chunk")
     versioned = "version" in document and isinstance(document.get("refs"), dict)
@@ -221,20 +291,26 @@ def _entries(document: dict[str, Any], url: str) -> dict[str, Entry]:
     templates = document.get("templates") or {} if versioned else {}
     if not isinstance(templates, dict):
         raise FormatError("templates are an object", url=url)
-    found: dict[str, Entry] = {}
+    lists = [entry for entry in refs.values() if type(entry) is list]  # of a million entries: no function for each
+    if not {*map(type, refs.values())} <= {str, dict, list} or [] in lists:
+        _refuse_strange(refs, url)
+    targets: dict[str, str] = {}
+    for target in {entry[0] for entry in lists if entry and type(entry[0]) is str}:
+        targets[target] = _filled(target, templates, url)
+    return _ReferenceDocument(refs, targets)
+
+
+def _refuse_strange(refs: Mapping[str, Any], url: str) -> None:
+    """Raise FormatError for an entry that leads to no chunk, under a key that a store may have."""
     for key, entry in refs.items():
-        if not is_key(key):
-            continue  # such as "" or "a//b", which no store has
-        if not isinstance(entry, str | dict | list) or (isinstance(entry, list) and not entry):
+        if is_key(key) and (not isinstance(entry, str | dict | list) or entry == []):
             remedy = (
                 "a document of kerchunk names files; of a dataset in Zarr open the folder, not one of its documents"
             )
             raise FormatError(f"{key!r} leads to no chunk", url=url, remedy=remedy)
-        found[key] = [_filled(str(entry[0]), templates, url, key), *entry[1:]] if isinstance(entry, list) else entry
-    return found
 
 
-def _filled(target: str, templates: Mapping[str, Any], url: str, key: str) -> str:
+def _filled(target: str, templates: Mapping[str, Any], url: str) -> str:
     """The target with ``{{name}}`` replaced; a template that computes is refused."""
     if "{{" not in target:
         return target
@@ -242,10 +318,10 @@ def _filled(target: str, templates: Mapping[str, Any], url: str, key: str) -> st
     def text(found: re.Match[str]) -> str:
         value = templates.get(found[1])
         if not isinstance(value, str) or "{{" in value:
-            raise FormatError(f"the template {found[1]!r} is no text", url=url, key=key)
+            raise FormatError(f"the template {found[1]!r} of {target!r} is no text", url=url)
         return value
 
     filled = _TEMPLATE.sub(text, target)
     if "{{" in filled:
-        raise Unsupported("a template that computes", url=url, key=key, remedy="write the references out")
+        raise Unsupported(f"a template that computes: {target!r}", url=url, remedy="write the references out")
     return filled

@@ -28,8 +28,13 @@ _PAUSE = 0.1  # seconds before the second of them, then twice as long each time
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
 _STATUS = re.compile(r"status code: (\d{3} [A-Za-z ]+)")
 _UNABLE = re.compile(r"\b(405 Method Not Allowed|501 Not Implemented)\b")  # a web server that lists nothing, say
+_NO_LISTING = "Error decoding PROPFIND response"  # one that has a page for whatever is asked
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _SPAWN = "start processes by spawn or forkserver, and open the dataset in each of them"
+_UNLISTED = (
+    "open a node by its path (root['name'], or the URL with /name), or consolidate the metadata where the files lie: "
+    "hyperslab.open(place, 'r+', consolidated=True).close()"
+)
 _URL = re.compile(r"\b[a-z][a-z0-9+.-]*://\S+")
 
 
@@ -51,8 +56,8 @@ def patience(version: str, *, web: bool) -> dict[str, dict[str, Any]]:
     }
 
 
-class _Process:
-    """Whether this one may use obstore, whose threads do not follow into a forked child: it would never answer."""
+class _ObstoreProcess:
+    """True if this one may use obstore, whose threads do not follow into a forked child: it would never answer."""
 
     used = False
     orphaned = False
@@ -64,7 +69,7 @@ class _Process:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_Process.forked)
+    os.register_at_fork(after_in_child=_ObstoreProcess.forked)
 
 
 def each_request(calls: Sequence[Callable[[], Result]]) -> list[Result]:
@@ -88,17 +93,24 @@ def each_request(calls: Sequence[Callable[[], Result]]) -> list[Result]:
 
 
 def request(
-    call: Callable[[], Result], obstore: Any, url: str, key: str, *, writing: bool, ranged: bool = False
+    call: Callable[[], Result],
+    obstore: Any,
+    url: str,
+    key: str,
+    *,
+    writing: bool,
+    ranged: bool = False,
+    listing: bool = False,
 ) -> Result:
     """The call's result. FileNotFoundError is an answer, and :class:`Refused` and :class:`Unranged` are where a range
-    was asked for (``ranged``); the rest is an error.
+    was asked for (``ranged``); the rest is an error, Unsupported where a web server refuses to list (``listing``).
 
     A write that is repeated, for its answer was lost, may find itself done: a conditional one is then a ``Conflict``,
     as if another writer had been faster. No error carries what obstore says of itself: a URL in it may hold a password.
     """
-    if _Process.orphaned:
+    if _ObstoreProcess.orphaned:
         raise StorageError("this process was forked from one that used object stores", url=url, remedy=_SPAWN)
-    _Process.used = True
+    _ObstoreProcess.used = True
     failure: HyperslabError
     pause = _PAUSE
     for last in (False,) * (_TRIES - 1) + (True,):
@@ -111,7 +123,7 @@ def request(
         except HyperslabError:
             raise
         except Exception as error:
-            _answer(error, ranged)
+            _answer(error, obstore.exceptions, url, ranged=ranged, listing=listing)
             if not last and _broke_off(str(error)):
                 sleep(pause)
                 pause *= 2
@@ -125,8 +137,10 @@ def request(
     raise AssertionError
 
 
-def _answer(error: Exception, ranged: bool) -> None:
+def _answer(error: Exception, kinds: Any, url: str, *, ranged: bool, listing: bool) -> None:
     """Raise what is no failure."""
+    if listing and _refuses(error, kinds):
+        raise lists_nothing(url) from None
     if not ranged:
         return
     text = str(error)
@@ -136,8 +150,19 @@ def _answer(error: Exception, ranged: bool) -> None:
         raise Unranged from None
 
 
+def lists_nothing(url: str) -> Unsupported:
+    """Return the error for a web server that does not say what lies there."""
+    return Unsupported("this server lists nothing", url=url, remedy=_UNLISTED)
+
+
+def _refuses(error: Exception, kinds: Any) -> bool:
+    """Return whether a web server answers that it does not list; one that fails, or is busy, may list later."""
+    refusals = (kinds.PermissionDeniedError, kinds.UnauthenticatedError, kinds.NotSupportedError, NotImplementedError)
+    return isinstance(error, refusals) or _UNABLE.search(str(error)) is not None or _NO_LISTING in str(error)
+
+
 def _broke_off(text: str) -> bool:
-    """Whether the connection failed, and obstore has not tried again as often as it was told to."""
+    """Return whether the connection failed, and obstore has not tried again as often as it was told to."""
     return "HTTP error" in text and "status code" not in text and "max_retries" not in text.partition("\n\nDebug")[0]
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hyperslab.errors import Unsupported
-from hyperslab.stores.named import Named
+from hyperslab.stores.store_base import StoreBase
 
 
-class SeveralStore(Named):
+class SeveralStore(StoreBase):
     """The places by their numbers, without anything in them."""
 
     def __init__(self, urls: Sequence[str], *, read_only: bool) -> None:

@@ -12,7 +12,7 @@ _log = logging.getLogger("hyperslab")
 
 
 class Unclosed:
-    """Whether ``owner`` holds changes that its close stores. Where it is collected with some, or the program ends, the
+    """True if ``owner`` holds changes that its close stores. Where it is collected with some, or the program ends, the
     log says so, and a ResourceWarning."""
 
     def __init__(self, owner: Any, url: str) -> None:
@@ -21,7 +21,7 @@ class Unclosed:
 
     @property
     def changed(self) -> bool:
-        """Whether there are such changes."""
+        """Return whether there are such changes."""
         return self._held[0]
 
     @changed.setter

@@ -15,9 +15,10 @@ from hyperslab.stores.archive import Entries, read_directory
 from hyperslab.stores.base import Buffer, Stamp
 from hyperslab.stores.files import discard, open_folder, read_error, sync_folder, write_error
 from hyperslab.stores.keys import below, check_key, check_prefix, split_names, temporary_name
+from hyperslab.stores.leftovers import remove_leftovers
 from hyperslab.stores.locks import hold_folder
-from hyperslab.stores.named import Named
 from hyperslab.stores.ranges import span
+from hyperslab.stores.store_base import StoreBase
 from hyperslab.stores.unclosed import Unclosed
 
 Version = tuple[int, int, int, int]
@@ -28,7 +29,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 """The one date that entries get, so that equal contents make equal archives."""
 
 
-class ZipStore(Named):
+class ZipStore(StoreBase):
     """The entries of the archive at ``path`` by their names; new ones are stored without compression.
 
     What is written becomes visible to others when the store is closed, all of it at one stroke and durably; a crash
@@ -136,14 +137,14 @@ class ZipStore(Named):
                 raise write_error(error, self.url, key) from error
             self._infos[key] = info
 
-    def delete(self, key: str) -> None:
+    def delete(self, key: str, *, durable: bool = False) -> None:
         """Remove the key; missing is fine."""
         check_key(key)
         with self._turn:
             self._change(key)
             self._infos.pop(key, None)
 
-    def delete_prefix(self, prefix: str) -> None:
+    def delete_prefix(self, prefix: str, *, durable: bool = False) -> None:
         """Remove every key that is ``prefix`` or stands below it; ``""`` removes all."""
         keys = list(self.list(prefix))
         with self._turn:
@@ -192,6 +193,7 @@ class ZipStore(Named):
             self._refuse_others()
             os.replace(self._temporary, self._path)
             sync_folder(folder)
+        remove_leftovers(self._path)
 
     def _refuse_others(self) -> None:
         """Conflict where another writer's archive lies at ``path``: what that wrote is not in this one."""

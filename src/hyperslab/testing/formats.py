@@ -24,7 +24,7 @@ import numpy as np
 import pytest
 
 from hyperslab.errors import Conflict, HyperslabError, NodeNotFound, Unsupported
-from hyperslab.formats.base import Batches, Feature, LocksNodes, Moves, Plans
+from hyperslab.formats.base import Batches, Feature, LocksDataset, MovesNodes, Plans
 from hyperslab.model.attrs import equal, equal_attrs
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import DataType, Enum, Extension, Opaque, VlenString, describe
@@ -97,7 +97,7 @@ class FormatTests(OneArrayTests):
     def test_move_takes_all_below(self, place: Location) -> None:
         self.need(Feature.GROUPS)
         with self.writing(place) as writer:
-            if not isinstance(writer, Moves):
+            if not isinstance(writer, MovesNodes):
                 pytest.skip(f"{self.format.name} moves nothing")
             writer.put("a/b", GroupSpec(attrs={"who": "b"}))
             writer.move("a", "c/d")
@@ -322,7 +322,7 @@ class FormatTests(OneArrayTests):
     def test_locked_changes_are_not_lost(self, place: Location) -> None:
         self.need(Feature.ATTRIBUTES)
         with self.writing(place) as maker:
-            if not isinstance(maker, LocksNodes):
+            if not isinstance(maker, LocksDataset):
                 pytest.skip(f"{self.format.name} locks no nodes")
             maker.put("v", self.wish(maker))
         with self.writing(place, "r+") as first:

@@ -12,11 +12,11 @@ from hyperslab.formats.base import Feature, HoldsOne
 from hyperslab.model.dtypes import DataType, VlenString
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.location import Location, Probe
-from hyperslab.testing.opened import Opened
+from hyperslab.testing.opened import OpenedTests
 from hyperslab.testing.samples import cells, same_cells
 
 
-class OneArrayTests(Opened):
+class OneArrayTests(OpenedTests):
     """Part of :class:`~hyperslab.testing.formats.FormatTests`."""
 
     def test_the_one_array_keeps_its_name(self, place: Location) -> None:

@@ -17,7 +17,7 @@ from hyperslab.stores.location import Location
 _F4 = np.dtype("f4")
 
 
-class Opened:
+class OpenedTests:
     """What the tests of one format share."""
 
     format: ClassVar[Format]
@@ -29,7 +29,7 @@ class Opened:
 
     @property
     def holds_one(self) -> bool:
-        """Whether a dataset of the format is one array with its coordinates."""
+        """Return whether a dataset of the format is one array with its coordinates."""
         return not self.format.features & {Feature.GROUPS, Feature.ARRAYS}
 
     def opened(self, place: Location, mode: Any) -> Writer:

@@ -100,7 +100,7 @@ def _objects(items: list[Any]) -> np.ndarray[Any, Any]:
 
 
 def same_cells(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
-    """Whether two arrays hold the same cells, in whatever byte order."""
+    """Return whether two arrays hold the same cells, in whatever byte order."""
     if a.shape != b.shape:
         return False
     if a.dtype == object or a.dtype.kind == "T":

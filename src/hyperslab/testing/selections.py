@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.model.spec import Chunks
-from hyperslab.selection.region import Points, Region
+from hyperslab.selection.region import PositionList, Region
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
@@ -73,7 +73,7 @@ def canonical_index(region: Region, shape: Shape) -> tuple[Array, ...]:
     index = []
     for axis, what in enumerate(region.axes):
         place = 0 if axis in region.coupled else others.index(axis) + bool(region.coupled)
-        positions = what.positions if isinstance(what, Points) else what.start + what.step * np.arange(what.count)
+        positions = what.positions if isinstance(what, PositionList) else what.start + what.step * np.arange(what.count)
         index.append(positions.reshape([-1 if dim == place else 1 for dim in range(ndim)]))
     return tuple(index)
 

@@ -11,7 +11,7 @@ from hyperslab.chunks import execute
 from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.settings import Settings
-from hyperslab.chunks.source import Block, Lists, ReadsInto, ReadsMany, Stamped, Swaps, WritesMany
+from hyperslab.chunks.source import Block, CompareAndSwap, ListsChunks, ReadsInto, ReadsMany, Stamped, WritesMany
 from hyperslab.errors import Conflict
 from hyperslab.selection.positional import select
 
@@ -41,7 +41,7 @@ class SourceTests:
         return next(iter(source.grid))
 
     def is_blank(self, block: Block | None) -> bool:
-        """Whether a chunk holds nothing: None, or the fill value in every cell."""
+        """Return whether a chunk holds nothing: None, or the fill value in every cell."""
         return block is None or bool((block == self.fill).all())
 
     def test_a_chunk_never_written_is_blank(self, source: Any) -> None:
@@ -104,7 +104,7 @@ class SourceTests:
 
     def test_stored_lists_what_was_written(self, source: Any) -> None:
         """``stored`` gives the coordinates of written chunks; others, of the same file, are blank."""
-        _need(source, Lists)
+        _need(source, ListsChunks)
         wanted = list(source.grid)[::2]
         for coords in wanted:
             source.write(coords, self.block(source, coords))
@@ -115,7 +115,7 @@ class SourceTests:
 
     def test_of_two_swaps_of_one_version_one_is_a_conflict(self, source: Any) -> None:
         """What was read is replaced, unless another was faster."""
-        _need(source, Swaps)
+        _need(source, CompareAndSwap)
         coords = self.first(source)
         source.write(coords, self.block(source, coords, 1))
         (block,), stamp = source.read_stamped([coords])

@@ -110,7 +110,7 @@ class StoreTests(AbilityTests):
         store.put("d", b"2")
         store.delete("a/b")
         assert store.get("a/b/c") == b"1"
-        store.delete("a/b/c")
+        store.delete("a/b/c", durable=True)
         assert tuple(map(list, store.list_dir())) == (["d"], [])
 
     def test_delete_prefix(self, store: WritableStore) -> None:
@@ -119,7 +119,7 @@ class StoreTests(AbilityTests):
             store.put(key, b"1")
         store.delete_prefix("a/b")
         assert list(store.list()) == ["a-b", "a/bc", "z"]
-        store.delete_prefix("z")
+        store.delete_prefix("z", durable=True)
         assert list(store.list()) == ["a-b", "a/bc"]
         store.delete_prefix("")
         assert list(store.list()) == []

@@ -80,6 +80,7 @@ def test_it_is_valid(stores: Path, name: str) -> None:
         assert validate(io=io) == []
 
 
+@pytest.mark.filterwarnings("ignore:.*by its name:UserWarning")
 @pytest.mark.parametrize("name", [*TREES, *LINKED])
 def test_the_builders_are_those_of_the_peer(stores: Path, name: str) -> None:
     truth = json.loads((stores / f"{name}.truth.json").read_text())["root"]

@@ -66,6 +66,8 @@ def test_they_are_written_as_the_format_wants_them(target: Path, tmp_path: Path)
         nwb = io.read()
         assert link["object_id"] == nwb.acquisition["ts0"].object_id
         assert link["source_object_id"] == nwb.object_id
+    for data in json.loads((path / "acquisition/outside/.zattrs").read_text())["zarr_link"]:
+        assert (data["source"], data["source_object_id"]) == (link["source"], link["source_object_id"])
     for document in path.rglob(".zattrs"):
         assert "_hyperslab" not in document.read_text()
         for link in json.loads(document.read_text()).get("zarr_link", []):
@@ -225,6 +227,6 @@ def test_a_link_to_a_copy_of_the_file_leads_to_the_copy(target: Path, tmp_path: 
         assert io.read().stimulus_template["ts0"].data[0] == 99
     with hs.open_group(target) as root:
         link = dict(root["stimulus/templates"].links())["ts0"]
-        assert (link.source, link.source_object_id) == ("../copy.nwb.zarr", None)
+        assert (link.source, link.source_object_id) == ("../copy.nwb.zarr", root.attrs["object_id"])
         assert link.object_id == root["acquisition/ts0"].attrs["object_id"]
     assert list(hs.check(target)) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date, datetime, time, timedelta
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -38,13 +39,23 @@ def of_index() -> xr.Dataset:
     return xr.Dataset(coords=xr.Coordinates.from_pandas_multiindex(index, "bad"))
 
 
+def within_itself() -> list[Any]:
+    one: list[Any] = []
+    one += [one, one]
+    return one
+
+
 CELLS: dict[str, Callable[[], xr.Dataset]] = {
     "objects": with_data(lambda: np.array([{}, None], object)),
     "mixed objects": with_data(lambda: np.array(["a", 1], object)),
     "dask objects": with_data(lambda: da.from_array(np.array(["a", {}], object), chunks=1)),
     "multi-index": of_index,
     "fields": with_data(lambda: np.zeros(2, [("a", "i4"), ("b", "f8")])),
-    "categories": with_data(lambda: pd.Categorical(["a", "b"])),
+    "categories with gaps": with_data(lambda: pd.Categorical(["a", None])),
+    "categories that are dates": with_data(lambda: pd.Categorical([date(2020, 1, 1), date(2020, 1, 2)])),
+    "texts with gaps": with_data(lambda: np.array(["a", None], object)),
+    "texts of pandas with gaps": with_data(lambda: pd.array(["a", None], dtype="string")),
+    "periods": with_data(lambda: pd.period_range("2020", periods=2)),
     "integers with gaps": with_data(lambda: pd.array([1, None], dtype="Int64")),
 }
 TEXTS: dict[str, Callable[[], xr.Dataset]] = {
@@ -66,6 +77,11 @@ ATTRIBUTES: dict[str, Callable[[], xr.Dataset]] = {
     "surrogate": with_attribute("\ud800"),
     "too long": with_attribute("x" * LONG),
     "nested deeply": with_attribute(reduce(lambda inner, _: {"a": inner}, range(200), 1)),
+    "nested more deeply than Python calls": with_attribute(reduce(lambda inner, _: [inner], range(20_000), 1)),
+    "within itself": with_attribute(within_itself()),
+    "key with NUL": lambda: xr.Dataset({"bad": ("x", [1], {"a\0b": 5})}),
+    "inner key with NUL": with_attribute({"a\0b": 5}),
+    "key that is a surrogate": lambda: xr.Dataset({"bad": ("x", [1], {"\ud800": 5})}),
 }
 NAMES: dict[str, Any] = {
     "dots": "a.b",
@@ -117,6 +133,14 @@ def beside_good(x: xr.Dataset) -> xr.Dataset:
     """Large good variables before it and after it."""
     good = xr.Dataset({"good": ("q", np.arange(1000)), "later": ("q", da.arange(1000, chunks=100))})
     return x.assign(good)
+
+
+@pytest.mark.parametrize("attribute", [date(2020, 1, 2), [date(2020, 1, 2)], time(12), timedelta(1)])
+def test_dates_without_a_time_are_told_how_to_be_stored(database: Database[Any], attribute: Any) -> None:
+    with pytest.raises(Unsupported, match=r"'bad'.*isoformat\(\).*datetime\.datetime at its midnight"):
+        put(database, xr.Dataset(attrs={"bad": attribute}), "compatible")
+    moment = xr.Dataset(attrs={"good": datetime(2020, 1, 2)})
+    assert put(database, moment, "compatible").attrs == moment.attrs
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -287,3 +311,22 @@ def test_what_is_damaged_is_never_read_as_whole(database: Database[Any], url: st
     assert bool(refused) == (not xdb.is_complete(key)), refused
     np.testing.assert_array_equal(xdb.get(key)["w"], np.arange(3))
     np.testing.assert_array_equal(hs.open_group(url)["w"][...], np.arange(3))
+
+
+@pytest.mark.parametrize(
+    "criteria",
+    [
+        {"order": "nope"},
+        {"attrs": {"a": slice(1, 2, 3)}},
+        {"attrs": 3},
+        {"dims": 3.5},
+        {"name": slice(1, 2, 3)},
+        {"since": "soon"},
+    ],
+)
+def test_what_cannot_be_found_names_the_database(database: Database[Any], mongo: Mongo, criteria: Any) -> None:
+    with pytest.raises(HyperslabError) as raised:
+        list(XarrayMongoDB(database).find(**{"attrs": None, **criteria}))
+    error = raised.value
+    assert (error.url, error.node) == (f"{mongo.url}/{database.name}", ""), str(error)
+    assert error.remedy and error.remedy in str(error)

@@ -16,7 +16,7 @@ from pymongo.database import Database
 from pymongo.errors import OperationFailure
 
 import hyperslab as hs
-from hyperslab.errors import NotFound, ReadOnly
+from hyperslab.errors import NotFound, ReadOnly, WrongCredentials
 from hyperslab.mongo import DocumentNotFoundError, XarrayMongoDB
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -137,6 +137,17 @@ def test_writing_is_refused_and_leaves_all_as_it_was(admin: Database[Any], reade
             change()
         assert SECRET not in str(caught.value)
         assert state(admin) == before
+
+
+@pytest.mark.parametrize(("known", "mode"), [("admin:wrong-1", "r"), ("nobody:wrong-2", "r+"), ("admin:wrong-3", "x")])
+def test_a_wrong_password_is_an_error_of_its_own(guarded: Mongo, admin: Database[Any], known: str, mode: str) -> None:
+    """Each with a user of its own: a driver's client that was refused waits 10 s before it asks again."""
+    url = guarded.url.replace("//", f"//{known}@") + f"/{admin.name}?authSource=admin#one"
+    with pytest.raises(WrongCredentials, match="user and password") as caught:
+        hs.open(url, mode)
+    assert not isinstance(caught.value, ReadOnly)
+    assert isinstance(caught.value, PermissionError)
+    assert "wrong-" not in str(caught.value)
 
 
 def test_the_one_face_reads_by_commands_that_read(admin: Database[Any], guarded: Mongo) -> None:

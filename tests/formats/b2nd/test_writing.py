@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
+import blosc2
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -245,3 +246,28 @@ def test_threads_that_each_look_the_array_up_take_turns(tmp_path: Path) -> None:
     other.join()
     assert entered.is_set()
     writer.close()
+
+
+def test_metalayers_of_others_are_attributes(tmp_path: Path) -> None:
+    """Nothing, bytes and tuples too, and words of ours with values of another kind."""
+    path = str(tmp_path / "a.b2nd")
+    cells = np.arange(12.0).reshape(3, 4)
+    array = blosc2.asarray(cells, urlpath=path, mode="w")
+    wanted = {"none": None, "raw": b"\x00\xff", "pair": [1, 2], "coords": {"lat": 40.1}, "group": "g", "name": 3}
+    for key, value in wanted.items():
+        array.schunk.vlmeta[key] = tuple(value) if key == "pair" else value
+    del array
+    assert dict(hs.open(path).attrs) == wanted
+    np.testing.assert_array_equal(hs.open(path)[...], cells)
+    for ending in (".zarr", ".blp", ".b2nd"):
+        hs.convert(path, tmp_path / f"b{ending}", verify=True)
+        assert dict(hs.open_group(tmp_path / f"b{ending}")["data"].attrs) == wanted, ending
+    with hs.open_group(path, "r+") as root:
+        root["data"][0] = -1
+    array = blosc2.open(path)
+    assert array.schunk.vlmeta["pair"] == (1, 2)
+    with hs.open_group(path, "r+") as root:
+        root["data"].attrs["more"] = 1
+    assert dict(hs.open(path).attrs) == wanted | {"more": 1}
+    array = blosc2.open(path)
+    assert array.schunk.vlmeta["raw"] == b"\x00\xff"

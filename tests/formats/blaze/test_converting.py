@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 import hyperslab as hs
-from hyperslab.errors import Invalid
+from hyperslab.errors import Invalid, Unsupported
 from hyperslab.stores import MemoryStore
 from servers.s3 import S3
 
@@ -56,11 +57,13 @@ def test_one_of_several(tmp_path: Path) -> None:
     np.testing.assert_array_equal(hs.open_array(tmp_path / "b.blaze")[...], AIR + 1)
 
 
-def test_a_table_becomes_a_group(tmp_path: Path) -> None:
-    import zipfile
+def unpack(folder: Path) -> None:
+    """Put the golden directories of bcolz into a folder."""
+    zipfile.ZipFile(Path(__file__).parents[2] / "golden" / "bcolz" / "bcolz-1.2.1.zip").extractall(folder)
 
-    archive = Path(__file__).parents[2] / "golden" / "bcolz" / "bcolz-1.2.1.zip"
-    zipfile.ZipFile(archive).extractall(tmp_path)
+
+def test_a_table_becomes_a_group(tmp_path: Path) -> None:
+    unpack(tmp_path)
     hs.convert(tmp_path / "bcolz/ctable", tmp_path / "c.zarr", verify=True)
     wanted = np.load(tmp_path / "bcolz/ctable.npy")
     root = hs.open(tmp_path / "c.zarr")
@@ -68,3 +71,11 @@ def test_a_table_becomes_a_group(tmp_path: Path) -> None:
         np.testing.assert_array_equal(root[name][...], wanted[name])
     hs.convert(tmp_path / "bcolz/i8_dflt_resize", tmp_path / "d.blaze", verify=True)
     assert hs.open(tmp_path / "d.blaze").fill_value == -7
+
+
+def test_a_column_of_a_table_does_not_grow(tmp_path: Path) -> None:
+    unpack(tmp_path)
+    column = hs.open(tmp_path / "bcolz/ctable", "r+", path="a")
+    for change in (lambda: column.append(column[:2]), lambda: column.resize((3,))):
+        with pytest.raises(Unsupported, match="keep their length"):
+            change()

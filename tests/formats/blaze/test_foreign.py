@@ -97,6 +97,17 @@ def test_a_default_codec(place: Path) -> None:
     assert hs.open_array(place)[3] == -1
 
 
+@pytest.mark.parametrize("value", [None, [], [1], "x", 3, {"clevel": [1], "shuffle": {}, "cname": 4}])
+def test_parameters_of_another_kind(place: Path, value: object) -> None:
+    path = place / "meta/storage"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"cparams": value}))
+    np.testing.assert_array_equal(hs.open_array(place)[...], CELLS)
+    with hs.open_group(place, "r+") as root:
+        root["data"].attrs["a"] = 1
+        root["data"].append(CELLS[:2])
+    np.testing.assert_array_equal(hs.open_array(place)[93:], [93, 94, 0, 1])
+
+
 def test_other_documents_are_kept(place: Path) -> None:
     (place / "meta/mine").write_text('{"a": 1}')
     path = place / "meta/storage"

@@ -128,6 +128,21 @@ def test_a_column_is_changed_alone(tmp_path):
             hs.open_array(place, "r+", path="col1").resize(50)
 
 
+@pytest.mark.parametrize("path", ["col1", "col2", "col2/sc1"])
+def test_a_field_grows_with_its_array_alone(tmp_path, path):
+    hs.save(tmp_path / "a.blaze", rows_of(10))
+    field = hs.open(tmp_path / "a.blaze", "r+", path=path)
+    for change in (
+        lambda: field.append(np.zeros((3, *field.shape[1:]), field.dtype)),
+        lambda: field.resize((12, *field.shape[1:])),
+        lambda: field.attrs.update(units="K"),
+    ):
+        with pytest.raises(Unsupported, match="with the array that it is of"):
+            change()
+    field[3] = np.ones((), field.dtype)
+    np.testing.assert_array_equal(hs.open(tmp_path / "a.blaze", path=path)[3], np.ones((), field.dtype))
+
+
 def test_the_first_array_becomes_a_coordinate_of_the_second(tmp_path):
     place = tmp_path / "a.blaze"
     with hs.create(place) as root:
@@ -315,3 +330,28 @@ def test_threads_share_one_dataset(tmp_path, dtype):
             thread.join()
     found = read(tmp_path / "a.blaze")
     np.testing.assert_array_equal(found if dtype.names is None else found["b"]["c"], np.arange(120))
+
+
+@pytest.mark.parametrize("slack", [64, 0.5, "full"])
+def test_room_within_chunks(tmp_path, slack):
+    """Each chunk says that it takes more than Blosc needs, so that any version of it may take its place."""
+    rows = np.repeat(np.arange(40.0), 100).reshape(40, 100)
+    plain, roomy = tmp_path / "a.blaze", tmp_path / "b.blaze"
+    for place, options in ((plain, {}), (roomy, {"slack": slack})):
+        with hs.create(place, **options) as root:
+            root.create_array("data", data=rows, chunks=(4, 100))
+        with hs.open_group(place, "r+") as root:
+            root["data"].append(rows[:6])
+            root["data"].attrs["a"] = 1
+    assert document(roomy, "meta/superchunks")["slack"] == slack
+    np.testing.assert_array_equal(read(roomy), read(plain))
+    np.testing.assert_array_equal(hs.open_array(roomy)[...], hs.open_array(plain)[...])
+    assert not hs.check(roomy, deep=True)
+    sizes = [sum(path.stat().st_size for path in (place / "data").iterdir()) for place in (plain, roomy)]
+    assert sizes[1] - sizes[0] >= 12 * 40
+    if slack == "full":
+        assert sizes[1] >= rows.nbytes + 16 * 10
+    with pytest.raises(Invalid, match="slack"):
+        hs.create(tmp_path / "c.blaze", slack=-1)
+    with pytest.raises(Invalid, match="slack"):
+        hs.create(tmp_path / "c.blaze", slack=slack, layout="bcolz")

@@ -98,7 +98,8 @@ def test_missing_and_extra_and_foreign_files(place):
     (place / "data/notes.txt").write_text("mine")
     (place / "data/more").mkdir()
     (place / "data/more/x").write_text("mine")
-    assert sorted(kinds(place)) == ["extra-superchunk", "foreign", "foreign", "missing-superchunk"]
+    assert sorted(kinds(place)) == ["foreign", "foreign", "missing-superchunk"]
+    assert [note.kind for note in hs.check(place).notes] == ["extra-superchunk"]
     assert "__2__.bin, rows 30:60" in str(hs.check(place))
     assert all(mend.done for mend in hs.repair(place, dry_run=False))
     assert not hs.check(place, deep=True)
@@ -287,3 +288,22 @@ def test_other_types_and_shapes_are_not_appended(place):
         with pytest.raises(Invalid):
             array.resize((3, 3))
     np.testing.assert_array_equal(hs.open_array(place)[...], CELLS)
+
+
+@pytest.mark.parametrize("layout", ["blaze", "bcolz"])
+def test_a_length_that_lies_costs_nothing(tmp_path, layout):
+    """One problem for all files that are missing, whatever the shape says; a repair does not write them."""
+    with hs.create(tmp_path / "a.blaze", layout=layout) as root:
+        root.create_array("data", data=CELLS, chunks=10)
+    path = tmp_path / "a.blaze/meta/sizes"
+    path.write_text(json.dumps({"shape": [10**15], "nbytes": 8 * 10**15, "cbytes": 0}))
+    tracemalloc.start()
+    problems = list(hs.check(tmp_path / "a.blaze", deep=True))
+    mends = list(hs.repair(tmp_path / "a.blaze", dry_run=False))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    (problem,) = [problem for problem in problems if problem.kind == "missing-superchunk"]
+    assert ":1000000000000000 read as the fill value" in problem.message and len(problems) <= 2
+    assert peak < 50 << 20
+    assert [mend.done for mend in mends if mend.kind == "missing-superchunk"] == [False]
+    np.testing.assert_array_equal(hs.open_array(tmp_path / "a.blaze")[:100], CELLS)

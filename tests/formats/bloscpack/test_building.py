@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hyperslab.formats.bloscpack.beside import assemble
+from hyperslab.formats.bloscpack.atomic_file import assemble
 from hyperslab.formats.bloscpack.building import Building
-from hyperslab.formats.bloscpack.staging import Staging
+from hyperslab.formats.bloscpack.staging import ChunkStaging
 
 CHANGES = st.lists(
     st.tuples(st.sampled_from(["put"] * 5 + ["cut"]), st.integers(0, 12), st.integers(0, 90)), max_size=40
@@ -90,7 +90,7 @@ def test_what_is_not_published_is_gone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("memory", [0, 10, 10**6])
 def test_what_waits(tmp_path: Path, memory: int) -> None:
-    staging = Staging(str(tmp_path), memory)
+    staging = ChunkStaging(str(tmp_path), memory)
     for number in range(9):
         staging.put(number, bytes([number]) * number)
     mark = staging.mark()
@@ -107,7 +107,7 @@ def test_what_waits(tmp_path: Path, memory: int) -> None:
 
 def test_threads_that_give_more_than_waits_in_memory(tmp_path: Path) -> None:
     slots = [np.random.default_rng(number).bytes(50_000 + number) for number in range(200)]
-    staging = Staging(str(tmp_path), 10)
+    staging = ChunkStaging(str(tmp_path), 10)
 
     def work(start: int) -> None:
         for number in range(start, 200, 4):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hyperslab.errors import FormatError, Unsupported
 from hyperslab.formats.bloscpack.document import Content, cut, parse, render
 from hyperslab.formats.bloscpack.metadata import read_text, write_text
-from hyperslab.formats.one_array import Coordinate, Labelled
+from hyperslab.formats.one_array import Labelled, StoredCoordinate
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import VlenString
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -32,7 +32,7 @@ def test_labels_stand_behind_it() -> None:
         dtype=np.dtype("<f8"),
         chunks=(4, 3),
         dims=("time", None),
-        attrs={"units": "K", "scale": np.float32(0.1)},
+        attrs={"by": None, "units": "K", "scale": np.float32(0.1)},
         fill_value=-1.0,
     )
     time = ArraySpec(shape=(4,), dtype=np.dtype("<i4"), chunks=(4,), dims=("time",), attrs={"units": "days"})
@@ -40,13 +40,17 @@ def test_labels_stand_behind_it() -> None:
     labelled = Labelled(
         "air",
         spec,
-        {"time": Coordinate(time, np.arange(4, dtype="<i4")), "place": Coordinate(place, np.array("Zürich", STRING))},
+        {
+            "time": StoredCoordinate(time, np.arange(4, dtype="<i4")),
+            "place": StoredCoordinate(place, np.array("Zürich", STRING)),
+        },
         GroupSpec(attrs={"title": "t"}, dims=(Dimension("time", 4, unlimited=True),)),
     )
-    doc = render(Content(labelled=labelled, stored=np.dtype("<f8"), extra={"others": [], "by": None}))
-    assert list(doc) == [*PLAIN, "name", "dims", "attrs", "types", "fill_value", "coords", "group", "others", "by"]
+    doc = render(Content(labelled=labelled, stored=np.dtype("<f8"), outer=("by",), extra={"others": []}))
+    assert list(doc) == [*PLAIN, "name", "dims", "attrs", "types", "fill_value", "coords", "group", "by", "others"]
     again = parse(read_text(write_text(doc)), nbytes=96, chunk_size=96)
-    assert (again.labelled.name, again.spec, again.extra) == ("air", spec, {"others": [], "by": None})
+    assert (again.labelled.name, again.spec) == ("air", spec)
+    assert (again.outer, again.extra) == (("by",), {"others": []})
     assert again.labelled.group == labelled.group
     for name, coordinate in labelled.coords.items():
         assert again.labelled.coords[name].spec == coordinate.spec

@@ -11,7 +11,7 @@ from blp_files import golden, manifest, truth, write
 from numpy.testing import assert_array_equal
 
 import hyperslab as hs
-from hyperslab.formats.bloscpack import document, front, header, metadata
+from hyperslab.formats.bloscpack import document, header, metadata, preamble
 from hyperslab.formats.bloscpack.dataset import BloscpackReader
 from hyperslab.formats.bloscpack.file import LocalFile
 
@@ -65,7 +65,7 @@ def test_metadata(name: str, tmp_path: Path) -> None:
 def test_what_stands_before_the_chunks_is_written_as_it_was(name: str, tmp_path: Path) -> None:
     data = golden(name)
     file = LocalFile(write(tmp_path, data), name)
-    found = front.read_front(file)
+    found = preamble.read_front(file)
     assert header.render(found.header) == data[: found.header.size]
     assert found.header.layout in manifest()[name]["layout"].split("|")
     if found.section is not None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hyperslab.codecs.blosc import MAX_BYTES
 from hyperslab.errors import FormatError
-from hyperslab.formats.bloscpack.header import ENOUGH, Header, Layout, parse, render
+from hyperslab.formats.bloscpack.header import ENOUGH, BloscpackHeader, Layout, parse, render
 
 SIZES = st.integers(-1, MAX_BYTES)
 
@@ -37,7 +37,7 @@ def test_round_trip(
     rest: tuple[int, int, int],
 ) -> None:
     checksum, typesize, meta_size = rest
-    header = Header(
+    header = BloscpackHeader(
         layout=layout,
         version={"v1": 1, "v2": 2, "v3": 3}.get(layout, version),
         has_offsets=offsets and layout != "v1",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ from numpy.testing import assert_array_equal
 
 import hyperslab as hs
 from hyperslab.formats.bloscpack.file import LocalFile
-from hyperslab.formats.bloscpack.front import read_front
+from hyperslab.formats.bloscpack.preamble import read_front
 from hyperslab.formats.bloscpack.table import read_table
 
 WALK = np.round(np.cumsum(np.random.default_rng(5).normal(size=64 * 16)), 2).reshape(64, 16)
@@ -102,6 +103,33 @@ def test_a_change_that_was_never_finished(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["x.blp"]
     assert_array_equal(hs.open(path)[...], WALK)
     assert list(hs.repair(path, dry_run=False)) == []
+
+
+def test_a_copy_in_the_middle_of_a_change(tmp_path: Path) -> None:
+    """A backup of both files, the journal too, is read as before the change, and goes back to that."""
+    home, backup = tmp_path / "home", tmp_path / "backup"
+    home.mkdir()
+    path = home / "x.blp"
+    hs.save(path, WALK, chunks=(4, 16), slack="full")
+    program = (
+        "import os, sys, hyperslab as hs\n"
+        "array = hs.open(sys.argv[1], 'r+')\n"
+        "write, calls = os.pwrite, []\n"
+        "def die(*arguments):\n"
+        "    calls.append(0)\n"
+        "    return write(*arguments) if len(calls) < 8 else os._exit(7)\n"
+        "os.pwrite = die\n"
+        "array[:30] = 5\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program, str(path)], check=False).returncode == 7
+    shutil.copytree(home, backup)
+    copy = backup / "x.blp"
+    assert copy.read_bytes() == path.read_bytes() and (backup / ".x.blp.journal").exists()
+    assert_array_equal(hs.open(copy)[...], WALK)
+    (mend,) = hs.repair(copy, dry_run=False)
+    assert (mend.kind, mend.done) == ("unfinished-change", True)
+    assert os.listdir(backup) == ["x.blp"]
+    assert_array_equal(hs.open(copy)[...], WALK)
 
 
 def test_a_damaged_chunk_becomes_fill_values(tmp_path: Path) -> None:

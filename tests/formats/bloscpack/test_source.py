@@ -186,7 +186,10 @@ def test_bytes_behind_the_end_mean_nothing(tmp_path: Path) -> None:
 
 def test_room_between_chunks_and_within(tmp_path: Path) -> None:
     """Reserve behind the digest (the specification read literally), and inside of what the chunk counts as its own."""
-    assert_array_equal(hs.open(write(tmp_path, blp(CHUNKS, TEXT, gap=40)))[...], LINE)
+    for header in ({}, {"nchunks": -1}, {"nchunks": -1, "sizes": (-1, -1)}):
+        path = write(tmp_path, blp(CHUNKS, TEXT, gap=40, **header))
+        assert_array_equal(hs.open(path)[...], LINE)
+        assert not hs.check(path, deep=True)
     slack = [stored[:12] + (len(stored) + 9).to_bytes(4, "little") + stored[16:] + b"\xee" * 9 for stored in CHUNKS]
     assert_array_equal(hs.open(write(tmp_path, blp(slack, TEXT)))[...], LINE)
 

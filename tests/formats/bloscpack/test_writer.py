@@ -20,13 +20,13 @@ import hyperslab as hs
 from hyperslab.codecs.digests import DIGESTS
 from hyperslab.errors import AlreadyExists, Conflict, Invalid, NodeNotFound, ReadOnly, StorageError, Unsupported
 from hyperslab.formats.bloscpack.file import LocalFile
-from hyperslab.formats.bloscpack.front import Front, read_front
+from hyperslab.formats.bloscpack.preamble import Preamble, read_front
 from hyperslab.formats.bloscpack.table import ChunkTable, read_table
 
 WALK = np.round(np.cumsum(np.random.default_rng(5).normal(size=64 * 16)), 2).reshape(64, 16)
 
 
-def parts_of(path: Any) -> tuple[Front, ChunkTable, bytes]:
+def parts_of(path: Any) -> tuple[Preamble, ChunkTable, bytes]:
     """Front, chunks and bytes of a file."""
     file = LocalFile(str(path), str(path))
     front = read_front(file)

@@ -16,9 +16,9 @@ from own_store import SETTINGS, ids, key_of, kinds, made, opened, record, repair
 
 import hyperslab as hs
 from hyperslab.errors import AlreadyExists, ReadOnly
+from hyperslab.formats.collections.creation_marker import making
 from hyperslab.formats.collections.holding import CollectionHolding
 from hyperslab.formats.collections.layout import LAYOUT
-from hyperslab.formats.collections.making import making
 from hyperslab.model.schemas.records import new_id
 from hyperslab.stores import MemoryStore
 from hyperslab.stores.location import Location
@@ -117,7 +117,7 @@ def test_an_array_that_is_made_to_the_end_while_one_looks(holding: CollectionHol
 def test_arrays_that_are_being_made(holding: CollectionHolding) -> None:
     """As long as their maker lives no repair takes them for leftovers; afterwards it does."""
     begun = record(9)
-    with making(holding.store, holding.places, 5):
+    with making(holding.store, holding.places, 5, new_id()):
         holding.store.put(holding.places.array_document(begun.id), holding.documents.text(begun))
         holding.store.put(holding.places.generation(begun.id[:2]), b"x")
         assert kinds(holding) == []

@@ -129,6 +129,7 @@ def check(holding, done):
     touched = {"create": set(), "create_many": set(), "update": set(), "remove": {OLD[0].id}, "clear": old}[name]
     wished = {"create": {NEW[0].id}, "create_many": new, "update": set(), "remove": set(), "clear": set()}[name]
     assert old - touched <= there <= old | wished, there
+    assert there & wished in (set(), wished), there
     if done:
         assert there == (old - touched) | wished
     if name == "update":

@@ -32,6 +32,7 @@ def check():
         medium.build(flushed_alone)
         holding = opened(Location.of(COPY), writable=False)
         found = [each for each in [*old, *new] if holding.id_of(key_of(each)) == each.id]
+        assert len(found) % COUNT == 0, len(found)
         assert [holding.record(each.id) for each in found] == found
         assert not (set(map(str, acknowledged)) - set(map(str, found))), (len(acknowledged), len(found))
         listed = {id for part in holding.generations() for id in holding.listing(part)}

@@ -20,7 +20,7 @@ from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.settings import Settings
 from hyperslab.database.tiles import write_tiles
 from hyperslab.errors import Conflict, CorruptChunk, FormatError, NodeNotFound, ReadOnly, StorageError, TilesFailed
-from hyperslab.formats.collections.journal import Entry, parse
+from hyperslab.formats.collections.journal import JournalEntry, parse
 from hyperslab.formats.collections.tiles import open_shard
 from hyperslab.selection.positional import select
 from hyperslab.stores.directory import DirectoryStore
@@ -32,7 +32,7 @@ from hyperslab.testing.strategies import advanced_keys, basic_keys
 CELLS = np.arange(1, 65, dtype="i4").reshape(8, 8)
 
 
-def journal_of(store: Any) -> Entry | None:
+def journal_of(store: Any) -> JournalEntry | None:
     data = store.get(JOURNAL)
     return None if data is None else parse(data, JOURNAL)
 

@@ -439,3 +439,17 @@ def test_24_no_space_leaks_in_files(tmp_path: Path) -> None:
         holding.update(id, lambda record, turn=turn: changed(holding.document.schema, record, {"note": str(turn)}))
     assert file_of(holding, id).stat().st_size <= size + 16
     assert list(file_of(holding, id).parent.iterdir()) == [file_of(holding, id)]
+
+
+@pytest.mark.parametrize("place", [54, 31])
+def test_a_file_that_names_a_place_beyond_its_end(tmp_path: Path, place: int) -> None:
+    holding = make(tmp_path, LINE)
+    id = new(holding, {"k": 1})
+    write(holding, id, np.arange(10.0))
+    file = Path(file_of(holding, id))
+    data = bytearray(file.read_bytes())
+    data[place] ^= 4  # of the addresses in the first block of the file, which are near 2**64 then
+    data[72] ^= 1  # so that the library is asked
+    file.write_bytes(data)
+    with pytest.raises(FormatError):
+        read(holding, id)

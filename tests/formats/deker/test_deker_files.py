@@ -126,7 +126,7 @@ def test_names_of_folders_are_the_text_of_the_values(tmp_path: Path) -> None:
     assert (tmp_path / "collections/c/array_symlinks" / place / f"{id}.hdf5").is_symlink()
     assert holding.id_of(key) == id
     stored = tuple(holding.record(id).primary.values())
-    assert stored[4] == (1, "a", (2.5, "2j"))
+    assert stored[4] == (1, "a", (2.5, 2j))
     assert holding.id_of(stored) == id
     assert kinds(holding) == []
     holding.remove(id)

@@ -85,14 +85,14 @@ def _unlink(holding: DekerHolding, id: str) -> None:
 
 MENDED: dict[str, tuple[Damage, list[str]]] = {
     "a tile of an array that is gone": (lambda h, id: _copy_tile(h, id, vid=new_id()), ["orphan-tile"]),
-    "a tile outside the grid": (lambda h, id: _copy_tile(h, id, v_position=[4, 0]), ["outside-tile"]),
-    "a tile of another rank": (lambda h, id: _copy_tile(h, id, v_position=[0]), ["outside-tile"]),
     "cells of another type": (_retype, ["wrong-dtype"]),
     "an unfinished write": (_touch("varray_data/.x.0123456789abcdef.tmp"), ["temporary"]),
     "a second link": (_second_link, ["wrong-link"]),
     "no links": (_unlink, ["missing-link"]),
 }
 TOLD: dict[str, tuple[Damage, list[str]]] = {
+    "a tile outside the grid": (lambda h, id: _copy_tile(h, id, v_position=[4, 0]), ["outside-tile"]),
+    "a tile of another rank": (lambda h, id: _copy_tile(h, id, v_position=[0]), ["outside-tile"]),
     "two files for one tile": (lambda h, id: _copy_tile(h, id), ["duplicate-tile"]),
     "a file of others": (_touch("notes.txt"), ["alien-file"]),
     "a file in the wrong folder": (_touch("array_data/x/{id}.hdf5"), ["alien-file"]),

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import HyperslabError
 from hyperslab.formats.deker import opened as opening
-from hyperslab.formats.deker.opened import Opened, open_file
+from hyperslab.formats.deker.opened import DekerFile, open_file
 from hyperslab.formats.deker.quick import quick
 from hyperslab.model.schemas import ArraySchema, DimensionSchema, HDF5CompressionOpts, HDF5Options
 
@@ -44,13 +44,13 @@ def _quick(path: Path) -> Any:
         os.close(descriptor)
 
 
-def _by_library(path: Path, monkeypatch: pytest.MonkeyPatch) -> Opened:
+def _by_library(path: Path, monkeypatch: pytest.MonkeyPatch) -> DekerFile:
     with monkeypatch.context() as patch:
         patch.setattr(opening, "quick", lambda descriptor: None)
         return open_file(str(path))
 
 
-def _cells(opened: Opened) -> Any:
+def _cells(opened: DekerFile) -> Any:
     if opened.cells is None:
         return None
     out = np.empty(opened.shape, opened.dtype)

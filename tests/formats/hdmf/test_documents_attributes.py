@@ -9,10 +9,10 @@ import pytest
 
 from hyperslab.errors import FormatError, Invalid, Unsupported
 from hyperslab.formats.documents import read_document, write_again
-from hyperslab.formats.hdmf.options import Options
+from hyperslab.formats.hdmf.attribute_names import RESERVED
+from hyperslab.formats.hdmf.options import HDMFOptions
 from hyperslab.formats.hdmf.v2 import HdmfV2
 from hyperslab.formats.hdmf.v3 import HdmfV3
-from hyperslab.formats.hdmf.words import RESERVED
 from hyperslab.model.attrs import equal, equal_attrs
 from hyperslab.model.dtypes import Opaque, tagged
 from hyperslab.model.refs import Link, ObjectReference, RegionReference
@@ -194,7 +194,7 @@ def test_unknown_keys_of_a_reference_are_kept(profile):
     "region", [Everything(), Everything((3,)), Points(((1,),), (3,)), Product((Steps(0, 2),), (3,))]
 )
 def test_a_region_in_an_attribute(profile, region):
-    spelling = profile(Options(profile=profile.words.profile, region_attributes=True))
+    spelling = profile(HDMFOptions(profile=profile.words.profile, region_attributes=True))
     spec = GroupSpec(attrs={"part": RegionReference("/d", region)})
     docs = spelling.render(spec)
     said = stored(docs)["part"]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hyperslab.errors import FormatError, HyperslabError, UnsafePickle
 from hyperslab.formats.documents import read_document
 from hyperslab.formats.hdmf.objects import check_fill
-from hyperslab.formats.hdmf.options import Options
+from hyperslab.formats.hdmf.options import HDMFOptions
 from hyperslab.formats.hdmf.v2 import HdmfV2
 from hyperslab.formats.hdmf.v3 import HdmfV3
 from hyperslab.model.refs import Link
@@ -214,7 +214,7 @@ def test_attributes_of_any_kind_are_kept(value, name):
 
 def test_options_do_not_change_what_is_read():
     docs = stores()["hz0130_builders_pickle.zarr"]["refs/objrefs"]
-    spellings = [HdmfV2(), HdmfV2(Options(object_codec="pickle", region_attributes=True))]
+    spellings = [HdmfV2(), HdmfV2(HDMFOptions(object_codec="pickle", region_attributes=True))]
     first, second = (spelling.parse(docs, "refs/objrefs") for spelling in spellings)
     assert first == second
     assert np.dtype(object) == first.numpy_dtype

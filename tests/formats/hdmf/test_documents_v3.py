@@ -7,12 +7,12 @@ import copy
 import numpy as np
 import pytest
 
-from hyperslab.codecs.base import Cells
+from hyperslab.codecs.base import ChunkLayout
 from hyperslab.codecs.chain import build_chain
 from hyperslab.errors import FormatError, Invalid, Unsupported
 from hyperslab.formats.hdmf.objects import same_type
 from hyperslab.formats.hdmf.v3 import HdmfV3
-from hyperslab.formats.spelling import Spelling
+from hyperslab.formats.metadata_dialect import MetadataDialect
 from hyperslab.model.dtypes import ObjectRef, RegionRef, VlenArray, VlenBytes, VlenString, tagged
 from hyperslab.model.refs import ObjectReference
 from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
@@ -93,7 +93,7 @@ def made(dtype, shape=(3,), **more):
 
 
 def test_the_spelling_is_one():
-    spelling: Spelling = HdmfV3()
+    spelling: MetadataDialect = HdmfV3()
     assert (spelling.format, spelling.nodes, spelling.extras, spelling.copy_name) == (
         "hdmf",
         ("zarr.json",),
@@ -208,7 +208,7 @@ def test_bytes_are_text_with_a_mark():
 
 def test_bytes_that_are_no_text_are_refused():
     spec = HdmfV3().parse(made(VlenBytes()), "a")
-    chain = build_chain(spec.codecs, Cells(spec.dtype, (3,), spec.fill_value))
+    chain = build_chain(spec.codecs, ChunkLayout(spec.dtype, (3,), spec.fill_value))
     cells = np.array([b"a", "é".encode(), b""], object)
     stored = chain.encode(cells)
     assert bytes(stored) == b"\3\0\0\0\1\0\0\0a\2\0\0\0\xc3\xa9\0\0\0\0"
@@ -363,10 +363,10 @@ def test_attributes_that_are_no_object(attributes):
 def test_shards_of_rows_have_rows_of_zeros_where_nothing_was_written():
     wish = ArraySpec(shape=(8,), dtype=ROW, chunks=(2,), layout={"shards": (4,)})
     spec = HdmfV3().parse(HdmfV3().render(HdmfV3().new_array(wish)), "a")
-    chain = build_chain(spec.codecs, Cells(spec.dtype, (4,), spec.fill_value))
+    chain = build_chain(spec.codecs, ChunkLayout(spec.dtype, (4,), spec.fill_value))
     cells = np.array([(1, "a", ObjectReference("/g")), (0, "", None), (0, "", None), (0, "", None)], ROW)
     assert chain.decode(chain.encode(cells)).tolist() == cells.tolist()
     index = np.full((2, 2), 2**64 - 1, "<u8").tobytes()
-    crc = build_chain((Codec("bytes"), Codec("crc32c")), Cells(np.dtype("u1"), (len(index),)))
+    crc = build_chain((Codec("bytes"), Codec("crc32c")), ChunkLayout(np.dtype("u1"), (len(index),)))
     nothing = crc.encode(np.frombuffer(index, "u1"))
     assert chain.decode(nothing).tolist() == [(0, "", None)] * 4

@@ -67,6 +67,7 @@ def test_cells(store: str, peers: Path) -> None:
             assert same(spelled(read_all(reader, place)), told(dataset["value"])), place
 
 
+@pytest.mark.filterwarnings("ignore:.*by its name:UserWarning")
 def test_targets(store: str, peers: Path) -> None:
     """What references and links point at is what the peer found there."""
     reader = opened(peers / f"{store}.zarr")

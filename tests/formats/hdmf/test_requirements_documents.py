@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from hyperslab.errors import Invalid, Unsupported
+from hyperslab.formats.hdmf.attribute_names import RESERVED
 from hyperslab.formats.hdmf.objects import JSON2
-from hyperslab.formats.hdmf.options import Options
+from hyperslab.formats.hdmf.options import HDMFOptions
 from hyperslab.formats.hdmf.v2 import HdmfV2
 from hyperslab.formats.hdmf.v3 import HdmfV3
-from hyperslab.formats.hdmf.words import RESERVED
 from hyperslab.model.dtypes import ObjectRef, RegionRef, VlenBytes, VlenString, tag_of, tagged
 from hyperslab.model.refs import Link, ObjectReference, RegionReference
 from hyperslab.model.regions import Product, Steps
@@ -190,7 +190,7 @@ def test_r30_an_array_of_references_is_marked():
 
 def test_r33_and_r34_the_codec_of_objects_is_chosen_and_json_by_itself():
     assert made(HdmfV2, ObjectRef())[".zarray"]["filters"] == [{"id": "json2", **JSON2}]
-    pickled = made(HdmfV2, ObjectRef(), options=Options(object_codec="pickle"))
+    pickled = made(HdmfV2, ObjectRef(), options=HDMFOptions(object_codec="pickle"))
     assert pickled[".zarray"]["filters"] == [{"id": "pickle", "protocol": 5}]
     for docs in (pickled, made(HdmfV2, ObjectRef())):
         assert HdmfV2().parse(docs, "a").dtype == ObjectRef()
@@ -225,7 +225,7 @@ def test_r38_an_array_of_regions_is_marked():
 @pytest.mark.parametrize("profile", PROFILES)
 def test_r39_and_r41_the_region_stands_beside_source_and_path(profile):
     region = RegionReference("/g/d", Product((Steps(1, 4), Steps(0, 8, 2)), (5, 8)))
-    options = Options(profile=profile.words.profile, region_attributes=True)
+    options = HDMFOptions(profile=profile.words.profile, region_attributes=True)
     docs = profile(options).render(GroupSpec(attrs={"part": region}))
     said = attributes(docs)["part"]
     axes = [{"start": 1, "stop": 4, "step": 1}, {"start": 0, "stop": 8, "step": 2}]

@@ -73,7 +73,6 @@ def test_a_dataset_further_down(own: Path) -> None:
         "/data/stores/other.zarr",
         "C:\\lab\\other.zarr",
         "C:/lab/other.zarr",
-        "s3://lab/other.zarr",
         "../../lab/other.zarr",
     ],
 )
@@ -91,6 +90,30 @@ def test_a_renamed_dataset_is_found_beside_by_its_id(own: Path) -> None:
 def test_a_name_is_not_enough_where_an_id_is_known(own: Path) -> None:
     with pytest.raises(ExternalLinkRefused):
         _led(own, "/data/stores/other.zarr", "nobody")
+
+
+@pytest.mark.parametrize(
+    "source", ["../../secret.zarr", "{folder}/secret.zarr", "s3://lab/secret.zarr", "https://lab/x.zarr", "/etc"]
+)
+@pytest.mark.parametrize("known", [None, OTHER, OWN])
+def test_a_refused_place_is_not_replaced_by_another(own: Path, source: str, known: str | None) -> None:
+    """Neither by a neighbour of its name or id, nor by this dataset."""
+    _make(own.parent / "secret.zarr")
+    with pytest.raises(ExternalLinkRefused):
+        _led(own, source.format(folder=own.parent.parent), known)
+
+
+def test_what_a_source_names_is_meant_whatever_the_id(own: Path) -> None:
+    """A copy has the id too."""
+    copy = _make(own.parent / "copy.zarr", OWN)
+    assert _led(own, "../copy.zarr", OWN) == copy
+    assert _led(own, "../copy.zarr", OTHER) == copy
+
+
+def test_an_id_that_several_have_proves_nothing(own: Path) -> None:
+    _make(own.parent / "backup.zarr", OTHER)
+    with pytest.raises(BrokenLink, match=r"2 have the object_id .*backup\.zarr, other\.zarr"):
+        _led(own, "../was-called-so.zarr", OTHER)
 
 
 def test_nothing_there_is_a_broken_link(own: Path) -> None:

@@ -15,11 +15,11 @@ from hyperslab.formats.base import (
     HoldsSpecifications,
     IsVariant,
     LeadsOut,
-    LocksNodes,
-    Moves,
+    LocksDataset,
+    MovesNodes,
     Plans,
     Refreshes,
-    Stamps,
+    StampsNodes,
     Writer,
     WritesAhead,
 )
@@ -64,9 +64,9 @@ def ids(pointer: Any) -> tuple[Any, Any]:
 
 
 def test_what_it_is_able_to(writer: Any) -> None:
-    for protocol in (Batches, FindsObjects, HoldsSpecifications, IsVariant, LeadsOut, LocksNodes, Moves, Plans):
+    for protocol in (Batches, FindsObjects, HoldsSpecifications, IsVariant, LeadsOut, LocksDataset, MovesNodes, Plans):
         assert isinstance(writer, protocol)
-    for other in (Refreshes, Stamps, Writer, WritesAhead):
+    for other in (Refreshes, StampsNodes, Writer, WritesAhead):
         assert isinstance(writer, other)
 
 

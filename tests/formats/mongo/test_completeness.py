@@ -11,7 +11,7 @@ from pymongo.database import Database
 
 from hyperslab.errors import HyperslabError
 from hyperslab.formats.mongo import stored
-from hyperslab.formats.mongo.completeness import MISSING_SEGMENT, Survey, is_complete, load, missing
+from hyperslab.formats.mongo.completeness import MISSING_SEGMENT, ObjectSurvey, is_complete, load, missing
 from hyperslab.formats.mongo.faults import DocumentNotFoundError
 
 CASES = [*golden.cases(golden.REAL), *golden.cases(golden.SPECIFIED)]
@@ -30,7 +30,7 @@ def pair(db: Database[Any]) -> tuple[Any, Any]:
 
 def flaws(db: Database[Any], id: ObjectId) -> list[tuple[Any, str]]:
     meta, chunks = pair(db)
-    found = Survey(load(meta, id), chunks).flaws()
+    found = ObjectSurvey(load(meta, id), chunks).flaws()
     return sorted(((flaw.key, flaw.kind) for flaw in found if flaw.kind != MISSING_SEGMENT), key=repr)
 
 

@@ -16,7 +16,7 @@ import hyperslab as hs
 from hyperslab.formats.mongo.document import parse, render
 from hyperslab.formats.mongo.ids import Salted
 from hyperslab.formats.mongo.segments import documents
-from hyperslab.formats.mongo.spans import Span
+from hyperslab.formats.mongo.spans import CellSpan
 
 if TYPE_CHECKING:
     from pymongo.database import Database
@@ -132,7 +132,7 @@ def test_spans_are_what_numpy_selects(data: st.DataObject) -> None:
         within.append(slice(start, data.draw(st.integers(start + 1, length)), data.draw(st.integers(1, 3))))
     size = data.draw(st.integers(1, 40))
     raw = cells.tobytes()
-    span = Span.of(shape, within, 4)
+    span = CellSpan.of(shape, within, 4)
     held = {n: raw[n * size : (n + 1) * size] for n in span.numbers(size)}
     found = span.take(held, size, cells.dtype)
     assert found is not None

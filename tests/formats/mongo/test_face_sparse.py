@@ -8,8 +8,10 @@ import golden_documents as golden
 import numpy as np
 import pytest
 import sparse
+import xarray as xr
 
 import hyperslab as hs
+from hyperslab.mongo import XarrayMongoDB
 
 if TYPE_CHECKING:
     from pymongo.database import Database
@@ -61,3 +63,27 @@ def test_one_of_two_to_the_32_is_read_here_and_there(url: str, name: str) -> Non
     hs.convert(f"{url}#{golden.case(name)._id}", f"{url}?collection=other#{name}")
     again = hs.open_group(f"{url}?collection=other#{name}")[array.name].to_sparse()
     assert (again.coords.tolist(), again.data.tolist()) == (lists.coords.tolist(), lists.data.tolist())
+
+
+@pytest.mark.parametrize("layout", ["compatible", "extended"])
+@pytest.mark.parametrize("face", ["update", "open"])
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_sparse_chunk_of_several_documents_lists_other_cells(
+    mongo: Mongo, db: Database[Any], layout: Any, face: str, lazy: bool
+) -> None:
+    """Each document says how many cells are listed in all, also those whose own bytes stay."""
+    cells = np.array([1.0, 2, 3, 4, 5, 0, 0, 0])
+    ds = xr.Dataset({"s": ("x", sparse.COO.from_numpy(cells))})
+    xdb = XarrayMongoDB(db, layout=layout, chunk_size_bytes=16, embed_threshold_bytes=0)
+    future = xdb.put(ds.chunk({"x": 8}) if lazy else ds, name="o")[1]
+    if future is not None:
+        future.compute(scheduler="sync")
+    for place, value in ((7, 8.0), (4, 0.0), (5, 6.0), (slice(2, 8), 0.0), (0, 0.0)):
+        cells[place] = value
+        if face == "update":
+            region = slice(place, place + 1) if isinstance(place, int) else place
+            xdb.update("o", xr.Dataset({"s": ("x", cells[region])}), {"x": region})
+        else:
+            hs.open_group(f"{mongo.url}/{db.name}#o", "r+")["s"][place] = value
+        assert xdb.get("o", load=True)["s"].data.todense().tolist() == cells.tolist()
+        assert xdb.check("o", deep=True) == []

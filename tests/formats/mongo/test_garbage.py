@@ -275,3 +275,37 @@ def test_very_many_chunks_that_are_not_there(db: Database[Any]) -> None:
     (problem,) = problems(*pair(db), id, deep=True)
     assert problem.message.startswith("2500000000 of 2500000000 chunks are not stored: d[0, 0], d[0, 1],")
     assert problem.message.endswith("and 2499999994 more")
+
+
+@pytest.mark.parametrize("layout", ["compatible", "extended"])
+@pytest.mark.parametrize("stored", [0, 1])
+def test_a_put_that_was_broken_off_is_garbage(db: Database[Any], layout: Any, stored: int) -> None:
+    """Of which nothing was computed, or a chunk; an object that lost a chunk is none."""
+    from dask.array import arange
+    from xarray import Dataset
+
+    from hyperslab.mongo import XarrayMongoDB
+
+    def ds() -> Dataset:
+        return Dataset({"t": ("x", arange(6, chunks=2))})
+
+    xdb = XarrayMongoDB(db, layout=layout)
+    whole, future = xdb.put(ds(), name="whole")
+    future.compute(scheduler="sync")
+    damaged, future = xdb.put(ds(), name="damaged")
+    future.compute(scheduler="sync")
+    broken, future = xdb.put(ds(), name="broken")
+    resumed, _ = xdb.put(ds(), name="resumed")
+    if stored:
+        future.compute(scheduler="sync")
+        xdb.meta.update_one({"_id": broken}, {"$set": {"hyperslab.putting": True}})
+        if layout == "extended":
+            xdb.meta.delete_one({"_id": broken})
+    for key in (damaged, broken):
+        xdb.chunks.delete_one({"meta_id": key, "chunk": [1]})
+    xdb.resume(resumed, ds()).compute(scheduler="sync")
+    assert xdb.collect_garbage().documents == 0
+    xdb.collect_garbage(age=0)
+    assert {info.id for info in xdb.list()} == {whole, damaged, resumed}
+    assert set(xdb.chunks.distinct("meta_id")) == {whole, damaged, resumed}
+    assert all("hyperslab" not in doc for doc in xdb.meta.find())

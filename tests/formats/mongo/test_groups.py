@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+import xarray as xr
 from pymongo import MongoClient
 
 import hyperslab as hs
@@ -27,6 +28,12 @@ def place(mongo: Mongo) -> str:
         group.create_array("t2m", data=np.arange(6.0).reshape(2, 3), dims=["time", "x"], units="K")
         root.create_array("surface/x", data=np.arange(3), dims=["x"])
     return place
+
+
+@pytest.fixture
+def base(mongo: Mongo) -> str:
+    """The URL of an empty database."""
+    return f"{mongo.url}/{mongo.database()}"
 
 
 def test_what_is_in_them_is_found_again(place: str) -> None:
@@ -85,3 +92,55 @@ def test_one_name_of_a_dimension_has_several_lengths(mongo: Mongo, tmp_path: obj
     report = hs.convert(f"{tmp_path}/a.zarr", f"{base}#x", verify=True)
     assert not report.losses
     assert not hs.diff(f"{tmp_path}/a.zarr", f"{base}#x")
+
+
+def test_groups_have_sizes_of_their_own(base: str) -> None:
+    """One name of a dimension has one length in a group, and others in other groups; also while arrays grow."""
+    tree = xr.DataTree.from_dict(
+        {
+            "/": xr.Dataset({"a": ("x", np.arange(3))}),
+            "/g": xr.Dataset({"a": ("y", np.arange(5)), "b": ("y", np.arange(5.0))}),
+            "/h": xr.Dataset({"a": ("y", np.arange(7))}, {"y": np.arange(7)}),
+            "/h/i": xr.Dataset({"b": ("z", np.arange(2))}),
+        }
+    )
+    hs.save(f"{base}#tree", tree)
+    xr.testing.assert_identical(xr.open_datatree(f"{base}#tree", engine="hyperslab").load(), tree)
+    root = hs.open_group(f"{base}#tree", "r+")
+    for name in ("a", "b"):
+        root[f"g/{name}"].append(np.arange(5, 7), dim="y")
+    read = xr.open_datatree(f"{base}#tree", engine="hyperslab").load()
+    longer = xr.Dataset({"a": ("y", np.arange(7)), "b": ("y", np.arange(7.0))})
+    xr.testing.assert_identical(read["g"].to_dataset(), longer)
+    for name in ("a", "y"):
+        root[f"h/{name}"].append(np.arange(7, 9), dim="y")
+    read = xr.open_datatree(f"{base}#tree", engine="hyperslab").load()
+    assert (dict(read["g"].sizes)["y"], dict(read["h"].sizes)["y"]) == (7, 9)
+    assert {"y"} == set(read["h"].indexes)
+    assert not hs.check(f"{base}#tree", deep=True)
+    with pytest.raises(Invalid, match="share their dimensions"):
+        root.create_array("g/c", data=np.arange(3), dims=("y",))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array(["ab", "cdef"]),
+        np.array(["ab", "cdef"], object),
+        np.array(["ab", "cdef"], np.dtypes.StringDType()),
+        np.array("cdef"),
+        np.array([], object),
+    ],
+    ids=["U4", "objects", "StringDType", "scalar", "empty"],
+)
+def test_text_of_xarray_is_as_long_as_the_longest(base: str, values: Any) -> None:
+    dims = ("s",)[: values.ndim]
+    for ds in (
+        xr.Dataset({"t": (dims, np.zeros(values.shape))}, {"s": (dims, values)}),
+        xr.Dataset({"q": (dims, values)}),
+    ):
+        hs.save(f"{base}#text", ds, mode="w")
+        found = xr.load_dataset(f"{base}#text", engine="hyperslab")
+        for name in {"s", "q"} & set(ds.variables):
+            assert found[name].dtype.kind == "U"
+            assert found[name].values.tolist() == values.tolist()

@@ -10,11 +10,11 @@ from typing import Any
 
 from hyperslab.formats.documents import read_document
 from hyperslab.formats.faults import Faults
+from hyperslab.formats.metadata_dialect import Docs
 from hyperslab.formats.nczarr import current
-from hyperslab.formats.nczarr.context import Context, Options
+from hyperslab.formats.nczarr.context import Context, NCZarrOptions
 from hyperslab.formats.nczarr.generation import generation_of, provenance_of
 from hyperslab.formats.nczarr.source_texts import source_texts
-from hyperslab.formats.spelling import Docs
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 FOLDER = Path(__file__).parents[2] / "golden" / "nczarr"
@@ -60,7 +60,7 @@ def documents(version: str, store: str, node: str) -> Docs:
     return {name: read_document(data, name) for name, data in raw(version, store)[node].items()}
 
 
-def context(version: str, store: str, options: Options | None = None) -> Context:
+def context(version: str, store: str, options: NCZarrOptions | None = None) -> Context:
     """What the documents of a store depend on, taken from the store."""
     root = documents(version, store, "")
 
@@ -73,7 +73,7 @@ def context(version: str, store: str, options: Options | None = None) -> Context
 
     made = Context(
         generation=generation_of(root),
-        options=options or Options(),
+        options=options or NCZarrOptions(),
         provenance=provenance_of(root.get(".zattrs", {})),
         group=group,
         texts=lambda node: source_texts(raw(version, store)[node].get(".zattrs", b"{}")),
@@ -81,7 +81,9 @@ def context(version: str, store: str, options: Options | None = None) -> Context
     return made
 
 
-def read(version: str, store: str, node: str, options: Options | None = None) -> tuple[GroupSpec | ArraySpec, Faults]:
+def read(
+    version: str, store: str, node: str, options: NCZarrOptions | None = None
+) -> tuple[GroupSpec | ArraySpec, Faults]:
     """The spec of a node, and what was noted."""
     faults = Faults(node)
     return current.parse(documents(version, store, node), node, context(version, store, options), faults), faults

@@ -48,13 +48,13 @@ class Mortal(MemoryStore):
         self.put(key, value)
         return self.stamp(key)
 
-    def delete(self, key: str) -> None:
+    def delete(self, key: str, *, durable: bool = False) -> None:
         self._live()
-        super().delete(key)
+        super().delete(key, durable=durable)
 
-    def delete_prefix(self, prefix: str) -> None:
+    def delete_prefix(self, prefix: str, *, durable: bool = False) -> None:
         self._live()
-        super().delete_prefix(prefix)
+        super().delete_prefix(prefix, durable=durable)
 
     def rename(self, source: str, target: str) -> None:
         self._live()
@@ -191,3 +191,39 @@ def test_dying_anywhere(dialect: str, consolidated: bool, change: Callable[[Any]
         assert seen(store) == new, deaths
         check_copy(store)
     assert deaths > 1
+
+
+@pytest.mark.parametrize("rows", [1, 6])
+@pytest.mark.parametrize(("dialect", "consolidated"), [("current", False), ("current", True), ("draft", True)])
+def test_rows_of_an_append_that_died_are_never_data(dialect: str, consolidated: bool, rows: int) -> None:
+    """It dies between the chunks and the documents; then the dimension grows by an append to another array."""
+    deaths = 0
+    while True:
+        store = made(dialect, consolidated)
+        mortal = Mortal(store, deaths)
+        try:
+            hs.open(mortal, "r+", workers=1)["g/b"].append(np.full((rows, 2), 99.0))
+        except Death:
+            deaths += 1
+        else:
+            break
+        dead = hs.open(store)["g/b"].shape[0] == 3
+        hs.open(store, "r+")["a"].append(ROWS[3:])
+        if dead:
+            behind = hs.open(store)["g/b"][3:]
+            assert len(behind) >= 3 and (behind == -1).all()
+            assert hs.open(store)["g/b"][:3].tolist() == ROWS[:3, :2].tolist()
+        with hs.open(store, "r+") as root:
+            if dead:
+                root["g/b"].append(ROWS[3:5, :2])
+                assert [row for row in root["g/b"][...].tolist() if row != [-1.0, -1.0]] == ROWS[:5, :2].tolist()
+    assert deaths > 1
+
+
+@pytest.mark.parametrize("dialect", ["current", "draft"])
+def test_rows_of_an_append_that_died_are_no_data_of_an_array_that_is_made(dialect: str) -> None:
+    store = made(dialect, False)
+    with pytest.raises(Death):
+        hs.open(Mortal(store, 2), "r+", workers=1)["g/b"].append(np.full((6, 2), 99.0))
+    hs.open(store, "r+").create_array("longer", data=np.zeros((9, 4)), dims=("t", "x"), chunks=(4, 4))
+    assert hs.open(store)["g/b"][3:].tolist() == [[-1.0, -1.0]] * 6

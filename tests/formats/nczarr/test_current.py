@@ -11,7 +11,7 @@ import pytest
 from hyperslab.errors import FormatError, Invalid, Unsupported
 from hyperslab.formats.faults import Faults
 from hyperslab.formats.nczarr import current
-from hyperslab.formats.nczarr.context import Context, Options
+from hyperslab.formats.nczarr.context import Context, NCZarrOptions
 from hyperslab.formats.nczarr.generation import Generation
 from hyperslab.model.attrs import equal
 from hyperslab.model.dims import Dimension
@@ -41,7 +41,7 @@ def context(provenance=None, generation=Generation.V2C, groups=GROUPS, **options
         return current.parse({".zgroup": {"zarr_format": 2}, ".zattrs": groups[path]}, path, bare, Faults(path))
 
     bare = Context(generation=Generation.V2C)
-    return Context(generation=generation, options=Options(**options), provenance=provenance or {}, group=group)
+    return Context(generation=generation, options=NCZarrOptions(**options), provenance=provenance or {}, group=group)
 
 
 def read(zarray=None, zattrs=None, node="a", where=None):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.formats.faults import Faults
 from hyperslab.formats.nczarr import draft, foreign
-from hyperslab.formats.nczarr.context import Context, Options
+from hyperslab.formats.nczarr.context import Context, NCZarrOptions
 from hyperslab.formats.nczarr.generation import Generation
 from hyperslab.model.attrs import equal_attrs
 from hyperslab.model.dims import Dimension
@@ -31,7 +31,9 @@ TYPES = ["<i2", ">i4", "<f8", "|u1", [("a", "<i4"), ("b", "<f4", (2,))], Char(),
 
 
 def context(**options):
-    return Context(generation=Generation.DRAFT, options=Options(**options), group={"": ROOT, "g": GroupSpec()}.get)
+    return Context(
+        generation=Generation.DRAFT, options=NCZarrOptions(**options), group={"": ROOT, "g": GroupSpec()}.get
+    )
 
 
 def parsed(docs, node, **options):

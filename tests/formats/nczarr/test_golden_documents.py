@@ -11,7 +11,7 @@ import pytest
 from hyperslab.formats.documents import read_json
 from hyperslab.formats.faults import Faults
 from hyperslab.formats.nczarr import current
-from hyperslab.formats.nczarr.context import Context, Options
+from hyperslab.formats.nczarr.context import Context, NCZarrOptions
 from hyperslab.formats.nczarr.generation import Generation
 from hyperslab.model.attrs import equal
 from hyperslab.model.dtypes import Char, VlenString
@@ -169,11 +169,11 @@ def test_documents_that_are_written_again_are_the_same(version, store):
     ],
 )
 def test_big_endian_cells_are_read_in_the_order_that_they_have(version, byteorder, swapped, noted):
-    spec, faults = golden.read(version, "types", "be", Options(byteorder=byteorder))
+    spec, faults = golden.read(version, "types", "be", NCZarrOptions(byteorder=byteorder))
     assert spec.dtype == np.dtype(">f8")
     assert (Codec("bytes", {"endian": "little"}) in spec.codecs) == swapped
     assert ("byte-order" in [problem.kind for problem in faults.problems]) == noted
-    little, _ = golden.read(version, "types", "v_f8", Options(byteorder=byteorder))
+    little, _ = golden.read(version, "types", "v_f8", NCZarrOptions(byteorder=byteorder))
     assert little.codecs == (Codec("bytes"),)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.faults import Faults
 from hyperslab.formats.nczarr import current
-from hyperslab.formats.nczarr.context import Context, Options
+from hyperslab.formats.nczarr.context import Context, NCZarrOptions
 from hyperslab.formats.nczarr.generation import Generation
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -40,7 +40,7 @@ OWN = {
     "_nczarr_attr": ("types",),
 }
 CONTEXTS = [
-    Context(generation=generation, options=Options(truncate=truncate), provenance={"netcdf": "4.9.2"})
+    Context(generation=generation, options=NCZarrOptions(truncate=truncate), provenance={"netcdf": "4.9.2"})
     for generation in Generation
     for truncate in (False, True)
     if generation is Generation.V2C or generation.is_older

@@ -372,7 +372,8 @@ def test_r16_the_dataset_names_the_version_of_the_format(place):
 
 def test_r17_attributes_inside_zgroup_are_read_and_written_beside_it(place):
     inside = {".zgroup": {"zarr_format": 2, ".zattrs": {"a": "in", "b": "in"}}}
-    write(place, {k: v for k, v in DRAFT.items() if k != ".zattr_type"} | inside | {".zattrs": {"b": "beside"}})
+    beside = {".zattrs": {"b": "beside", "_NCProperties": "version=2,nczarr=0.1-2018"}}
+    write(place, {k: v for k, v in DRAFT.items() if k != ".zattr_type"} | inside | beside)
     root = hs.open(str(place), "r+")
     assert dict(root.attrs) == {"a": "in", "b": "beside"}
     root.attrs["c"] = "new"

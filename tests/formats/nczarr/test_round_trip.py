@@ -13,7 +13,7 @@ from hyperslab.formats.cells_json import SPECIAL
 from hyperslab.formats.faults import Faults
 from hyperslab.formats.fill_values import same_fill
 from hyperslab.formats.nczarr import current
-from hyperslab.formats.nczarr.context import Context, Options
+from hyperslab.formats.nczarr.context import Context, NCZarrOptions
 from hyperslab.formats.nczarr.generation import Generation
 from hyperslab.formats.nczarr.typed import is_hidden, regular
 from hyperslab.model.attrs import equal_attrs
@@ -24,7 +24,7 @@ from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
 NUMBERS = [f"{order}{code}" for code in ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8") for order in "<>"]
 NAMES = st.text(min_size=1).filter(lambda name: "/" not in name and not is_hidden(name) and name != "_FillValue")
 CONTEXTS = [
-    Context(generation=Generation.V2C, options=Options(char_encoding=encoding, truncate=truncate))
+    Context(generation=Generation.V2C, options=NCZarrOptions(char_encoding=encoding, truncate=truncate))
     for encoding in ("netcdf", "zarr")
     for truncate in (False, True)
 ]

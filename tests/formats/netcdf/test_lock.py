@@ -17,6 +17,7 @@ from xarray.backends import locks
 
 import hyperslab as hs
 from hyperslab.formats.hdf5_lock import LOCK, LibraryLock
+from programs import ran
 
 
 def is_free(lock: object) -> bool:
@@ -152,3 +153,56 @@ def test_dropped_datasets_beside_a_running_call(tmp_path: Path) -> None:
             file.setncattr(f"attribute {number}", "text")
     child = subprocess.run([sys.executable, "-c", DROPPED, str(tmp_path / "a.nc")], capture_output=True, text=True)
     assert child.returncode == 0, child.stderr
+
+
+OPENED_AGAIN = """
+import sys
+import hyperslab as hs
+path = sys.argv[1]
+def use(read):
+    with hs.open_group(path) as root:
+        assert not read or root["text"][:].tolist() == ["a", "b"]
+if sys.argv[2] == "open":
+    before = hs.open_group(path)
+for _ in range(4):
+    use(False)
+    use(True)
+print("fine")
+"""
+
+
+@pytest.mark.parametrize("state", ["open", "closed"])
+def test_a_file_with_text_is_opened_again_while_it_is_open(tmp_path: Path, state: str) -> None:
+    with hs.create(tmp_path / "a.nc", "netcdf") as root:
+        root.create_array("text", data=np.array(["a", "b"], np.dtypes.StringDType()))
+    done = ran(OPENED_AGAIN, tmp_path / "a.nc", state)
+    assert (done.stdout, done.returncode) == ("fine\n", 0), done.stderr[-2000:]
+
+
+def test_who_opened_a_file_first_may_close_it_first(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.nc", "netcdf") as root:
+        root.create_array("x", data=np.arange(4))
+    first, second = hs.open_group(tmp_path / "a.nc"), hs.open_group(tmp_path / "a.nc")
+    first.close()
+    first.close()
+    assert second["x"][:].tolist() == [0, 1, 2, 3]
+    second.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc")
+@pytest.mark.parametrize("model", ["NETCDF4", "NETCDF3_CLASSIC"])
+def test_files_that_nobody_closed_are_closed(tmp_path: Path, model: str) -> None:
+    def opened() -> int:
+        gc.collect()
+        with LOCK:
+            return sum(os.path.realpath(f"/proc/self/fd/{each}") == str(path) for each in os.listdir("/proc/self/fd"))
+
+    path = tmp_path / "a.nc"
+    with hs.create(path, "netcdf", model=model) as root:
+        root.create_array("x", data=np.arange(4, dtype="i4"), dims=("x",))
+    group = hs.open_group(path)
+    array = group["x"]
+    del group
+    assert opened() > 0 and array[:].tolist() == [0, 1, 2, 3]
+    del array
+    assert opened() == 0

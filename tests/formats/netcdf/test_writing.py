@@ -15,6 +15,7 @@ import pytest
 from netcdf_files import raw, read_all, write_all
 
 import hyperslab
+import hyperslab as hs
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import AlreadyExists, Conflict, Invalid, NodeNotFound, ReadOnly, StorageError, Unsupported
 from hyperslab.formats.netcdf import FORMAT
@@ -537,3 +538,17 @@ def test_what_was_given_is_known_after_a_node_was_removed(winds: Path) -> None:
         root["wind"].append(np.full((1, 2), 3), dim="time")
         assert root["wind"].shape == (4, 2) and root["wind"][3, 0] == 3
         assert root["late"][:].tolist() == [0, 1, 2, 3]
+
+
+def test_a_dimension_whose_name_netcdf_does_not_take_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with (
+        hs.create(tmp_path / "a.nc", "netcdf") as root,
+        pytest.raises(Invalid, match=r"a/b.*name the dimension") as raised,
+    ):
+        root.create_array("g/x", shape=(2,), dims=("a/b",))
+    assert raised.value.node == "g/x" and str(tmp_path) in str(raised.value.url)
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("g/x", shape=(2,), dims=("a/b",))
+    with pytest.raises(Invalid, match="a/b"):
+        hs.convert(tmp_path / "a.zarr", tmp_path / "b.nc")
+    assert not (tmp_path / "b.nc").exists()

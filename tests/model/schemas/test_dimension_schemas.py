@@ -360,7 +360,7 @@ def test_r36_ints_are_never_labels() -> None:
 
 def test_an_unlimited_dimension_has_no_size_and_no_labels() -> None:
     grown = DimensionSchema("x", None, scale=Scale(0.0, 0.5))
-    assert grown.index(4) == dims.Scale(0.0, 0.5, 4)
+    assert grown.index(4) == dims.ScaleIndex(0.0, 0.5, 4)
     assert TimeDimensionSchema("t", None, NEW_YEAR, HOUR).as_dict["size"] is None
     with pytest.raises(SchemaError, match="unlimited"):
         DimensionSchema("x", None, labels=["a"])

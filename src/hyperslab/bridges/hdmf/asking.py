@@ -7,16 +7,17 @@ from typing import Any
 
 from hdmf.build import BuildManager, TypeMap
 
-from hyperslab.array.session import Session
+from hyperslab.array.session import OpenDataset
 from hyperslab.bridges.hdmf import specs
 from hyperslab.errors import Invalid
 from hyperslab.model.spec import GroupSpec
 
 _CODECS = {"json2": "json2", "pickle": "pickle"}
-_CORE = "core"
+CORE = "core"
+"""The namespace of NWB."""
 
 
-def manager_for(given: BuildManager | TypeMap | None, session: Session | None, *, load: bool) -> BuildManager:
+def manager_for(given: BuildManager | TypeMap | None, session: OpenDataset | None, *, load: bool) -> BuildManager:
     """The manager to build and construct by. Without one given: of pynwb's types for its files, or where it is in use,
     else of hdmf's; with the schemas that the file keeps."""
     if isinstance(given, BuildManager):
@@ -29,9 +30,9 @@ def manager_for(given: BuildManager | TypeMap | None, session: Session | None, *
     return BuildManager(type_map)
 
 
-def _is_nwb(session: Session) -> bool:
+def _is_nwb(session: OpenDataset) -> bool:
     root = session.reader.node("")
-    return (isinstance(root, GroupSpec) and "nwb_version" in root.attrs) or specs.keeps(session, _CORE)
+    return (isinstance(root, GroupSpec) and "nwb_version" in root.attrs) or specs.keeps(session, CORE)
 
 
 def _type_map(nwb: bool) -> TypeMap:

@@ -15,14 +15,14 @@ from hdmf.build import BuildManager, GroupBuilder, TypeMap
 from hyperslab import api
 from hyperslab.array import Array
 from hyperslab.bridges.hdmf import specs
-from hyperslab.bridges.hdmf.asking import doc_of, manager_for, object_codec_of
+from hyperslab.bridges.hdmf.asking import CORE, doc_of, manager_for, object_codec_of
 from hyperslab.bridges.hdmf.casting import Casting
 from hyperslab.bridges.hdmf.constructing import construct
 from hyperslab.bridges.hdmf.indexes import let_grow
 from hyperslab.bridges.hdmf.planning import Planner
 from hyperslab.bridges.hdmf.pointers import Pointers, root_of, target_of
 from hyperslab.bridges.hdmf.reading import Builders
-from hyperslab.bridges.hdmf.writing import Writing
+from hyperslab.bridges.hdmf.writing import BuilderWriter
 from hyperslab.chunks.progress import Report, reporting
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.formats import detect
@@ -95,6 +95,7 @@ class HyperslabIO(HDMFIO):
         self._is_new = _MODES[mode] in ("w", "x") or (mode == "a" and not self._where.exists())
         self._open_root()
         found = manager_for(manager, None if self._root is None else self._root._session, load=load_namespaces)
+        self._has_manager = manager is not None
         super().__init__(found, source=self._where.path or self._where.url, herd_path=herd_path)
 
     # -- what it is -------------------------------------------------------------------------------------------------
@@ -122,12 +123,12 @@ class HyperslabIO(HDMFIO):
         return self._root
 
     def is_open(self) -> bool:
-        """Whether the file is open."""
+        """Return whether the file is open."""
         return self._root is not None
 
     @staticmethod
     def can_read(path: Any) -> bool:
-        """Whether a dataset of format ``hdmf`` lies there."""
+        """Return whether a dataset of format ``hdmf`` lies there."""
         try:
             found = detect(Probe(Location.of(path)))
         except (HyperslabError, OSError, ValueError):
@@ -204,7 +205,7 @@ class HyperslabIO(HDMFIO):
         return self._pointers(None, root_of(builder)).to(target_of(builder))
 
     def get_written(self, builder: Any) -> bool:
-        """Whether a builder was written, or read, by this object."""
+        """Return whether a builder was written, or read, by this object."""
         return bool(self._written_builders.get_written(builder))
 
     # -- schemas ----------------------------------------------------------------------------------------------------
@@ -260,10 +261,13 @@ class HyperslabIO(HDMFIO):
         planner = Planner(pointers, self.get_written, link_data)
         with reporting(self._progress, f"writing {self._where.name}") as report, self._place() as root, root.batch():
             mark = self._written_builders.set_written
-            writing = Writing(root, pointers, mark, self._doc, report)
+            writing = BuilderWriter(root, pointers, mark, self._doc, report)
             writing.run(planner.plan(builder), together=not exhaust_dci)
             if cache_spec:
-                specs.cache(root._session, [self.manager.namespace_catalog, *catalogs])
+                own = self.manager.namespace_catalog
+                names = own.namespaces if self._has_manager else specs.without_unused(own, builder, CORE)
+                others = ((catalog, catalog.namespaces) for catalog in catalogs)
+                specs.cache(root._session, [(own, names), *others])
         for path, wrapper in writing.unfilled:
             wrapper.dataset = self.root[path]
 

@@ -49,7 +49,7 @@ class HyperslabDataIO(DataIO):
 
     @property
     def link_data(self) -> bool | None:
-        """Whether a link is written to data that are an array; None: as ``write`` is told."""
+        """Return whether a link is written to data that are an array; None: as ``write`` is told."""
         return self._link_data
 
     def get_io_params(self) -> dict[str, Any]:

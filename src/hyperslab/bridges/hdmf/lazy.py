@@ -122,6 +122,14 @@ class HyperslabDataset(HDMFDataset):
             self._array.append(cells)
             self._kept = None
 
+    def resize(self, size: int | tuple[int, ...], axis: int | None = None) -> None:
+        """Give the array another shape, or another length along ``axis``, in the file, at once, as h5py does."""
+        shape: Any = size
+        if axis is not None:
+            shape = tuple(size if i == axis % self.ndim else length for i, length in enumerate(self.shape))
+        self._array.resize(shape)
+        self._kept = None
+
     def __repr__(self) -> str:
         return f"<HyperslabDataset {self.shape} {self.dtype} of {self._array!r}>"
 

@@ -109,4 +109,5 @@ class Planner:
         source = source_of(array._session)
         if array.path == path and self.pointers.stays(source):
             return None
-        return Link(f"/{array.path}", self.pointers.relative(source))
+        known = array.ref
+        return Link(known.path, self.pointers.relative(source), known.object_id, known.source_object_id)

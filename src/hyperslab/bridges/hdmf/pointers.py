@@ -9,7 +9,7 @@ from typing import Any
 
 from hdmf.build import LinkBuilder, ReferenceBuilder
 
-from hyperslab.array.session import Session
+from hyperslab.array.session import OpenDataset
 from hyperslab.model.refs import Link, ObjectReference, RegionReference
 
 ROOT = "root"
@@ -35,7 +35,7 @@ def target_of(value: Any) -> Any:
     return value
 
 
-def source_of(session: Session) -> str:
+def source_of(session: OpenDataset) -> str:
     """What builders call the dataset that they stand in: its path, else its URL."""
     origin = session.origin
     return session.url if origin is None or origin.where.path is None else origin.where.path
@@ -74,7 +74,7 @@ class Pointers:
         return ObjectReference(path, source, *ids)
 
     def stays(self, source: str | None) -> bool:
-        """Whether what stands in ``source`` stands in the dataset that is written, too."""
+        """Return whether what stands in ``source`` stands in the dataset that is written, too."""
         return source is None or any(
             source == place or self._real_path(source) == self._real_path(place)
             for place in (self.here, self.exported)
@@ -100,6 +100,4 @@ class Pointers:
         root_id = root.attributes.get("object_id") if root.name == ROOT else None
         if source == ".":
             root_id = root_id or self.root_id
-        elif root_id == self.root_id:  # a copy of this dataset: by that identity the pointer would lead here
-            root_id = None
         return path_of(target), source, (target.attributes.get("object_id"), root_id)

@@ -18,7 +18,7 @@ from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuild
 
 from hyperslab.array import Array
 from hyperslab.array.attributes import Attributes
-from hyperslab.array.session import Session
+from hyperslab.array.session import OpenDataset
 from hyperslab.bridges.hdmf import specs
 from hyperslab.bridges.hdmf.lazy import GrowingDataset, lazy
 from hyperslab.bridges.hdmf.pointers import ROOT, source_of
@@ -54,17 +54,17 @@ class Builders:
         """The builder of the whole tree, but for the specifications."""
         return self._whole(self._root._session, "", self._root.spec)
 
-    def at(self, session: Session, reference: ObjectReference) -> Any:
+    def at(self, session: OpenDataset, reference: ObjectReference) -> Any:
         """The builder of what a reference leads to, which may stand in another file; BrokenLink where nothing is."""
         return self._whole(*resolve(session, reference))
 
-    def _whole(self, session: Session, path: str, spec: GroupSpec | ArraySpec) -> Any:
+    def _whole(self, session: OpenDataset, path: str, spec: GroupSpec | ArraySpec) -> Any:
         found = self._node(session, path, spec)
         while self._pending:
             self._pending.pop()()
         return found
 
-    def _node(self, session: Session, path: str, spec: GroupSpec | ArraySpec) -> Any:
+    def _node(self, session: OpenDataset, path: str, spec: GroupSpec | ArraySpec) -> Any:
         key = id(session.reader), path
         if (known := self._known.get(key)) is not None:
             return known
@@ -80,7 +80,7 @@ class Builders:
                 self._child(session, builder, place, name)
         return builder
 
-    def _child(self, session: Session, parent: GroupBuilder, path: str, name: str) -> None:
+    def _child(self, session: OpenDataset, parent: GroupBuilder, path: str, name: str) -> None:
         try:
             spec = session.reader.node(path)
             if isinstance(spec, Link):
@@ -92,12 +92,12 @@ class Builders:
         except HyperslabError as error:
             self._lacks(parent, f"/{path} is left out", error)
 
-    def _group(self, session: Session, path: str, spec: GroupSpec) -> GroupBuilder:
+    def _group(self, session: OpenDataset, path: str, spec: GroupSpec) -> GroupBuilder:
         name = posixpath.basename(path) or ROOT
         builder = GroupBuilder(name, source=self._source_of(session))
         return self._placed(builder, session, path, spec)
 
-    def _dataset(self, session: Session, path: str, spec: ArraySpec) -> DatasetBuilder:
+    def _dataset(self, session: OpenDataset, path: str, spec: ArraySpec) -> DatasetBuilder:
         data, dtype = self._cells(Array(session, path, spec))
         builder = DatasetBuilder(
             posixpath.basename(path),
@@ -109,7 +109,7 @@ class Builders:
         )
         return self._placed(builder, session, path, spec)
 
-    def _placed(self, builder: Any, session: Session, path: str, spec: GroupSpec | ArraySpec) -> Any:
+    def _placed(self, builder: Any, session: OpenDataset, path: str, spec: GroupSpec | ArraySpec) -> Any:
         builder.location = "/" + posixpath.dirname(path)
         for name, value in spec.attrs.items():
             if isinstance(value, ObjectReference):
@@ -121,14 +121,14 @@ class Builders:
         self._mark(builder)
         return builder
 
-    def _attribute(self, session: Session, builder: Any, name: str, reference: ObjectReference) -> None:
+    def _attribute(self, session: OpenDataset, builder: Any, name: str, reference: ObjectReference) -> None:
         try:
             builder.set_attribute(name, self._node(*resolve(session, reference)))
         except HyperslabError as error:
             place = posixpath.join(builder.location, builder.name)
             self._lacks(builder, f"attribute {name!r} of {place} is left out", error)
 
-    def _link(self, session: Session, parent: GroupBuilder, path: str, name: str) -> None:
+    def _link(self, session: OpenDataset, parent: GroupBuilder, path: str, name: str) -> None:
         try:
             builder = self._node(*follow(session, path))
         except HyperslabError as error:
@@ -143,7 +143,7 @@ class Builders:
         self.broken.append(builder)
         warnings.warn(f"{what}: {error}", BrokenLinkWarning, stacklevel=2)
 
-    def _source_of(self, session: Session) -> str:
+    def _source_of(self, session: OpenDataset) -> str:
         return self._source if session is self._root._session else source_of(session)
 
     def _cells(self, array: Array) -> tuple[Any, Any]:
@@ -186,6 +186,8 @@ def _scalar(value: Any) -> Any:
 
 
 def _is_date(cell: Any) -> bool:
-    """Whether text looks as ISO 8601 spells days and times, which hdmf turns into dates where the schema says so."""
+    """Return whether text looks as ISO 8601 spells days and times, which hdmf turns into dates where the schema says
+    so.
+    """
     text = cell.decode("latin-1") if isinstance(cell, bytes) else str(cell)
     return len(text) >= _DATE and text[:4].isdigit() and text[4] == text[7] == "-" and text[5:7].isdigit()

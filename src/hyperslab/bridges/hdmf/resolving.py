@@ -32,7 +32,7 @@ class Finds(Protocol):
         ...
 
 
-class _References(HyperslabDataset):
+class _ReferenceArray(HyperslabDataset):
     """An array of object references."""
 
     def __init__(self, array: Array, file: Finds) -> None:
@@ -94,7 +94,7 @@ class _References(HyperslabDataset):
                 each._kept = None
 
 
-class _Table(_References):
+class _Table(_ReferenceArray):
     """Rows with references among their fields, each a list of its cells."""
 
     def __init__(self, array: Array, file: Finds) -> None:
@@ -155,11 +155,11 @@ class _Containers:
         return self._file.container_of(self._array, reference)
 
 
-class BuilderReferences(_Builders, _References, BuilderResolver):
+class BuilderReferences(_Builders, _ReferenceArray, BuilderResolver):
     """An array of references that gives builders."""
 
 
-class ContainerReferences(_Containers, _References, ContainerResolver):
+class ContainerReferences(_Containers, _ReferenceArray, ContainerResolver):
     """An array of references that gives containers."""
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from hdmf.data_utils import AbstractDataChunkIterator
 
 from hyperslab.array import Array
-from hyperslab.array.session import Session
+from hyperslab.array.session import OpenDataset
 from hyperslab.bridges.hdmf.lazy import rows_at_once
 from hyperslab.bridges.hdmf.types import Refer, cells
 from hyperslab.errors import Invalid
@@ -26,7 +26,7 @@ class Stream:
     """One iterator and the array that it fills. Rows that follow each other wait until they fill chunks."""
 
     def __init__(
-        self, session: Session, path: str, spec: ArraySpec, data: AbstractDataChunkIterator, refer: Refer
+        self, session: OpenDataset, path: str, spec: ArraySpec, data: AbstractDataChunkIterator, refer: Refer
     ) -> None:
         self._session = session
         self._writer: Writer = session.writer()

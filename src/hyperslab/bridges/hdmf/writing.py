@@ -37,7 +37,7 @@ _TINY, _SMALL, _HELD, _BATCH = 1 << 16, 1 << 20, 32 << 20, 4
 thread takes at a time."""
 
 
-class Writing:
+class BuilderWriter:
     """One write of builders into an open dataset."""
 
     def __init__(self, root: Group, pointers: Pointers, mark: Callable[[Any], None], doc: Docs, report: Report) -> None:
@@ -230,7 +230,7 @@ def _is_stream(data: Any) -> bool:
 
 
 def _is_large(data: Any) -> bool:
-    """Whether data lie elsewhere and are copied in parts."""
+    """Return whether data lie elsewhere and are copied in parts."""
     if (
         isinstance(data, np.ndarray)
         or not getattr(data, "shape", ())

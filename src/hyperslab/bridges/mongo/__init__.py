@@ -3,7 +3,7 @@
 An object is planned (``planning``: everything is refused before anything is written), written (``writing``), read
 whole (``reading``, ``assembling``) or lazily (``lazy``), and changed where it lies (``appending``, ``updating``,
 ``resuming``, ``replacing``). Tasks of dask carry an
-:class:`~hyperslab.bridges.mongo.origin.Origin`, never a client or a password.
+:class:`~hyperslab.bridges.mongo.origin.ObjectOrigin`, never a client or a password.
 """
 
 from hyperslab.bridges.extras import pymongo, xarray

@@ -10,14 +10,23 @@ from typing import Any
 
 from pymongo.errors import PyMongoError
 
-from hyperslab.bridges.crews import Crew
+from hyperslab.bridges.cancellable_tasks import CancellableTasks
 from hyperslab.bridges.dask import is_dask_array
 from hyperslab.bridges.mongo.cells import stored_size
-from hyperslab.bridges.mongo.changing import changed, check_size, fitting, length_of, settle, with_variables
+from hyperslab.bridges.mongo.changing import (
+    changed,
+    check_size,
+    check_zones,
+    fitting,
+    length_of,
+    options_of,
+    settle,
+    with_variables,
+)
 from hyperslab.bridges.mongo.cutting import joined_along, part_of, place_of
-from hyperslab.bridges.mongo.options import Options
-from hyperslab.bridges.mongo.origin import Collections, Origin
-from hyperslab.bridges.mongo.planning import Plan, planned
+from hyperslab.bridges.mongo.options import PutOptions
+from hyperslab.bridges.mongo.origin import Collections, ObjectOrigin
+from hyperslab.bridges.mongo.planning import PutPlan, planned
 from hyperslab.bridges.mongo.reading import cells_of
 from hyperslab.bridges.mongo.writing import Ending, Task, delayed_writes, store
 from hyperslab.errors import Conflict, Invalid
@@ -39,11 +48,11 @@ class Growth:
     whole: bool = False
 
 
-def append(origin: Origin, options: Options, name_or_id: Any, x: Any, dim: str) -> None:
+def append(origin: ObjectOrigin, options: PutOptions, name_or_id: Any, x: Any, dim: str) -> None:
     """Store the cells of ``x`` behind those of an object."""
     with changed(origin, name_or_id) as (here, meta, owner):
-        sizes = replace(options, chunk_size_bytes=meta.chunk_size, embed_threshold_bytes=0)
-        plan = planned(x, sizes, id=meta.id)
+        plan = planned(x, options_of(meta, options), id=meta.id)
+        check_zones(meta, plan)
         grown = {
             name: _grown(here, options, meta, name, plan, dim)
             for name, variable in meta.variables.items()
@@ -67,7 +76,7 @@ def append(origin: Origin, options: Options, name_or_id: Any, x: Any, dim: str) 
             here.chunks.delete_many({"meta_id": meta.id, "name": {"$eq": name}, "chunk": None})
 
 
-def _grown(here: Collections, options: Options, meta: Meta, name: str, plan: Plan, dim: str) -> Growth:
+def _grown(here: Collections, options: PutOptions, meta: Meta, name: str, plan: PutPlan, dim: str) -> Growth:
     variable = meta.variables[name]
     axis = variable.dims.index(dim)
     cells = fitting(name, variable, plan, axis)
@@ -84,7 +93,7 @@ def _grown(here: Collections, options: Options, meta: Meta, name: str, plan: Pla
 
 
 def _grown_whole(
-    here: Collections, options: Options, meta: Meta, name: str, variable: Variable, axis: int, cells: Any
+    here: Collections, options: PutOptions, meta: Meta, name: str, variable: Variable, axis: int, cells: Any
 ) -> Growth:
     """What was stored whole stays in the document where it fits, and else becomes two chunks."""
     old = cells_of(here, meta, name)
@@ -125,9 +134,9 @@ def _clear(here: Collections, meta: Meta, grown: Mapping[str, Growth]) -> None:
         here.chunks.delete_many({"meta_id": meta.id, "name": {"$eq": name}, **behind})
 
 
-def _store(origin: Origin, here: Collections, plan: Plan, grown: Mapping[str, Growth], owner: str) -> None:
+def _store(origin: ObjectOrigin, here: Collections, plan: PutPlan, grown: Mapping[str, Growth], owner: str) -> None:
     lazy = []
-    crew = Crew()
+    crew = CancellableTasks()
     for name, growth in grown.items():
         for first, cells in growth.parts:
             task = Task(origin, plan, name, owner=owner, crew=crew).at(first)

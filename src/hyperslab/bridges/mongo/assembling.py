@@ -11,15 +11,15 @@ import numpy as np
 from hyperslab.formats.mongo.document import Variable
 from hyperslab.formats.mongo.faults import CorruptDocument
 from hyperslab.formats.mongo.ids import Chunk
-from hyperslab.formats.mongo.listed import listed
-from hyperslab.formats.mongo.segments import Joined, show
+from hyperslab.formats.mongo.segments import AssembledChunk, show
+from hyperslab.formats.mongo.sparse_chunk import listed
 from hyperslab.model.coo import Coo, Numbers
 
 Whole = tuple[int, ...]
 
 
 def assembled(
-    name: str, variable: Variable, chunks: Mapping[Chunk, Joined], background: Any = None, padding: Any = None
+    name: str, variable: Variable, chunks: Mapping[Chunk, AssembledChunk], background: Any = None, padding: Any = None
 ) -> Numbers | Coo:
     """All cells, in memory of their own. CorruptDocument.
 
@@ -47,15 +47,15 @@ def assembled(
     return cells
 
 
-def _list(joined: Joined, place: tuple[slice, ...]) -> Coo:
+def _list(joined: AssembledChunk, place: tuple[slice, ...]) -> Coo:
     """The cells of a sparse chunk that lie within its place."""
     cells = joined.coo()
     shape = tuple(cut.stop - cut.start for cut in place)
     return cells if cells.shape == shape else listed(joined, shape, cells.fill)
 
 
-def _same_sparse(chunks: Mapping[Chunk, Joined], background: Any) -> bool:
-    """Whether all chunks are sparse, of one dtype, and every cell that none of them lists is the same."""
+def _same_sparse(chunks: Mapping[Chunk, AssembledChunk], background: Any) -> bool:
+    """Return whether all chunks are sparse, of one dtype, and every cell that none of them lists is the same."""
     kinds = {(joined.sparse, joined.dtype, joined.first.fill) for joined in chunks.values()}
     if len(kinds) != 1:
         return False
@@ -63,7 +63,7 @@ def _same_sparse(chunks: Mapping[Chunk, Joined], background: Any) -> bool:
     return sparse and (background is None or fill == background.tobytes())
 
 
-def _common_dtype(name: str, variable: Variable, chunks: Mapping[Chunk, Joined]) -> np.dtype[Any]:
+def _common_dtype(name: str, variable: Variable, chunks: Mapping[Chunk, AssembledChunk]) -> np.dtype[Any]:
     dtypes = {joined.dtype for joined in chunks.values()} or {variable.dtype}
     if len(dtypes) == 1:
         return dtypes.pop()
@@ -74,7 +74,7 @@ def _common_dtype(name: str, variable: Variable, chunks: Mapping[Chunk, Joined])
         raise CorruptDocument(f"no dtype holds all chunks of {name!r}", expected=variable.dtype, found=found) from None
 
 
-def _cuts(name: str, variable: Variable, chunks: Mapping[Chunk, Joined], *, lenient: bool) -> tuple[Whole, ...]:
+def _cuts(name: str, variable: Variable, chunks: Mapping[Chunk, AssembledChunk], *, lenient: bool) -> tuple[Whole, ...]:
     """Lengths of the chunks along each axis: as the object says, else as chunks are; all that share an index agree,
     unless what the object says counts (``lenient``)."""
     said = variable.chunks if variable.chunks is not None else tuple((size,) for size in variable.shape)

@@ -89,9 +89,11 @@ class XarrayMongoDBAsyncIO:
 
     # -- methods --------------------------------------------------------------------------------------------------
 
-    async def put(self, x: Any, *, name: Any = None, _id: ObjectId | None = None) -> tuple[ObjectId, Any]:
+    async def put(
+        self, x: Any, *, name: Any = None, _id: ObjectId | None = None, replace: bool = False
+    ) -> tuple[ObjectId, Any]:
         """See :meth:`XarrayMongoDB.put`."""
-        return await _waited(lambda: self._plain.put(x, name=name, _id=_id))
+        return await _waited(lambda: self._plain.put(x, name=name, _id=_id, replace=replace))
 
     async def get(self, _id: Any, load: Load = None) -> Any:
         """See :meth:`XarrayMongoDB.get`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from datetime import date, datetime, time, timedelta
 from typing import Any
 
 import bson
@@ -10,10 +11,12 @@ import numpy as np
 from bson.errors import BSONError
 
 from hyperslab.errors import Invalid, Unsupported
+from hyperslab.formats.mongo.document_limits import check_levels
 
 _REMEDY = (
-    "store numbers, text, true and false, dates of the datetime module, bytes, lists and mappings of them, or None"
+    "store numbers, text, true and false, datetimes (datetime.datetime), bytes, lists and mappings of them, or None"
 )
+_DATES = "store it as text (isoformat() or str()), or a date as the datetime.datetime at its midnight"
 
 
 def attributes(attrs: Mapping[Hashable, Any], owner: str) -> dict[str, Any]:
@@ -25,18 +28,27 @@ def attributes(attrs: Mapping[Hashable, Any], owner: str) -> dict[str, Any]:
 
 
 def _key(name: Hashable, owner: str) -> str:
-    if not isinstance(name, str):
-        raise Unsupported(f"{owner} has an attribute with the name {name!r}", remedy="names of attributes are text")
+    if not isinstance(name, str) or "\0" in name or not _is_text(name):
+        remedy = "names of attributes are text without NUL"
+        raise Unsupported(f"{owner} has an attribute with the name {name!r}", remedy=remedy)
     return str(name)
 
 
 def _stored(value: Any, what: str) -> Any:
+    check_levels(what, value)
     plain = _plain(value, what)
     try:
         bson.encode({"value": plain})
     except (BSONError, OverflowError, TypeError, ValueError, RecursionError) as error:
-        raise Unsupported(f"{what} is {_said(value)}, which BSON has no type for", remedy=_REMEDY) from error
+        remedy = _DATES if _holds_date(value) else _REMEDY
+        raise Unsupported(f"{what} is {_said(value)}, which BSON has no type for", remedy=remedy) from error
     return plain
+
+
+def _holds_date(value: Any) -> bool:
+    if isinstance(value, Mapping | list | tuple):
+        return any(map(_holds_date, value.values() if isinstance(value, Mapping) else value))
+    return isinstance(value, date | time | timedelta) and not isinstance(value, datetime)
 
 
 def _said(value: Any) -> str:

@@ -8,17 +8,22 @@ from typing import Any
 import xarray as xr
 
 from hyperslab.bridges import pint, sparse
+from hyperslab.bridges.mongo.pandas_cells import as_pandas, said_of
 from hyperslab.bridges.mongo.reading import Loaded
 from hyperslab.formats.mongo.attributes import decode
 from hyperslab.formats.mongo.document import ARRAY, Meta
-from hyperslab.formats.mongo.spelling import codes_of, ours_of
+from hyperslab.formats.mongo.to_spec import codes_of, ours_of
 from hyperslab.model.coo import Coo
 
 
 def built(meta: Meta, loaded: Mapping[str, Loaded], ureg: Any) -> xr.Dataset | xr.DataArray:
     """The object; units become Quantities of the registry ``ureg``."""
     variables = {
-        name: xr.Variable(variable.dims, _data(loaded[name], ureg), _attrs(variable.attrs, ours_of(meta, name)))
+        name: xr.Variable(
+            variable.dims,
+            as_pandas(_data(loaded[name], ureg), said_of(meta, name)),
+            _attrs(variable.attrs, ours_of(meta, name)),
+        )
         for name, variable in meta.variables.items()
     }
     coords = {name: variables[name] for name in meta.coords}

@@ -5,29 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from hyperslab.bridges.dask import is_dask_array
-from hyperslab.bridges.mongo.origin import Collections, Origin
-from hyperslab.bridges.mongo.planning import Plan
+from hyperslab.bridges.mongo.options import PutOptions
+from hyperslab.bridges.mongo.origin import Collections, ObjectOrigin
+from hyperslab.bridges.mongo.pandas_cells import said_of
+from hyperslab.bridges.mongo.planning import PutPlan
 from hyperslab.bridges.mongo.reading import find
 from hyperslab.errors import Invalid
 from hyperslab.formats.mongo.document import Meta, Variable, render
-from hyperslab.formats.mongo.encoded import check_document
+from hyperslab.formats.mongo.document_limits import check_document
 from hyperslab.formats.mongo.lease import FIELD, leased, lost
 from hyperslab.formats.mongo.names import VERSION, unfinished
 from hyperslab.formats.mongo.objects import resolve
 from hyperslab.formats.mongo.undo import entries, roll_back_all
 from hyperslab.model.coo import Coo
 
+DERIVED: Literal["derived"] = "derived"
 _PATIENCE = 60
 """Seconds to wait for another one who changes the object."""
 
 
 @contextmanager
-def changed(origin: Origin, name_or_id: Any) -> Iterator[tuple[Collections, Meta, str]]:
+def changed(origin: ObjectOrigin, name_or_id: Any) -> Iterator[tuple[Collections, Meta, str]]:
     """An object that nobody else changes during the block, with the name under which it is held. NotFound, Conflict."""
     here = origin.open()
     meta_id = resolve(here.meta, name_or_id)
@@ -40,7 +43,22 @@ def changed(origin: Origin, name_or_id: Any) -> Iterator[tuple[Collections, Meta
         yield here, meta, owner
 
 
-def fitting(name: str, variable: Variable, plan: Plan, axis: int | None = None) -> Any:
+def options_of(meta: Meta, options: PutOptions) -> PutOptions:
+    """Return the options by which new cells of an object are stored, so that they lie as those that it has."""
+    ids = DERIVED if meta.ours.get("chunk_ids") == DERIVED else options.chunk_ids
+    return replace(options, chunk_size_bytes=meta.chunk_size, embed_threshold_bytes=0, chunk_ids=ids)
+
+
+def check_zones(meta: Meta, plan: PutPlan) -> None:
+    """Raise Invalid for times with a zone that are to join times without one, or the other way round."""
+    for name in (name for name in plan.meta.variables if name in meta.variables):
+        new, old = (said_of(each, name).get("timezone") for each in (plan.meta, meta))
+        if (new is None) != (old is None):
+            message = f"{name!r} has {'no time zone' if new is None else 'a time zone'}, other than what is stored"
+            raise Invalid(message, remedy="tz_localize() one of the two, or tz_localize(None)")
+
+
+def fitting(name: str, variable: Variable, plan: PutPlan, axis: int | None = None) -> Any:
     """The new cells of a variable, of its dtype and kind; all lengths but that along ``axis`` are its own. Invalid."""
     if name not in plan.meta.variables:
         raise Invalid(f"variable {name!r} is missing", remedy="give all variables that have the dimension")

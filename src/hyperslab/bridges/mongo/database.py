@@ -16,12 +16,12 @@ from hyperslab.bridges.extras import library
 from hyperslab.bridges.mongo import appending, replacing, resuming, updating
 from hyperslab.bridges.mongo.building import built
 from hyperslab.bridges.mongo.lazy import lazily
-from hyperslab.bridges.mongo.options import ChunkIds, Commit, Layout, Options, Positional, check_sizes
-from hyperslab.bridges.mongo.origin import Origin
+from hyperslab.bridges.mongo.options import ChunkIds, Commit, Layout, Positional, PutOptions, check_sizes
+from hyperslab.bridges.mongo.origin import Collections, ObjectOrigin
 from hyperslab.bridges.mongo.planning import planned
 from hyperslab.bridges.mongo.reading import Load, check_complete, eager_names, find, read
 from hyperslab.bridges.mongo.writing import put
-from hyperslab.errors import Invalid, NotFound, Problem, WrongType
+from hyperslab.errors import HyperslabError, Invalid, NotFound, Problem, WrongType
 from hyperslab.formats.mongo import completeness, examine, garbage, objects
 from hyperslab.formats.mongo.faults import DocumentNotFoundError
 from hyperslab.formats.mongo.indexes import ensure_index
@@ -88,7 +88,7 @@ class XarrayMongoDB:
             "durable": durable,
             "densify": densify,
         }
-        self._options = Options.of(layout, given)
+        self._options = PutOptions.of(layout, given)
         if credentials is not None and not named({"credentials": credentials}):
             raise Invalid("credentials is no name of a function", remedy="give credentials='module:function'")
         self._travel = {"uri_env": uri_env, "credentials": credentials}
@@ -114,10 +114,10 @@ class XarrayMongoDB:
     def ureg(self, registry: Any) -> None:
         self._ureg = registry
 
-    def _origin(self) -> Origin:
-        return Origin(self.meta, self.chunks, durable=self._options.durable, **self._travel)
+    def _origin(self) -> ObjectOrigin:
+        return ObjectOrigin(self.meta, self.chunks, durable=self._options.durable, **self._travel)
 
-    def _chosen(self) -> Options:
+    def _chosen(self) -> PutOptions:
         """The options, with the sizes that may have been assigned since."""
         check_sizes(self.chunk_size_bytes, self.embed_threshold_bytes)
         return replace(
@@ -129,19 +129,30 @@ class XarrayMongoDB:
     # -- the two of xarray_mongodb --------------------------------------------------------------------------------
 
     def put(
-        self, x: xr.Dataset | xr.DataArray, *, name: Any = None, _id: ObjectId | None = None
+        self,
+        x: xr.Dataset | xr.DataArray,
+        *,
+        name: Any = None,
+        _id: ObjectId | None = None,
+        replace: bool = False,
     ) -> tuple[ObjectId, Any]:
         """Store an object: its new ``_id``, and the Delayed that stores its dask arrays (None where there are none).
 
         The Delayed may be computed anywhere, and more than once. ``name``: other than that of a DataArray, or of a
-        Dataset, which has none of its own. ``_id``: one that no object has yet.
+        Dataset, which has none of its own; ``replace``: the new object takes the place of the one that has this name,
+        as :meth:`replace` does. DataArrays that are called alike, and get no ``name``, may share theirs. ``_id``: one
+        that no object has yet.
 
         Nothing is written of what cannot be stored: Unsupported and Invalid name the variable or attribute; WrongType
-        for what is no Dataset or DataArray. AlreadyExists for an ``_id`` that is taken.
+        for what is no Dataset or DataArray. AlreadyExists for an ``_id`` or a ``name`` that is taken.
         """
         options = self._chosen()
+        if replace:
+            if not isinstance(name, str) or _id is not None:
+                raise Invalid("replace=True is for an object with a name", remedy="give name=, and no _id")
+            return replacing.replace(self._origin(), options, name, x)
         plan = planned(x, options, name=name, id=_id)
-        return plan.meta.id, put(self._origin(), plan, options, is_new=_id is None)
+        return plan.meta.id, put(self._origin(), plan, options, is_new=_id is None, is_alone=name is not None)
 
     def get(self, _id: Any, load: Load = None) -> Any:
         """The object of this ``_id``, or of this name where it is the only one, a Dataset or DataArray.
@@ -158,7 +169,18 @@ class XarrayMongoDB:
         if self._options.read_index and self._indexed is not self.chunks:
             ensure_index(here.chunks, best_effort=True)
             self._indexed = self.chunks
-        meta = find(here, _known(here.meta, _id))
+        known = _known(here.meta, _id)
+        while True:
+            try:
+                return self._got(origin, here, known, load)
+            except DocumentNotFoundError:  # another object may have taken its place while it was read
+                gone, known = known, _known(here.meta, _id)
+                if known == gone:
+                    raise
+
+    def _got(self, origin: ObjectOrigin, here: Collections, known: Any, load: Load) -> Any:
+        """Return the object of an id."""
+        meta = find(here, known)
         now = eager_names(meta, load)
         later = [name for name in meta.variables if name not in now]
         if self._options.verify and later:
@@ -171,7 +193,11 @@ class XarrayMongoDB:
     def find(self, attrs: Mapping[str, Any] | None = None, **criteria: Any) -> Iterator[objects.ObjectInfo]:
         """The objects with these attributes; by ``dims``, ``names`` of variables, ``name``, ``since`` and ``until``
         too: see :func:`hyperslab.formats.mongo.objects.find`."""
-        return objects.find(self._origin().open().meta, attrs, **criteria)
+        origin = self._origin()
+        try:
+            return objects.find(origin.open().meta, attrs, **criteria)
+        except HyperslabError as error:
+            raise error.locate(url=origin.url, node="") from error.__cause__
 
     def list(self) -> list[objects.ObjectInfo]:
         """All objects, the oldest first."""
@@ -220,7 +246,7 @@ class XarrayMongoDB:
     # -- whether it is whole --------------------------------------------------------------------------------------
 
     def is_complete(self, _id: Id) -> bool:
-        """Whether all chunks of an object are stored; no cells are moved. NotFound."""
+        """Return whether all chunks of an object are stored; no cells are moved. NotFound."""
         here = self._origin().open()
         return completeness.is_complete(here.meta, here.chunks, objects.resolve(here.meta, _id))
 

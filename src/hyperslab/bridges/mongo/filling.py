@@ -53,12 +53,12 @@ class Filling:
 
     @classmethod
     def suits(cls, variable: Variable) -> bool:
-        """Whether nothing is known against it."""
+        """Return whether nothing is known against it."""
         return variable.known and not variable.sparse and variable.embedded is None and variable.dtype.itemsize > 0
 
     @property
     def is_whole(self) -> bool:
-        """Whether every document came once, and was as it was expected."""
+        """Return whether every document came once, and was as it was expected."""
         return not self._is_odd and len(self._done) == self._count
 
     def take(self, segment: Segment) -> None:

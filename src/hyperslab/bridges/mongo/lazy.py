@@ -14,32 +14,32 @@ import numpy as np
 from hyperslab.bridges import sparse
 from hyperslab.bridges.extras import library
 from hyperslab.bridges.mongo.assembling import assembled
-from hyperslab.bridges.mongo.origin import Collections, Origin
+from hyperslab.bridges.mongo.origin import Collections, ObjectOrigin
 from hyperslab.bridges.mongo.parts import part as few_cells
-from hyperslab.bridges.mongo.reading import Loaded, background_of, joined, padding_of
+from hyperslab.bridges.mongo.reading import Loaded, background_of, check_there, joined, padding_of
 from hyperslab.errors import HyperslabError, Unsupported
 from hyperslab.formats.mongo import stored
 from hyperslab.formats.mongo.document import Meta, Variable
 from hyperslab.formats.mongo.ids import Chunk, Derived
-from hyperslab.formats.mongo.segments import SPARSE, Joined, parse_key
+from hyperslab.formats.mongo.segments import SPARSE, AssembledChunk, parse_key
 from hyperslab.formats.mongo.types import dtype_from_text
-from hyperslab.formats.mongo.undo import Past, entries
+from hyperslab.formats.mongo.undo import UndoView, entries
 from hyperslab.model.coo import Coo
 
 _HEAD = dict.fromkeys(("name", "chunk", "n", "dtype", "type", "fill_value", "units"), 1)
 _AT_ONCE = 100
 
 
-class Declared(NamedTuple):
+class DeclaredVariable(NamedTuple):
     """What a dask array says before it is computed, from one of its chunks where there is one (R25)."""
 
     variable: Variable
     derived: bool = False
 
 
-def declared(here: Collections, meta: Meta, names: Sequence[str]) -> dict[str, Declared]:
+def declared(here: Collections, meta: Meta, names: Sequence[str]) -> dict[str, DeclaredVariable]:
     """What to say of these variables: one query for all of them."""
-    known = {name: Declared(meta.variables[name]) for name in names}
+    known = {name: DeclaredVariable(meta.variables[name]) for name in names}
     for start in range(0, len(names), _AT_ONCE):
         parts: list[list[dict[str, Any]]] = [
             [{"$match": {"meta_id": meta.id, "name": {"$eq": name}}}, {"$limit": 1}, {"$project": _HEAD}]
@@ -53,13 +53,13 @@ def declared(here: Collections, meta: Meta, names: Sequence[str]) -> dict[str, D
     return known
 
 
-def _said_by(meta_id: Any, variable: Variable, document: Mapping[str, Any]) -> Declared:
+def _said_by(meta_id: Any, variable: Variable, document: Mapping[str, Any]) -> DeclaredVariable:
     """A document that makes no sense says nothing here; it is told of when the chunk is read."""
     try:
         name, chunk = parse_key(document)
         dtype = dtype_from_text(document.get("dtype"), name)
     except HyperslabError:
-        return Declared(variable)
+        return DeclaredVariable(variable)
     fill = document.get("fill_value")
     is_sparse = document.get("type") == SPARSE and isinstance(fill, bytes) and len(fill) == dtype.itemsize
     said = replace(
@@ -69,19 +69,22 @@ def _said_by(meta_id: Any, variable: Variable, document: Mapping[str, Any]) -> D
         fill=fill if is_sparse else None,
         units=variable.units or document.get("units"),
     )
-    return Declared(said, Derived(meta_id)(name, chunk, document.get("n", 0)) == document["_id"])
+    return DeclaredVariable(said, Derived(meta_id)(name, chunk, document.get("n", 0)) == document["_id"])
 
 
-def lazily(origin: Origin, here: Collections, meta: Meta, names: Sequence[str]) -> dict[str, Loaded]:
+def lazily(origin: ObjectOrigin, here: Collections, meta: Meta, names: Sequence[str]) -> dict[str, Loaded]:
     """These variables as dask arrays."""
     if not names:
         return {}
     origin.check_travel()
     known = declared(here, meta, names)
-    return {name: Loaded(_array(Stored(origin, meta, name, known[name])), known[name].variable.units) for name in names}
+    return {
+        name: Loaded(_array(LazyVariable(origin, meta, name, known[name])), known[name].variable.units)
+        for name in names
+    }
 
 
-def _array(source: Stored) -> Any:
+def _array(source: LazyVariable) -> Any:
     da: Any = library("dask.array")
     token = f"mongo-get-{uuid4().hex}"
     planning = library("dask").config.get("array.query-planning", False)
@@ -99,10 +102,10 @@ def read_block(source: Any = None, block_id: tuple[int, ...] = ()) -> Any:
     return source.block([tuple(map(int, block_id))])
 
 
-class Stored:
+class LazyVariable:
     """What dask slices: a variable whose chunks are read when it is indexed."""
 
-    def __init__(self, origin: Origin, meta: Meta, name: str, said: Declared) -> None:
+    def __init__(self, origin: ObjectOrigin, meta: Meta, name: str, said: DeclaredVariable) -> None:
         self.origin = origin
         self.meta_id = meta.id
         self.chunk_size = meta.chunk_size
@@ -167,10 +170,12 @@ class Stored:
         """Neighbouring chunks as one block, from the first to the last. DocumentNotFoundError, CorruptDocument."""
         keys: list[Chunk] = [None] if self.whole else list(chunks)
         here = self.origin.open()
-        found = Past(here.meta, self.meta_id, self.changing).fetch(here.chunks, self.name, keys)
+        found = UndoView(here.meta, self.meta_id, self.changing).fetch(here.chunks, self.name, keys)
         rest = [key for key in keys if key not in found]
         found |= stored.fetch(here.chunks, self.meta_id, self.name, rest, derived=self.derived)
-        parts: dict[Chunk, Joined] = {}
+        if self.background is not None and len(found) < len(keys):
+            check_there(here, self.meta_id)
+        parts: dict[Chunk, AssembledChunk] = {}
         for at, key in zip(chunks, keys, strict=True):
             place = tuple(index - first for index, first in zip(at, chunks[0], strict=True))
             if found.get(key) or self.background is None:

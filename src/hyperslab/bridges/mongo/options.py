@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from hyperslab.errors import Invalid
-from hyperslab.formats.mongo.encoded import MOST_BYTES
+from hyperslab.formats.mongo.document_limits import MOST_BYTES
 
 Layout = Literal["compatible", "extended"]
 ChunkIds = Literal["objectid", "derived"]
@@ -49,7 +49,7 @@ _CHOICES: Mapping[str, tuple[Any, ...]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class PutOptions:
     """All choices, made."""
 
     chunk_size_bytes: int
@@ -63,7 +63,7 @@ class Options:
     densify: bool = False
 
     @classmethod
-    def of(cls, layout: str, given: Mapping[str, Any]) -> Options:
+    def of(cls, layout: str, given: Mapping[str, Any]) -> PutOptions:
         """The choices of a layout but for those that are given (not None). Invalid for what is none."""
         if layout not in _LAYOUTS:
             raise Invalid(f"layout={layout!r}", remedy=f"it is one of {', '.join(_LAYOUTS)}")

@@ -47,7 +47,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_here.clear)
 
 
-class Origin:
+class ObjectOrigin:
     """Names of server, database and collections; in the process that made it also the caller's collections.
 
     In another process it opens them by that process' one client for the server: by the connection string in the
@@ -83,6 +83,11 @@ class Origin:
         settings = {} if self.uri_env else dict(self.settings)
         database = client(uri, {**settings, **options})[self.database]
         return Collections(*(_own(database[name], self.durable) for name in self.names))
+
+    @property
+    def url(self) -> str:
+        """Where the objects lie, without secrets."""
+        return f"{self.uri.partition('?')[0]}{self.database}"
 
     def check_travel(self) -> None:
         """Invalid where tasks are about to go to other processes and could not open the collections there."""

@@ -10,7 +10,7 @@ from pymongo.collection import Collection
 
 from hyperslab.formats.mongo import stored
 from hyperslab.formats.mongo.segments import Key, Segment, parse_segment
-from hyperslab.formats.mongo.spans import Span
+from hyperslab.formats.mongo.spans import CellSpan
 from hyperslab.model.coo import Numbers
 
 
@@ -27,7 +27,7 @@ def part(
     found; None where all of the chunk is to be read, for that or because what is found is no part of such a chunk."""
     if not size or not shape or not all(shape):
         return None
-    span = Span.of(shape, within, dtype.itemsize)
+    span = CellSpan.of(shape, within, dtype.itemsize)
     if span.total <= size or not span.is_small:
         return None
     found = _segments(chunks, meta_id, key, {0, *span.numbers(size)})

@@ -14,12 +14,13 @@ from bson import ObjectId
 
 from hyperslab.bridges import sparse
 from hyperslab.bridges.dask import is_dask_array
+from hyperslab.bridges.mongo import pandas_cells
 from hyperslab.bridges.mongo.attributes import attributes, dimension_names, object_name, variable_name
 from hyperslab.bridges.mongo.cells import cells_of, stored_size
-from hyperslab.bridges.mongo.options import Options, check_sizes
+from hyperslab.bridges.mongo.options import PutOptions, check_sizes
 from hyperslab.errors import Invalid, Unsupported, WrongType
 from hyperslab.formats.mongo.document import ARRAY, Meta, Variable, embed, embedded_names, render
-from hyperslab.formats.mongo.encoded import MOST_BYTES, check_document
+from hyperslab.formats.mongo.document_limits import MOST_BYTES, check_document
 from hyperslab.formats.mongo.ids import Derived, Ids, Salted
 from hyperslab.formats.mongo.numbers import Sizes
 from hyperslab.formats.mongo.segments import DENSE, SPARSE
@@ -28,7 +29,7 @@ from hyperslab.model.coo import Coo, Numbers
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PutPlan:
     """The document of an object, the cells that are stored whole, and dask arrays, whose blocks are; ``ids`` of all."""
 
     meta: Meta
@@ -49,30 +50,34 @@ class Plan:
         return max((len(variable.chunks or ()) for variable in self.meta.variables.values()), default=0)
 
 
-def planned(x: Any, options: Options, *, name: Any = None, id: ObjectId | None = None) -> Plan:
+def planned(x: Any, options: PutOptions, *, name: Any = None, id: ObjectId | None = None) -> PutPlan:
     """The plan for a Dataset or DataArray. WrongType for anything else; Unsupported and Invalid name the variable."""
     coords, data_vars, attrs = _parts(x)
     check_sizes(options.chunk_size_bytes, options.embed_threshold_bytes)
     variables: dict[str, Variable] = {}
     cells: dict[str, Any] = {}
-    for key, variable in _in_order(x, coords).items():
+    said_of: dict[str, Any] = {}
+    for key, given in _in_order(x, coords).items():
+        variable, said = pandas_cells.as_numpy(key, given)
         variables[key], cells[key] = _variable(key, variable, densify=options.densify)
+        said_of |= {} if said is None else {key: {pandas_cells.FIELD: said}}
     whole = {key: value for key, value in cells.items() if not is_dask_array(value)}
     inside = embedded_names({key: stored_size(value) for key, value in whole.items()}, options.embed_threshold_bytes)
     variables |= {key: replace(variables[key], embedded=embed(key, whole[key])) for key in inside}
-    said = name if name is not None or isinstance(x, xr.Dataset) else x.name
+    called = name if name is not None or isinstance(x, xr.Dataset) else x.name
     meta = Meta(
         id=id or ObjectId(),
         coords={key: variables[key] for key in coords},
         data_vars={key: variables[key] for key in data_vars},
         chunk_size=options.chunk_size_bytes,
         attrs=attributes(attrs, "the object"),
-        name=object_name(said),
+        name=object_name(called),
+        ours={"variables": said_of} if said_of else {},
     )
     outside = {key: value for key, value in whole.items() if key not in inside}
     _check_sizes(meta, options.chunk_size_bytes, outside)
     ids = Derived(meta.id) if options.chunk_ids == "derived" else Salted()
-    return Plan(meta, outside, {key: value for key, value in cells.items() if key not in whole}, ids)
+    return PutPlan(meta, outside, {key: value for key, value in cells.items() if key not in whole}, ids)
 
 
 def _parts(x: Any) -> tuple[list[str], list[str], Mapping[Any, Any]]:

@@ -10,14 +10,15 @@ import numpy as np
 from hyperslab.bridges.mongo.assembling import assembled
 from hyperslab.bridges.mongo.filling import Filling
 from hyperslab.bridges.mongo.origin import Collections
+from hyperslab.bridges.mongo.pandas_cells import said_of
 from hyperslab.errors import MissingChunks, WrongType
 from hyperslab.formats.mongo import stored
 from hyperslab.formats.mongo.completeness import missing
-from hyperslab.formats.mongo.document import Meta, Variable, parse
+from hyperslab.formats.mongo.document import Meta, parse
 from hyperslab.formats.mongo.faults import CorruptDocument, DocumentNotFoundError
-from hyperslab.formats.mongo.segments import Joined, Key, Segment, join, parse_segment
-from hyperslab.formats.mongo.spelling import fill_of, ours_of
-from hyperslab.formats.mongo.undo import Past, entries
+from hyperslab.formats.mongo.segments import AssembledChunk, Key, Segment, join, parse_segment
+from hyperslab.formats.mongo.to_spec import fill_of, ours_of
+from hyperslab.formats.mongo.undo import UndoView, entries
 from hyperslab.model.coo import Coo, Numbers
 
 Load = bool | Collection[str] | None
@@ -48,11 +49,14 @@ def eager_names(meta: Meta, load: Load) -> list[str]:
         isinstance(load, str | bytes) or not isinstance(load, Collection)
     ):
         raise WrongType(f"load={load!r}", remedy="give None, True, False, or a list of names")
-    return [name for name, variable in meta.variables.items() if _is_eager(name, variable, load)]
+    return [name for name in meta.variables if _is_eager(meta, name, load)]
 
 
-def _is_eager(name: str, variable: Variable, load: Load) -> bool:
+def _is_eager(meta: Meta, name: str, load: Load) -> bool:
+    variable = meta.variables[name]
     if variable.embedded is not None or variable.dims == (name,):
+        return True
+    if said_of(meta, name):  # dask has none of pandas' types
         return True
     if load is None:
         return variable.chunks is None
@@ -73,7 +77,15 @@ def read(here: Collections, meta: Meta, names: Sequence[str]) -> dict[str, Loade
         else:
             del own
             loaded[name] = _loaded(meta, name, _segments(here, meta, [name], {}).get(name, {}))
+    if any(background_of(meta, name) is not None for name in names):
+        check_there(here, meta.id)
     return loaded
+
+
+def check_there(here: Collections, meta_id: Any) -> None:
+    """Raise DocumentNotFoundError where the object is gone: chunks that are not there are no fill values then."""
+    if here.meta.find_one({"_id": {"$eq": meta_id}}, {"_id": 1}) is None:
+        raise DocumentNotFoundError(meta_id)
 
 
 def _is_plain(meta: Meta, name: str) -> bool:
@@ -130,14 +142,14 @@ def _add(
 def _past(here: Collections, meta: Meta, names: Sequence[str]) -> dict[Key, list[Segment]]:
     """The chunks that somebody changes, as they were; those whose change is done by now as they are."""
     known = entries(meta.ours)
-    past, found = Past(here.meta, meta.id, known), {}
+    past, found = UndoView(here.meta, meta.id, known), {}
     for name, chunk in (key for key in known if key[0] in names and past.holds(key)):
         old = past.fetch(here.chunks, name, [chunk]) or stored.fetch(here.chunks, meta.id, name, [chunk])
         found[name, chunk] = old.get(chunk, [])
     return found
 
 
-def _chunks(meta: Meta, name: str, found: Mapping[Key, list[Segment]]) -> dict[tuple[int, ...] | None, Joined]:
+def _chunks(meta: Meta, name: str, found: Mapping[Key, list[Segment]]) -> dict[tuple[int, ...] | None, AssembledChunk]:
     variable = meta.variables[name]
     if variable.embedded is not None:
         return {None: variable.embedded}
@@ -162,7 +174,7 @@ def padding_of(meta: Meta, name: str) -> Any:
     return (np.zeros((), variable.dtype)[()] if found is None else found) if ours else None
 
 
-def joined(meta_id: Any, key: Key, segments: Sequence[Segment]) -> Joined:
+def joined(meta_id: Any, key: Key, segments: Sequence[Segment]) -> AssembledChunk:
     """One chunk. DocumentNotFoundError where documents of it are missing, CorruptDocument."""
     try:
         return join(key, segments)

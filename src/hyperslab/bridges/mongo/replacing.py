@@ -10,8 +10,8 @@ import pymongo
 from bson import ObjectId
 from pymongo.errors import PyMongoError
 
-from hyperslab.bridges.mongo.options import Options
-from hyperslab.bridges.mongo.origin import Origin
+from hyperslab.bridges.mongo.options import PutOptions
+from hyperslab.bridges.mongo.origin import ObjectOrigin
 from hyperslab.bridges.mongo.planning import planned
 from hyperslab.bridges.mongo.reading import check_complete
 from hyperslab.bridges.mongo.writing import PATIENCE, delayed_writes, lazy_tasks, make_indexes, store_whole
@@ -22,7 +22,7 @@ from hyperslab.formats.mongo.names import STATUS, WRITING
 from hyperslab.formats.mongo.objects import commit, resolve
 
 
-def replace(origin: Origin, options: Options, name_or_id: Any, x: Any) -> tuple[ObjectId, Any]:
+def replace(origin: ObjectOrigin, options: PutOptions, name_or_id: Any, x: Any) -> tuple[ObjectId, Any]:
     """Store ``x``, and let it take the place of the object of this name or id; the new id, and a Delayed or None."""
     plan = planned(x, options)
     if plan.lazy:
@@ -36,11 +36,11 @@ def replace(origin: Origin, options: Options, name_or_id: Any, x: Any) -> tuple[
             raise
         old, by_id = None, False
     name = None if by_id else name_or_id
-    ours = {"status": WRITING, **({"replaces": old} if by_id else {})}
+    ours = {**plan.meta.ours, "status": WRITING, **({"replaces": old} if by_id else {})}
     kept = (here.meta.find_one({"_id": old}, {"name": 1}) or {}).get("name") if by_id else None
     plan = dataclasses.replace(plan, meta=dataclasses.replace(plan.meta, ours=ours, name=kept))
     make_indexes(here, options, plan.positions)
-    swap = Swap(origin, plan.meta.id, name, options.verify)
+    swap = NameSwap(origin, plan.meta.id, name, options.verify)
     try:
         here.meta.insert_one(render(plan.meta))
         store_whole(here, plan)
@@ -54,10 +54,10 @@ def replace(origin: Origin, options: Options, name_or_id: Any, x: Any) -> tuple[
     return plan.meta.id, delayed_writes(lazy_tasks(origin, plan), swap) if plan.lazy else None
 
 
-class Swap:
+class NameSwap:
     """The change by which a new object is found instead of the old one."""
 
-    def __init__(self, origin: Origin, meta_id: ObjectId, name: str | None, verify: bool) -> None:
+    def __init__(self, origin: ObjectOrigin, meta_id: ObjectId, name: str | None, verify: bool) -> None:
         self.origin = origin
         self.meta_id = meta_id
         self.name = name

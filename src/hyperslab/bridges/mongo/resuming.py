@@ -9,9 +9,9 @@ from bson import ObjectId
 
 from hyperslab.bridges.dask import is_dask_array
 from hyperslab.bridges.mongo.cutting import block_of
-from hyperslab.bridges.mongo.options import Options
-from hyperslab.bridges.mongo.origin import Collections, Origin
-from hyperslab.bridges.mongo.planning import Plan, planned
+from hyperslab.bridges.mongo.options import PutOptions
+from hyperslab.bridges.mongo.origin import Collections, ObjectOrigin
+from hyperslab.bridges.mongo.planning import PutPlan, planned
 from hyperslab.bridges.mongo.reading import find
 from hyperslab.bridges.mongo.writing import Ending, Task, delayed_writes, put, store
 from hyperslab.errors import Invalid
@@ -23,7 +23,7 @@ from hyperslab.formats.mongo.objects import resolve
 from hyperslab.formats.mongo.segments import Key
 
 
-def resume(origin: Origin, options: Options, name_or_id: Any, x: Any) -> Any:
+def resume(origin: ObjectOrigin, options: PutOptions, name_or_id: Any, x: Any) -> Any:
     """Store what is missing; a Delayed for what dask computes, or None.
 
     Where the document of the object is missing too (``commit="meta_last"``), all is stored anew under this id.
@@ -40,7 +40,7 @@ def resume(origin: Origin, options: Options, name_or_id: Any, x: Any) -> Any:
     plan = planned(x, replace(options, chunk_size_bytes=meta.chunk_size, embed_threshold_bytes=0), id=meta.id)
     _check_same(meta, plan.meta)
     keys = missing(here.meta, here.chunks, meta.id)
-    return _store(origin, here, plan, meta, keys, Ending(origin, meta.id, None, options.verify))
+    return _store(origin, here, plan, meta, keys, Ending(origin, meta.id, None, options.verify, is_marked=True))
 
 
 def _check_same(meta: Meta, other: Meta) -> None:
@@ -59,7 +59,7 @@ def _kind(variable: Variable) -> str:
     return f"{variable.dtype.newbyteorder('<')}[{shape}]{sparse} of {variable.dims} in {variable.units}"
 
 
-def _store(origin: Origin, here: Collections, plan: Plan, meta: Meta, keys: list[Key], ending: Ending) -> Any:
+def _store(origin: ObjectOrigin, here: Collections, plan: PutPlan, meta: Meta, keys: list[Key], ending: Ending) -> Any:
     lazy: list[tuple[Task, Any]] = []
     for name, chunk in keys:
         cells = _cells(plan, meta, name)
@@ -76,7 +76,7 @@ def _store(origin: Origin, here: Collections, plan: Plan, meta: Meta, keys: list
     return None
 
 
-def _cells(plan: Plan, meta: Meta, name: str) -> Any:
+def _cells(plan: PutPlan, meta: Meta, name: str) -> Any:
     """The cells of a variable; a dask array in the chunks of the object as far as those are known."""
     cells, variable = plan.cells, meta.variables[name]
     if (

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from hyperslab.array import Array
-from hyperslab.model.dims import Index, Labels, Scale, TimeScale
+from hyperslab.model.dims import Index, Labels, ScaleIndex, TimeScale
 
 
 def computed_coordinates(arrays: Iterable[Array], dataset: xr.Dataset) -> xr.Coordinates | None:
@@ -33,11 +33,11 @@ def computed_coordinates(arrays: Iterable[Array], dataset: xr.Dataset) -> xr.Coo
 def coordinates_of(dim: str, index: Index) -> xr.Coordinates:
     """The labels of one dimension."""
     match index:
-        case Scale(start=start, step=step, size=size) if size > 1:
+        case ScaleIndex(start=start, step=step, size=size) if size > 1:
             last = start + (size - 1) * step
             made = xr.indexes.RangeIndex.linspace(start, last, size, endpoint=True, dim=dim)
             return xr.Coordinates.from_xindex(made)
-        case Scale(start=start):
+        case ScaleIndex(start=start):
             values = np.array([start][: index.size])
         case TimeScale(start=first, step=pace, size=size):
             values = first + np.arange(size) * pace

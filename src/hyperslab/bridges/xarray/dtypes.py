@@ -46,4 +46,6 @@ def hyperslab_dtype(dtype: np.dtype[Any]) -> Any:
     if enum := said.get("enum"):
         members = tuple((str(key), int(value)) for key, value in enum.items())
         return Enum(np.dtype(dtype.str), members, said.get("enum_name", ""))
+    if dtype.kind == "V" and dtype.type is not np.void:  # as bfloat16, which dtype.str does not name
+        return dtype
     return np.dtype(dtype.descr if dtype.names else dtype.str)

@@ -8,9 +8,13 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from xarray import conventions
+from xarray.coding.strings import CharacterArrayCoder
 
+from hyperslab.bridges.xarray.fitting import can_cast_text, fits_text
+from hyperslab.bridges.xarray.packing import checked
 from hyperslab.bridges.xarray.storable import typed
 from hyperslab.errors import Invalid
+from hyperslab.model.attrs import check_levels
 
 CF = frozenset(
     {
@@ -23,11 +27,14 @@ CF = frozenset(
         "missing_value",
         "_Unsigned",
         "coordinates",
-        "grid_mapping",
         "char_dim_name",
+        "_Encoding",
+        *conventions.CF_RELATED_DATA,
     }
 )
-"""What xarray's encoders take."""
+"""What xarray's encoders take, and the links that ``decode_coords="all"`` moves there from the attributes."""
+_LINKS = frozenset({"_Encoding", *conventions.CF_RELATED_DATA}) - {"grid_mapping"}
+"""Those of them that are rather attributes."""
 DECODED = ("scale_factor", "add_offset", "missing_value", "_Unsigned", "calendar", "dtype")
 """Attributes by which stored numbers are read as others; they go when cells come that were encoded without them."""
 STORED = frozenset({"chunks", "shards", "codec", "checksum", "fill_value"})
@@ -44,36 +51,74 @@ _COMPRESSION = (
 )
 """How the engines of xarray call what ``codec`` says."""
 
+_SAID_BESIDE = frozenset({"preferred_chunks", "source", "original_shape"})
+"""What engines of xarray say of how they read, and no writer is told."""
+
 Encoding = Mapping[Hashable, Mapping[str, Any]]
 
 
 def encoded(
-    dataset: xr.Dataset, encoding: Encoding | None = None, *, native: bool = False
+    dataset: xr.Dataset, encoding: Encoding | None = None, *, native: str = "", chars: bool = False
 ) -> tuple[dict[str, xr.Variable], dict[str, Any]]:
     """Variables as they are to be stored, and the attributes of the group. ``encoding`` overrides each variable's own.
-    ``native``: times and truths of which no encoding is told stay what they are.
+    ``native``: the kinds of cells (times, truths) that stay what they are where no encoding of them is told. ``chars``:
+    bytes of one length become chars along one more dimension, as xarray's netCDF engines store them and all read them.
 
     Invalid for names in ``encoding`` that mean nothing.
     """
     given = _checked(dataset, encoding or {})
     dataset = dataset.copy()
-    for name, wanted in given.items():
-        dataset[name].encoding = {**_without(dataset[name].encoding, wanted), **wanted}
+    for name, variable in dataset.variables.items():
+        wanted = given.get(name, {})
+        dataset[name].encoding = {**_without(_roomy(variable), wanted), **wanted}
     variables, attrs = conventions.encode_dataset_coordinates(dataset)
-    return {str(name): _encode(str(name), variable, native) for name, variable in variables.items()}, dict(attrs)
+    stored = {str(name): _encode(str(name), variable, native) for name, variable in variables.items()}
+    return {name: _as_chars(name, variable) if chars else variable for name, variable in stored.items()}, dict(attrs)
 
 
 def _checked(dataset: xr.Dataset, encoding: Encoding) -> Encoding:
+    """Return the encodings without what is None or says nothing, ``chunksizes`` as the chunks that they are."""
+    result: dict[Hashable, dict[str, Any]] = {}
     for name, wanted in encoding.items():
         if name not in dataset.variables:
             raise Invalid(f"encoding for {name!r}, which is no variable", remedy=f"there are {list(dataset.variables)}")
-        unknown = sorted(set(wanted) - CF - STORED)
-        if unknown:
-            remedy = f"known are {', '.join(sorted(CF | STORED))}"
-            if unknown[0] in _COMPRESSION:
-                remedy = "say codec='shuffle+zlib:4' or codec='blosc:zstd:5', for instance"
-            raise Invalid(f"encoding of {name!r}: {unknown[0]!r} means nothing here", remedy=remedy)
-    return encoding
+        if not isinstance(wanted, Mapping):
+            remedy = "give a mapping, such as {'dtype': 'i2', 'scale_factor': 0.1}"
+            raise Invalid(f"encoding of {name!r} is {wanted!r}", remedy=remedy)
+        known = {key: value for key, value in wanted.items() if key not in _SAID_BESIDE}
+        if "chunksizes" in known:
+            known.setdefault("chunks", known.pop("chunksizes"))
+        _check_known(name, known)
+        _check_dtype(name, known.get("dtype"))
+        result[name] = known
+    return result
+
+
+def _check_known(name: Hashable, wanted: Mapping[str, Any]) -> None:
+    unknown = sorted(key for key in wanted if key not in CF | STORED)
+    if unknown:
+        remedy = f"known are {', '.join(sorted((CF | STORED) - _LINKS))}"
+        if unknown[0] in _COMPRESSION:
+            remedy = "say codec='shuffle+zlib:4' or codec='blosc:zstd:5', for instance"
+        raise Invalid(f"encoding of {name!r}: {unknown[0]!r} means nothing here", remedy=remedy)
+
+
+def _check_dtype(name: Hashable, dtype: Any) -> None:
+    try:
+        np.dtype(dtype)
+    except (TypeError, ValueError) as error:
+        remedy = "give one of NumPy, such as 'i2' or 'float32'"
+        raise Invalid(f"encoding of {name!r}: dtype {dtype!r}: {error}", remedy=remedy) from None
+
+
+def _roomy(variable: xr.Variable) -> dict[str, Any]:
+    """Return a variable's own encoding without a type of text that has become too short for it."""
+    wanted = variable.encoding.get("dtype")
+    if wanted is None or wanted in (str, "S1"):
+        return dict(variable.encoding)
+    dtype = np.dtype(wanted)
+    stale = dtype.kind in "SU" and dtype != "S1" and not can_cast_text(variable.dtype, dtype)
+    return {key: value for key, value in variable.encoding.items() if not stale or key != "dtype"}
 
 
 def _without(old: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,17 +127,22 @@ def _without(old: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any
     return {name: value for name, value in old.items() if name not in stale}
 
 
-def _encode(name: str, variable: xr.Variable, native: bool) -> xr.Variable:
-    layout = {key: variable.encoding[key] for key in (*STORED, "chunksizes") if key in variable.encoding}
+def _encode(name: str, variable: xr.Variable, native: str) -> xr.Variable:
+    kept = (*STORED, "chunksizes", "char_dim_name")
+    layout = {key: variable.encoding[key] for key in kept if key in variable.encoding}
     plain = variable.copy(deep=False)
     plain.encoding = {key: value for key, value in variable.encoding.items() if key in CF}
+    _check_clock(name, plain)
+    _keep_texts(plain)
     kind = np.dtype(plain.encoding.get("dtype", variable.dtype)).kind
-    if native and variable.dtype.kind in "mMb" and kind == variable.dtype.kind and "units" not in plain.encoding:
+    if variable.dtype.kind in native and kind == variable.dtype.kind and "units" not in plain.encoding:
         plain.encoding = layout
         return plain
+    _check_text(name, plain)
     if kind == "f":
         plain.encoding.setdefault("_FillValue", None)  # NaN needs none; xarray would add one that nobody asked for
     try:
+        plain = checked(name, plain, plain.encoding)
         done = typed(name, conventions.encode_cf_variable(plain, name=name))
         if done.dtype.kind == "b":  # objects that are truths: xarray's coder saw objects
             done = conventions.encode_cf_variable(done, name=name)
@@ -105,8 +155,45 @@ def _encode(name: str, variable: xr.Variable, native: bool) -> xr.Variable:
     return done
 
 
+def _check_clock(name: str, variable: xr.Variable) -> None:
+    """Raise Invalid where times are to be stored by the units of timedeltas, or the other way round."""
+    units = variable.encoding.get("units")
+    if variable.dtype.kind not in "mM" or not isinstance(units, str):
+        return
+    if (variable.dtype.kind == "M") != (" since " in units):
+        given, stored = ("times", "timedeltas") if variable.dtype.kind == "M" else ("timedeltas", "times")
+        remedy = "leave units out, or give the variable another name"
+        raise Invalid(f"{name!r} holds {given}, in units of {stored}: {units!r}", remedy=remedy)
+
+
+def _keep_texts(variable: xr.Variable) -> None:
+    """Leave markers of missing numbers that are text, which no number equals, as the attributes that they were."""
+    for word in ("missing_value", "_FillValue"):
+        if isinstance(variable.encoding.get(word), str) and variable.dtype.kind in "biufcmM":
+            variable.attrs[word] = str(variable.encoding.pop(word))
+
+
+def _check_text(name: str, variable: xr.Variable) -> None:
+    """Raise Invalid where text is to be stored as a type that is too short for it; ``S1`` means characters."""
+    wanted = variable.encoding.get("dtype")
+    if wanted is None or wanted in (str, "S1") or fits_text(variable, np.dtype(wanted), lazily=False):
+        return
+    raise Invalid(f"{name!r} holds text that is longer than its encoding {np.dtype(wanted)}", remedy="leave dtype out")
+
+
+def _as_chars(name: str, variable: xr.Variable) -> xr.Variable:
+    """Return bytes of one length as chars; any other variable as it is."""
+    if variable.dtype.kind != "S":
+        return variable
+    coder: Any = CharacterArrayCoder()
+    done: xr.Variable = coder.encode(variable, name=name)
+    done.encoding.pop("char_dim_name", None)
+    return done
+
+
 def plain_attrs(attrs: Mapping[Any, Any]) -> dict[str, Any]:
-    """Attributes as hyperslab takes them: names are text, booleans are numbers as in netCDF."""
+    """Return attributes as hyperslab takes them: names are text, booleans are numbers as in netCDF. Invalid."""
+    check_levels(attrs)
     return {str(name): _plain(value) for name, value in attrs.items()}
 
 

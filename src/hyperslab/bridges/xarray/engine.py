@@ -85,7 +85,7 @@ class HyperslabBackendEntrypoint(BackendEntrypoint):
 
 
 def _holds_collections(name: str) -> bool:
-    """Whether a local folder is a root of collections, or the folder of one."""
+    """Return whether a local folder is a root of collections, or the folder of one."""
     if not os.path.isdir(os.path.expanduser(name)):
         return False
     try:
@@ -132,6 +132,8 @@ def _node(target: Any, group: str | None, options: Mapping[str, Any]) -> Group |
         return node[group] if group and isinstance(node, Group) else node
     if isinstance(target, str) and target.startswith("~"):
         target = os.path.expanduser(target)
+    if group is not None and not isinstance(group, str):
+        raise Invalid(f"group {group!r} is no path", remedy="give text, such as 'forecast/surface'")
     path = (group or "").strip("/")
     opened = api.open(target, path=path, **given)
     alone = not path and isinstance(opened, Array) and isinstance(opened._session.reader, HoldsOne)

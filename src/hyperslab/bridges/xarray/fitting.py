@@ -1,4 +1,4 @@
-"""Whether the cells of a variable keep their meaning where they are to be stored; Invalid says what does not fit."""
+"""True if the cells of a variable keep their meaning where they are to be stored; Invalid says what does not fit."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from xarray.namedarray.pycompat import is_chunked_array
 
 from hyperslab.array import Array, times
+from hyperslab.array.narrowing import require_fit
 from hyperslab.errors import Invalid
 from hyperslab.model.calendars import calendar_name, parse_moment, unit_length
 
@@ -38,16 +40,21 @@ def check_meaning(name: str, decoded: xr.Variable, variable: xr.Variable, array:
     """An encoded variable says the same with the same numbers: dtype, units, calendar, scale, and no overflow."""
     if not same_kind(variable, array):
         raise Invalid(f"{name!r} is {variable.dtype} when encoded, stored is {array.dtype}", remedy="astype it")
+    if not fits_text(variable, array.dtype, lazily=True):
+        message = f"{name!r} holds text that is longer than the stored cells of {array.dtype}"
+        raise Invalid(message, remedy="mode='a' stores the variable anew, or cut the text yourself")
+    if decoded.dtype.kind in "mM" and array.dtype.kind not in "mM" and "units" not in array.attrs:
+        message = f"{name!r} holds times, what is there are numbers without units of time"
+        raise Invalid(message, remedy="give the array an attribute units, or store numbers")
     for word in _MEANING:
         given, stored = variable.attrs.get(word), array.attrs.get(word)
         if given is not None and stored is not None and not _same(word, variable.attrs, array.attrs):
             message = f"{name!r} would be stored with {word} {given!r}, what is there has {stored!r}"
             raise Invalid(message, remedy="convert it; times must be whole numbers of the stored units")
-    _check_range(name, decoded, variable.attrs, array.dtype)
 
 
 def _same(word: str, given: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
-    """Whether an attribute means the same: times may count from the same moment in other words."""
+    """Return whether an attribute means the same: times may count from the same moment in other words."""
     if np.array_equal(given[word], stored[word]):
         return True
     if word == "calendar":
@@ -67,25 +74,30 @@ def _clock(attrs: Mapping[str, Any]) -> tuple[int, int] | None:
     return None if length is None or start is None else (length, start)
 
 
-def _check_range(name: str, decoded: xr.Variable, attrs: Mapping[Any, Any], dtype: np.dtype[Any]) -> None:
-    """Numbers in memory that the stored dtype holds; those of dask arrays are not looked at."""
-    if dtype.kind not in "iu" or decoded.dtype.kind not in "iuf" or not decoded._in_memory or not decoded.size:
-        return
-    scale, offset = float(attrs.get("scale_factor", 1)), float(attrs.get("add_offset", 0))
-    cells = np.asarray(decoded.values)
-    cells = cells[np.isfinite(cells)]
-    if not cells.size:
-        return
-    low, high = cells.min(), cells.max()
-    ends = sorted(((low - offset) / scale, (high - offset) / scale))
-    bounds = np.iinfo(dtype)
-    if ends[0] < bounds.min - 0.5 or ends[1] > bounds.max + 0.5:
-        remedy = "store it with another dtype, scale_factor or add_offset"
-        raise Invalid(f"{name!r} holds {low} to {high}, which cells of {dtype} cannot", remedy=remedy)
+def fits_text(variable: xr.Variable, dtype: np.dtype[Any], *, lazily: bool) -> bool:
+    """Return whether text or bytes fit cells of a fixed length; ``lazily``: what to say of dask arrays, of which
+    that is not known before they are computed.
+    """
+    if dtype.kind not in "SU" or variable.dtype.kind not in "SUTO" or can_cast_text(variable.dtype, dtype):
+        return True
+    if is_chunked_array(variable._data):
+        return lazily
+    try:
+        require_fit(np.asarray(variable.values), dtype)
+    except Invalid:
+        return False
+    return True
+
+
+def can_cast_text(given: np.dtype[Any], stored: np.dtype[Any]) -> bool:
+    """Return whether the dtype alone tells that no text is cut."""
+    return given.kind == stored.kind and given.kind in "SU" and given.itemsize <= stored.itemsize
 
 
 def same_kind(variable: xr.Variable, array: Array) -> bool:
-    """Whether cells keep their values: text is text of any length, numbers must be of the same dtype."""
+    """Return whether cells keep their values: text is text of any length, numbers must be of the same dtype."""
+    if variable.dtype.kind == array.dtype.kind == "S":
+        return True
     if variable.dtype.kind in "UTO" or array.dtype.kind in "UTO":
         return bool(variable.dtype.kind in "UTO" and array.dtype.kind in "UTO")
     return bool(variable.dtype.newbyteorder("=") == array.dtype.newbyteorder("="))

@@ -33,15 +33,18 @@ class LazyCells(BackendArray):
         return await asyncio.to_thread(self.__getitem__, key)
 
     def _reader(self, key: indexing.ExplicitIndexer) -> Any:
+        # Not ``array[key]``, which goes on with what takes its place: the other variables are of the old one.
         array = self._source
-        taken: Any = array
-        if isinstance(key, indexing.VectorizedIndexer):
-            taken = array.vindex
-        elif isinstance(key, indexing.OuterIndexer):
-            taken = array.oindex
+        taken: Any = array.vindex if isinstance(key, indexing.VectorizedIndexer) else array.oindex
         return lambda raw: as_xarray(_as_array(taken[raw], array.dtype), self.dtype)
 
 
 def _as_array(cells: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """The cells; a single reference to a region is not read."""
-    return as_cells(cells) if isinstance(cells, REFERENCES) else np.asarray(cells, dtype)
+    """Return the cells; a single reference to a region is not read, and a single cell of any length is one object."""
+    if isinstance(cells, REFERENCES):
+        return as_cells(cells)
+    if dtype.kind == "O" and isinstance(cells, np.ndarray) and cells.dtype != object:
+        alone = np.empty((), object)
+        alone[()] = cells
+        return alone
+    return np.asarray(cells, dtype)

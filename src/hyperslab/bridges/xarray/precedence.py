@@ -17,7 +17,7 @@ _ASKED = "guess_can_open"
 
 
 def is_database(target: Any) -> bool:
-    """Whether it is the URL of a database."""
+    """Return whether it is the URL of a database."""
     return isinstance(target, str) and target.partition("://")[0].lower() in SCHEMES and "://" in target
 
 

@@ -13,6 +13,7 @@ from xarray.core import indexing
 from xarray.namedarray.parallelcompat import list_chunkmanagers
 
 from hyperslab.array import Array
+from hyperslab.array.missing import with_missing
 from hyperslab.array.references import REFERENCES
 from hyperslab.bridges.extras import library
 from hyperslab.bridges.xarray.coordinates import computed_coordinates
@@ -22,8 +23,13 @@ from hyperslab.bridges.xarray.storable import check_chunks
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.formats.base import HoldsCollections
 from hyperslab.group import Group
+from hyperslab.model.dtypes import Char
 from hyperslab.model.paths import split
 
+PROVENANCE = "_NCProperties"
+"""What the netCDF library says of a file that it wrote: no engine of xarray gives it."""
+FILLS_APART = ("zarr3",)
+"""Formats in which the value of cells that nobody wrote is apart from the one that marks what is missing."""
 _log = logging.getLogger("hyperslab")
 
 
@@ -62,7 +68,7 @@ class GroupStore(AbstractDataStore):
 
     def get_attrs(self) -> Mapping[str, Any]:
         """The group's attributes."""
-        return _plain_attrs(self._node) if isinstance(self._node, Group) else {}
+        return _plain(self._node.attrs, self._node.format) if isinstance(self._node, Group) else {}
 
     def get_dimensions(self) -> Mapping[str, int]:
         """Sizes by name."""
@@ -116,18 +122,23 @@ def _variable(array: Array, dims: tuple[str, ...]) -> xr.Variable:
     return xr.Variable(dims, cells, stored_attrs(array), _encoding(array, dims))
 
 
-def _plain_attrs(node: Group | Array) -> dict[str, Any]:
-    """The attributes, references as the paths that they lead to."""
-    return {name: str(value) if isinstance(value, REFERENCES) else value for name, value in node.attrs.items()}
+def _plain(attrs: Mapping[str, Any], format: str) -> dict[str, Any]:
+    """Return the attributes, references as the paths that they lead to; texts of netCDF without the NULs that programs
+    in C end them with, as xarray's own engine gives them."""
+    plain = {
+        name: str(value) if isinstance(value, REFERENCES) else value
+        for name, value in attrs.items()
+        if name != PROVENANCE
+    }
+    if format != "netcdf":
+        return plain
+    ended = {name: value.rstrip("\0") for name, value in plain.items() if isinstance(value, str) and value[-1:] == "\0"}
+    return plain | ended
 
 
 def stored_attrs(array: Array) -> dict[str, Any]:
-    """With Zarr v2's fill value as ``_FillValue``, since that is where xarray and kerchunk put it."""
-    attrs = _plain_attrs(array)
-    fill = array.spec.fill_value
-    if array._session.format.name == "zarr2" and fill is not None and array.dtype.kind in "iufcmM":
-        attrs.setdefault("_FillValue", fill)
-    return attrs
+    """Return the attributes with what means missing."""
+    return _plain(with_missing(array._session, array.spec), array._session.format.name)
 
 
 def _encoding(array: Array, dims: tuple[str, ...]) -> dict[str, Any]:
@@ -141,6 +152,8 @@ def _encoding(array: Array, dims: tuple[str, ...]) -> dict[str, Any]:
         "source": array.url,
         "original_shape": array.shape,
     }
+    if array.spec.fill_value is not None and array._session.format.name in FILLS_APART:
+        encoding["fill_value"] = array.spec.fill_value
     if array.ndim and 0 not in array.shape:
         encoding["preferred_chunks"] = dict(zip(dims, stored, strict=True))
     return encoding
@@ -149,10 +162,14 @@ def _encoding(array: Array, dims: tuple[str, ...]) -> dict[str, Any]:
 def open_group(
     node: Group | Array, *, drop_variables: str | Iterable[str] | None = None, **decoders: Any
 ) -> xr.Dataset:
-    """The group as a Dataset, decoded as ``decoders`` (those of ``xarray.open_dataset``) say; nothing is read."""
+    """Return the group as a Dataset, decoded as ``decoders`` (those of ``xarray.open_dataset``) say; nothing is read.
+
+    Unless ``concat_characters`` says otherwise, chars are joined to texts, and bytes of length 1 (Zarr) are not.
+    """
     drop = [drop_variables] if isinstance(drop_variables, str) else list(drop_variables or ())
     store = GroupStore(node, drop)
-    dataset = StoreBackendEntrypoint().open_dataset(store, **decoders)
+    chars = {name: isinstance(array.data_type, Char) for name, array in store.arrays.items()}
+    dataset = StoreBackendEntrypoint().open_dataset(store, **{"concat_characters": chars, **decoders})
     computed = computed_coordinates(store.arrays.values(), dataset)
     return dataset if computed is None else dataset.assign_coords(computed)
 

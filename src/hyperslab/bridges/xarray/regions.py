@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
@@ -42,6 +43,8 @@ def resolve(region: Mapping[str, Any] | Literal["auto"], dataset: xr.Dataset, ex
 def _checked_slice(dim: str, part: Any) -> slice:
     if not isinstance(part, slice) or part.step not in (None, 1):
         raise Invalid(f"the region of {dim!r} is {part!r}", remedy="a slice without step, or 'auto'")
+    if not all(end is None or isinstance(end, Integral) for end in (part.start, part.stop)):
+        raise Invalid(f"the region of {dim!r} is {part!r}", remedy="a slice of positions, or 'auto' to go by labels")
     return part
 
 

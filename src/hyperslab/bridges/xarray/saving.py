@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any, Literal
 
 import xarray as xr
@@ -10,19 +12,29 @@ from xarray.namedarray.pycompat import is_chunked_array
 
 from hyperslab import api
 from hyperslab.bridges.overlaps import is_made_of
-from hyperslab.bridges.xarray.cells import Later, write_chunked
+from hyperslab.bridges.xarray.cells import Later, write_later
+from hyperslab.bridges.xarray.encoding import Encoding
 from hyperslab.bridges.xarray.replacing import replacing
 from hyperslab.bridges.xarray.storable import check_chunks, check_storable
 from hyperslab.bridges.xarray.wrapped import measured
-from hyperslab.bridges.xarray.writing import Storing, append, detached, write_new, write_over, write_region
+from hyperslab.bridges.xarray.writing import (
+    NewArrayOptions,
+    append,
+    detached,
+    names_of,
+    write_new,
+    write_over,
+    write_region,
+)
 from hyperslab.chunks.progress import Report, storing
 from hyperslab.errors import AlreadyExists, Invalid, NotFound
-from hyperslab.formats import format_for_new
 from hyperslab.group import Group
+from hyperslab.model.guessing import meant
 from hyperslab.model.paths import normalize
 from hyperslab.stores.location import Location
 
-Mode = Literal["x", "w", "a", "r+"]
+Mode = Literal["x", "w", "w-", "a", "r+"]
+"""As in ``to_zarr``, where ``w-`` is what is ``x`` here."""
 
 
 def save_xarray(
@@ -30,26 +42,39 @@ def save_xarray(
     obj: xr.Dataset | xr.DataArray | xr.DataTree,
     *,
     format: str | None = None,
+    zarr_format: Literal[2, 3] | None = None,
     chunks: Any = None,
     codec: Any = None,
     mode: Mode | None = None,
-    group: str = "",
+    group: str | None = None,
     encoding: Mapping[Any, Any] | None = None,
     append_dim: str | None = None,
     region: Mapping[str, Any] | Literal["auto"] | None = None,
+    unlimited_dims: str | Iterable[Hashable] | None = None,
     compute: bool = True,
     densify: bool = False,
     progress: bool | Report | None = None,
     **options: Any,
 ) -> Any:
     """:func:`hyperslab.save` of an xarray object."""
-    how = Storing(chunks=chunks, codec=codec, encoding=encoding, compute=compute, densify=densify)
+    format = _format(format, zarr_format)
     mode = mode or ("a" if append_dim is not None else "r+" if region is not None else "x")
+    mode = "x" if mode == "w-" else mode
     _check(obj, mode, append_dim, region)
-    path = normalize(group)
+    _check_words(group, encoding)
+    path = normalize(group or "")
     datasets = _datasets(obj)
     check_storable(datasets.values())
     check_chunks(datasets.values(), chunks)
+    how = NewArrayOptions(
+        chunks=chunks,
+        codec=codec,
+        encoding=None if isinstance(obj, xr.DataTree) else encoding,
+        by_node=_by_node(encoding or {}, datasets) if isinstance(obj, xr.DataTree) else None,
+        unlimited=_unlimited(unlimited_dims, datasets.values()),
+        compute=compute,
+        densify=densify,
+    )
     with storing(progress if compute else None, obj):
         if mode in ("x", "w") and not path:
             later = _save_new(url, datasets, format, mode == "w", how, options)
@@ -58,18 +83,68 @@ def save_xarray(
                 later = _save_part(root, datasets[""], append_dim, region, how)
         else:
             made = mode != "r+" and not Location.of(url, options.get("storage_options")).exists()
-            how_opened = _consolidated(url, format, options) if made else options
+            how_opened = api.whole_options(Location.of(url), format, options) if made else options
             with api.open_group(url, "r+" if mode == "r+" else "a", format=format, **how_opened) as root:
                 later = _save_into(root, path, datasets, mode, how)
     return None if compute else _delayed(url, later, {"format": format, **options})
 
 
-def _save_part(root: Group, dataset: xr.Dataset, append_dim: str | None, region: Any, how: Storing) -> list[Later]:
+def _format(format: str | None, zarr_format: Any) -> str | None:
+    """Return the name of the format that either argument gives; Invalid where they contradict each other."""
+    if zarr_format is None:
+        return format
+    if format not in (None, f"zarr{zarr_format}"):
+        raise Invalid(f"zarr_format={zarr_format!r} and format={format!r}", remedy="leave one of them out")
+    return f"zarr{zarr_format}"
+
+
+def _check_words(group: Any, encoding: Any) -> None:
+    if group is not None and not isinstance(group, str):
+        raise Invalid(f"group={group!r}", remedy="give the path of a group, such as 'a/b'")
+    if encoding is not None and not isinstance(encoding, Mapping):
+        remedy = "give a mapping, such as {'air': {'dtype': 'i2', 'scale_factor': 0.1}}"
+        raise Invalid(f"encoding={encoding!r}", remedy=remedy)
+
+
+def _by_node(encoding: Mapping[Any, Any], datasets: Iterable[str]) -> dict[str, Encoding]:
+    """Return the encodings of a tree by the paths of its nodes; Invalid for others."""
+    found = {str(path).strip("/"): each for path, each in encoding.items()}
+    unknown = [path for path in found if path not in datasets]
+    if unknown:
+        message = f"encoding for {unknown[0]!r}, which is no node of the tree"
+        raise Invalid(message, remedy=f"give {{path: {{variable: ...}}}}; {meant(unknown[0], datasets)}")
+    return found
+
+
+def _unlimited(dims: str | Iterable[Hashable] | None, datasets: Iterable[xr.Dataset]) -> tuple[str, ...] | None:
+    """Return the names of the dimensions that are to grow, where they are given; Invalid for those that there are
+    not."""
+    if dims is None:
+        return None
+    known = {str(dim) for dataset in datasets for dim in dataset.dims}
+    names = names_of(dims)
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise Invalid(f"no dimension {unknown[0]!r} to be unlimited", remedy=meant(unknown[0], known))
+    return names
+
+
+def _save_part(
+    root: Group, dataset: xr.Dataset, append_dim: str | None, region: Any, how: NewArrayOptions
+) -> list[Later]:
     """Rows behind, or cells within, what is there."""
     _check_later(root, how)
     if append_dim is not None:
         return append(root, dataset, append_dim, how)
-    return write_region(root, dataset, region, how)
+    return _computed(write_region(root, dataset, region, how), how)
+
+
+def _computed(later: list[Later], how: NewArrayOptions) -> list[Later]:
+    """Return what is left of dask arrays once those that are not for later are written, all at once."""
+    if not how.compute:
+        return later
+    write_later(later)
+    return []
 
 
 def _check(obj: Any, mode: str, append_dim: Any, region: Any) -> None:
@@ -87,7 +162,7 @@ def _check(obj: Any, mode: str, append_dim: Any, region: Any) -> None:
         raise Invalid("append_dim and region are for one group", remedy="save the Dataset of each node by group=")
 
 
-def _check_later(root: Group, how: Storing, url: api.Target | None = None) -> None:
+def _check_later(root: Group, how: NewArrayOptions, url: api.Target | None = None) -> None:
     """What is written whole when it is closed cannot be written later."""
     if not how.compute and root._session.is_written_whole:
         place = root.url if url is None else Location.of(url).url
@@ -96,22 +171,21 @@ def _check_later(root: Group, how: Storing, url: api.Target | None = None) -> No
 
 
 def _save_new(
-    url: api.Target, datasets: Mapping[str, xr.Dataset], format: str | None, overwrite: bool, how: Storing, options: Any
+    url: api.Target,
+    datasets: Mapping[str, xr.Dataset],
+    format: str | None,
+    overwrite: bool,
+    how: NewArrayOptions,
+    options: Any,
 ) -> list[Later]:
     """A new dataset, whole when it stands at its place, but for what is to be computed later."""
     place = Location.of(url).url
     if overwrite:
         _check_sources(datasets, place)
         datasets = {path: detached(dataset, place) for path, dataset in datasets.items()}
-    with api.created(url, format, overwrite=overwrite, **_consolidated(url, format, options)) as root:
+    with api.created(url, format, overwrite=overwrite, **api.whole_options(Location.of(url), format, options)) as root:
         _check_later(root, how, url)
-        return _write_tree(root, datasets, how)
-
-
-def _consolidated(url: api.Target, format: str | None, options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The options of a new dataset: xarray's own engine warns of a Zarr without consolidated metadata."""
-    name = format or format_for_new(Location.of(url).url)
-    return {"consolidated": True, **options} if name in ("zarr2", "zarr3") else options
+        return _computed(_write_tree(root, datasets, how), how)
 
 
 def _check_sources(datasets: Mapping[str, xr.Dataset], place: str) -> None:
@@ -123,7 +197,9 @@ def _check_sources(datasets: Mapping[str, xr.Dataset], place: str) -> None:
                 raise Invalid(f"{name!r} is read from the dataset that is to be changed", url=place, remedy=remedy)
 
 
-def _save_into(root: Group, path: str, datasets: Mapping[str, xr.Dataset], mode: str, how: Storing) -> list[Later]:
+def _save_into(
+    root: Group, path: str, datasets: Mapping[str, xr.Dataset], mode: str, how: NewArrayOptions
+) -> list[Later]:
     """Into a group of a dataset that may hold others."""
     _check_later(root, how)
     there = not path or path in root
@@ -135,25 +211,26 @@ def _save_into(root: Group, path: str, datasets: Mapping[str, xr.Dataset], mode:
     if not there or mode == "w":
         return _save_group(root, path, datasets, how)
     group = _below(root, path)
-    put = _change if mode == "r+" else _add
-    return [each for name, dataset in datasets.items() for each in put(group, name, dataset, how)]
+    if mode == "r+":
+        nodes = [write_region(_below(group, name), dataset, None, how.at(name)) for name, dataset in datasets.items()]
+        return _computed([each for later in nodes for each in later], how)
+    with ExitStack() as stack:
+        nodes = [
+            stack.enter_context(write_over(_below(group, name), dataset, how.at(name)))
+            for name, dataset in datasets.items()
+        ]
+        return _computed([each for later in nodes for each in later], how)
 
 
-def _save_group(root: Group, path: str, datasets: Mapping[str, xr.Dataset], how: Storing) -> list[Later]:
+def _save_group(root: Group, path: str, datasets: Mapping[str, xr.Dataset], how: NewArrayOptions) -> list[Later]:
     """A new group; one that is there is replaced once the new one is complete."""
     if path in root and not how.compute:
         raise Invalid(f"/{path} exists and is to be made anew later", remedy="leave compute=False out, or delete it")
     datasets = {name: detached(dataset, root.url) for name, dataset in datasets.items()} if path in root else datasets
-    with replacing(root, [path]) as places:
-        return _write_tree(root.create_group(places[path]), datasets, how)
-
-
-def _change(group: Group, name: str, dataset: xr.Dataset, how: Storing) -> list[Later]:
-    return write_region(_below(group, name), dataset, None, how)
-
-
-def _add(group: Group, name: str, dataset: xr.Dataset, how: Storing) -> list[Later]:
-    return write_over(_below(group, name), dataset, how)
+    with replacing(root, [path]) as (places, made):
+        group = root.create_group(places[path])
+        made.append(places[path])
+        return _write_tree(group, datasets, how)
 
 
 def _below(group: Group, name: str) -> Group:
@@ -164,37 +241,45 @@ def _below(group: Group, name: str) -> Group:
     return node
 
 
-def _write_tree(root: Group, datasets: Mapping[str, xr.Dataset], how: Storing) -> list[Later]:
+def _write_tree(root: Group, datasets: Mapping[str, xr.Dataset], how: NewArrayOptions) -> list[Later]:
     pending = []
     for name, dataset in datasets.items():
         path = name.strip("/")
-        pending += write_new(root.create_group(path) if path else root, dataset, how)
+        pending += write_new(root.create_group(path) if path else root, dataset, how.at(name))
     return pending
 
 
 def _datasets(obj: Any) -> dict[str, xr.Dataset]:
-    """By path: one for each node of a tree, with the coordinates that it inherits left to its parents; units of
-    Quantities are attributes."""
+    """Return a Dataset for each node of a tree, by path, with the coordinates that it inherits left to its parents in
+    the tree; units of Quantities are attributes."""
     if isinstance(obj, xr.DataTree):
-        nodes = {path if path != "." else "": node.to_dataset(inherit=False) for path, node in obj.subtree_with_keys}
+        nodes = {
+            "" if path == "." else path: node.to_dataset(inherit=node is obj) for path, node in obj.subtree_with_keys
+        }
         return {path: measured(node) for path, node in nodes.items()}
-    if isinstance(obj, xr.DataArray):
-        obj = obj.to_dataset(name=obj.name if obj.name is not None else "data")
-    return {"": measured(obj)}
+    return {"": measured(_dataset_of(obj) if isinstance(obj, xr.DataArray) else obj)}
+
+
+def _dataset_of(array: xr.DataArray) -> xr.Dataset:
+    """Return the array with its coordinates; a coordinate itself is one of those. Invalid where its name is
+    another's."""
+    name = "data" if array.name is None else array.name
+    known = array.coords.get(name)
+    if known is not None and known.variable.identical(array.variable):
+        return array.coords.to_dataset()
+    if name in array.coords or (name in array.dims and array.dims != (name,)):
+        kind = "coordinates" if name in array.coords else "dimensions"
+        raise Invalid(f"the array is called {name!r}, as one of its {kind} is", remedy="rename() it")
+    return array.to_dataset(name=name)
 
 
 def _delayed(url: api.Target, later: list[Later], options: Mapping[str, Any]) -> Any:
     """What writes the dask arrays that are left, when it is computed."""
-    from dask.delayed import delayed
+    from hyperslab.bridges import dask
 
     with api.open_group(url, "r+", **options) as root:
         arrays: Any = root
-        writes = [write_chunked(arrays[each.path], each.variable, each.where, compute=False) for each in later]
-    return delayed(_nothing)(*writes)
-
-
-def _nothing(*done: Any) -> None:
-    """What is left when everything was written."""
+        return dask.delay_writes([replace(each, array=arrays[each.array.path]).write for each in later])
 
 
 __all__ = ["save_xarray"]

@@ -19,7 +19,7 @@ from hyperslab.bridges.xarray.reading import named_chunks
 from hyperslab.bridges.xarray.stacked_cells import StackedCells, Sums
 from hyperslab.bridges.xarray.storable import check_chunks
 from hyperslab.errors import Invalid
-from hyperslab.model.dims import Scale, TimeScale, scale_value
+from hyperslab.model.dims import ScaleIndex, TimeScale, scale_value
 from hyperslab.model.guessing import meant
 from hyperslab.model.schemas.times import as_nanoseconds, microseconds
 
@@ -108,7 +108,7 @@ class _Engine(BackendEntrypoint):
                 dataset = dataset.assign_coords(_times_of(stack, dim, index, start))
             elif isinstance(index, TimeScale):
                 dataset = dataset.assign_coords({dim: as_nanoseconds(index.start + np.arange(index.size) * index.step)})
-            elif isinstance(index, Scale):
+            elif isinstance(index, ScaleIndex):
                 values = [scale_value(index.start, index.step, position) for position in range(index.size)]
                 dataset = dataset.assign_coords({dim: np.array(values)})
             elif index is not None:

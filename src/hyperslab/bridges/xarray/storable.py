@@ -29,6 +29,9 @@ def check_storable(datasets: Iterable[xr.Dataset]) -> None:
             _check_names(name, variable)
             _check_attributes(repr(name), variable)
             _check_dtype(name, variable)
+            if any(np.isnan(size) for size in variable.shape):
+                remedy = f"call compute_chunk_sizes() of its data, ds[{name!r}].data, first"
+                raise Invalid(f"{name!r} has a length that dask does not know yet", remedy=remedy)
             if name in dataset.xindexes and variable.dims == (name,) and variable.to_index().nlevels > 1:
                 raise Invalid(f"{name!r} is a MultiIndex", remedy=f"store its levels: reset_index({name!r})")
 
@@ -80,6 +83,8 @@ def typed(name: str, variable: xr.Variable) -> xr.Variable:
     if len(kinds) > 1:
         words = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise Invalid(f"{name!r} holds objects of several types: {words}", remedy="astype() them to one")
+    if not kinds and cells.size and variable.encoding.get("dtype") is not str:  # of which nobody knows what it was
+        return xr.Variable(variable.dims, np.full(cells.shape, np.nan), variable.attrs, variable.encoding)
     if kinds <= {str}:
         return variable
     return xr.Variable(variable.dims, _of_one_kind(name, cells, missing), variable.attrs, variable.encoding)

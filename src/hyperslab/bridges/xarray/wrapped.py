@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping
 
 import xarray as xr
 
-from hyperslab.array.session import Session
+from hyperslab.array.session import OpenDataset
 from hyperslab.bridges.pint import is_quantity, split
 from hyperslab.bridges.sparse import is_any_sparse
 from hyperslab.errors import Invalid, Unsupported
@@ -34,7 +34,7 @@ def _plain(name: Hashable, variable: xr.Variable) -> xr.Variable:
     return xr.Variable(variable.dims, cells, {**variable.attrs, "units": units}, variable.encoding)
 
 
-def check_sparse(session: Session, variables: Mapping[str, xr.Variable], *, densify: bool) -> None:
+def check_sparse(session: OpenDataset, variables: Mapping[str, xr.Variable], *, densify: bool) -> None:
     """Unsupported, before anything is written, where variables are sparse and the format has no such arrays."""
     if densify or Feature.SPARSE in session.format.features:
         return

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
+import warnings
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
 from xarray.namedarray.pycompat import is_chunked_array
 
-from hyperslab.array import Array
+from hyperslab.array import Array, growth
+from hyperslab.array.narrowing import require_fit
 from hyperslab.bridges.sparse import fill_of, is_any_sparse
-from hyperslab.bridges.xarray.cells import Later, cells_of, write_all
-from hyperslab.bridges.xarray.dtypes import hyperslab_dtype
+from hyperslab.bridges.xarray.cells import Later, cells_of, with_length, write_plain
 from hyperslab.bridges.xarray.encoding import CF, DECODED, Encoding, encoded, plain_attrs
-from hyperslab.bridges.xarray.fitting import check_dims, check_meaning, same_kind
-from hyperslab.bridges.xarray.reading import indexed, open_group, stored_attrs
+from hyperslab.bridges.xarray.fitting import check_dims, check_meaning, fits_text, same_kind
+from hyperslab.bridges.xarray.reading import FILLS_APART, PROVENANCE, indexed, open_group, stored_attrs
 from hyperslab.bridges.xarray.regions import region_dims, resolve, where_of
 from hyperslab.bridges.xarray.replacing import replacing
 from hyperslab.bridges.xarray.wrapped import check_sparse
 from hyperslab.errors import HyperslabError, Invalid
-from hyperslab.formats.base import Feature
+from hyperslab.formats.base import Feature, RemembersRows
 from hyperslab.formats.fill_values import same_fill
 from hyperslab.group import Group
 from hyperslab.group.creation import room_for_text
@@ -36,39 +37,78 @@ _APPENDING = (1 << 62) - 1  # the lock range of a group into which rows are put,
 
 
 @dataclass(frozen=True, kw_only=True)
-class Storing:
-    """How new arrays are stored: for all (``chunks`` by dimension, ``codec``) and by variable (``encoding``);
+class NewArrayOptions:
+    """How new arrays are stored: for all (``chunks`` by dimension, ``codec``) and by variable (``encoding``), which
+    ``by_node`` has for each node of a tree; ``unlimited`` are the dimensions that grow, None for those of the dataset.
     ``compute=False`` leaves dask arrays to be written later, ``densify`` stores all cells of sparse ones.
     """
 
     chunks: Any = None
     codec: Any = None
     encoding: Encoding | None = None
+    by_node: Mapping[str, Encoding] | None = None
+    unlimited: Container[str] | None = None
     compute: bool = True
     densify: bool = False
 
+    def at(self, node: str) -> NewArrayOptions:
+        """Return the same for one node of a tree."""
+        return self if self.by_node is None else replace(self, encoding=self.by_node.get(node), by_node=None)
 
-def write_new(group: Group, dataset: xr.Dataset, how: Storing) -> list[Later]:
+
+def write_new(group: Group, dataset: xr.Dataset, how: NewArrayOptions) -> list[Later]:
     """Every variable as a new array of a new or empty group; gives what is left to compute."""
-    variables, attrs = encoded(dataset, how.encoding, native=_is_native(group))
+    variables, attrs = encoded(dataset, how.encoding, native=_native_kinds(group), chars=_has_chars(group))
     check_sparse(group._session, variables, densify=how.densify)
-    unlimited = dataset.encoding.get("unlimited_dims") or ()
+    unlimited = _unlimited(dataset) if how.unlimited is None else how.unlimited
     dims = tuple(
         Dimension(str(name), size, name in unlimited) for name, size in dataset.sizes.items() if name in unlimited
     )
     writer = group._session.writer()
     with group.batch():
         with group._session.located(group.path):
-            writer.put(group.path, GroupSpec(attrs=plain_attrs(attrs), dims=dims))
+            writer.put(group.path, GroupSpec(attrs=_attrs_of(group, attrs), dims=dims))
         arrays = {name: _create(group, name, variable, how) for name, variable in variables.items()}
-    return write_all(((arrays[name], variable, ...) for name, variable in variables.items()), how.compute)
+    return write_plain((arrays[name], variable, ...) for name, variable in variables.items())
 
 
-def write_over(group: Group, dataset: xr.Dataset, how: Storing) -> list[Later]:
+def _attrs_of(group: Group, attrs: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return what a group is to get; a warning tells of what the netCDF library writes of its own file."""
+    plain = plain_attrs(attrs)
+    if group.format == "netcdf" and PROVENANCE in plain:
+        del plain[PROVENANCE]
+        message = f"the attribute {PROVENANCE} is left out: it says who wrote another file"
+        warnings.warn(message, UserWarning, stacklevel=2)
+    return plain
+
+
+def _unlimited(dataset: xr.Dataset) -> tuple[str, ...]:
+    """Return the dimensions that grow, by the dataset's own encoding; a warning names those that it does not have."""
+    names = names_of(dataset.encoding.get("unlimited_dims"))
+    gone = sorted(set(names) - {str(dim) for dim in dataset.dims})
+    if gone:
+        message = f"unlimited dimensions that the dataset does not have: {', '.join(gone)} (encoding unlimited_dims)"
+        warnings.warn(message, UserWarning, stacklevel=2)
+    return names
+
+
+def names_of(dims: str | Iterable[Hashable] | None) -> tuple[str, ...]:
+    """Return the names of dimensions, of which a single one may be given as text."""
+    if dims is not None and not isinstance(dims, Iterable):
+        raise Invalid(f"unlimited_dims={dims!r}", remedy="give the name of a dimension, or a list of names")
+    return (dims,) if isinstance(dims, str) else tuple(map(str, dims or ()))
+
+
+@contextmanager
+def write_over(group: Group, dataset: xr.Dataset, how: NewArrayOptions) -> Iterator[list[Later]]:
     """Variables added to a group; those of the same name must have its shape and get the new cells and attributes, and
     are made anew where their dtype or encoding is to be another. Attributes are added to the group's.
+
+    Gives the dask arrays that are left; what is made anew takes its place when the block ends.
     """
-    variables, attrs = encoded(detached(dataset, group.url), how.encoding, native=_is_native(group))
+    variables, attrs = encoded(
+        detached(dataset, group.url), how.encoding, native=_native_kinds(group), chars=_has_chars(group)
+    )
     _check_sizes(group, dataset)
     for name in variables:
         if name in group:
@@ -76,24 +116,33 @@ def write_over(group: Group, dataset: xr.Dataset, how: Storing) -> list[Later]:
     made = [name for name in variables if name in (how.encoding or {}) or not _holds(group, name, variables[name])]
     _refuse_later(group, variables, made, how)
     check_sparse(group._session, {name: variables[name] for name in made}, densify=how.densify)
-    with replacing(group, made) as places:
+    with replacing(group, made) as (places, done):
         with group.batch():
             for name in made:
                 _create(group, name, variables[name], how, places[name])
-        later = write_all(((group[places.get(name, name)], variables[name], ...) for name in variables), how.compute)
+                done.append(places[name])
+        yield write_plain((group[places.get(name, name)], variables[name], ...) for name in variables)
     with group.batch():
-        group.attrs.update(plain_attrs(attrs))
+        group.attrs.update(_attrs_of(group, attrs))
         for name in variables.keys() - places.keys():
             group[name].attrs.update(plain_attrs(variables[name].attrs))
-    return later
 
 
-def _is_native(group: Group) -> bool:
-    """Whether times and truths are stored as such, as in MongoDB, where others read them without CF's conventions."""
-    return group.format == "mongo"
+def _native_kinds(group: Group) -> str:
+    """Return the kinds of cells that are stored as such where CF would make numbers of them: times and truths in
+    MongoDB, whose other readers know no conventions, truths in Zarr, as xarray's own writer stores them."""
+    return {"mongo": "mMb", "zarr2": "b", "zarr3": "b"}.get(group.format, "")
 
 
-def _refuse_later(group: Group, variables: Mapping[str, xr.Variable], made: Iterable[str], how: Storing) -> None:
+def _has_chars(group: Group) -> bool:
+    """Return whether bytes of one length are arrays of chars, as in netCDF."""
+    features = group._session.format.features
+    return Feature.CHAR in features and Feature.FIXED_BYTES not in features
+
+
+def _refuse_later(
+    group: Group, variables: Mapping[str, xr.Variable], made: Iterable[str], how: NewArrayOptions
+) -> None:
     """What takes the place of another array is complete before."""
     late = [name for name in made if name in group and is_chunked_array(variables[name]._data)]
     if late and not how.compute:
@@ -101,14 +150,16 @@ def _refuse_later(group: Group, variables: Mapping[str, xr.Variable], made: Iter
 
 
 def _holds(group: Group, name: str, variable: xr.Variable) -> bool:
-    """Whether there is an array that can take the variable's cells as it is."""
+    """Return whether there is an array that can take the variable's cells as it is."""
     array = group.get(name)
     if not isinstance(array, Array):
         return False
     if any(word in array.attrs and word not in variable.attrs for word in DECODED):
         return False
     fills = stored_attrs(array).get("_FillValue"), variable.attrs.get("_FillValue")
-    return same_kind(variable, array) and same_fill(*(None if fill is None else np.asarray(fill)[()] for fill in fills))
+    if not same_kind(variable, array) or not fits_text(variable, array.dtype, lazily=False):
+        return False
+    return same_fill(*(None if fill is None else np.asarray(fill)[()] for fill in fills))
 
 
 def _check_sizes(group: Group, dataset: xr.Dataset) -> None:
@@ -136,7 +187,7 @@ def detached(dataset: xr.Dataset, url: str) -> xr.Dataset:
     return result
 
 
-def append(group: Group, dataset: xr.Dataset, dim: str, how: Storing) -> list[Later]:
+def append(group: Group, dataset: xr.Dataset, dim: str, how: NewArrayOptions) -> list[Later]:
     """Rows behind the last of ``dim`` in every variable that has it, at once; the new shapes are published together.
 
     New variables without ``dim`` are made; those that exist stay as they are.
@@ -149,23 +200,36 @@ def append(group: Group, dataset: xr.Dataset, dim: str, how: Storing) -> list[La
             raise Invalid(f"nothing to append along {dim!r}", remedy=f"there are {tuple(dataset.dims)}")
         _check_lengths(group, existing, rows, dim)
         _check_labels(existing, dataset, dim)
-        variables, _ = encoded(_as_stored(detached(rows, group.url), existing, how), native=_is_native(group))
+        variables, _ = encoded(
+            _as_stored(group, detached(rows, group.url), existing, how),
+            native=_native_kinds(group),
+            chars=_has_chars(group),
+        )
         pairs: list[tuple[Any, xr.Variable]] = [(group[name], variable) for name, variable in variables.items()]
         for name, (array, variable) in zip(variables, pairs, strict=True):
             check_dims(name, variable, array, dim)
             check_meaning(name, rows.variables[name], variable, array)
-        _append_all(group, pairs, dim)
         fresh = [name for name in rest if name not in existing.variables]
-        return write_over(group, dataset[fresh], how) if fresh else []
+        if not fresh:
+            _append_all(group, pairs, dim)
+            return []
+        with write_over(group, dataset[fresh], how) as later:
+            _append_all(group, pairs, dim, later if how.compute else ())
+        return [] if how.compute else later
 
 
-def _append_all(group: Group, pairs: Iterable[tuple[Any, xr.Variable]], dim: str) -> None:
-    """Rows into all arrays, or none: those that have theirs when another one fails lose them again."""
+def _append_all(group: Group, pairs: list[tuple[Any, xr.Variable]], dim: str, beside: Iterable[Later] = ()) -> None:
+    """Rows into all arrays, or none: those that have theirs when another one fails lose them again. ``beside``: dask
+    arrays that are written with them."""
     before = [(array, array.shape) for array, _ in pairs]
+    lazies = [each for each in pairs if is_chunked_array(each[1]._data)]
     try:
         with group.batch():
+            if lazies or beside:
+                _append_together(lazies, dim, beside)
             for array, variable in pairs:
-                array.append(cells_of(variable), dim)
+                if not is_chunked_array(variable._data):
+                    array.append(cells_of(variable, array.dtype), dim)
     except BaseException as error:
         for array, shape in before:
             with suppress(HyperslabError):  # of a file that is written whole nothing is kept
@@ -176,14 +240,33 @@ def _append_all(group: Group, pairs: Iterable[tuple[Any, xr.Variable]], dim: str
         raise
 
 
+def _append_together(lazies: Iterable[tuple[Array, xr.Variable]], dim: str, beside: Iterable[Later]) -> None:
+    """Rows of dask arrays, in a batch: what their graphs share is computed once. All new shapes are published then."""
+    from hyperslab.bridges import dask
+
+    with ExitStack() as stack:
+        writes: list[Any] = [each.write for each in beside]
+        for array, variable in lazies:
+            session, path = array._session, array.path
+            stack.enter_context(session.located(path))
+            stack.enter_context(session.locked(path))
+            session.refresh(path)
+            batched = isinstance(session.reader, RemembersRows)
+            rows = growth.appending(session, path, variable.shape, variable.dims.index(dim), is_batched=batched)
+            writes.append((stack.enter_context(rows), cells_of(variable, array.dtype), None))
+        dask.write_together(writes)
+    for array, _ in lazies:
+        array.refresh()
+
+
 def _lacks_unlimited(group: Group, dim: str) -> bool:
-    """Whether a dimension has a fixed length in a dataset where it could have been unlimited."""
+    """Return whether a dimension has a fixed length in a dataset where it could have been unlimited."""
     known = group.dims.get(dim)
     return known is not None and not known.unlimited and Feature.UNLIMITED in group._session.format.features
 
 
 def write_region(
-    group: Group, dataset: xr.Dataset, region: Mapping[str, Any] | Literal["auto"] | None, how: Storing
+    group: Group, dataset: xr.Dataset, region: Mapping[str, Any] | Literal["auto"] | None, how: NewArrayOptions
 ) -> list[Later]:
     """Cells within ``region`` of what is there; ``auto``: where the coordinates are the same; None: all cells."""
     existing = _existing(group)
@@ -191,13 +274,17 @@ def write_region(
     if missing:
         raise Invalid(f"variables that are not there: {missing}", remedy="write them with mode='a' first")
     key = {} if region is None else _key(region, dataset, existing)
-    variables, _ = encoded(_as_stored(detached(dataset, group.url), existing, how), native=_is_native(group))
+    variables, _ = encoded(
+        _as_stored(group, detached(dataset, group.url), existing, how),
+        native=_native_kinds(group),
+        chars=_has_chars(group),
+    )
     writes = []
     for name, variable in variables.items():
         array: Any = group[name]
         writes.append((array, variable, where_of(name, variable, array, key)))
         check_meaning(name, dataset.variables[name], variable, array)
-    return write_all(writes, how.compute)
+    return write_plain(writes)
 
 
 def _key(region: Any, dataset: xr.Dataset, existing: xr.Dataset) -> dict[str, slice]:
@@ -213,11 +300,11 @@ def _key(region: Any, dataset: xr.Dataset, existing: xr.Dataset) -> dict[str, sl
 # -- new arrays ---------------------------------------------------------------------------------------------------
 
 
-def _create(group: Group, name: str, variable: xr.Variable, how: Storing, place: str | None = None) -> Array:
+def _create(group: Group, name: str, variable: xr.Variable, how: NewArrayOptions, place: str | None = None) -> Array:
     """A new array for the variable, called ``place`` (its own name) for now."""
     layout = variable.encoding
-    dtype = hyperslab_dtype(variable.dtype)
-    fill = layout.get("fill_value", variable.attrs.get("_FillValue"))
+    dtype = with_length(variable, group._session.format.features)
+    fill = _fill(group, name, variable, how)
     sparse = is_any_sparse(variable._data) and not how.densify
     if sparse and "fill_value" not in layout:
         fill = fill_of(variable._data)[()]
@@ -236,24 +323,53 @@ def _create(group: Group, name: str, variable: xr.Variable, how: Storing, place:
     )
 
 
+def _fill(group: Group, name: str, variable: xr.Variable, how: NewArrayOptions) -> Any:
+    """Return the value of cells that nobody writes: the one that is wanted, else the one that the variable had where it
+    was read, if it still fits and the format tells it from what marks missing cells, else that mark."""
+    wanted = (how.encoding or {}).get(name, {})
+    own = variable.encoding.get("fill_value")
+    if "fill_value" in wanted:
+        return own
+    mark = variable.attrs.get("_FillValue")
+    if own is None or "_FillValue" in wanted or group.format not in FILLS_APART or variable.dtype.kind == "O":
+        return mark
+    try:
+        require_fit(np.asarray(own), variable.dtype)
+    except Invalid:
+        return mark
+    return own
+
+
 def _chunks(variable: xr.Variable, asked: Any, how_encoded: Mapping[str, Any] | None = None) -> Any:
     """As asked for the dimension or the variable, else as it was stored, else the dask chunks if they are regular."""
-    own = variable.encoding.get("chunks") or variable.encoding.get("chunksizes")
-    if own is None and variable.chunks and all(_is_regular(cuts) for cuts in variable.chunks):
-        own = tuple(max(cuts[0], 1) for cuts in variable.chunks)
-    if own is not None and not isinstance(own, int) and len(own) != variable.ndim:
-        if "chunks" in (how_encoded or {}):
-            raise Invalid(f"chunks {own!r} for {variable.ndim} dimensions", remedy="one length for each")
-        own = None
-    if isinstance(asked, Mapping):
-        stored = (own,) * variable.ndim if isinstance(own, int) else own
-        given = {dim: asked[dim] for dim in variable.dims if dim in asked}
-        if stored is None:
-            return given or "auto"
-        return tuple(given.get(dim, cut) for dim, cut in zip(variable.dims, stored, strict=True))
-    if asked is not None:
+    if asked is not None and not isinstance(asked, Mapping):
         return asked
-    return "auto" if own is None else own
+    given = {dim: asked[dim] for dim in variable.dims if dim in asked} if asked is not None else {}
+    own = _own_chunks(variable, how_encoded or {})
+    if isinstance(own, Mapping):
+        return {**own, **given}
+    if own is None or isinstance(own, str):
+        return given or own or "auto"
+    return tuple(given.get(dim, cut) for dim, cut in zip(variable.dims, own, strict=True))
+
+
+def _own_chunks(variable: xr.Variable, how_encoded: Mapping[str, Any]) -> Any:
+    """Return the lengths of a variable's chunks, by dimension where they were given so, or text; None where nobody
+    chose any.
+
+    Invalid where they were given, and are not one for each dimension.
+    """
+    own = next((own for word in ("chunks", "chunksizes") if (own := variable.encoding.get(word)) is not None), None)
+    if own is None and variable.chunks and all(_is_regular(cuts) for cuts in variable.chunks):
+        return tuple(max(cuts[0], 1) for cuts in variable.chunks)
+    if own is None or isinstance(own, Mapping | str):
+        return own
+    lengths = tuple(own) if isinstance(own, Iterable) else (own,) * variable.ndim
+    if len(lengths) == variable.ndim:
+        return lengths or None
+    if how_encoded.keys() & {"chunks", "chunksizes"}:
+        raise Invalid(f"chunks {own!r} for {variable.ndim} dimensions", remedy="one length for each")
+    return None
 
 
 def _is_regular(cuts: tuple[int, ...]) -> bool:
@@ -270,7 +386,7 @@ def _existing(group: Group) -> xr.Dataset:
     return indexed(open_group(group))
 
 
-def _as_stored(dataset: xr.Dataset, existing: xr.Dataset, how: Storing) -> xr.Dataset:
+def _as_stored(group: Group, dataset: xr.Dataset, existing: xr.Dataset, how: NewArrayOptions) -> xr.Dataset:
     """The dataset with the encoding of what is there, which the new cells must share (units, scale, dtype)."""
     if how.encoding:
         taken = [name for name in how.encoding if name in existing.variables]
@@ -280,10 +396,28 @@ def _as_stored(dataset: xr.Dataset, existing: xr.Dataset, how: Storing) -> xr.Da
     for name in result.variables:
         if name in existing.variables:
             known, attrs = existing.variables[name].encoding, result[name].attrs
-            result[name].encoding = {key: known[key] for key in known if key in CF and key not in attrs}
+            encoding = {key: known[key] for key in known if key in CF and key not in attrs}
+            array: Any = group[str(name)]
+            if existing.variables[name].dtype == result[name].dtype == bool and array.dtype != bool:
+                encoding["dtype"] = array.dtype  # truths as CF makes numbers of them
+            if result[name].dtype == object and array.dtype.kind in "UT":
+                encoding["dtype"] = str  # also where all of it is missing
+            result[name].encoding = encoding
             kept = {*existing.variables[name].attrs, *_SAID}  # what is encoded already says how, and is not once more
             result[name].attrs = {key: value for key, value in attrs.items() if key in kept}
+            if "char_dim_name" in known:
+                encoding = result[name].encoding
+                result[name] = _as_wide(result[name], existing.variables[name].dtype)
+                result[name].encoding = encoding
     return result
+
+
+def _as_wide(given: xr.DataArray, stored: np.dtype[Any]) -> xr.DataArray:
+    """Return text or bytes as bytes of the stored length, where they are not longer."""
+    if given.dtype.kind in "UT":
+        given = given.copy(data=np.strings.encode(np.asarray(given.values, "U"), "utf-8"))
+    shorter = given.dtype.kind == "S" and given.dtype.itemsize < stored.itemsize
+    return given.astype(stored) if shorter else given
 
 
 def _check_lengths(group: Group, existing: xr.Dataset, rows: xr.Dataset, dim: str) -> None:

@@ -9,7 +9,7 @@ import click
 from hyperslab.checks import check
 from hyperslab.checks.report import as_line
 from hyperslab.cli.opening import url_argument
-from hyperslab.cli.output import is_quiet, json_option, print_json, remark
+from hyperslab.cli.output import is_quiet, json_option, print_json, remark, say
 from hyperslab.cli.storage import allow_option, storage_option
 
 
@@ -30,7 +30,8 @@ def command(
 ) -> int:
     """Every problem of the dataset at URL with its place, one a line; nothing when it is sound. Nothing is changed.
 
-    The exit code is 1 when there are problems. What may well be meant (chunks that are not stored) is said with -v.
+    The exit code is 1 when there are problems. What may well be meant (chunks that are not stored) is said with -v,
+    what the dataset holds and is not shown always, on stderr.
     """
     report = check(
         url,
@@ -47,7 +48,7 @@ def command(
         print_json("check", url=report.url, deep=deep, sound=not report, problems=problems, notes=notes)
         return int(bool(report))
     for note in report.notes:
-        remark(as_line(note))
+        (say if note.kind == "not-shown" else remark)(as_line(note))
     for problem in report:
         click.echo(as_line(problem))
     return int(bool(report))

@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from hyperslab.cli.opening import as_words, corrected, open_dataset, refuse_positions_beyond, selection_option
+from hyperslab.cli.opening import as_words, corrected, open_dataset, selection_option, within
 from hyperslab.cli.output import is_quiet, json_option, print_json, say
-from hyperslab.cli.selection import Selection, parse_selections
+from hyperslab.cli.selection import TypedSelection, parse_selections
 from hyperslab.cli.storage import allow_option, parse_options, storage_option
 from hyperslab.conversion import ConversionReport, Select, convert
 from hyperslab.conversion.sizes import parse_size
@@ -60,7 +60,7 @@ def command(
     """Copy the dataset SRC to DST; what DST cannot hold is said first. The format follows from DST's name."""
     chosen = parse_selections(selections)
     if chosen.isel:
-        refuse_positions_beyond(open_dataset(src, src_option), chosen)
+        chosen = within(open_dataset(src, src_option), chosen)
     memory = parse_size(options.pop("memory"), "--memory")
     with corrected(options["path"], src, src_option):
         report = _convert(
@@ -91,7 +91,7 @@ def _of_format(layout: dict[str, Any]) -> dict[str, Any]:
     return layout
 
 
-def _convert(src: str, dst: str, chosen: Selection, **options: Any) -> ConversionReport:
+def _convert(src: str, dst: str, chosen: TypedSelection, **options: Any) -> ConversionReport:
     """Whole numbers as labels (``@1900``) are years or words where the dimension has no numbers."""
     try:
         return convert(src, dst, select=Select(chosen.isel, chosen.sel), **options)

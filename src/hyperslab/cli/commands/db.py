@@ -12,7 +12,14 @@ import click
 from hyperslab.cli.collecting import is_server
 from hyperslab.cli.commands import db_collections
 from hyperslab.cli.commands.get import write
-from hyperslab.cli.databases import Objects, attribute_option, dimension_option, open_objects, table, tell_problems
+from hyperslab.cli.databases import (
+    DatabaseObjects,
+    attribute_option,
+    dimension_option,
+    open_objects,
+    table,
+    tell_problems,
+)
 from hyperslab.cli.describing import cut_text
 from hyperslab.cli.failing import manners
 from hyperslab.cli.labelled import take
@@ -57,7 +64,7 @@ def _verb(name: str, example: str) -> Callable[[Callable[..., Any]], click.Comma
 
 
 @contextmanager
-def _objects(url: str, storage: dict[str, Any] | None) -> Iterator[Objects]:
+def _objects(url: str, storage: dict[str, Any] | None) -> Iterator[DatabaseObjects]:
     """The objects at a URL; errors say where they are."""
     objects = open_objects(url, storage)
     try:

@@ -11,13 +11,14 @@ from hyperslab.checks import diff
 from hyperslab.checks.report import as_line
 from hyperslab.cli.output import json_option, print_json
 from hyperslab.cli.storage import storage_option
+from hyperslab.conversion.sizes import parse_size
 
 
 @click.command("diff", epilog="Example: hyperslab diff air.nc air.zarr")
 @click.argument("a")
 @click.argument("b")
 @click.option("--no-cells", is_flag=True, help="Compare documents alone: attributes, types, dimensions, fill values.")
-@click.option("--memory", type=int, default=256, show_default=True, metavar="MIB", help="Memory for cells in flight.")
+@click.option("--memory", default="256MiB", show_default=True, metavar="SIZE", help="Memory for cells in flight.")
 @storage_option("--a-option", "A")
 @storage_option("--b-option", "B")
 @json_option
@@ -25,7 +26,7 @@ def command(
     a: str,
     b: str,
     no_cells: bool,
-    memory: int,
+    memory: str,
     a_option: dict[str, Any] | None,
     b_option: dict[str, Any] | None,
     as_json: bool,
@@ -35,7 +36,7 @@ def command(
     Attributes, types, dimensions, shapes, fill values and every cell are compared; how arrays are cut and encoded means
     nothing. The exit code is 1 when something differs.
     """
-    found = diff(a, b, cells=not no_cells, memory=memory * 2**20, storage_options=(a_option, b_option))
+    found = diff(a, b, cells=not no_cells, memory=parse_size(memory, "--memory"), storage_options=(a_option, b_option))
     if as_json:
         differences = [asdict(problem) for problem in found]
         print_json("diff", a=a, b=b, equal=not found, arrays=found.arrays, cells=found.cells, differences=differences)

@@ -8,12 +8,15 @@ from typing import Any
 import click
 
 from hyperslab.array import Array
+from hyperslab.chunks.pool import batched
 from hyperslab.cli.cdl import dump
 from hyperslab.cli.opening import find_array, open_dataset, url_argument
 from hyperslab.cli.output import json_option, print_json
 from hyperslab.cli.storage import storage_option
 from hyperslab.errors import Invalid
 from hyperslab.group import Group
+
+_AT_ONCE = 1000  # lines that are written together: each write is flushed
 
 
 @click.command("dump", epilog="Example: hyperslab dump air.zarr -h; hyperslab dump air.zarr --array t2m")
@@ -36,8 +39,8 @@ def command(
     if as_json:
         print_json("dump", url=url, cdl="\n".join(lines))
         return
-    for line in lines:
-        click.echo(line)
+    for some in batched(lines, _AT_ONCE):
+        click.echo("\n".join(some))
 
 
 def _own_path(root: Group | Array, path: str) -> str:

@@ -10,12 +10,13 @@ from typing import Any
 import click
 import numpy as np
 
+from hyperslab.array import Array
 from hyperslab.cli import labelled
 from hyperslab.cli.opening import find_array, open_dataset, path_argument, selection_key, selection_option, url_argument
 from hyperslab.cli.output import json_option, json_text, print_json, say
 from hyperslab.cli.selection import parse_selections
 from hyperslab.cli.storage import allow_option, storage_option
-from hyperslab.errors import AlreadyExists, Invalid
+from hyperslab.errors import AlreadyExists, FormatError, Invalid
 from hyperslab.model.amounts import counted
 from hyperslab.stores.building import building
 
@@ -58,11 +59,23 @@ def command(
     for dim, course in labelled.empty_ranges(root, array, key, chosen.sel).items():
         typed = next(text for text in selections if text.partition("=")[0].strip() == dim)
         say(f"{typed} is an empty range: {course}")
+    if not decoded and not (output or "").endswith((".nc", ".zarr")) and is_packed(array):
+        say(f"the cells of /{array.path} are packed, these are the stored numbers; --decoded gives the physical ones")
     give_out("get", part, array.path, url, nearest=nearest, output=output, as_json=as_json)
 
 
+def is_packed(array: Array) -> bool:
+    """Return whether the attributes ask for scale, offset or another sign; attributes that make no sense ask for
+    nothing.
+    """
+    try:
+        return array.decoded().is_packed
+    except FormatError:
+        return False
+
+
 def give_out(
-    schema: str, part: labelled.Part, path: str, url: str, *, nearest: bool, output: str | None, as_json: bool
+    schema: str, part: labelled.LabelledPart, path: str, url: str, *, nearest: bool, output: str | None, as_json: bool
 ) -> None:
     """Write a part of the array at ``path`` to a file, print it as JSON under the name ``schema``, or show it."""
     if nearest and (taken := labels_taken(part)):
@@ -83,13 +96,13 @@ def check_ending(output: str | None) -> None:
         raise Invalid(f"{output!r} has no ending that says what to write", remedy=remedy)
 
 
-def labels_taken(part: labelled.Part) -> str:
+def labels_taken(part: labelled.LabelledPart) -> str:
     """The one label of each dimension that the part no longer has."""
     single = {dim: found.labels[()] for dim, found in part.coordinates.items() if dim not in part.dims}
     return ", ".join(f"{dim}={labelled.cell_text(label)}" for dim, label in single.items())
 
 
-def show(part: labelled.Part) -> None:
+def show(part: labelled.LabelledPart) -> None:
     """Columns on stdout; a terminal gets the first thousand cells."""
     text, left = labelled.as_text(part, _SCREEN if sys.stdout.isatty() else None)
     click.echo(text)
@@ -97,7 +110,7 @@ def show(part: labelled.Part) -> None:
         say(f"{left} more cells; -o writes them all to a file")
 
 
-def write(part: labelled.Part, output: str, url: str) -> None:
+def write(part: labelled.LabelledPart, output: str, url: str) -> None:
     """The part in a file of the kind that its name says; complete or not there."""
     try:
         with building(output) as temporary:
@@ -110,7 +123,7 @@ def write(part: labelled.Part, output: str, url: str) -> None:
         raise
 
 
-def render(part: labelled.Part, output: str, url: str) -> bytes:
+def render(part: labelled.LabelledPart, output: str, url: str) -> bytes:
     """The bytes of a .npy, .csv or .json file."""
     if output.endswith(".csv"):
         return labelled.as_csv(part).encode()
@@ -118,7 +131,9 @@ def render(part: labelled.Part, output: str, url: str) -> bytes:
         return json_text("get", url=url, **part.as_json()).encode()
     if part.values.dtype.hasobject and part.values.dtype.kind != "T":
         raise Invalid("a .npy file holds no cells of variable length", remedy="write .json or .csv")
-    cells = part.values.astype(np.str_) if part.values.dtype.kind == "T" else part.values
+    cells = part.values
+    if cells.dtype.kind == "T":  # NumPy casts such text to a length that is said, and to no other
+        cells = cells.astype(f"U{np.strings.str_len(cells).max(initial=1)}")
     file = io.BytesIO()
     np.save(file, cells, allow_pickle=False)
     return file.getvalue()

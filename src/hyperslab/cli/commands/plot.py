@@ -12,8 +12,10 @@ import click
 import numpy as np
 
 from hyperslab.array import Array, cf
+from hyperslab.array.missing import with_missing
 from hyperslab.cli import drawing, labelled
 from hyperslab.cli.axes import Axis, axis_of, title_of
+from hyperslab.cli.commands.get import is_packed
 from hyperslab.cli.curved import curved_axes, without_torn
 from hyperslab.cli.naming import named_dims
 from hyperslab.cli.opening import find_array, open_dataset, path_argument, selection_key, selection_option, url_argument
@@ -36,7 +38,11 @@ Values = np.ndarray[Any, Any]
 @selection_option
 @click.option("-o", "--output", required=True, help="The picture: .png, .svg or .pdf.")
 @click.option("--cmap", default="viridis", show_default=True, help="The colours of an image, by matplotlib's names.")
-@click.option("--decoded", is_flag=True, help="Apply CF scale, offset and missing values.")
+@click.option(
+    "--decoded/--stored",
+    default=None,
+    help="Draw physical values (the default where scale or offset ask for them) or the stored numbers.",
+)
 @click.option("--nearest", is_flag=True, help="Take the neighbour of a label that no cell has.")
 @click.option("--overwrite", is_flag=True, help="Replace the picture.")
 @storage_option()
@@ -48,7 +54,7 @@ def command(
     selections: tuple[str, ...],
     output: str,
     cmap: str,
-    decoded: bool,
+    decoded: bool | None,
     nearest: bool,
     overwrite: bool,
     storage_option: dict[str, Any] | None,
@@ -67,7 +73,7 @@ def command(
     drawing.known_map(cmap)
     root = open_dataset(url, storage_option, allow=allow_external)
     array = find_array(root, path)
-    _refuse_undrawable(array, array.dtype, decoded)
+    _refuse_undrawable(array, array.dtype)
     chosen = _Chosen.of(array, selection_key(array, parse_selections(selections), nearest))
     picture = compose(root, array, chosen, decoded=decoded)
     try:
@@ -155,33 +161,32 @@ def _ordinal(number: int) -> str:
     return {1: "st", 2: "nd", 3: "rd"}.get(number % 10 if number % 100 not in (11, 12, 13) else 0, "th")
 
 
-def _refuse_undrawable(array: Array, dtype: np.dtype[Any], decoded: bool) -> None:
+def _refuse_undrawable(array: Array, dtype: np.dtype[Any]) -> None:
     if dtype.kind in "biuf" or (dtype.kind == "V" and dtype.type is not np.void):  # the small floats of ml_dtypes
         return
-    remedy = (
-        "draw them as stored, without --decoded"
-        if decoded and array.dtype.kind in "iuf"
-        else "hyperslab get prints them"
-    )
+    remedy = "draw them as stored, without --decoded" if array.dtype.kind in "iuf" else "hyperslab get prints them"
     raise Invalid(f"cells of type {dtype} are no numbers", url=array.url, node=array.path, remedy=remedy)
 
 
-def compose(root: Group | Array, array: Array, chosen: _Chosen, *, decoded: bool) -> drawing.Picture:
-    """Read the part and place it on its axes."""
+def compose(root: Group | Array, array: Array, chosen: _Chosen, *, decoded: bool | None = None) -> drawing.Picture:
+    """Read the part and place it on its axes; ``decoded`` None: as physical values where the cells are packed."""
+    packed = is_packed(array)
+    decoded = packed if decoded is None else decoded
     part = labelled.take(root, array, chosen.key, decoded=decoded)
-    _refuse_undrawable(array, part.values.dtype, decoded)
+    _refuse_undrawable(array, part.values.dtype)
     cells = masked(array, part.values, decoded=decoded)
     if not cells.count():
         raise Invalid("every cell of the selection is missing", url=array.url, node=array.path, remedy="choose others")
     cells, axes = _placed(root, array, part, chosen.key, cells)
     units = "" if array.units in (None, "1") else f" ({array.units})"
+    units = " (as stored)" if packed and not decoded else units
     title = title_of(array, "cells")
     fixed = ", ".join(_fixed_texts(array, part, chosen.key))
     return drawing.Picture(cells, axes, title, fixed, f"{title}{units}")
 
 
 def _placed(
-    root: Group | Array, array: Array, part: labelled.Part, key: tuple[Any, ...], cells: Any
+    root: Group | Array, array: Array, part: labelled.LabelledPart, key: tuple[Any, ...], cells: Any
 ) -> tuple[Any, tuple[Axis, ...]]:
     """The cells in the order of their axes, and those."""
     kept = [(item, size) for item, size in zip(key, array.shape, strict=False) if not isinstance(item, int)]
@@ -212,7 +217,7 @@ def masked(array: Array, values: Values, *, decoded: bool) -> Any:
 def _fills(array: Array, dtype: np.dtype[Any]) -> tuple[Any, ...]:
     """What the attributes say is missing; attributes that make no sense say nothing about stored values."""
     try:
-        return cf.decoding(dtype, array.attrs).fills
+        return cf.decoding(dtype, with_missing(array._session, array.spec)).fills
     except FormatError:
         return ()
 
@@ -228,7 +233,7 @@ def _arranged(axis: Axis, positions: Values, ndim: int) -> tuple[Axis, Values]:
     return found
 
 
-def _fixed_texts(array: Array, part: labelled.Part, key: tuple[Any, ...]) -> Iterator[str]:
+def _fixed_texts(array: Array, part: labelled.LabelledPart, key: tuple[Any, ...]) -> Iterator[str]:
     """``time = 2000-06-01`` for each dimension of which one cell was chosen."""
     for dim, item, size in zip(array.dims, key, array.shape, strict=True):
         if isinstance(item, int) and dim in part.coordinates:
@@ -237,7 +242,7 @@ def _fixed_texts(array: Array, part: labelled.Part, key: tuple[Any, ...]) -> Ite
             yield f"{dim} = {item}"
 
 
-def _fixed_text(found: labelled.Coordinate) -> str:
+def _fixed_text(found: labelled.LabelledAxis) -> str:
     """The one label of a dimension that was chosen; of a time no more of the clock than says something."""
     label, units = found.labels[()], str(found.array.units or "")
     text = labelled.cell_text(label)

@@ -66,7 +66,7 @@ class _Stdout(io.TextIOBase):
         return len(text)
 
     def isatty(self) -> bool:
-        """Whether it is a terminal."""
+        """Return whether it is a terminal."""
         return sys.stdout.isatty()
 
 

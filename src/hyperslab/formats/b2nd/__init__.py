@@ -51,7 +51,7 @@ class B2ndFormat:
         )
 
     def sniff(self, probe: Probe) -> bool:
-        """Whether the place is a frame, a sparse directory or a TreeStore of the local file system."""
+        """Return whether the place is a frame, a sparse directory or a TreeStore of the local file system."""
         where = probe.where
         if probe.head(len(frame.MAGIC)) == frame.MAGIC:
             return True

@@ -13,7 +13,7 @@ from hyperslab.formats.asked import array_at, closed, names_below, no_node
 from hyperslab.formats.b2nd import document, library
 from hyperslab.formats.b2nd.source import StoredSlices
 from hyperslab.formats.in_memory import CellsInMemory
-from hyperslab.formats.one_array import KEYS, Labelled
+from hyperslab.formats.one_array import Labelled, is_label
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 
@@ -108,6 +108,8 @@ def described(found: Any, array: Any, url: str) -> tuple[Labelled, frozenset[str
         "filters": [name for step in params.filters if (name := getattr(step, "name", str(step))) != "NOFILTER"],
     }
     try:
-        return document.parse(found, compression, vlmeta), frozenset(vlmeta) - set(KEYS)
+        return document.parse(found, compression, vlmeta), frozenset(
+            key for key, value in vlmeta.items() if not is_label(key, value)
+        )
     except HyperslabError as error:
         raise error.locate(url=url) from error.__cause__

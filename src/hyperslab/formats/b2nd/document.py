@@ -1,7 +1,8 @@
 """From the header and the metalayers of a frame to specs, and back. Pure.
 
-Of ``vlmeta`` the keys in ``KEYS`` are the document of :mod:`hyperslab.formats.one_array`; every other key whose value
-is text, a number, a list or a mapping is an attribute, and stays at its place when the file is changed.
+Of ``vlmeta`` the keys in ``KEYS`` are the document of :mod:`hyperslab.formats.one_array`; every other key, and one of
+these whose value is of another kind than ours, is an attribute if its value is text, a number, bytes, nothing, a list
+or a mapping, and stays at its place when the file is changed.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats import one_array
 from hyperslab.formats.b2nd.frame import MOST_BYTES, MOST_DIMENSIONS, Frame
 from hyperslab.formats.base import Feature
-from hyperslab.formats.one_array import KEYS, Labelled, labels_from_json, labels_to_json, no_text
+from hyperslab.formats.one_array import KEYS, Labelled, is_label, labels_from_json, labels_to_json, no_text
 from hyperslab.model.dtypes import VlenString, describe
 from hyperslab.model.spec import ArraySpec, Codec
 
@@ -37,8 +38,8 @@ def parse(found: Frame, compression: Mapping[str, Any], vlmeta: Mapping[str, Any
         codecs=_codecs(compression, found.dtype.itemsize),
         layout={"blocks": found.blocks, "codec": compression["codec"].lower(), "filters": compression["filters"]},
     )
-    labelled = labels_from_json({key: vlmeta[key] for key in KEYS if key in vlmeta}, spec)
-    extra = {key: value for key, value in vlmeta.items() if key not in KEYS and is_plain(value)}
+    labelled = labels_from_json({key: value for key, value in vlmeta.items() if is_label(key, value)}, spec)
+    extra = {key: as_lists(value) for key, value in vlmeta.items() if not is_label(key, value) and is_plain(value)}
     main = labelled.spec.evolve(attrs={**extra, **labelled.spec.attrs})
     return Labelled(labelled.name, main, labelled.coords, labelled.group)
 
@@ -46,21 +47,39 @@ def parse(found: Frame, compression: Mapping[str, Any], vlmeta: Mapping[str, Any
 def render(labelled: Labelled, foreign: frozenset[str]) -> dict[str, Any]:
     """The metalayers. ``foreign``: the keys that another program wrote; such attributes stand there again."""
     attrs = labelled.spec.attrs
-    kept = {key: attrs[key] for key in attrs if key in foreign and is_plain(attrs[key])}
+    kept = {key: attrs[key] for key in attrs if key in foreign and key not in KEYS and is_plain(attrs[key])}
     own = {key: value for key, value in attrs.items() if key not in kept}
     main = labelled.spec.evolve(attrs=own)
     return labels_to_json(Labelled(labelled.name, main, labelled.coords, labelled.group)) | kept
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a metalayer's value can be an attribute: text, a number, or lists and mappings of these."""
+    """Return whether a metalayer's value can be an attribute: text, a number, bytes, nothing, or lists and mappings
+    of all but bytes.
+    """
+    return type(value) is bytes or _is_json(value)
+
+
+def as_lists(value: Any) -> Any:
+    """Return the same value with lists for tuples, which a metalayer tells apart from them."""
     match value:
+        case list() | tuple():
+            return [as_lists(each) for each in value]
+        case dict():
+            return {key: as_lists(each) for key, each in value.items()}
+    return value
+
+
+def _is_json(value: Any) -> bool:
+    match value:
+        case None:
+            return True
         case bool() | int() | float() | str():
             return type(value) in (bool, int, float, str)
-        case list():
-            return all(map(is_plain, value))
+        case list() | tuple():
+            return all(map(_is_json, value))
         case dict():
-            return all(isinstance(key, str) and is_plain(each) for key, each in value.items())
+            return all(isinstance(key, str) and _is_json(each) for key, each in value.items())
         case _:
             return False
 

@@ -28,7 +28,7 @@ from hyperslab.errors import (
 )
 from hyperslab.formats.asked import no_file
 from hyperslab.formats.b2nd import frame
-from hyperslab.formats.sliced import Part
+from hyperslab.formats.library_array import Part
 from hyperslab.stores.files import read_error, version_of
 
 Version = tuple[int, int, int]

@@ -11,11 +11,11 @@ import numpy as np
 from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.source import Block
 from hyperslab.errors import HyperslabError
-from hyperslab.formats.sliced import Part, SlicedArray
+from hyperslab.formats.library_array import Part, SlicedArray
 from hyperslab.model.spec import ArraySpec
 
 
-class Cells(Protocol):
+class B2ndCells(Protocol):
     """What the cells of one array are read from, and written to."""
 
     def read(self, part: Part, out: Block) -> None: ...
@@ -38,7 +38,7 @@ class MemoryCells:
 class SlicedChunks(SlicedArray):
     """Chunks as slices of the cells that ``find`` gives. Read-only."""
 
-    def __init__(self, spec: ArraySpec, find: Callable[[], Cells], place: tuple[str, str]) -> None:
+    def __init__(self, spec: ArraySpec, find: Callable[[], B2ndCells], place: tuple[str, str]) -> None:
         super().__init__(spec)
         self._find = find
         self._url, self._node = place
@@ -69,9 +69,9 @@ class ChangedSlices(SlicedChunks):
     def __init__(
         self,
         spec: ArraySpec,
-        find: Callable[[], Cells],
+        find: Callable[[], B2ndCells],
         place: tuple[str, str],
-        changing: Callable[[], AbstractContextManager[Cells]],
+        changing: Callable[[], AbstractContextManager[B2ndCells]],
         hold: AbstractContextManager[Any],
     ) -> None:
         super().__init__(spec, find, place)
@@ -96,7 +96,7 @@ class StoredSlices(SlicedChunks):
     def __init__(
         self,
         spec: ArraySpec,
-        find: Callable[[], Cells],
+        find: Callable[[], B2ndCells],
         place: tuple[str, str],
         sizes: Callable[[], list[int]],
         stored: Callable[[int], bytes | None],
@@ -127,7 +127,7 @@ def whole(shape: tuple[int, ...]) -> Part:
     return tuple(slice(0, length) for length in shape)
 
 
-def all_cells(cells: Cells, spec: ArraySpec) -> np.ndarray[Any, Any]:
+def all_cells(cells: B2ndCells, spec: ArraySpec) -> np.ndarray[Any, Any]:
     """All cells of an array in memory."""
     out = np.empty(spec.shape, spec.numpy_dtype)
     cells.read(whole(spec.shape), out)

@@ -13,9 +13,10 @@ import numpy as np
 
 from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.settings import Settings
+from hyperslab.errors import HyperslabError
 from hyperslab.formats.b2nd import document, library
-from hyperslab.formats.one_array import KEYS
-from hyperslab.formats.sliced import Part
+from hyperslab.formats.library_array import Part
+from hyperslab.formats.one_array import is_label
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.building import remove, sibling
 from hyperslab.stores.files import write_error
@@ -39,6 +40,8 @@ class WorkingFile:
             self._handle = library.Handle(lambda: _again(path, threads), url)
         except OSError as error:
             self.discard()
+            if isinstance(error, HyperslabError):
+                raise
             raise write_error(error, url, os.path.basename(target)) from error
         except BaseException:
             self.discard()
@@ -68,10 +71,10 @@ class WorkingFile:
             layers = array.schunk.vlmeta
             known = layers.getall()
             for key, value in known.items():
-                if key not in wanted and (key in KEYS or document.is_plain(value)):
+                if key not in wanted and (is_label(key, value) or document.is_plain(value)):
                     del layers[key]
             for key, value in wanted.items():
-                if key not in known or known[key] != value:
+                if key not in known or document.as_lists(known[key]) != value:
                     layers[key] = value
 
     def settle(self) -> str:
@@ -103,6 +106,7 @@ def _make(path: str, spec: ArraySpec, threads: int, url: str) -> None:
     options |= {"dtype": spec.numpy_dtype, "urlpath": path, "contiguous": True, "mode": "w"}
     options |= {"cparams": params, "dparams": module.DParams(nthreads=threads)}
     fill = spec.fill_cell()
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o666))  # which tells why a place takes no file; blosc2 does not
     with library.writing(url):
         if any(fill.tobytes()):
             module.full(spec.shape, fill[()], **options)

@@ -21,9 +21,9 @@ from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, Invalid, S
 from hyperslab.formats.asked import array_at, closed, names_below, no_node
 from hyperslab.formats.b2nd import document, library
 from hyperslab.formats.b2nd.dataset import B2ndReader
-from hyperslab.formats.b2nd.source import Cells, ChangedSlices, MemoryCells, all_cells, whole
+from hyperslab.formats.b2nd.source import B2ndCells, ChangedSlices, MemoryCells, all_cells, whole
 from hyperslab.formats.b2nd.working import WorkingFile
-from hyperslab.formats.one_array import Coordinate, Labelled, found_main, main_array, no_text
+from hyperslab.formats.one_array import Labelled, StoredCoordinate, found_main, main_array, no_text
 from hyperslab.model.dtypes import VlenString
 from hyperslab.model.paths import split
 from hyperslab.model.refs import Link
@@ -96,7 +96,7 @@ class B2ndWriter:
         find, changing = lambda: self._found(path), lambda: self._changing(path)
         return ChangedSlices(spec, find, (self._url, path), changing, self._lock)
 
-    def _found(self, path: str) -> Cells:
+    def _found(self, path: str) -> B2ndCells:
         self.node(path)
         held = self._cells.get(path)
         if held is not None:
@@ -249,7 +249,7 @@ class B2ndWriter:
                 nbytes += prod(spec.shape) * spec.numpy_dtype.itemsize
                 if nbytes > _MOST_LABELS:
                     raise Invalid(f"coordinates of more than {_MOST_LABELS >> 20} MiB", node=name, remedy="use zarr3")
-                coords[name] = Coordinate(spec, all_cells(self._found(name), spec))
+                coords[name] = StoredCoordinate(spec, all_cells(self._found(name), spec))
         return Labelled(main, self._specs[main], coords, self._group)
 
     def _put_in_place(self, working: WorkingFile) -> None:

@@ -24,17 +24,17 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
-from hyperslab.errors import AlreadyExists, FormatError
+from hyperslab.errors import AlreadyExists, FormatError, Unsupported
 from hyperslab.formats.base import Feature, Format, FormatInfo, Mode, Reader
 from hyperslab.formats.blaze.dataset import BlazeReader
-from hyperslab.formats.blaze.document import SIZES, STORAGE, TABLE, Options
-from hyperslab.formats.blaze.joined import JoinedReader
+from hyperslab.formats.blaze.document import SIZES, STORAGE, TABLE, BlazeOptions
+from hyperslab.formats.blaze.multi_directory import JoinedReader
 from hyperslab.formats.blaze.writer import BlazeWriter
 from hyperslab.formats.features import Variant
 from hyperslab.formats.one_array import FEATURES, NOTES
 from hyperslab.stores.building import building, can_build
 from hyperslab.stores.location import Location, Probe, Several
-from hyperslab.stores.places import REMOTE
+from hyperslab.stores.schemes import REMOTE
 
 _HOLDS = FEATURES | {Feature.SHARDS}
 _BCOLZ_LACKS = {
@@ -86,7 +86,7 @@ class BlazeFormat:
         return FormatInfo("blaze", holds, "meta/storage and meta/sizes, or __rootdirs__", True, variants)
 
     def sniff(self, probe: Probe) -> bool:
-        """Whether the documents of an array, or of a table, are there."""
+        """Return whether the documents of an array, or of a table, are there."""
         if isinstance(probe.where.target, Several):
             return all(Probe(each).get(STORAGE) is not None for each in probe.where.target.places)
         if probe.get(STORAGE) is not None:
@@ -103,8 +103,8 @@ class BlazeFormat:
         remembered: Mapping[str, bytes | None] | None = None,
         **options: Any,
     ) -> Reader:
-        """Open or make a dataset; options for new arrays: ``layout``, ``checksum``, ``superchunk``."""
-        chosen = Options(**options)
+        """Open or make a dataset; options for new arrays: ``layout``, ``checksum``, ``superchunk``, ``slack``."""
+        chosen = BlazeOptions(**options)
         if isinstance(where.target, Several):
             return _joined(where, where.target, mode, settings)
         if mode == "r":
@@ -115,7 +115,7 @@ class BlazeFormat:
         store = where.store(read_only=False, create=mode != "r+")
         taken = any(map(len, store.list_dir("")))
         if mode == "r+" or (mode == "a" and taken):
-            return _opened(BlazeWriter(store, settings, chosen, remembered=remembered))
+            return _even(_opened(BlazeWriter(store, settings, chosen, remembered=remembered)))
         if taken and mode != "w":
             raise AlreadyExists("the target exists", url=where.url, remedy="choose another, or mode='w' to replace it")
         if taken:
@@ -137,6 +137,15 @@ def _opened(reader: BlazeReader) -> BlazeReader:
         message = "this holds no blaze dataset: no meta/storage and meta/sizes, no __rootdirs__"
         raise FormatError(message, url=reader.store.url) from None
     return reader
+
+
+def _even(writer: BlazeReader) -> BlazeReader:
+    """Return the writer; Unsupported where it could not tell which file a chunk that is new belongs in."""
+    if writer.table is None and writer.folder.is_uneven:
+        writer.close()
+        remedy = "convert it into a new dataset"
+        raise Unsupported("superchunks of different lengths are only read", url=writer.store.url, remedy=remedy)
+    return writer
 
 
 FORMAT = BlazeFormat()

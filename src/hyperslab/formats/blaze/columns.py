@@ -14,8 +14,8 @@ import numpy as np
 
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block
-from hyperslab.formats.blaze.document import Field, Storing, said_besides, spelled
-from hyperslab.formats.blaze.source import Fetched
+from hyperslab.formats.blaze.document import ColumnStorage, Field, said_besides, spelled
+from hyperslab.formats.blaze.source import FetchedChunks
 from hyperslab.formats.blaze.superchunks import Superchunks
 from hyperslab.model.spec import ArraySpec, Codec
 
@@ -24,7 +24,7 @@ def column_spec(spec: ArraySpec, path: Field, dtype: np.dtype[Any]) -> ArraySpec
     """A field of ``spec`` as an array of its own: cells that are arrays become more dimensions."""
     base, shape = dtype.subdtype or (dtype, ())
     fill = fill_of(spec, path)
-    storing = Storing.of(spec)
+    storing = ColumnStorage.of(spec)
     config = {key: value for key, value in storing.codec.config.items() if key != "typesize"}
     if base.names is None:
         config["typesize"] = base.itemsize
@@ -119,7 +119,7 @@ class Columns:
 
     def fetch(self, coords: Sequence[Coords]) -> ColumnsFetched:
         """Get what is stored of these chunks, column by column."""
-        fetched: list[Fetched] = []
+        fetched: list[FetchedChunks] = []
         for _, column in self._columns:
             fetched.append(column.fetch([self._local(column, each) for each in coords]))
         return ColumnsFetched(self, fetched)

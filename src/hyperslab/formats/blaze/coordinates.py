@@ -16,7 +16,7 @@ from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.errors import Unsupported
 from hyperslab.formats.in_memory import resized
-from hyperslab.formats.one_array import Coordinate
+from hyperslab.formats.one_array import StoredCoordinate
 from hyperslab.model.spec import ArraySpec
 
 _LARGEST = 64 << 20
@@ -25,7 +25,7 @@ _LARGEST = 64 << 20
 Values = np.ndarray[Any, Any]
 
 
-class CoordinateCells:
+class CoordinateChunk:
     """One chunk that holds all cells: ``get`` gives them as they are now, ``put`` takes new ones."""
 
     def __init__(
@@ -68,10 +68,10 @@ def plain(spec: ArraySpec) -> ArraySpec:
     return spec.evolve(chunks=whole_chunks(spec.shape), codecs=(), layout={}, indexes={})
 
 
-def blank(spec: ArraySpec) -> Coordinate:
+def blank(spec: ArraySpec) -> StoredCoordinate:
     """A coordinate of nothing but fill values; Unsupported when it is too large."""
     check_size("", spec)
-    return Coordinate(plain(spec), spec.filled())
+    return StoredCoordinate(plain(spec), spec.filled())
 
 
 def check_size(name: str, spec: ArraySpec) -> None:
@@ -83,7 +83,7 @@ def check_size(name: str, spec: ArraySpec) -> None:
 
 
 def may_label(name: str, spec: ArraySpec) -> bool:
-    """Whether it may be a coordinate of an array that is not known yet."""
+    """Return whether it may be a coordinate of an array that is not known yet."""
     return spec.dims == (name,) or spec.shape == ()
 
 

@@ -11,7 +11,7 @@ from hyperslab.chunks.auto import longest_chunk, whole_chunks
 from hyperslab.codecs.blosc import MAX_BYTES
 from hyperslab.codecs.checksums import WORDS as CHECKSUMS
 from hyperslab.errors import Unsupported
-from hyperslab.formats.blaze.document import Options, Storing, columns, is_safe, row_bytes, spelled
+from hyperslab.formats.blaze.document import BlazeOptions, ColumnStorage, columns, is_safe, row_bytes, spelled
 from hyperslab.formats.dtype_names import dtype_to_json
 from hyperslab.formats.typed_attrs import encode_attrs
 from hyperslab.model.dtypes import VlenString, describe, packed
@@ -23,7 +23,7 @@ _BASE = {"blaze": 1024, "bcolz": 4096}
 _MIB = 1 << 20
 
 
-def new_array(wish: ArraySpec, options: Options) -> ArraySpec:
+def new_array(wish: ArraySpec, options: BlazeOptions) -> ArraySpec:
     """The spec to put; Unsupported names what the format does not hold, with a remedy."""
     encode_attrs(wish.attrs)  # refuses what no document can hold
     if isinstance(wish.dtype, VlenString):  # a coordinate: its cells stand in a document
@@ -39,7 +39,7 @@ def new_array(wish: ArraySpec, options: Options) -> ArraySpec:
     shards = wish.layout.get("shards")
     checksum = "none" if wish.layout.get("checksum") is False else options.checksum
     per = _per(spec, rows, shards, options)
-    storing = Storing(options.layout, rows, per, checksum, _codec(wish))
+    storing = ColumnStorage(options.layout, rows, per, checksum, _codec(wish), options.slack)
     return spelled(spec, storing)
 
 
@@ -70,7 +70,7 @@ def _rows(spec: ArraySpec) -> int:
     return max(1, first * prod(rest) // max(1, prod(lengths)))
 
 
-def _per(spec: ArraySpec, rows: int, shards: Chunks | None, options: Options) -> int:
+def _per(spec: ArraySpec, rows: int, shards: Chunks | None, options: BlazeOptions) -> int:
     """Chunks in a superchunk: as wished, else a power of two that makes about 32 MiB."""
     if options.layout == "bcolz" or not spec.shape:
         if shards is not None and spec.shape:

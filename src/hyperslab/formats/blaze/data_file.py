@@ -18,7 +18,8 @@ from hyperslab.codecs.base import Buffer
 from hyperslab.codecs.blosc import HEADER
 from hyperslab.codecs.digests import DIGESTS, Digest
 from hyperslab.errors import CorruptChunk, FormatError, Unsupported
-from hyperslab.formats.bloscpack.header import ENOUGH, SIZE, V1_SIZE, Header, parse, render
+from hyperslab.formats.bloscpack.encoding import Slack, sealed, with_slack
+from hyperslab.formats.bloscpack.header import ENOUGH, SIZE, V1_SIZE, BloscpackHeader, parse, render
 
 BLOSC = HEADER.size
 _LONGEST = max(digest.size for digest in DIGESTS)
@@ -28,13 +29,15 @@ Numbers = np.ndarray[Any, Any]
 @dataclass(frozen=True)
 class Shape:
     """How the data files of a column are made: ``most`` chunks of ``chunk_bytes`` decoded bytes in each, or one chunk
-    behind a header of version 1 (``single``); the number of the ``checksum`` and the size of a cell for new files."""
+    behind a header of version 1 (``single``); the number of the ``checksum``, the size of a cell and the ``slack`` in
+    each chunk for new files."""
 
     chunk_bytes: int
     most: int
     typesize: int
     checksum: int = 1
     single: bool = False
+    slack: Slack = 0
 
     @property
     def digest(self) -> Digest:
@@ -48,7 +51,7 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Index:
+class ChunkOffsets:
     """Where the chunks of one file lie: each from its start to where the next begins at the latest."""
 
     starts: Numbers
@@ -81,7 +84,7 @@ class Index:
         return self.last if number == self.count - 1 else self.chunk_size
 
 
-def read_index(head: Buffer, total: int, shape: Shape) -> Index | int:
+def read_index(head: Buffer, total: int, shape: Shape) -> ChunkOffsets | int:
     """The index of a file of ``total`` bytes that begins with ``head``, or how many bytes it takes to tell.
 
     FormatError for a header that makes no sense or does not fit ``shape``; CorruptChunk for chunks that lie elsewhere
@@ -101,10 +104,12 @@ def read_index(head: Buffer, total: int, shape: Shape) -> Index | int:
     starts = np.frombuffer(head, "<i8", header.nchunks, table)
     if (starts == -1).any():  # whoever wrote it did not come to an end
         return total if len(head) < total else _walked(head, header, shape)
+    if min(header.chunk_size, header.last_chunk) < 0:  # the chunks themselves say it
+        return total if len(head) < total else _checked(starts, header, shape, first, total, head)
     return _checked(starts, header, shape, first, total)
 
 
-def _header(head: Buffer, shape: Shape) -> Header:
+def _header(head: Buffer, shape: Shape) -> BloscpackHeader:
     header = parse(bytes(head[:ENOUGH]))
     if header.layout == "v3" and header.has_metadata:
         raise Unsupported("superchunks with a metadata section of bloscpack's own", remedy="rewrite the file")
@@ -118,9 +123,14 @@ def _header(head: Buffer, shape: Shape) -> Header:
     return header
 
 
-def _walked(data: Buffer, header: Header, shape: Shape) -> Index:
+def _walked(data: Buffer, header: BloscpackHeader, shape: Shape) -> ChunkOffsets:
     """Chunk by chunk, as the lengths in them say."""
     at = header.size + header.meta_size + 8 * max(header.slots, 0)
+    if header.has_offsets and header.nchunks < 0:
+        table = _uncounted(data, at)
+        if isinstance(table, np.ndarray):
+            return _checked(table, header, shape, int(table[0]), len(data), data)
+        at = table
     starts: list[int] = []
     size = header.digest.size
     while at < len(data) if header.nchunks < 0 else len(starts) < header.nchunks:
@@ -132,7 +142,22 @@ def _walked(data: Buffer, header: Header, shape: Shape) -> Index:
     return _checked(np.array(starts, np.int64), header, shape, starts[0] if starts else 0, len(data), data)
 
 
-def _checked(starts: Numbers, header: Header, shape: Shape, first: int, total: int, data: Any = None) -> Index:
+def _uncounted(data: Buffer, at: int) -> Numbers | int:
+    """Return the offsets of a file that does not say how many chunks it has; where its chunks begin, if not all are
+    set."""
+    words = np.frombuffer(data, "<i8", (len(data) - at) // 8, at)
+    first = int(words[0]) if len(words) else -1
+    if first == -1:  # none is set, and no chunk begins like that
+        return at + 8 * int(np.argmax(words != -1)) if (words != -1).any() else len(data)
+    if first < at + 8 or first > len(data) or (first - at) % 8:
+        raise CorruptChunk("the first offset leads to no chunk", expected=f"{at + 8} to {len(data)}", found=first)
+    table = words[: (first - at) // 8]
+    return table if (table != -1).all() else first
+
+
+def _checked(
+    starts: Numbers, header: BloscpackHeader, shape: Shape, first: int, total: int, data: Any = None
+) -> ChunkOffsets:
     """The index, if every chunk has room for its header and digest before the next one."""
     order = starts.argsort(kind="stable")
     stops = np.empty(len(starts), np.int64)
@@ -150,13 +175,11 @@ def _checked(starts: Numbers, header: Header, shape: Shape, first: int, total: i
         raise CorruptChunk(message, expected=f"at least {least} bytes within {first} to {total}", found=span)
     size, last = header.chunk_size, header.last_chunk
     if (size < 0 or last < 0) and len(starts):
-        if data is None:
-            raise FormatError("chunk-size or last-chunk is unknown in a file with offsets")
         size, last = [HEADER.unpack_from(data, start)[4] for start in starts[[0, -1]].tolist()]
         if (len(starts) > 1 and size != shape.chunk_bytes) or last > shape.chunk_bytes:
             raise CorruptChunk("chunks of a wrong size", expected=f"{shape.chunk_bytes} bytes", found=max(size, last))
     stops = np.minimum(stops, starts + shape.most_stored)
-    return Index(starts, stops, shape.chunk_bytes if len(starts) > 1 else last, last, digest)
+    return ChunkOffsets(starts, stops, shape.chunk_bytes if len(starts) > 1 else last, last, digest)
 
 
 def _stored(chunk: Buffer) -> int:
@@ -169,7 +192,7 @@ def _stored(chunk: Buffer) -> int:
     return stored
 
 
-def open_part(part: Buffer, index: Index, number: int) -> tuple[memoryview, int]:
+def open_part(part: Buffer, index: ChunkOffsets, number: int) -> tuple[memoryview, int]:
     """The Blosc chunk of what lies in its span, its digest verified, and its decoded size, as the header has it.
 
     CorruptChunk with both values.
@@ -187,13 +210,13 @@ def open_part(part: Buffer, index: Index, number: int) -> tuple[memoryview, int]
 
 
 def seal(chunk: Buffer, shape: Shape) -> bytes:
-    """A chunk as it is stored: itself and its digest."""
-    return bytes(chunk) + shape.digest.of(chunk)
+    """Return a chunk as it is stored: itself with its slack, and its digest."""
+    return sealed(with_slack(chunk, shape.slack) if shape.slack else chunk, shape.digest)
 
 
 def join(parts: Sequence[Buffer], last: int, shape: Shape) -> memoryview:
     """A file of sealed chunks, the last one of ``last`` decoded bytes; FormatError for more than fit."""
-    header = Header(
+    header = BloscpackHeader(
         layout="v1" if shape.single else "v2",
         version=1 if shape.single else 2,
         has_offsets=not shape.single,

@@ -13,7 +13,7 @@ from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, Problem
 from hyperslab.formats.asked import array_at, names_below, no_node
 from hyperslab.formats.base import Remedy
-from hyperslab.formats.blaze.document import ATTRIBUTES, LABELS, SIZES, TABLE, Storing, parse_table
+from hyperslab.formats.blaze.document import ATTRIBUTES, LABELS, SIZES, TABLE, ColumnStorage, parse_table
 from hyperslab.formats.blaze.folder import ArrayFolder
 from hyperslab.formats.blaze.problems import remedies
 from hyperslab.formats.in_memory import CellsInMemory
@@ -115,9 +115,11 @@ class BlazeReader:
         spec = self.node(path)
         if not isinstance(spec, ArraySpec) or "blaze" not in spec.layout:
             return {}
-        said, storing = spec.layout["blaze"], Storing.of(spec)
-        files = Grid.of(spec.shape, spec.chunks).size
+        said, storing = spec.layout["blaze"], ColumnStorage.of(spec)
         told = {"layout": said["layout"], "checksum": storing.checksum}
+        if path == self.main and self.folder.is_uneven:
+            return told | {"superchunks": "of different lengths"}
+        files = Grid.of(spec.shape, spec.chunks).size
         return told | {"superchunks": files, "chunks_in_each": storing.per}
 
     def remedies(self, *, deep: bool, workers: int) -> Iterator[Remedy]:

@@ -8,7 +8,7 @@ in bcolz). Two files of ours in ``meta``, which others pass over: ``superchunks`
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal
@@ -20,7 +20,8 @@ from hyperslab.codecs.blosc import CNAMES, MAX_BYTES, SHUFFLES
 from hyperslab.codecs.digests import NUMBERS, digest_number
 from hyperslab.errors import FormatError, Invalid
 from hyperslab.formats.blaze.data_file import Shape
-from hyperslab.formats.bloscpack.dtype_text import read_dtype
+from hyperslab.formats.bloscpack.dtype_text import long_name, read_dtype
+from hyperslab.formats.bloscpack.encoding import Slack, check_slack
 from hyperslab.formats.cells_json import cell_from_json, cell_to_json
 from hyperslab.formats.faults import Faults
 from hyperslab.formats.one_array import Labelled, labels_from_json, labels_to_json
@@ -30,7 +31,7 @@ from hyperslab.stores.keys import is_key
 SIZES, STORAGE, LABELS, SUPERCHUNKS = "meta/sizes", "meta/storage", "meta/labels", "meta/superchunks"
 ATTRIBUTES = {"blaze": "meta/attributes", "bcolz": "__attrs__"}
 TABLE = "__rootdirs__"
-DATA = "data"
+DATA, META = "data", "meta"
 Docs = Mapping[str, Mapping[str, Any]]
 """Documents by their keys."""
 
@@ -39,15 +40,18 @@ _KEYS = ("dtype", "cparams", "bparams", "chunklen", "dflt", "expectedlen")
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class BlazeOptions:
     """How new arrays are stored: the ``layout``, the name of the ``checksum`` behind each chunk, chunks in a superchunk
-    (None: as many as make about 32 MiB). Invalid for others than there are."""
+    (None: as many as make about 32 MiB), the ``slack`` in each chunk. Invalid for others than there are."""
 
     layout: Literal["blaze", "bcolz"] = "blaze"
     checksum: str = "adler32"
     superchunk: int | None = None
+    slack: Slack = 0
 
     def __post_init__(self) -> None:
+        if check_slack(self.slack) and self.layout == "bcolz":
+            raise Invalid("layout bcolz says nowhere that there is slack", remedy="use layout='blaze', or leave it out")
         if self.layout not in ATTRIBUTES:
             raise Invalid(f"layout {self.layout!r}", remedy=f"a layout is one of {', '.join(ATTRIBUTES)}")
         digest_number(self.checksum)
@@ -56,17 +60,18 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Storing:
-    """How one array's chunks are stored: ``rows`` in each, ``per`` superchunk, their codec."""
+class ColumnStorage:
+    """How one array's chunks are stored: ``rows`` in each, ``per`` superchunk, their codec, the room in them."""
 
     layout: str
     rows: int
     per: int
     checksum: str
     codec: Codec
+    slack: Slack = 0
 
     @classmethod
-    def of(cls, spec: ArraySpec) -> Storing:
+    def of(cls, spec: ArraySpec) -> ColumnStorage:
         """As a spec of this format says."""
         said: Mapping[str, Any] = spec.layout.get("blaze", {})
         inner: Any = spec.inner_chunks or spec.chunks
@@ -74,29 +79,32 @@ class Storing:
         rows = inner[0] if inner else 1
         outer: Any = spec.chunks
         per = outer[0] // rows if spec.inner_chunks else 1
-        return cls(said.get("layout", "blaze"), rows, per, said.get("checksum", "adler32"), codecs[0])
+        slack = said.get("slack", 0)
+        return cls(said.get("layout", "blaze"), rows, per, said.get("checksum", "adler32"), codecs[0], slack)
 
     def shape_of(self, row_bytes: int, itemsize: int) -> Shape:
         """The data files of a column whose rows take so many bytes."""
         single = self.layout == "bcolz"
-        return Shape(self.rows * row_bytes, self.per, itemsize, NUMBERS[self.checksum], single)
+        return Shape(self.rows * row_bytes, self.per, itemsize, NUMBERS[self.checksum], single, self.slack)
 
 
-def spelled(spec: ArraySpec, storing: Storing, **layout: Any) -> ArraySpec:
+def spelled(spec: ArraySpec, storing: ColumnStorage, **layout: Any) -> ArraySpec:
     """The spec in this format's own spelling: chunks of whole rows, in superchunks where those hold several."""
     rest = whole_chunks(spec.shape[1:])
     chunks, codecs = (storing.rows, *rest) if spec.shape else (), (storing.codec,)
     if storing.per > 1 and spec.shape:
         config = {"chunk_shape": chunks, "codecs": codecs, "index_codecs": ()}
         chunks, codecs = (storing.rows * storing.per, *rest), (Codec("sharding_indexed", config),)
-    said = {"layout": storing.layout, "checksum": storing.checksum} | layout
+    said: dict[str, Any] = {"layout": storing.layout, "checksum": storing.checksum}
+    said |= {"slack": storing.slack} if storing.slack else {}
+    said |= layout
     return spec.evolve(chunks=chunks, codecs=codecs, layout={"blaze": said})
 
 
 def said_besides(spec: ArraySpec) -> dict[str, Any]:
-    """What the documents said of the array that is no part of its :class:`Storing`."""
+    """What the documents said of the array that is no part of its :class:`ColumnStorage`."""
     said: Mapping[str, Any] = spec.layout.get("blaze", {})
-    return {key: value for key, value in said.items() if key not in ("layout", "checksum")}
+    return {key: value for key, value in said.items() if key not in ("layout", "checksum", "slack")}
 
 
 def own(spec: ArraySpec) -> ArraySpec:
@@ -104,7 +112,7 @@ def own(spec: ArraySpec) -> ArraySpec:
     more = said_besides(spec)
     if more.get("expectedlen") is None:
         more["expectedlen"] = spec.shape[0] if spec.shape else 1
-    return spelled(spec, Storing.of(spec), **more)
+    return spelled(spec, ColumnStorage.of(spec), **more)
 
 
 def row_bytes(spec: ArraySpec) -> int:
@@ -136,8 +144,8 @@ def parse(docs: Docs, layout: str, per: int | None = None, *, rowwise: bool = Fa
     if rows * row_bytes(spec) > MAX_BYTES:
         faults.refuse("chunklen", f"chunks of {rows} rows take {rows * row_bytes(spec)} bytes, Blosc takes {MAX_BYTES}")
         faults.check()
-    checksum = own.get("checksum", "adler32") if layout == "blaze" else "none"
-    storing = Storing(layout, rows, per, checksum if checksum in NUMBERS else "adler32", _codec(storage, own, spec))
+    checksum = _one_of(NUMBERS, own.get("checksum"), "adler32") if layout == "blaze" else "none"
+    storing = ColumnStorage(layout, rows, per, checksum, _codec(storage, own, spec), _slack(own.get("slack", 0)))
     kept = {key: storage[key] for key in storage if key not in _KEYS}
     params = "bparams" if "bparams" in storage else "cparams"
     more = {
@@ -189,7 +197,7 @@ def _codec(storage: Mapping[str, Any], own: Mapping[str, Any], spec: ArraySpec) 
     name = params.get("cname", own.get("cname", "blosclz"))
     level, shuffle = params.get("clevel", 5), params.get("shuffle", 1)
     config = {
-        "cname": name if name in CNAMES else "blosclz",
+        "cname": _one_of(CNAMES, name, "blosclz"),
         "clevel": level if type(level) is int and 0 <= level <= 9 else 5,
         "shuffle": _SHUFFLES.get(int(shuffle) if isinstance(shuffle, bool | int) else 1, "shuffle"),
     }
@@ -198,6 +206,19 @@ def _codec(storage: Mapping[str, Any], own: Mapping[str, Any], spec: ArraySpec) 
     if type(size := own.get("blocksize")) is int and size > 0:
         config["blocksize"] = size
     return Codec("blosc", config)
+
+
+def _slack(said: Any) -> Slack:
+    """Return the room that is said, none for what makes no sense."""
+    try:
+        return check_slack(said)
+    except Invalid:
+        return 0
+
+
+def _one_of(known: Collection[str], said: Any, other: str) -> str:
+    """Return the word that is said, if it is one of the known ones, else the other."""
+    return said if isinstance(said, str) and said in known else other
 
 
 def _fill(said: Any, spec: ArraySpec) -> Any:
@@ -231,7 +252,7 @@ def _cell(said: Any, spec: ArraySpec) -> np.ndarray[Any, Any]:
 
 def render(labelled: Labelled, cbytes: int) -> dict[str, dict[str, Any] | None]:
     """The documents by key; None for one that is not to be there. Unsupported for what JSON cannot hold."""
-    spec, storing = labelled.spec, Storing.of(labelled.spec)
+    spec, storing = labelled.spec, ColumnStorage.of(labelled.spec)
     said: Mapping[str, Any] = spec.layout.get("blaze", {})
     labels = labels_to_json(labelled)
     attributes = labels.pop("attrs", {})
@@ -249,21 +270,23 @@ def render(labelled: Labelled, cbytes: int) -> dict[str, dict[str, Any] | None]:
         }
         size = storing.codec.config.get("blocksize")
         own |= {"blocksize": size} if size else {}
+        own |= {"slack": storing.slack} if storing.slack else {}
         docs[SUPERCHUNKS] = own | ({"rowwise": True} if said.get("rowwise") else {})
     return docs
 
 
-def _storage(spec: ArraySpec, storing: Storing, said: Mapping[str, Any]) -> dict[str, Any]:
+def _storage(spec: ArraySpec, storing: ColumnStorage, said: Mapping[str, Any]) -> dict[str, Any]:
     config = storing.codec.config
     shuffle = SHUFFLES.get(config.get("shuffle", "shuffle"), 1)
-    params: dict[str, Any] = dict(said.get("said") or {})
+    before = said.get("said")
+    params: dict[str, Any] = dict(before) if isinstance(before, dict) else {}
     if storing.layout == "bcolz" and said.get("params") != "bparams":
         params |= {"clevel": config["clevel"], "shuffle": shuffle, "cname": config["cname"]}
         params.setdefault("quantize", 0)
     else:
         params |= {"shuffle": shuffle if shuffle == 2 else bool(shuffle), "clevel": config["clevel"]}
     dtype = spec.numpy_dtype
-    text = str(dtype) if dtype.names is None else str(np.lib.format.dtype_to_descr(dtype))
+    text = long_name(dtype)
     expected = said.get("expectedlen")
     expected = (spec.shape[0] if spec.shape else 1) if expected is None else expected
     doc: dict[str, Any] = {"dtype": text, said.get("params", "cparams"): params, "chunklen": storing.rows}
@@ -303,7 +326,7 @@ def parse_table(doc: Mapping[str, Any]) -> dict[str, str]:
 
 
 def is_safe(name: Any) -> bool:
-    """Whether a field may name a folder: one segment of a key that no data file could have."""
+    """Return whether a field may name a folder: one segment of a key that no data file could have."""
     plain = isinstance(name, str) and is_key(name) is not None and "/" not in name
     return plain and not (name.startswith("__") and name.endswith((".bin", ".blp")))
 

@@ -9,6 +9,7 @@ from typing import Any
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import HyperslabError, NodeNotFound
 from hyperslab.formats.blaze.columns import Columns, column_spec, fill_of
+from hyperslab.formats.blaze.counting import count_chunks
 from hyperslab.formats.blaze.document import (
     ATTRIBUTES,
     DATA,
@@ -16,18 +17,17 @@ from hyperslab.formats.blaze.document import (
     SIZES,
     STORAGE,
     SUPERCHUNKS,
+    ColumnStorage,
     Field,
-    Storing,
     columns,
     document_bytes,
     field_at,
     parse,
 )
 from hyperslab.formats.blaze.keys import DataKeys
+from hyperslab.formats.blaze.numbering import counts_of
 from hyperslab.formats.blaze.superchunks import Superchunks
 from hyperslab.formats.blaze.swapped import SwappedSuperchunks
-from hyperslab.formats.bloscpack.header import ENOUGH
-from hyperslab.formats.bloscpack.header import parse as parse_header
 from hyperslab.formats.documents import read_document
 from hyperslab.formats.one_array import Labelled
 from hyperslab.model.spec import ArraySpec
@@ -58,6 +58,7 @@ class ArrayFolder:
         self._note = note
         self._docs: dict[str, dict[str, Any]] | None = None
         self._labelled: Labelled | None = None
+        self._counts: dict[Field, list[int]] = {}
 
     def key(self, name: str) -> str:
         """The key of a document or folder in the directory."""
@@ -104,7 +105,16 @@ class ArrayFolder:
         if layout == "bcolz" or SUPERCHUNKS in docs:
             return parse(docs, layout)
         rowwise = any(name.endswith(".bin") for name in self.store.list_dir(self.key(DATA))[0])
-        return parse(docs, layout, self._first_count(), rowwise=rowwise)
+        self._counts = {}
+        labelled = parse(docs, layout, 1, rowwise=rowwise)
+        return parse(docs, layout, self._chunks_in_each(labelled.spec), rowwise=rowwise)
+
+    @property
+    def is_uneven(self) -> bool:
+        """Return whether the superchunks have different numbers of chunks, so that where each chunk is, is told by
+        all.
+        """
+        return bool(self.labelled and self._counts)
 
     def take(self, labelled: Labelled, docs: dict[str, dict[str, Any]]) -> None:
         """Remember what was just written."""
@@ -118,29 +128,37 @@ class ArrayFolder:
             return "bcolz" if any(name.endswith(".blp") for name in names) else "blaze"
         return "bcolz"
 
-    def _first_count(self) -> int | None:
-        """Chunks in the first superchunk, as its header says."""
-        folder = self.key(DATA)
-        names, inner = self.store.list_dir(folder)
-        while not any(name.endswith(".bin") for name in names) and inner:
-            folder = f"{folder}/{inner[0]}"
-            names, inner = self.store.list_dir(folder)
-        found = self.store.get_ranges(f"{folder}/__1__.bin", [(0, ENOUGH)])
-        return None if found is None else max(1, parse_header(found[0]).nchunks)
+    def _chunks_in_each(self, spec: ArraySpec) -> int:
+        """Return chunks in a superchunk, as the headers of all files say: 1 where they differ, and then it is
+        remembered how many are in each."""
+        found, each = {}, {}
+        source = self.source(spec)
+        columns = source.columns if isinstance(source, Columns) else [((), source)]
+        for path, column in columns:
+            there = count_chunks(column)
+            found[path], counts = counts_of(there, column.chunks, "/".join(path))
+            each[path] = counts or [found[path] if count is None else count for count in there]
+            found[path] = 0 if counts else found[path]
+        if len(set(found.values())) == 1 and 0 not in found.values():
+            return next(iter(found.values()))
+        self._counts = each
+        return 1
 
     # -- chunks -----------------------------------------------------------------------------------------------------
 
     def source(self, spec: ArraySpec, *, exact: bool = False) -> Superchunks | Columns:
         """The chunks under ``spec``. ``exact``: what lies behind its last row is cut off by a write."""
-        layout = Storing.of(spec).layout
+        layout = ColumnStorage.of(spec).layout
         fields = columns(spec.numpy_dtype) if _in_columns(spec) else [((), spec.numpy_dtype)]
         if fields[0][0] == ():
             keys = self._keys((), layout)
-            return (SwappedSuperchunks if keys.swaps else Superchunks)(keys, spec, exact=exact)
+            kind = SwappedSuperchunks if keys.swaps else Superchunks
+            return kind(keys, spec, exact=exact, counts=self._counts.get(()))
         found = []
         for path, dtype in fields:
             inner = column_spec(spec, path, dtype)
-            column = Superchunks(self._keys(path, layout), inner, fill_of(spec, path), exact=exact)
+            keys, counts = self._keys(path, layout), self._counts.get(path)
+            column = Superchunks(keys, inner, fill_of(spec, path), exact=exact, counts=counts)
             found.append((path, column))
         return Columns(spec, found, self._hold if found[0][1].keys.swaps else None)
 
@@ -163,9 +181,9 @@ class ArrayFolder:
 
 
 def _in_columns(spec: ArraySpec) -> bool:
-    """Whether the fields of structures are stored apart."""
+    """Return whether the fields of structures are stored apart."""
     said: Mapping[str, Any] = spec.layout.get("blaze", {})
-    return Storing.of(spec).layout == "blaze" and not said.get("rowwise")
+    return ColumnStorage.of(spec).layout == "blaze" and not said.get("rowwise")
 
 
 def publish(
@@ -181,7 +199,7 @@ def publish(
     rest = [pair for pair in values if pair not in last]
     for key, doc in docs.items():
         if doc is None and any(key.endswith(name) for name in before):
-            store.delete(key)
+            store.delete(key, durable=durable)
     for pairs in (rest, last):
         if pairs and isinstance(store, PutMany):
             store.put_many(pairs, durable=durable)

@@ -11,33 +11,49 @@ import numpy as np
 
 from hyperslab.chunks.pool import batched, each_batch
 from hyperslab.chunks.source import Block
-from hyperslab.errors import HyperslabError, Problem, StorageError
+from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, Problem, StorageError
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.blaze.columns import Columns
-from hyperslab.formats.blaze.data_file import Index
-from hyperslab.formats.blaze.document import SIZES
+from hyperslab.formats.blaze.data_file import ChunkOffsets
+from hyperslab.formats.blaze.document import META, SIZES
+from hyperslab.formats.blaze.file_integrity import is_whole
 from hyperslab.formats.blaze.folder import ArrayFolder
 from hyperslab.formats.blaze.superchunks import Superchunks
 from hyperslab.stores import counting
-from hyperslab.stores.strays import ABANDONED, Strays
+from hyperslab.stores.unexpected_files import Stray, Strays
 
 _BATCH = 4
 _TRIES = 5
+_DAMAGE = (CorruptChunk, FormatError)
+"""What says that bytes are damaged; any other error, of the store or a codec that is not there, says nothing."""
+_MANY = 1000
+"""Missing superchunks in a row that are told, and written, one by one: a shape that lies may ask for 10**15 of them."""
 
 
 def remedies(folder: ArrayFolder, node: str, *, deep: bool, workers: int) -> Iterator[Remedy]:
     """Each problem of the array at ``folder`` with what mends it; ``deep``: every digest is verified, and every chunk
     decoded, by several threads, each in the memory of one chunk."""
     spec = folder.labelled.spec
-    yield from _sizes(folder, node)
+    sizes = list(_sizes(folder, node))
+    yield from sizes
     source = folder.source(spec, exact=True)
     columns = source.columns if isinstance(source, Columns) else [((), source)]
     known = {"/".join(path[:depth]) for path, _ in columns for depth in range(len(path) + 1)}
+    for place in (folder.root, folder.key(META)):
+        yield from _unfinished(folder, node, place)
     for path in sorted(known):
         place = f"{source.keys.data}/{path}" if path else source.keys.data
         yield from _strangers(folder, node, place, path, known)
-    for _, column in columns:
-        yield from _Files(column, node, deep).examine(workers)
+    files = [_Files(column, node, deep) for _, column in columns]
+    found = [remedy for each in files for remedy in each.examine(workers)]
+    is_in_question = bool(sizes) or any(each.is_in_question for each in files)
+    yield from (_withheld(remedy) for remedy in found) if is_in_question else found
+
+
+def _withheld(remedy: Remedy) -> Remedy:
+    """Return the problem of a data file without what would change cells: what the documents say of them is in
+    question."""
+    return remedy if remedy.problem.kind == "foreign" else Remedy(remedy.problem)
 
 
 def _sizes(folder: ArrayFolder, node: str) -> Iterator[Remedy]:
@@ -48,6 +64,21 @@ def _sizes(folder: ArrayFolder, node: str) -> Iterator[Remedy]:
         yield Remedy(Problem(node, "sizes", message))
 
 
+def _unfinished(folder: ArrayFolder, node: str, place: str) -> Iterator[Remedy]:
+    """Unfinished writes of documents."""
+    for stray in folder.store.strays(place) if isinstance(folder.store, Strays) else ():
+        if stray.is_abandoned:
+            yield _stray(folder.store, node, place, stray)
+
+
+def _stray(store: Strays, node: str, place: str, stray: Stray) -> Remedy:
+    key = f"{place}/{stray.name}" if place else stray.name
+    if stray.kind == "temporary":
+        problem = Problem(node, stray.kind, f"{stray.name} is an unfinished write of a writer that is gone [key={key}]")
+        return Remedy(problem, "remove it", partial(store.expel, key, None))
+    return Remedy(Problem(node, stray.kind, f"{stray.name} is no data file [key={key}]"), "take it out", take=key)
+
+
 def _strangers(folder: ArrayFolder, node: str, place: str, path: str, known: set[str]) -> Iterator[Remedy]:
     """What is no value, or a folder that belongs to no field; what is in the way of a file is taken out first."""
     try:
@@ -56,11 +87,8 @@ def _strangers(folder: ArrayFolder, node: str, place: str, path: str, known: set
         yield Remedy(Problem(node, "unreadable-folder", f"{error.said} [key={place}]"))
         return
     for stray in folder.store.strays(place) if isinstance(folder.store, Strays) else ():
-        if stray.kind != "temporary" or stray.age > ABANDONED:
-            key = f"{place}/{stray.name}"
-            what = "an unfinished write of a writer that is gone" if stray.kind == "temporary" else "no data file"
-            problem = Problem(node, stray.kind, f"{stray.name} is {what} [key={key}]")
-            yield Remedy(problem, "take it out", take=key)
+        if stray.kind != "temporary" or stray.is_abandoned:
+            yield _stray(folder.store, node, place, stray)
     for name in inner:
         if (f"{path}/{name}" if path else name) not in known:
             key = f"{place}/{name}"
@@ -76,6 +104,14 @@ class _Files:
         self._node = node
         self._deep = deep
         self._found: list[tuple[int, Remedy]] = []
+        self._others: list[int] = []
+        self._short: list[int] = []
+
+    @property
+    def is_in_question(self) -> bool:
+        """Return whether the documents do not describe the files: some are whole and of other chunks, or several are
+        short, which no writer that was stopped leaves."""
+        return bool(self._others) or len(self._short) > 1
 
     def examine(self, workers: int) -> Iterator[Remedy]:
         """All problems in the order of the files."""
@@ -85,15 +121,24 @@ class _Files:
         except StorageError as error:
             yield Remedy(Problem(self._node, "unreadable-folder", f"{error.said} [key={keys.folder}]"))
             return
-        there = set(places)
-        for place in range(self._column.places):
-            if place not in there:
-                self._say(place, "missing-superchunk", f"superchunk {place + 1} is missing", self._fill(place))
+        for first, behind in _gaps(places, self._column.places):
+            self._say_missing(first, behind)
         each_batch(self._examine, batched(places, _BATCH), workers)
         for name in others:
             problem = Problem(self._node, "foreign", f"{name} is no data file [key={keys.prefix}{name}]")
             self._found.append((1 << 62, Remedy(problem, "take it out", take=keys.prefix + name)))
         yield from (remedy for _, remedy in sorted(self._found, key=lambda pair: pair[0]))
+
+    def _say_missing(self, first: int, behind: int) -> None:
+        """Superchunks from one to before another are missing: each is told, unless nobody would have them written."""
+        if behind - first <= _MANY:
+            for place in range(first, behind):
+                self._say(place, "missing-superchunk", f"superchunk {place + 1} is missing", self._fill(place))
+            return
+        rows = f"{self._column.rows_of(first)[0]}:{self._column.rows_of(behind - 1)[1]}"
+        message = f"superchunks {first + 1} to {behind} are missing, the rows {rows} read as the fill value; if the"
+        message += f" array is not as long as {SIZES} says, make it shorter"
+        self._found.append((first, Remedy(Problem(self._node, "missing-superchunk", message))))
 
     def _fill(self, place: int) -> tuple[str, Callable[[], None]]:
         return "write fill values", partial(self._column.rewrite, place)
@@ -112,7 +157,12 @@ class _Files:
             if place >= max(self._column.places, 0 if self._column.shape.single else 1):
                 key = self._column.keys.key(place)
                 self._say(
-                    place, "extra-superchunk", "the file lies behind the last row", ("take it out", _done), take=key
+                    place,
+                    "extra-superchunk",
+                    "the file lies behind the last row",
+                    ("take it out", _done),
+                    take=key,
+                    sound=True,
                 )
             else:
                 self._examine_one(place)
@@ -122,6 +172,14 @@ class _Files:
         try:
             index = column.index_at(place)
         except HyperslabError as error:
+            if is_whole(column, place):
+                self._others.append(place)
+                message = f"{error.said}; its chunks are whole, so that the documents are in question"
+                self._say(place, "other-cells", message, None)
+                return
+            if not isinstance(error, _DAMAGE):
+                self._say(place, "not-decoded", error.said, None)
+                return
             action = "take it out and write fill values"
             self._say(place, "damaged-superchunk", error.said, (action, self._fill(place)[1]), take=key)
             return
@@ -130,19 +188,20 @@ class _Files:
         count = column.count(place)
         if index.count > max(count, 1):
             message = f"the file holds {index.count} chunks, the array has {count} there"
-            self._say(place, "extra-chunks", message, ("cut them off", self._fill(place)[1]), keep=(key,))
+            self._say(place, "extra-chunks", message, ("cut them off", self._fill(place)[1]), keep=(key,), sound=True)
         elif column.is_short(place):
             message = f"the file holds {index.count} chunks, the last of {index.last} bytes; the array has more there"
+            self._short.append(place)
             self._say(place, "short-superchunk", message, self._fill(place))
         self._chunks(place, index, key)
 
-    def _chunks(self, place: int, index: Index, key: str) -> None:
+    def _chunks(self, place: int, index: ChunkOffsets, key: str) -> None:
         """Each chunk; unless all are wanted, the last one: it is not whole in a file that is cut off."""
         column = self._column
         rest = (0,) * (len(column.grid.axes) - 1)
         scratch: Block | None = None
         for local in range(0 if self._deep else index.count - 1, index.count):
-            coords = (place * column.per + local, *rest) if column.grid.axes else ()
+            coords = (column.numbering.first(place) + local, *rest) if column.grid.axes else ()
             if scratch is None:
                 scratch = np.empty(column.grid.chunk_shape(coords), column.dtype)
             error = self._error(coords, scratch)
@@ -150,8 +209,10 @@ class _Files:
                 first = column.rows_of(place)[0] + local * column.chunk_rows
                 rows = f"{first}:{min(first + column.chunk_rows, column.rows_of(place)[1])}"
                 action = f"write fill values in its place; the rows {rows} read as the fill value then"
-                act = (action, partial(column.blank_out, coords))
-                self._say(place, "corrupt-chunk", f"chunk {local}: {error.said}", act, keep=(key,))
+                is_damaged = isinstance(error, _DAMAGE)
+                act = (action, partial(column.blank_out, coords)) if is_damaged else None
+                kind = "corrupt-chunk" if is_damaged else "not-decoded"
+                self._say(place, kind, f"chunk {local}: {error.said}", act, keep=(key,) if act else ())
         if self._deep and counting.watchers:
             counting.done(1)
 
@@ -169,6 +230,17 @@ class _Files:
             else:
                 return None
         return found
+
+
+def _gaps(places: Iterable[int], count: int) -> Iterator[tuple[int, int]]:
+    """Return the runs of the first ``count`` places that are not among ``places``, which are in order."""
+    at = 0
+    for place in places:
+        if at < min(place, count):
+            yield at, min(place, count)
+        at = place + 1
+    if at < count:
+        yield at, count
 
 
 def _done() -> None:

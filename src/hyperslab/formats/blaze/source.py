@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,23 +16,24 @@ import numpy as np
 
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block
-from hyperslab.codecs.base import Buffer, Cells
+from hyperslab.codecs.base import Buffer, ChunkLayout
 from hyperslab.codecs.blosc import Blosc, container
 from hyperslab.errors import Conflict, CorruptChunk, HyperslabError
-from hyperslab.formats.blaze.data_file import Index, open_part, read_index
-from hyperslab.formats.blaze.document import Storing, row_bytes
+from hyperslab.formats.blaze.data_file import ChunkOffsets, open_part, read_index
+from hyperslab.formats.blaze.document import ColumnStorage, row_bytes
 from hyperslab.formats.blaze.keys import DataKeys
+from hyperslab.formats.blaze.numbering import Numbering
 from hyperslab.formats.bloscpack.header import SIZE
 from hyperslab.formats.coalesce import fetch_coalesced
-from hyperslab.formats.indexes import Indexes
+from hyperslab.formats.shard_index_cache import ShardIndexCache
 from hyperslab.model.spec import ArraySpec
 
 _TRIES = 20  # a file replaced this often while its parts are fetched has a writer that never rests
-Stored = tuple[Buffer, Index, int] | None
+Stored = tuple[Buffer, ChunkOffsets, int] | None
 """What lies in the span of a chunk, the index of its file, its number there; None where nothing was written."""
 
 
-class Fetched:
+class FetchedChunks:
     """Stored chunks, to be decoded; the ``version`` of the file where it came with them."""
 
     def __init__(self, column: Column, parts: Mapping[Coords, Stored], version: Any = None) -> None:
@@ -61,28 +63,33 @@ class Fetched:
 
 
 class Column:
-    """The chunks of a column. ``fill``: the fill value of its last axes, where it is no single cell."""
+    """The chunks of a column. ``fill``: the fill value of its last axes, where it is no single cell; ``counts``: the
+    chunks in each file, where they differ."""
 
-    fetches_stamps = False
+    _has_stamps = False
 
-    def __init__(self, keys: DataKeys, spec: ArraySpec, fill: Any = None) -> None:
-        storing = Storing.of(spec)
+    def __init__(self, keys: DataKeys, spec: ArraySpec, fill: Any = None, counts: Sequence[int] | None = None) -> None:
+        storing = ColumnStorage.of(spec)
+        self.numbering = Numbering.of(storing.per, counts)
+        storing = replace(storing, per=self.numbering.per)
         self._keys = keys
         self._spec = spec
         self.concurrency = keys.concurrency
         outer = Grid.of(spec.shape, spec.chunks) if spec.inner_chunks else None
         self._grid = Grid.of(spec.shape, spec.inner_chunks or spec.chunks, outer)
-        self.per = storing.per
+        self.per = self.numbering.per
+        self.fetches_stamps = self._has_stamps and self.per > 1
+        """True where a superchunk of several chunks is fetched with the stamp that comes with its index."""
         self.row = row_bytes(spec)
         self._rows = spec.shape[0] if spec.shape else 1
         self._chunk_rows = storing.rows if spec.shape else 1
         self.shape = storing.shape_of(self.row, spec.numpy_dtype.itemsize)
         self.fill = spec.fill_cell() if fill is None else fill
-        self._blosc = Blosc(storing.codec.config, Cells(spec.numpy_dtype, (self._chunk_rows,)))
+        self._blosc = Blosc(storing.codec.config, ChunkLayout(spec.numpy_dtype, (self._chunk_rows,)))
         self.decode = self._blosc.decode_into
         self.chunks = -(-self._rows // self._chunk_rows)
         """Chunks that the array has."""
-        self._indexes: Indexes[Index] = Indexes()
+        self._indexes: ShardIndexCache[ChunkOffsets] = ShardIndexCache()
 
     @property
     def grid(self) -> Grid:
@@ -102,11 +109,14 @@ class Column:
     @property
     def places(self) -> int:
         """Superchunks that the array has."""
-        return -(-self.chunks // self.per)
+        return self.numbering.places(self.chunks)
 
     def count(self, place: int) -> int:
         """Chunks of the array in a superchunk."""
-        return max(0, min(self.per, self.chunks - place * self.per))
+        if self.numbering.edges is None:  # without calls: it is asked for each chunk that is read
+            return max(0, min(self.per, self.chunks - place * self.per))
+        first, behind = self.numbering.first(place), self.numbering.first(place + 1)
+        return max(0, min(behind, self.chunks) - first)
 
     def size(self, number: int) -> int:
         """Decoded bytes of a chunk of the array."""
@@ -118,14 +128,16 @@ class Column:
     def _by_place(self, coords: Iterable[Coords]) -> dict[int, dict[Coords, int]]:
         """The chunks of each superchunk, with their numbers in it."""
         found: dict[int, dict[Coords, int]] = {}
+        is_even = self.numbering.edges is None
         for each in coords:
-            place, number = divmod(each[0], self.per) if each else (0, 0)
+            number = each[0] if each else 0
+            place, number = divmod(number, self.per) if is_even else self.numbering.find(number)
             found.setdefault(place, {})[each] = number
         return found
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
-    def fetch(self, coords: Sequence[Coords]) -> Fetched:
+    def fetch(self, coords: Sequence[Coords]) -> FetchedChunks:
         """Get what is stored of these chunks: by ranges, or files whole when most of them is wanted."""
         parts: dict[Coords, Stored] = {}
         version = None
@@ -136,7 +148,7 @@ class Column:
             except HyperslabError as error:
                 raise error.locate(url=self._keys.store.url, key=key) from error.__cause__
             parts |= zip(members, found, strict=True)
-        return Fetched(self, parts, version)
+        return FetchedChunks(self, parts, version)
 
     def _stored(self, place: int, key: str, numbers: Sequence[int]) -> tuple[list[Stored], Any]:
         if self._wants_most(place, numbers) and (self._keys.size(key) or 0) <= self._most(self.count(place)):
@@ -175,13 +187,13 @@ class Column:
         there = [number for number in numbers if number < index.count]
         return in_order(numbers, there, [view[start:stop] for start, stop in index.spans(there)], index)
 
-    def index_of(self, data: Buffer) -> Index:
+    def index_of(self, data: Buffer) -> ChunkOffsets:
         """The index of a whole file."""
         index = read_index(data, len(data), self.shape)
-        assert isinstance(index, Index)
+        assert isinstance(index, ChunkOffsets)
         return index
 
-    def _index_now(self, place: int, key: str) -> tuple[Any, Index | None]:
+    def _index_now(self, place: int, key: str) -> tuple[Any, ChunkOffsets | None]:
         """The stamp of a file and its index, of one version."""
         for _ in range(_TRIES):
             stamp = self._keys.stamp(key)
@@ -203,7 +215,7 @@ class Column:
             return stamp, index
         raise Conflict("the superchunk is being replaced all the time", key=key, remedy="try again")
 
-    def _read_index(self, place: int, key: str) -> Index | None:
+    def _read_index(self, place: int, key: str) -> ChunkOffsets | None:
         total = self._keys.size(key)
         need = None if total is None else min(self._head(place), total)
         while total is not None and need is not None:
@@ -213,7 +225,7 @@ class Column:
             if len(found[0]) < need:
                 raise CorruptChunk("the file became shorter while it was read", expected=need, found=len(found[0]))
             index = read_index(found[0], total, self.shape)
-            if isinstance(index, Index):
+            if isinstance(index, ChunkOffsets):
                 return index
             need = index
             if need > self._limit:
@@ -222,7 +234,7 @@ class Column:
 
     def located(self, error: HyperslabError, coords: Coords) -> HyperslabError:
         """The error with the file and the number in it of a chunk."""
-        place, number = divmod(self._number(coords), self.per)
+        place, number = self.numbering.find(self._number(coords))
         return error.locate(url=self._keys.store.url, key=f"{self._keys.key(place)} chunk {number}")
 
     def read(self, coords: Coords) -> Block | None:
@@ -252,14 +264,14 @@ class Column:
         except HyperslabError as error:
             raise self.located(error, coords) from error.__cause__
 
-    def index_at(self, place: int) -> Index | None:
+    def index_at(self, place: int) -> ChunkOffsets | None:
         """Where the chunks of a superchunk lie; None when it is missing."""
         return self._index_now(place, self._keys.key(place))[1]
 
     def rows_of(self, place: int) -> tuple[int, int]:
         """The first row of a superchunk, and the one behind its last."""
-        rows = self.per * self._chunk_rows
-        return place * rows, max(place * rows, min((place + 1) * rows, self._rows))
+        first, behind = (self.numbering.first(each) * self._chunk_rows for each in (place, place + 1))
+        return first, max(first, min(behind, self._rows))
 
     @property
     def chunk_rows(self) -> int:
@@ -267,22 +279,22 @@ class Column:
         return self._chunk_rows
 
     def is_short(self, place: int) -> bool:
-        """Whether a superchunk holds fewer rows than the array has there."""
+        """Return whether a superchunk holds fewer rows than the array has there."""
         index = self.index_at(place)
         count = self.count(place)
         if index is None or index.count < count:
             return True
-        return bool(count) and index.count == count and index.last < self.size(place * self.per + count - 1)
+        return bool(count) and index.count == count and index.last < self.size(self.numbering.first(place) + count - 1)
 
     # -- what is there ----------------------------------------------------------------------------------------------
 
     def stamp(self, coords: Coords) -> Any:
         """What identifies the stored version of the chunk's superchunk."""
-        return self._keys.stamp(self._keys.key(self._number(coords) // self.per))
+        return self._keys.stamp(self._keys.key(self.numbering.find(self._number(coords))[0]))
 
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
         """Hold the superchunks of these chunks against other writers."""
-        return self._keys.lock({(self._number(each) // self.per,) for each in coords}, timeout)
+        return self._keys.lock({self.numbering.find(self._number(each))[:1] for each in coords}, timeout)
 
     def stored(self) -> Iterator[Coords]:
         """The coordinates of every chunk that is stored."""
@@ -290,7 +302,7 @@ class Column:
         for place in self._keys.places()[0]:
             index = self.index_at(place)
             for local in range(0 if index is None else index.count):
-                yield (place * self.per + local, *rest) if self._grid.axes else ()
+                yield (self.numbering.first(place) + local, *rest) if self._grid.axes else ()
 
     def nbytes_stored(self) -> int:
         """Bytes of all data files."""
@@ -307,7 +319,9 @@ class Column:
         return found
 
 
-def in_order(numbers: Sequence[int], there: Sequence[int], found: Sequence[Buffer], index: Index) -> list[Stored]:
+def in_order(
+    numbers: Sequence[int], there: Sequence[int], found: Sequence[Buffer], index: ChunkOffsets
+) -> list[Stored]:
     """What was ``found`` of the chunks that are ``there``, for all ``numbers`` that were asked for."""
     parts = dict(zip(there, found, strict=True))
     return [(parts[number], index, number) if number in parts else None for number in numbers]

@@ -14,7 +14,7 @@ from hyperslab.chunks.source import Block
 from hyperslab.codecs.base import Buffer
 from hyperslab.codecs.blosc import may_move
 from hyperslab.errors import Invalid
-from hyperslab.formats.blaze.data_file import Index, join, open_part, seal
+from hyperslab.formats.blaze.data_file import ChunkOffsets, join, open_part, seal
 from hyperslab.formats.blaze.keys import DataKeys
 from hyperslab.formats.blaze.source import Column
 from hyperslab.model.spec import ArraySpec
@@ -24,8 +24,16 @@ class Superchunks(Column):
     """The chunks of a column. ``exact``: what lies behind the last row of ``spec`` is cut off by a write; else it is
     kept, for another writer may have made the array longer."""
 
-    def __init__(self, keys: DataKeys, spec: ArraySpec, fill: Any = None, *, exact: bool = False) -> None:
-        super().__init__(keys, spec, fill)
+    def __init__(
+        self,
+        keys: DataKeys,
+        spec: ArraySpec,
+        fill: Any = None,
+        *,
+        exact: bool = False,
+        counts: Sequence[int] | None = None,
+    ) -> None:
+        super().__init__(keys, spec, fill, counts)
         self._exact = exact
         self._blank: dict[int, bytes] = {}
 
@@ -42,7 +50,7 @@ class Superchunks(Column):
             number = self._number(coords)
             if not may_move(data, self.size(number)):
                 raise Invalid(f"chunk {coords} is no Blosc chunk of {self.size(number)} bytes")
-            place, local = divmod(number, self.per)
+            place, local = self.numbering.find(number)
             parts.setdefault(place, {})[local] = seal(data, self.shape)
         self._put(parts, durable)
 
@@ -55,7 +63,7 @@ class Superchunks(Column):
         done: dict[int, dict[int, bytes]] = {}
 
         def encode(pair: tuple[Coords, Block]) -> None:
-            place, local = divmod(self._number(pair[0]), self.per)
+            place, local = self.numbering.find(self._number(pair[0]))
             part = self._encode(*pair)
             done.setdefault(place, {})[local] = part
 
@@ -75,7 +83,7 @@ class Superchunks(Column):
 
     def _longer(self, coords: Coords, size: int) -> Any:
         """The bytes of the array's last chunk, where another writer has put rows behind those that are known here."""
-        place, local = divmod(self._number(coords), self.per)
+        place, local = self.numbering.find(self._number(coords))
         index = self.index_at(place)
         if index is None or local >= index.count or index.size(local) <= size:
             return None
@@ -97,7 +105,7 @@ class Superchunks(Column):
         return found
 
     def _asks(self, place: int, new: Mapping[int, bytes]) -> bool:
-        """Whether it must be known what a file holds before some of its chunks are replaced."""
+        """Return whether it must be known what a file holds before some of its chunks are replaced."""
         return len(new) < self.count(place) or (not self._exact and place >= self.places - 1)
 
     def merged(self, place: int, new: Mapping[int, bytes], old: Buffer | None) -> memoryview | None:
@@ -119,15 +127,15 @@ class Superchunks(Column):
                 parts.append(self.blank(size))
         return join(parts, self._size_in(place, count - 1, count, index), self.shape) if parts else None
 
-    def _size_in(self, place: int, local: int, count: int, index: Index | None) -> int:
+    def _size_in(self, place: int, local: int, count: int, index: ChunkOffsets | None) -> int:
         """Decoded bytes that a chunk is to have in a file of ``count`` chunks."""
         if local < count - 1:
             return self.shape.chunk_bytes
-        size = self.size(place * self.per + local)
+        size = self.size(self.numbering.first(place) + local)
         kept = index is not None and not self._exact and local < index.count
         return max(size, index.size(local)) if kept and index is not None else size
 
-    def _kept(self, old: memoryview, index: Index, local: int, size: int) -> Buffer:
+    def _kept(self, old: memoryview, index: ChunkOffsets, local: int, size: int) -> Buffer:
         start, stop = index.span(local)
         if index.digest is self.shape.digest and index.size(local) == size:
             return old[start:stop]
@@ -161,7 +169,7 @@ class Superchunks(Column):
 
     def _without(self, place: int, gone: Iterable[int], old: Buffer | None) -> memoryview | None:
         count = self.count(place)
-        blank = {local: self.blank(self.size(place * self.per + local)) for local in gone if local < count}
+        blank = {local: self.blank(self.size(self.numbering.first(place) + local)) for local in gone if local < count}
         return None if old is None else self.merged(place, blank, old)
 
     def _replace(self, key: str, change: Callable[[Buffer | None], memoryview | None]) -> None:
@@ -172,7 +180,7 @@ class Superchunks(Column):
         if data is not None:
             self._keys.put_many([(key, data)], self._keys.settings.durable)
         elif old is not None:
-            self._keys.store.delete(key)
+            self._keys.store.delete(key, durable=self._keys.settings.durable)
 
     def blank_out(self, coords: Coords) -> None:
         """Replace a chunk that cannot be decoded by fill values."""

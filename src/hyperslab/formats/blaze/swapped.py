@@ -13,12 +13,10 @@ from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.source import Block
 from hyperslab.codecs.base import Buffer
 from hyperslab.errors import Conflict
-from hyperslab.formats.blaze.data_file import Index, read_index
-from hyperslab.formats.blaze.keys import DataKeys
-from hyperslab.formats.blaze.source import Fetched, Stored, in_order
+from hyperslab.formats.blaze.data_file import ChunkOffsets, read_index
+from hyperslab.formats.blaze.source import FetchedChunks, Stored, in_order
 from hyperslab.formats.blaze.superchunks import Superchunks
-from hyperslab.formats.swapped import decoded
-from hyperslab.model.spec import ArraySpec
+from hyperslab.formats.cas_chunks import decoded
 from hyperslab.stores.attempts import attempts
 from hyperslab.stores.base import Unversioned, Version
 from hyperslab.stores.files import too_long
@@ -27,9 +25,7 @@ from hyperslab.stores.files import too_long
 class SwappedSuperchunks(Superchunks):
     """The chunks of the only column of an array."""
 
-    def __init__(self, keys: DataKeys, spec: ArraySpec, fill: Any = None, *, exact: bool = False) -> None:
-        super().__init__(keys, spec, fill, exact=exact)
-        self.fetches_stamps = self.per > 1
+    _has_stamps = True
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -58,7 +54,7 @@ class SwappedSuperchunks(Superchunks):
             raise
         return in_order(numbers, there, found, index), stamp
 
-    def _index_now(self, place: int, key: str) -> tuple[Any, Index | None]:
+    def _index_now(self, place: int, key: str) -> tuple[Any, ChunkOffsets | None]:
         """Stamp and index of the present version; neither when it is missing."""
         store = self._keys.store
         found: Version | None = store.get_version(key, (0, self._head(place)))
@@ -66,7 +62,7 @@ class SwappedSuperchunks(Superchunks):
             return None, None
         head = found.data
         index = read_index(head, found.size, self.shape)
-        while not isinstance(index, Index):
+        while not isinstance(index, ChunkOffsets):
             if index > self._limit:
                 raise too_long(store.url, key, self._limit, index)
             (head,) = store.get_ranges_of(key, [(0, index)], found.stamp) or (b"",)
@@ -82,12 +78,12 @@ class SwappedSuperchunks(Superchunks):
     def read_stamped(self, coords: Sequence[Coords]) -> tuple[list[Block | None], Any]:
         """Chunks of one superchunk, and the file that they are of."""
         numbers = [self._number(each) for each in coords]
-        key = self._keys.key(numbers[0] // self.per) if coords else None
+        key = self._keys.key(self.numbering.find(numbers[0])[0]) if coords else None
         version = self._keys.store.get_version(key, most=self._limit) if key is not None else None
         if version is None:
             return [None] * len(coords), None
-        stored = self._cut(version.data, [number % self.per for number in numbers])
-        fetched = Fetched(self, dict(zip(coords, stored, strict=True)))
+        stored = self._cut(version.data, [self.numbering.find(number)[1] for number in numbers])
+        fetched = FetchedChunks(self, dict(zip(coords, stored, strict=True)))
         return decoded(fetched, coords, self._grid, self._spec), version
 
     def swap(self, pairs: Sequence[tuple[Coords, Block]], expected: Any) -> None:
@@ -104,7 +100,7 @@ class SwappedSuperchunks(Superchunks):
         if data is not None:
             store.put_if(key, data, None if old is None else old.stamp, durable=self._keys.settings.durable)
         elif old is not None:
-            store.delete(key)
+            store.delete(key, durable=self._keys.settings.durable)
 
     def _put(self, parts: Mapping[int, Mapping[int, bytes]], durable: bool) -> None:
         self._keys.require_writable()

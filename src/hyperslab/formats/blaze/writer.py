@@ -15,7 +15,7 @@ from hyperslab.formats.asked import no_node
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.blaze import creation
 from hyperslab.formats.blaze.coordinates import (
-    CoordinateCells,
+    CoordinateChunk,
     Values,
     all_cells,
     blank,
@@ -32,14 +32,14 @@ from hyperslab.formats.blaze.document import (
     SIZES,
     STORAGE,
     SUPERCHUNKS,
-    Options,
-    Storing,
+    BlazeOptions,
+    ColumnStorage,
     own,
     render,
 )
 from hyperslab.formats.blaze.folder import ArrayFolder, publish
 from hyperslab.formats.in_memory import resized
-from hyperslab.formats.one_array import Coordinate, Labelled, main_array, main_arrays, no_text
+from hyperslab.formats.one_array import Labelled, StoredCoordinate, main_array, main_arrays, no_text
 from hyperslab.formats.typed_attrs import encode_attrs
 from hyperslab.model.dtypes import VlenString
 from hyperslab.model.paths import normalize
@@ -55,7 +55,7 @@ class BlazeWriter(BlazeReader):
         self,
         store: WritableStore,
         settings: Settings,
-        options: Options,
+        options: BlazeOptions,
         *,
         new: bool = False,
         remembered: Mapping[str, bytes | None] | None = None,
@@ -68,7 +68,7 @@ class BlazeWriter(BlazeReader):
         self._empty = new
         self._made = new
         self._group = GroupSpec()
-        self._waiting: dict[str, Coordinate] = {}
+        self._waiting: dict[str, StoredCoordinate] = {}
         self._ahead: dict[str, Values] = {}
         self._first: int | None = None
         self._closed = False
@@ -118,7 +118,7 @@ class BlazeWriter(BlazeReader):
         def put(cells: Values) -> None:
             self._put_cells(path, spec, cells)
 
-        return CoordinateCells(spec, lambda: self._cells(path), put, lambda: self.lock_node(path))
+        return CoordinateChunk(spec, lambda: self._cells(path), put, lambda: self.lock_node(path))
 
     def _cells(self, path: str) -> Values:
         if path in self._ahead:
@@ -132,18 +132,22 @@ class BlazeWriter(BlazeReader):
         if isinstance(now, ArraySpec) and now.shape != spec.shape:
             self._ahead[path] = cells
         elif path in self._waiting:
-            self._waiting[path] = Coordinate(self._waiting[path].spec, cells)
+            self._waiting[path] = StoredCoordinate(self._waiting[path].spec, cells)
         else:
             labelled = self.folder.labelled
-            coords = {**labelled.coords, path: Coordinate(labelled.coords[path].spec, cells)}
+            coords = {**labelled.coords, path: StoredCoordinate(labelled.coords[path].spec, cells)}
             self._write(replace(labelled, coords=coords))
 
     def chunks_as(self, path: str, spec: ArraySpec) -> ChunkSource:
         """The chunks of an array as they will be under ``spec``, before its documents are put."""
-        if self.table is not None or path != self.main:
-            return self._coordinate(path, spec)
-        self._check_growth(path, spec)
-        return self.folder.source(own(spec), exact=True)
+        if self.table is not None:
+            raise _keeps_length(path)
+        if path == self.main:
+            self._check_growth(path, spec)
+            return self.folder.source(own(spec), exact=True)
+        if path not in self._names():
+            raise _is_field(path)
+        return self._coordinate(path, spec)
 
     def new_array(self, spec: ArraySpec) -> ArraySpec:
         """A user's wish in this format's own spelling, or Unsupported."""
@@ -168,6 +172,8 @@ class BlazeWriter(BlazeReader):
         """
         path = normalize(path)
         if isinstance(spec, Link) or "/" in path or (isinstance(spec, GroupSpec) and path):
+            if not self._empty and self.table is None and self.folder.field(tuple(path.split("/"))) is not None:
+                raise _is_field(path)
             remedy = "use zarr3, or one dataset for each"
             raise Unsupported("format blaze holds one array, no groups and links", node=path, remedy=remedy)
         with self.lock_node(path):
@@ -196,7 +202,7 @@ class BlazeWriter(BlazeReader):
 
     def _incomplete_from(self, spec: ArraySpec) -> None:
         """Superchunks from the last one of ``spec`` on may be missing or short until the dataset is closed."""
-        storing = Storing.of(spec)
+        storing = ColumnStorage.of(spec)
         first = spec.shape[0] // (storing.rows * storing.per) if spec.shape else 0
         self._first = first if self._first is None else min(self._first, first)
 
@@ -210,7 +216,7 @@ class BlazeWriter(BlazeReader):
 
     def _put_coordinate(self, path: str, spec: ArraySpec) -> None:
         cells = resized(self._ahead.pop(path, self._cells(path)), spec)
-        coordinate = Coordinate(plain(spec), cells)
+        coordinate = StoredCoordinate(plain(spec), cells)
         if path in self._waiting:
             self._waiting[path] = coordinate
         else:
@@ -227,7 +233,7 @@ class BlazeWriter(BlazeReader):
             self._make(path, spec, self._waiting if main_arrays({**known, path: spec}) == [path] else {})
             return
         if self.folder.field((path,)) is not None:
-            raise Unsupported("a field changes with the array that it is of", node=path, remedy="change the array")
+            raise _is_field(path)
         labelled = self.folder.labelled
         known = {labelled.name: labelled.spec} | {name: each.spec for name, each in self._others(labelled).items()}
         try:
@@ -244,17 +250,17 @@ class BlazeWriter(BlazeReader):
             self._waiting.clear()
             self._write(replace(labelled, coords=coords))
 
-    def _others(self, labelled: Labelled) -> dict[str, Coordinate]:
+    def _others(self, labelled: Labelled) -> dict[str, StoredCoordinate]:
         return {**labelled.coords, **self._waiting}
 
-    def _make(self, path: str, spec: ArraySpec, coords: Mapping[str, Coordinate]) -> None:
+    def _make(self, path: str, spec: ArraySpec, coords: Mapping[str, StoredCoordinate]) -> None:
         """The documents of the one array; ``coords`` wait no longer."""
         if isinstance(spec.dtype, VlenString):
             raise no_text("blaze", path)
-        if Storing.of(spec).layout == "bcolz" and not spec.shape:
+        if ColumnStorage.of(spec).layout == "bcolz" and not spec.shape:
             raise Unsupported("bcolz holds no arrays without dimensions", node=path, remedy="use layout='blaze'")
         for folder in (DATA, "meta"):  # what a writer left who died before it wrote all documents
-            self._target.delete_prefix(folder)
+            self._target.delete_prefix(folder, durable=self._settings.durable)
         self._first = 0
         self._empty = False
         self.folder.take(Labelled(path, spec), {})
@@ -267,7 +273,7 @@ class BlazeWriter(BlazeReader):
         old = labelled.spec
         check_size(labelled.name, old)
         cells = all_cells(self.folder.source(old), old)
-        self._make(path, spec, {labelled.name: Coordinate(plain(old), cells), **self._others(labelled)})
+        self._make(path, spec, {labelled.name: StoredCoordinate(plain(old), cells), **self._others(labelled)})
 
     def _put_in_table(self, path: str, spec: GroupSpec | ArraySpec) -> None:
         if isinstance(spec, GroupSpec):
@@ -277,8 +283,7 @@ class BlazeWriter(BlazeReader):
         folder = self._column(path)
         labelled = folder.labelled
         if spec.shape != labelled.spec.shape:
-            remedy = "make a new table"
-            raise Unsupported("columns of a table of bcolz keep their length", node=path, remedy=remedy)
+            raise _keeps_length(path)
         self._write(replace(labelled, spec=own(spec)), folder)
 
     def move(self, source: str, target: str) -> None:
@@ -311,8 +316,8 @@ class BlazeWriter(BlazeReader):
             elif not self._empty and path in ("", self.folder.labelled.name):
                 self._waiting |= self.folder.labelled.coords if path else {}
                 for name in (SIZES, STORAGE, SUPERCHUNKS, LABELS, *ATTRIBUTES.values()):
-                    self._target.delete(name)
-                self._target.delete_prefix(DATA)
+                    self._target.delete(name, durable=self._settings.durable)
+                self._target.delete_prefix(DATA, durable=self._settings.durable)
                 self._empty = self._made = True
                 self.folder.forget()
             else:
@@ -391,3 +396,12 @@ class BlazeWriter(BlazeReader):
             sizes = self.folder.docs[SIZES]
             if sizes.get("cbytes") != cbytes:
                 self._put_docs({SIZES: {**sizes, "cbytes": cbytes}}, {})
+
+
+def _is_field(path: str) -> Unsupported:
+    message = "a field grows, and has attributes, with the array that it is of"
+    return Unsupported(message, node=path, remedy="change the array; cells of a field can be written")
+
+
+def _keeps_length(path: str) -> Unsupported:
+    return Unsupported("columns of a table of bcolz keep their length", node=path, remedy="make a new table")

@@ -20,16 +20,16 @@ from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.asked import no_file
 from hyperslab.formats.base import Feature, FormatInfo, Mode, Reader
-from hyperslab.formats.bloscpack.creation import OPTIONS, Options
+from hyperslab.formats.bloscpack.creation import OPTIONS, BloscpackOptions
+from hyperslab.formats.bloscpack.creator import BloscpackCreator
 from hyperslab.formats.bloscpack.dataset import BloscpackReader
 from hyperslab.formats.bloscpack.file import LocalFile, ServedFile
 from hyperslab.formats.bloscpack.header import MAGIC
-from hyperslab.formats.bloscpack.maker import BloscpackMaker
 from hyperslab.formats.bloscpack.writer import BloscpackWriter
 from hyperslab.formats.features import Variant
 from hyperslab.formats.one_array import FEATURES, NOTES
 from hyperslab.stores.location import Location, Probe
-from hyperslab.stores.places import REMOTE
+from hyperslab.stores.schemes import REMOTE
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class BloscpackFormat:
         )
 
     def sniff(self, probe: Probe) -> bool:
-        """Whether the place is one file that begins with ``blpk``."""
+        """Return whether the place is one file that begins with ``blpk``."""
         return probe.head(len(MAGIC)) == MAGIC
 
     def open(self, where: Location, mode: Mode, *, settings: Settings = DEFAULTS, **options: Any) -> Reader:
@@ -67,7 +67,7 @@ class BloscpackFormat:
         unknown = [name for name in options if name not in OPTIONS]
         if unknown:
             raise Invalid(f"format bloscpack has no option {unknown[0]!r}", remedy=f"there are {', '.join(OPTIONS)}")
-        chosen = Options.of(**options)
+        chosen = BloscpackOptions.of(**options)
         if mode == "r":
             return BloscpackReader(_file(where))
         if where.scheme != "file" or where.path is None:
@@ -75,7 +75,7 @@ class BloscpackFormat:
             raise Unsupported("bloscpack files are written in the local file system", url=where.url, remedy=remedy)
         if mode == "r+" or (mode == "a" and os.path.exists(where.path)):
             return BloscpackWriter(where.path, where.url, settings, chosen)
-        return BloscpackMaker(where.path, where.url, "w" if mode == "w" else "x", settings, chosen)
+        return BloscpackCreator(where.path, where.url, "w" if mode == "w" else "x", settings, chosen)
 
 
 def _file(where: Location) -> LocalFile | ServedFile:

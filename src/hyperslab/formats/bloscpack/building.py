@@ -12,8 +12,8 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 
 from hyperslab.errors import StorageError
-from hyperslab.formats.bloscpack.beside import Beside, Piece, assemble
-from hyperslab.formats.bloscpack.staging import Staging
+from hyperslab.formats.bloscpack.atomic_file import AtomicFile, Piece, assemble
+from hyperslab.formats.bloscpack.staging import ChunkStaging
 from hyperslab.stores.files import read_at, write_at
 
 GATHERED = 8 << 20
@@ -31,12 +31,12 @@ class Building:
         self._start = start
         self._gathered = gathered
         self._lock = threading.Lock()
-        self._waiting = Staging(os.path.dirname(target))
+        self._waiting = ChunkStaging(os.path.dirname(target))
         self._flying: dict[int, bytes] = {}
         self._places: list[tuple[int, int]] = []
         self._end = 0
         self._front = 0
-        self._beside: Beside | None = None
+        self._beside: AtomicFile | None = None
 
     def put(self, number: int, slot: bytes) -> None:
         """Take a slot, in place of an older one; several threads may call it. OSError as the system has it."""
@@ -52,11 +52,11 @@ class Building:
             with self._lock:
                 self._landed(ready)
 
-    def _begun(self) -> Beside | None:
+    def _begun(self) -> AtomicFile | None:
         """The file, which is made once there is enough to write."""
         if self._beside is None and self._waiting.nbytes >= self._gathered:
             front = self._start()
-            self._beside = Beside(self._target)
+            self._beside = AtomicFile(self._target)
             write_at(self._beside.descriptor, front, 0)
             self._front = self._end = len(front)
         return self._beside
@@ -110,7 +110,7 @@ class Building:
                 self._end = self._places[count][0]
                 del self._places[count:]
 
-    def finish(self, count: int, missing: Callable[[int], bytes], render: Render) -> Beside:
+    def finish(self, count: int, missing: Callable[[int], bytes], render: Render) -> AtomicFile:
         """The file with ``count`` slots, complete but for its name; ``missing`` makes those that nobody gave."""
         self.cut(count)
         for number in range(count):
@@ -123,7 +123,7 @@ class Building:
                 write_at(beside.descriptor, front, 0)
                 os.ftruncate(beside.descriptor, self._end)
                 return beside
-        whole = Beside(self._target)
+        whole = AtomicFile(self._target)
         try:
             front = render([self.size_of(number) for number in range(count)], None)
             if front is None:

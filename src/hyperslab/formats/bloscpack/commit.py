@@ -17,12 +17,12 @@ from hyperslab.codecs.base import Buffer
 from hyperslab.codecs.blosc import HEADER
 from hyperslab.errors import CorruptChunk, StorageError
 from hyperslab.formats.bloscpack import header as headers
-from hyperslab.formats.bloscpack.beside import Beside, Piece, assemble
+from hyperslab.formats.bloscpack.atomic_file import AtomicFile, Piece, assemble
 from hyperslab.formats.bloscpack.document import Content, render
 from hyperslab.formats.bloscpack.encoding import refitted
-from hyperslab.formats.bloscpack.front import Front, Room, render_front, section_in, text_of
-from hyperslab.formats.bloscpack.held import HeldChunks
 from hyperslab.formats.bloscpack.journal import MOST, Change, journal_bytes, patch
+from hyperslab.formats.bloscpack.pending_chunks import PendingChunks
+from hyperslab.formats.bloscpack.preamble import Preamble, Room, render_front, section_in, text_of
 from hyperslab.formats.bloscpack.table import ChunkTable
 from hyperslab.stores.files import read_at, write_errors
 
@@ -33,7 +33,7 @@ class Old:
 
     path: str
     descriptor: int
-    front: Front
+    front: Preamble
     table: ChunkTable
     content: Content
 
@@ -50,6 +50,16 @@ class Old:
         if not HEADER.size <= size <= room - self.table.digest_size:
             raise CorruptChunk("its stored size makes no sense", expected=f"{HEADER.size} to {room}", found=size)
         return size
+
+    def room_behind(self, number: int) -> int:
+        """Return bytes that a chunk and its digest may take where others left room behind the digest; 0 where there is
+        none.
+
+        Only offsets lead past such room: what has none is read from chunk to chunk.
+        """
+        room = int(self.table.rooms[number])
+        is_left = room > self.stored(number) + self.table.digest_size
+        return room if is_left and self.front.header.has_offsets else 0
 
 
 @dataclass
@@ -69,7 +79,7 @@ class Patch:
         return self.nbytes <= MOST
 
 
-def commit(old: Old, held: HeldChunks, url: str, *, documents: bool, durable: bool) -> None:
+def commit(old: Old, held: PendingChunks, url: str, *, documents: bool, durable: bool) -> None:
     """Make the file what ``held`` says; StorageError or ReadOnly, and the file is what it was. The lock is held.
 
     ``documents``: whether the metadata may be others.
@@ -87,7 +97,7 @@ def commit(old: Old, held: HeldChunks, url: str, *, documents: bool, durable: bo
 # -- in place -----------------------------------------------------------------------------------------------------
 
 
-def plan_patch(old: Old, held: HeldChunks, *, documents: bool) -> Patch | None:
+def plan_patch(old: Old, held: PendingChunks, *, documents: bool) -> Patch | None:
     """The changes in place that make the file what it shall be; None where it has to be written anew."""
     front, table = old.front, old.table
     if not _takes_changes(old, held):
@@ -111,8 +121,8 @@ def plan_patch(old: Old, held: HeldChunks, *, documents: bool) -> Patch | None:
     return plan if journal_bytes(plan.changes, old.size, plan.size) <= MOST else None
 
 
-def _takes_changes(old: Old, held: HeldChunks) -> bool:
-    """Whether the file is as we, or bloscpack, write it: checksums, chunks in order, none missing."""
+def _takes_changes(old: Old, held: PendingChunks) -> bool:
+    """Return whether the file is as we, or bloscpack, write it: checksums, chunks in order, none missing."""
     header, table = old.front.header, old.table
     return (
         header.layout in ("v3", "spec")
@@ -127,15 +137,15 @@ def _takes_changes(old: Old, held: HeldChunks) -> bool:
     )
 
 
-def is_aligned(old: Old, held: HeldChunks) -> bool:
-    """Whether the stored chunks are those that are held by number."""
+def is_aligned(old: Old, held: PendingChunks) -> bool:
+    """Return whether the stored chunks are those that are held by number."""
     size = held.rows * held.content.row
     return old.table.edges is None and (
         old.table.chunk_size == size or (old.table.found == 1 and old.table.last <= size)
     )
 
 
-def _plan_chunks(plan: Patch, old: Old, held: HeldChunks) -> bool:
+def _plan_chunks(plan: Patch, old: Old, held: PendingChunks) -> bool:
     """Chunks that changed where the old ones lie; from ``tail`` on one behind the other, to the end of the file."""
     table, digest = old.table, held.style.digest
     count, last = held.count, min(old.table.found, held.count) - 1
@@ -145,6 +155,8 @@ def _plan_chunks(plan: Patch, old: Old, held: HeldChunks) -> bool:
         if slot is None:
             continue
         fitting = refitted(slot, old.stored(number), digest)
+        if fitting is None and number < last and len(slot) <= old.room_behind(number):
+            fitting = slot
         if fitting is None and number < last:
             return False
         if fitting is None or (number == last and count != table.found):
@@ -162,7 +174,7 @@ def _end(old: Old, number: int) -> int:
     return int(old.table.starts[number]) + old.stored(number) + old.table.digest_size
 
 
-def _plan_tail(plan: Patch, old: Old, held: HeldChunks, tail: int) -> bool:
+def _plan_tail(plan: Patch, old: Old, held: PendingChunks, tail: int) -> bool:
     """What begins within the old file is journaled, the rest is written one chunk after the other."""
     at, number = plan.begin, tail
     while number < held.count and at < old.size:
@@ -176,11 +188,11 @@ def _plan_tail(plan: Patch, old: Old, held: HeldChunks, tail: int) -> bool:
     return True
 
 
-def _size_of(held: HeldChunks, number: int) -> int:
+def _size_of(held: PendingChunks, number: int) -> int:
     return held.slots.size_of(number) if number in held.slots else len(held.missing(number))
 
 
-def _behind(plan: Patch, held: HeldChunks) -> Iterator[Change]:
+def _behind(plan: Patch, held: PendingChunks) -> Iterator[Change]:
     at = plan.begin
     for number in plan.behind:
         slot = held.slots.get(number) or held.missing(number)
@@ -188,7 +200,7 @@ def _behind(plan: Patch, held: HeldChunks) -> Iterator[Change]:
         at += len(slot)
 
 
-def _plan_metadata(plan: Patch, old: Old, held: HeldChunks) -> bool:
+def _plan_metadata(plan: Patch, old: Old, held: PendingChunks) -> bool:
     text = text_of(held.content, held.style)
     if text == text_of(old.content, held.style):
         return True
@@ -204,7 +216,7 @@ def _plan_metadata(plan: Patch, old: Old, held: HeldChunks) -> bool:
     return len(text) <= room
 
 
-def _plan_offsets(plan: Patch, old: Old, held: HeldChunks) -> bool:
+def _plan_offsets(plan: Patch, old: Old, held: PendingChunks) -> bool:
     header, table, count = old.front.header, old.table, held.count
     if not header.has_offsets or count == table.found:
         return True
@@ -221,7 +233,7 @@ def _plan_offsets(plan: Patch, old: Old, held: HeldChunks) -> bool:
 # -- a new file ---------------------------------------------------------------------------------------------------
 
 
-def _replace(old: Old, held: HeldChunks, durable: bool) -> None:
+def _replace(old: Old, held: PendingChunks, durable: bool) -> None:
     """Write the file anew beside its place and put it there."""
     sizes = held.said_sizes
     style = held.style.evolve(metadata=held.style.metadata or bool(render(held.content)))
@@ -232,7 +244,7 @@ def _replace(old: Old, held: HeldChunks, durable: bool) -> None:
     front = render_front(style, text, sizes, Room.of(style, text, sizes.count), lengths)
     if front is None:
         raise StorageError("the header of the file cannot be made")
-    beside = Beside(old.path, os.fstat(old.descriptor).st_mode)
+    beside = AtomicFile(old.path, os.fstat(old.descriptor).st_mode)
     try:
         assemble(beside.descriptor, front, (_piece(old, held, number, whole) for number in numbers))
         beside.publish(durable=durable)
@@ -241,13 +253,13 @@ def _replace(old: Old, held: HeldChunks, durable: bool) -> None:
         raise
 
 
-def _is_kept(old: Old, held: HeldChunks, number: int, whole: bool) -> bool:
-    """Whether a chunk is in the new file what it is in the old one."""
+def _is_kept(old: Old, held: PendingChunks, number: int, whole: bool) -> bool:
+    """Return whether a chunk is in the new file what it is in the old one."""
     kept = held.base is not None and number * held.rows < held.base.length
     return whole and kept and number < old.table.found and number not in held.slots
 
 
-def _length(old: Old, held: HeldChunks, number: int, whole: bool) -> int:
+def _length(old: Old, held: PendingChunks, number: int, whole: bool) -> int:
     """Bytes of a slot; one that is cut or encoded in another way is made and waits."""
     if _is_kept(old, held, number, whole):
         return old.stored(number) + old.table.digest_size
@@ -256,7 +268,7 @@ def _length(old: Old, held: HeldChunks, number: int, whole: bool) -> int:
     return _size_of(held, number)
 
 
-def _piece(old: Old, held: HeldChunks, number: int, whole: bool) -> Piece:
+def _piece(old: Old, held: PendingChunks, number: int, whole: bool) -> Piece:
     if _is_kept(old, held, number, whole):
         return old.descriptor, int(old.table.starts[number]), old.stored(number) + old.table.digest_size
     return held.slots.get(number) or held.missing(number)

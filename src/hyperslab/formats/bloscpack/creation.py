@@ -16,7 +16,7 @@ from hyperslab.codecs.digests import digest_number
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.bloscpack.document import axis_of, in_rows, row_bytes
 from hyperslab.formats.bloscpack.encoding import CODEC, Slack, blosc_of, check_slack, typesize_of
-from hyperslab.formats.bloscpack.front import Style
+from hyperslab.formats.bloscpack.preamble import Style
 from hyperslab.formats.dtype_names import dtype_to_json
 from hyperslab.formats.one_array import Labelled, labels_to_json
 from hyperslab.model.dtypes import VlenString, describe
@@ -28,11 +28,11 @@ AUTO = "auto"
 """The key in a spec's layout that says that nobody chose its chunks."""
 
 OPTIONS = ("layout", "checksum", "offsets", "slack", "metadata_codec", "order", "chunk_bytes")
-"""What :meth:`Options.of` takes."""
+"""What :meth:`BloscpackOptions.of` takes."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class BloscpackOptions:
     """What a user may say of a file. One that is there keeps its own, but for ``slack`` and ``chunk_bytes``."""
 
     style: Style = field(default_factory=Style)
@@ -50,7 +50,7 @@ class Options:
         metadata_codec: str | None = "zlib",
         order: str = "C",
         chunk_bytes: int = CHUNK_BYTES,
-    ) -> Options:
+    ) -> BloscpackOptions:
         """The options of ``create``; Invalid names what there is."""
         if layout not in ("v3", "blaze"):
             raise Invalid(f"layout {layout!r}", remedy="there are v3 and blaze")
@@ -74,7 +74,7 @@ class Options:
         return cls(style=style, slack=check_slack(slack), order="F" if order == "F" else "C", chunk_bytes=chunk_bytes)
 
 
-def new_array(spec: ArraySpec, options: Options) -> ArraySpec:
+def new_array(spec: ArraySpec, options: BloscpackOptions) -> ArraySpec:
     """The wish as this format holds it: chunks in whole rows of about the size asked for, one codec, Blosc.
 
     Unsupported names what cannot be held.
@@ -113,7 +113,7 @@ def _codec(codecs: tuple[Codec, ...], dtype: np.dtype[Any]) -> Codec:
     return Codec("blosc", {**CODEC.config, **config, "typesize": typesize_of(dtype.itemsize)})
 
 
-def _rows(spec: ArraySpec, options: Options) -> tuple[int, bool]:
+def _rows(spec: ArraySpec, options: BloscpackOptions) -> tuple[int, bool]:
     """Rows of a chunk, and whether nobody chose them."""
     if not spec.shape:
         return 1, False
@@ -138,14 +138,14 @@ def default_rows(shape: tuple[int, ...], row: int, axis: int, chunk_bytes: int) 
     return min(rows, shape[axis]) if shape[axis] else rows
 
 
-def order_of(shape: tuple[int, ...], options: Options) -> Literal["C", "F"]:
+def order_of(shape: tuple[int, ...], options: BloscpackOptions) -> Literal["C", "F"]:
     """Which index is the fastest one; where both are the same, bloscpack says C."""
     same = len(shape) < 2 or (0 not in shape and sum(length != 1 for length in shape) < 2)
     return "C" if same else options.order
 
 
 def is_planned(spec: ArraySpec) -> bool:
-    """Whether it is as :func:`new_array` makes it."""
+    """Return whether it is as :func:`new_array` makes it."""
     if isinstance(spec.dtype, VlenString):
         return not spec.codecs
     whole = sum(cut != max(1, length) for cut, length in zip(spec.chunks, spec.shape, strict=True)) <= 1

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from hyperslab.chunks.source import ChunkSource
@@ -14,11 +15,11 @@ from hyperslab.codecs.blosc_blocks import used_bytes
 from hyperslab.errors import HyperslabError, Problem
 from hyperslab.formats.asked import array_at, names_below, no_node
 from hyperslab.formats.base import Remedy
-from hyperslab.formats.bloscpack.document import Content, parse
+from hyperslab.formats.bloscpack.document import Content, contradiction, parse
 from hyperslab.formats.bloscpack.file import LocalFile, ServedFile, settled
-from hyperslab.formats.bloscpack.front import Front, read_appendix, read_front
 from hyperslab.formats.bloscpack.metadata import Doc
-from hyperslab.formats.bloscpack.problems import chunk_problems, remedies_of, told
+from hyperslab.formats.bloscpack.preamble import Preamble, read_appendix, read_front
+from hyperslab.formats.bloscpack.problems import SURPLUS, chunk_problems, remedies_of, told
 from hyperslab.formats.bloscpack.source import open_stream
 from hyperslab.formats.bloscpack.table import ChunkTable, Tables, codecs_of, read_table, stored_end
 from hyperslab.formats.in_memory import CellsInMemory
@@ -27,8 +28,12 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 _log = logging.getLogger("hyperslab")
 
 
-def read_content(file: LocalFile | ServedFile, front: Front) -> Content:
-    """What a file holds by its header and metadata; FormatError when they make no sense or contradict each other."""
+def read_content(file: LocalFile | ServedFile, front: Preamble, *, whole: bool = False) -> Content:
+    """Return what a file holds by its header and metadata; FormatError when they make no sense or contradict each
+    other.
+
+    ``whole``: where the chunks hold more rows than the shape says, they are all of the array.
+    """
     if front.fault is not None:
         raise front.fault
     header, doc, codecs = front.header, front.doc, codecs_of(file, front)
@@ -47,7 +52,41 @@ def read_content(file: LocalFile | ServedFile, front: Front) -> Content:
             nbytes = -1
         elif header.nchunks < 0 and nbytes > said.nbytes and not said.plain:
             doc = _longer(doc, said, nbytes)
-    return parse(doc, nbytes=nbytes, chunk_size=size, loose=front.is_loose, codecs=codecs)
+    content = parse(doc, nbytes=nbytes, chunk_size=size, loose=front.is_loose, codecs=codecs)
+    return _with_surplus(file, front, content, doc, whole=whole) if content.surplus else content
+
+
+def _with_surplus(
+    file: LocalFile | ServedFile, front: Preamble, content: Content, doc: Doc | None, *, whole: bool
+) -> Content:
+    """Return an array whose chunks hold more than its cells; FormatError when it is the header alone that says so."""
+    nbytes = content.nbytes + content.surplus
+    if not read_table(file, front).holds_what_is_said(file):
+        raise contradiction(content, nbytes)
+    if whole and rows_behind(content):
+        said = parse(_longer(doc, content, nbytes), nbytes=nbytes, chunk_size=front.header.chunk_size)
+        return said.evolve(labelled=replace(said.labelled, spec=said.spec.evolve(codecs=content.spec.codecs)))
+    _log.warning("%s: %s", file.url, surplus_of(content))
+    return content
+
+
+def rows_behind(content: Content) -> int:
+    """Return whole rows that the chunks hold behind those of the array; 0 where they are none, or coordinates lack
+    them."""
+    axis, spec = content.axis, content.spec
+    if not content.row or content.surplus % content.row or not spec.shape:
+        return 0
+    dim = spec.dims[axis]
+    labels = [name for name, each in content.labelled.coords.items() if dim is not None and dim in each.spec.dims]
+    return 0 if labels else content.surplus // content.row
+
+
+def surplus_of(content: Content) -> str:
+    """Return what is said of bytes behind the cells."""
+    shape, dtype = content.spec.shape, content.stored
+    message = f"the chunks hold {content.surplus} bytes behind the cells of {shape} {dtype}, which are not read"
+    rows = rows_behind(content)
+    return f"{message}: {rows} rows that blpk append, or another program, left out of the shape" if rows else message
 
 
 def _longer(doc: Doc | None, content: Content, nbytes: int) -> Doc | None:
@@ -133,6 +172,7 @@ class BloscpackReader:
         found: dict[str, Any] = {"layout": header.layout, "checksum": header.digest.name, "order": self.content.order}
         found |= {"stored_chunks": self._tables.get().found, "offsets": header.has_offsets}
         found |= {"slack": f"{self._slack()} bytes in the first chunk"} if found["stored_chunks"] else {}
+        found |= {"attributes_beside_the_dtype": ", ".join(self.content.outer)} if self.content.outer else {}
         return found | ({"room_for_chunks": header.max_app} if header.layout == "v3" else {})
 
     def _slack(self) -> int:
@@ -151,6 +191,8 @@ class BloscpackReader:
         except HyperslabError as error:
             seen = told(error)
         yield from seen
+        if content is not None and content.surplus:
+            yield Problem(content.labelled.name, SURPLUS, surplus_of(content))
         if self._front.offsets_at < 0:
             return
         try:
@@ -161,14 +203,26 @@ class BloscpackReader:
         digest = self._front.header.digest
         yield from chunk_problems(self._file, table, content, digest, deep, workers)
 
-    def remedies(self, *, deep: bool, workers: int, complete: Callable[[], None] | None = None) -> Iterator[Remedy]:
-        """What can be mended; ``complete`` is what ends an unfinished file."""
+    def remedies(
+        self,
+        *,
+        deep: bool,
+        workers: int,
+        complete: Callable[[], None] | None = None,
+        lengthen: Callable[[], None] | None = None,
+    ) -> Iterator[Remedy]:
+        """Return what can be mended; ``complete`` is what ends an unfinished file, ``lengthen`` what takes in all
+        rows."""
         died = isinstance(self._file, LocalFile) and self._file.look_for_journal()
         problems = list(self.problems(deep=deep, workers=workers))
         table: ChunkTable | None = None
         with suppress(HyperslabError):
             table = read_table(self._file, self._front)
-        return remedies_of(problems, table, died=died, complete=complete or (lambda: None))
+        for remedy in remedies_of(problems, table, died=died, complete=complete or (lambda: None)):
+            rows = rows_behind(self.content) if remedy.problem.kind == SURPLUS else 0
+            if rows:
+                remedy = Remedy(remedy.problem, f"make the array {rows} rows longer", act=lengthen or (lambda: None))
+            yield remedy
 
     def stamp(self, path: str) -> Any:
         """What identifies the present version of the file."""

@@ -1,7 +1,7 @@
 """What a bloscpack file holds, from its metadata and its number of bytes, and back. Pure.
 
 An array: ``dtype`` (see ``dtype_text``), ``shape``, ``order`` and ``container`` as bloscpack writes them, behind them
-the labels of ``formats/one_array.py`` where there is anything to say, then the keys of others, which are kept::
+the labels of ``formats/one_array.py`` where there is anything to say, then the keys of others, which are attributes::
 
     {"dtype":"'<f8'","shape":[1500],"order":"C","container":"numpy","dims":["time"],"attrs":{"units":"K"}}
 
@@ -18,10 +18,10 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from hyperslab.errors import FormatError, Unsupported
-from hyperslab.formats.bloscpack.dtype_text import read_dtype, write_dtype
+from hyperslab.formats.bloscpack.dtype_text import long_name, read_dtype, write_dtype
 from hyperslab.formats.bloscpack.metadata import Doc
 from hyperslab.formats.faults import flawed
-from hyperslab.formats.one_array import DEFAULT, KEYS, Labelled, labels_from_json, labels_to_json
+from hyperslab.formats.one_array import DEFAULT, KEYS, Labelled, is_label, labels_from_json, labels_to_json
 from hyperslab.formats.typed_attrs import encode_attrs
 from hyperslab.model.dtypes import packed
 from hyperslab.model.spec import ArraySpec, Codec
@@ -38,14 +38,18 @@ _TOGETHER = 4
 class Content:
     """One array with its labels, and how its cells lie in the stream: their dtype (padding included), their order.
 
-    ``plain``: a stream of bytes without a dtype, the metadata of which are its attributes. ``extra``: keys of others.
+    ``plain``: a stream of bytes without a dtype, the metadata of which are its attributes. ``outer``: the names of the
+    attributes that stand beside ``dtype`` and not in ``attrs``. ``extra``: keys that are kept and are no attributes.
+    ``surplus``: bytes that the chunks hold behind the cells.
     """
 
     labelled: Labelled
     stored: np.dtype[Any]
     order: Literal["C", "F"] = "C"
     plain: bool = False
+    outer: tuple[str, ...] = ()
     extra: Doc = field(default_factory=dict)
+    surplus: int = 0
 
     @property
     def spec(self) -> ArraySpec:
@@ -110,7 +114,8 @@ def parse(
     """What a stream of ``nbytes`` (-1: not known) in chunks of ``chunk_size`` holds by its metadata.
 
     ``loose``: the metadata are a user's own unless they fit, as in v3 without ``container``. FormatError lists what
-    makes no sense; Unsupported for cells that are not read.
+    makes no sense; Unsupported for cells that are not read. Bytes behind the cells are no error: ``blpk append`` puts
+    them there and leaves the shape as it was.
     """
     doc = {} if doc is None else doc
     loose = loose and "container" not in doc
@@ -126,9 +131,16 @@ def parse(
         return content
     if loose:
         return _plain(doc, nbytes, chunk_size, codecs)
+    if nbytes > content.nbytes:
+        return content.evolve(surplus=nbytes - content.nbytes)
+    raise contradiction(content, nbytes)
+
+
+def contradiction(content: Content, nbytes: int) -> FormatError:
+    """Return the error for chunks of other bytes than the cells take."""
     shape = content.spec.shape
     message = f"the chunks hold {nbytes} bytes, but {shape} cells of {content.stored} take {content.nbytes}"
-    raise flawed("size", message)
+    return flawed("size", message)
 
 
 def _plain(doc: Doc, nbytes: int, chunk_size: int, codecs: tuple[Codec, ...]) -> Content:
@@ -148,11 +160,16 @@ def _array(doc: Doc, chunk_size: int, codecs: tuple[Codec, ...]) -> Content:
     except TypeError as error:
         raise flawed("metadata", f"the metadata make no sense: {error}") from None
     spec = ArraySpec(shape=shape, dtype=packed(stored), chunks=cut(shape, stored, order, chunk_size), codecs=codecs)
-    labelled = labels_from_json({key: doc[key] for key in KEYS if key in doc}, spec)
-    extra = {key: value for key, value in doc.items() if key not in (*NUMPY, *KEYS)}
+    said = {key: doc[key] for key in KEYS if key in doc and is_label(key, doc[key])}
+    labelled = labels_from_json(said, spec)
+    rest = {key: value for key, value in doc.items() if key not in (*NUMPY, *said)}
     if doc.get("container", "numpy") != "numpy":
-        extra["container"] = doc["container"]
-    return Content(labelled=labelled, stored=stored, order=order, extra=extra)
+        rest["container"] = doc["container"]
+    attrs = labelled.spec.attrs
+    extra = {key: value for key, value in rest.items() if key in attrs or (key, value) == ("others", [])}
+    outer = {key: value for key, value in rest.items() if key not in extra}
+    labelled = replace(labelled, spec=labelled.spec.evolve(attrs=outer | dict(attrs)))
+    return Content(labelled=labelled, stored=stored, order=order, outer=tuple(outer), extra=extra)
 
 
 def _shape(said: Any, stored: np.dtype[Any]) -> tuple[int, ...]:
@@ -163,20 +180,26 @@ def _shape(said: Any, stored: np.dtype[Any]) -> tuple[int, ...]:
     return tuple(said)
 
 
-def render(content: Content) -> Doc:
-    """The document of an array, keys in bloscpack's order; of a stream of bytes, its attributes.
+def render(content: Content, *, spec_words: bool = False) -> Doc:
+    """Return the document of an array, keys in bloscpack's order (``spec_words``: in the specification's words); of a
+    stream of bytes, its attributes.
 
     Unsupported for attributes of a stream of bytes, or cells of coordinates, that JSON cannot hold.
     """
     if content.plain:
         return plain_doc(content.spec.attrs)
-    doc: Doc = {
-        "dtype": write_dtype(content.stored),
-        "shape": list(content.spec.shape),
-        "order": content.order,
-        "container": "numpy",
-    }
-    return doc | labels_to_json(content.labelled) | content.extra
+    shape = list(content.spec.shape)
+    doc: Doc
+    if spec_words:
+        doc = {"dtype": long_name(content.stored), "shape": shape, "others": []}
+        doc |= {"order": content.order} if content.order == "F" else {}
+    else:
+        doc = {"dtype": write_dtype(content.stored), "shape": shape, "order": content.order, "container": "numpy"}
+    spec = content.spec
+    values, codes = encode_attrs(spec.attrs)
+    outer = {name: values[name] for name in content.outer if name in values and name not in (*KEYS, *codes)}
+    inner = spec.evolve(attrs={name: value for name, value in spec.attrs.items() if name not in outer})
+    return doc | labels_to_json(replace(content.labelled, spec=inner)) | outer | content.extra
 
 
 def plain_doc(attrs: Mapping[str, Any]) -> Doc:

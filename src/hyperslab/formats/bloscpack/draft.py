@@ -14,7 +14,7 @@ import numpy as np
 from hyperslab.chunks.auto import whole_chunks
 from hyperslab.errors import Invalid, NodeNotFound
 from hyperslab.formats.in_memory import resized
-from hyperslab.formats.one_array import Coordinate, Labelled, main_array, no_text
+from hyperslab.formats.one_array import Labelled, StoredCoordinate, main_array, no_text
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import VlenString, describe
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -26,7 +26,7 @@ Values = np.ndarray[Any, Any]
 
 
 @dataclass
-class Draft:
+class BloscpackDraft:
     """``main``: the array whose cells are chunks of the file; ``cells``: those of all others."""
 
     main: str | None = None
@@ -62,7 +62,7 @@ class Draft:
         return tuple(replace(dim, size=lengths.get(dim.name, dim.size)) for dim in self.group.dims)
 
     def grows(self, axis: int) -> bool:
-        """Whether the array is to get longer along ``axis``: its dimension is unlimited."""
+        """Return whether the array is to get longer along ``axis``: its dimension is unlimited."""
         spec = self.specs.get(self.main or "")
         name = spec.dims[axis] if spec is not None and spec.dims else None
         return any(dim.name == name and dim.unlimited for dim in self.group.dims)
@@ -70,7 +70,7 @@ class Draft:
     def labelled_so_far(self) -> Labelled:
         """What is known of the main array by now."""
         path = self.main or ""
-        coords = {name: Coordinate(self.specs[name], cells) for name, cells in self.cells.items()}
+        coords = {name: StoredCoordinate(self.specs[name], cells) for name, cells in self.cells.items()}
         return Labelled(path, self.specs[path], coords, GroupSpec(attrs=self.group.attrs, dims=self._dims()))
 
     def labelled(self, main: str | None = None) -> Labelled:
@@ -82,7 +82,7 @@ class Draft:
         spec = self.specs[name]
         if isinstance(spec.dtype, VlenString):
             raise no_text("bloscpack", name)
-        coords = {path: Coordinate(each, self.cells[path]) for path, each in self.specs.items() if path != name}
+        coords = {path: StoredCoordinate(each, self.cells[path]) for path, each in self.specs.items() if path != name}
         unlimited = tuple(dim for dim in self._dims() if dim.unlimited and dim.name in spec.dims)
         return Labelled(name, spec, coords, GroupSpec(attrs=self.group.attrs, dims=unlimited))
 

@@ -52,6 +52,12 @@ def write_dtype(dtype: np.dtype[Any]) -> str:
     return repr(dtype.str if dtype.names is None else dtype.descr)
 
 
+def long_name(dtype: np.dtype[Any]) -> str:
+    """Return the text of a type in the specification's words: ``float64``, ``>f8``, ``|S5``, the ``descr`` of a
+    structure."""
+    return str(dtype) if dtype.names is None else str(np.lib.format.dtype_to_descr(dtype))
+
+
 def _simple(text: str) -> np.dtype[Any]:
     if _OBJECTS.fullmatch(text):
         raise Unsupported("object cells are pickles, which run code when they are read", remedy="read it where it is")

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from hyperslab.chunks.source import Block
-from hyperslab.codecs.base import Buffer, Cells
+from hyperslab.codecs.base import Buffer, ChunkLayout
 from hyperslab.codecs.blosc import HEADER, Blosc
 from hyperslab.codecs.digests import Digest
 from hyperslab.errors import Invalid, Unsupported
@@ -63,15 +63,16 @@ class Encoder:
 
     def seal(self, chunk: Buffer) -> bytes:
         """A Blosc chunk of such cells as it is stored."""
-        return sealed(fitted(chunk, self._room(chunk)) or chunk, self._digest)
+        return sealed(with_slack(chunk, self._slack), self._digest)
 
-    def _room(self, chunk: Buffer) -> int:
-        """The size that the chunk shall have."""
-        most, used = most_stored(chunk), len(chunk)
-        if self._slack == "full":
-            return most
-        more = self._slack if isinstance(self._slack, int) else int(self._slack * used)
-        return min(most, used + more)
+
+def with_slack(chunk: Buffer, slack: Slack) -> Buffer:
+    """Return the chunk with room at its end, as far as there can be any."""
+    most, used = most_stored(chunk), len(chunk)
+    if slack == "full":
+        return fitted(chunk, most) or chunk
+    more = slack if isinstance(slack, int) else int(slack * used)
+    return fitted(chunk, min(most, used + more)) or chunk
 
 
 def blosc_of(codecs: Sequence[Codec], dtype: np.dtype[Any]) -> Blosc:
@@ -81,7 +82,7 @@ def blosc_of(codecs: Sequence[Codec], dtype: np.dtype[Any]) -> Blosc:
         names = "+".join(codec.name for codec in found)
         raise Unsupported(f"format bloscpack holds chunks of Blosc, not of {names}", remedy="codec='blosc:zstd:5'")
     config = {**CODEC.config, **found[0].config, "typesize": typesize_of(dtype.itemsize)}
-    return Blosc(config, Cells(np.dtype("u1"), (0,)))
+    return Blosc(config, ChunkLayout(np.dtype("u1"), (0,)))
 
 
 def most_stored(chunk: Buffer) -> int:

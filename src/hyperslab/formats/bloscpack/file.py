@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from hyperslab.errors import CorruptChunk, HyperslabError
 from hyperslab.formats.asked import closed, no_file
-from hyperslab.formats.bloscpack.journal import Undo, journal_path, pending
+from hyperslab.formats.bloscpack.journal import UndoRecord, journal_path, pending
 from hyperslab.formats.hdf5 import pread_into
 from hyperslab.stores.files import MISSING, READ_REGULAR, read_error, version_of
 from hyperslab.stores.remote import RemoteFile
@@ -18,7 +18,7 @@ T = TypeVar("T")
 _ATTEMPTS = 100
 
 
-class Bytes(Protocol):
+class FileBytes(Protocol):
     """What the readers of bloscpack files ask of a file."""
 
     @property
@@ -45,7 +45,7 @@ class LocalFile:
     def __init__(self, path: str, url: str, flags: int = READ_REGULAR & ~getattr(os, "O_NOFOLLOW", 0)) -> None:
         self.url = url
         self._path = os.path.realpath(path)
-        self._undo: Undo | None = None
+        self._undo: UndoRecord | None = None
         self._journal: Any = None
         self._known: Stamp = None
         try:
@@ -181,7 +181,7 @@ class ServedFile:
         """Nothing is held."""
 
 
-def settled(file: Bytes, read: Callable[[], T]) -> T:
+def settled(file: FileBytes, read: Callable[[], T]) -> T:
     """What ``read`` finds in one version of the file: it is called again while another writer changes it."""
     for _ in range(_ATTEMPTS):
         before = file.stamp()

@@ -38,7 +38,7 @@ Layout = Literal["v1", "v2", "v3", "spec"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Header:
+class BloscpackHeader:
     """What a header says. ``chunk_size`` and ``last_chunk`` are bytes before compression, -1 where not known, as is
     ``nchunks``; ``max_app`` the offsets in reserve (v3), ``meta_size`` the bytes of JSON (the specification's layout).
     """
@@ -84,7 +84,7 @@ class Header:
         return replace(self, **changes)
 
 
-def parse(data: bytes) -> Header:
+def parse(data: bytes) -> BloscpackHeader:
     """The header that the first :data:`ENOUGH` bytes of a file hold, of whichever layout; FormatError lists every flaw.
 
     Version 1 is v1. Version 3 is v3 if it has no metadata or their section begins with ``JSON``. Any other 2 or 3 has a
@@ -99,7 +99,7 @@ def parse(data: bytes) -> Header:
         raise flawed("truncated", f"the file ends within its header, after {len(data)} bytes")
     if version == 1:
         nchunks = _V1.unpack_from(data)[-1]
-        header = Header(
+        header = BloscpackHeader(
             layout="v1", version=1, has_offsets=False, checksum=0, chunk_size=-1, last_chunk=-1, nchunks=nchunks
         )
         return _checked(header, [] if nchunks >= -1 else [f"{nchunks} chunks"])
@@ -107,7 +107,7 @@ def parse(data: bytes) -> Header:
     has_metadata = bool(options & _METADATA)
     is_v3 = version == 3 and (not has_metadata or data[SIZE : SIZE + 4] == SECTION)
     meta_size, reserved = _SPEC.unpack_from(data)[-2:]
-    header = Header(
+    header = BloscpackHeader(
         layout="v3" if is_v3 else "spec" if has_metadata else "v2",
         version=version,
         has_offsets=bool(options & _OFFSETS),
@@ -126,7 +126,7 @@ def parse(data: bytes) -> Header:
     return _checked(header, flaws)
 
 
-def _flaws(header: Header, options: int) -> list[str]:
+def _flaws(header: BloscpackHeader, options: int) -> list[str]:
     flaws = [f"options {options:#04x}, of which only the lowest two bits have a meaning"] if options & ~3 else []
     if header.checksum >= len(DIGESTS):
         flaws.append(f"checksum {header.checksum}, the highest is {len(DIGESTS) - 1}")
@@ -142,14 +142,14 @@ def _flaws(header: Header, options: int) -> list[str]:
     return flaws
 
 
-def _checked(header: Header, flaws: list[str]) -> Header:
+def _checked(header: BloscpackHeader, flaws: list[str]) -> BloscpackHeader:
     if flaws:
         message = f"the header makes no sense: {'; '.join(flaws)}"
         raise FormatError(message, problems=tuple(Problem("", "header", flaw) for flaw in flaws))
     return header
 
 
-def render(header: Header) -> bytes:
+def render(header: BloscpackHeader) -> bytes:
     """The bytes of a header."""
     if header.layout == "v1":
         return _V1.pack(MAGIC, 1, 0, 0, 0, header.nchunks)

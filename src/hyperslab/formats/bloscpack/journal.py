@@ -7,6 +7,9 @@
     the old bytes of all places
     32 bytes: SHA-256 of all before
 
+It belongs to the file whose first 4 KiB, the old bytes put back, have that digest: a copy of both files is read like
+the original. (The inode tells nothing, and is there for readers of older versions, which compare it.)
+
 It is written (and made durable) before the first change and removed after the last. A journal that is not whole means
 that no change was begun; a whole one that the writer died, or is at work. Writers roll it back under the file's lock;
 readers, who hold no lock, look at the old bytes in place of the new ones.
@@ -51,7 +54,7 @@ def journal_path(path: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Undo:
+class UndoRecord:
     """What a file was before it was changed in place: its ``size``, and the bytes at some offsets."""
 
     inode: int
@@ -68,10 +71,10 @@ class Undo:
                 out[first - offset : last - offset] = old[first - start : last - start]
 
 
-def pending(path: str, descriptor: int) -> Undo | None:
+def pending(path: str, descriptor: int) -> UndoRecord | None:
     """The journal of the file that is open here, if one lies beside it and is whole; one of another file counts not."""
     undo = _load(journal_path(path))
-    if undo is None or undo.inode != os.fstat(descriptor).st_ino:
+    if undo is None:
         return None
     front = bytearray(read_at(descriptor, min(_FRONT, undo.size), 0))
     front += bytes(min(_FRONT, undo.size) - len(front))
@@ -126,16 +129,16 @@ def journal_bytes(changes: Iterable[Change], old_size: int, size: int) -> int:
     return replaced + max(0, old_size - size)
 
 
-def _undo_of(descriptor: int, changes: Sequence[Change], size: int) -> Undo:
+def _undo_of(descriptor: int, changes: Sequence[Change], size: int) -> UndoRecord:
     found = os.fstat(descriptor)
     places = [(offset, min(offset + len(data), found.st_size)) for offset, data in changes]
     places.append((size, found.st_size))
     parts = [(start, read_at(descriptor, stop - start, start)) for start, stop in places if start < stop]
     front = read_at(descriptor, min(_FRONT, found.st_size), 0)
-    return Undo(found.st_ino, found.st_size, sha256(front).digest(), tuple(parts))
+    return UndoRecord(found.st_ino, found.st_size, sha256(front).digest(), tuple(parts))
 
 
-def _write(place: str, undo: Undo, mode: int, durable: bool) -> None:
+def _write(place: str, undo: UndoRecord, mode: int, durable: bool) -> None:
     whole = sha256()
     head = _HEAD.pack(_MAGIC, undo.inode, undo.size, len(undo.parts), undo.front)
     head += b"".join(_PLACE.pack(offset, len(old)) for offset, old in undo.parts)
@@ -162,7 +165,7 @@ def _write(place: str, undo: Undo, mode: int, durable: bool) -> None:
         raise
 
 
-def _load(place: str) -> Undo | None:
+def _load(place: str) -> UndoRecord | None:
     try:
         descriptor = os.open(place, os.O_RDONLY | _FLAGS | getattr(os, "O_NONBLOCK", 0))
     except OSError:
@@ -176,7 +179,7 @@ def _load(place: str) -> Undo | None:
     return _parse(data)
 
 
-def _parse(data: bytes) -> Undo | None:
+def _parse(data: bytes) -> UndoRecord | None:
     """A whole journal; None for anything else."""
     view = memoryview(data)
     if len(data) < _HEAD.size + _DIGEST or sha256(view[:-_DIGEST]).digest() != view[-_DIGEST:]:
@@ -189,10 +192,10 @@ def _parse(data: bytes) -> Undo | None:
     for offset, length in _PLACE.iter_unpack(view[_HEAD.size : at]):
         parts.append((offset, data[at : at + length]))
         at += length
-    return Undo(inode, size, front, tuple(parts)) if at == len(data) - _DIGEST else None
+    return UndoRecord(inode, size, front, tuple(parts)) if at == len(data) - _DIGEST else None
 
 
-def _restore(descriptor: int, undo: Undo, durable: bool) -> None:
+def _restore(descriptor: int, undo: UndoRecord, durable: bool) -> None:
     for offset, old in undo.parts:
         write_at(descriptor, old, offset)
     os.ftruncate(descriptor, undo.size)

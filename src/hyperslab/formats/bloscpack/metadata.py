@@ -26,7 +26,7 @@ from typing import Any
 from hyperslab.codecs.digests import DIGESTS, Digest
 from hyperslab.errors import CorruptChunk, FormatError, Invalid, Problem
 from hyperslab.formats.bloscpack.header import SECTION
-from hyperslab.formats.documents import LIMITS, Limits, check_limits, read_json
+from hyperslab.formats.documents import LIMITS, DocumentLimits, check_limits, read_json
 from hyperslab.formats.faults import flawed
 
 Doc = dict[str, Any]
@@ -35,7 +35,7 @@ HEAD = Struct("<8s4B3I8s")
 """The section's own header."""
 ROOM = 10
 """So many times the text is kept free for it to grow, as bloscpack does."""
-_LITERAL = Limits(size=1 << 20, values=10**5)
+_LITERAL = DocumentLimits(size=1 << 20, values=10**5)
 _TEXT = r"""u?(?:"(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+')"""
 _NUMBER = r"-?(?:\d+\.?\d*+|\.\d++)(?:[eE][+-]?\d++)?+(?=\s*+(?:[,:)}\]]|\Z))"
 _PYTHON = re.compile(rf"(?:\s++|[][{{}}(),:]|{_TEXT}|{_NUMBER}|(?:True|False|None)\b)*+", re.DOTALL)

@@ -16,7 +16,10 @@ from hyperslab.formats.bloscpack.table import ChunkTable, Tables
 from hyperslab.stores import counting
 
 _BATCH = 64
+SURPLUS = "longer-than-said"
+"""The kind of problem of chunks that hold more rows than the metadata say."""
 _ENDS = ("unfinished", "missing-chunk")
+_UNFILLED = Problem("", "unfinished", "the header or the offsets were never filled in")
 _DIED = Problem("", "unfinished-change", "a writer died before it had made all of a change")
 
 
@@ -65,19 +68,19 @@ def remedies_of(
     """The remedies of a file with these problems. ``died``: whether there is, or was, a journal of a dead writer;
     ``complete``: ends a file whose writer never came to its end with the last whole chunk."""
     if died:
-        yield Remedy(_DIED, "put back what was there before", _nothing)
+        yield Remedy(_DIED, "put back what was there before", _nothing, sound=True)  # it is read as if it were done
     problems = list(problems)
     action = None
     if table is not None and table.found and (table.unfinished or table.found < table.said):
         action = f"fill in the header and the offsets of the {table.found} whole chunks, with which the file ends"
         if not any(problem.kind in _ENDS for problem in problems):
-            problems.append(Problem("", "unfinished", "the header or the offsets were never filled in"))
+            problems.append(_UNFILLED)
     act: Callable[[], None] | None = complete
     for problem in problems:
         if problem.kind not in _ENDS or action is None:
             yield Remedy(problem)
         else:
-            yield Remedy(problem, action, act or _nothing)
+            yield Remedy(problem, action, act or _nothing, sound=problem is _UNFILLED)  # all cells are read as they are
             act = None  # which mends the others too
 
 

@@ -57,6 +57,7 @@ class StreamChunks(ReadOnlyChunks):
         self._rows = (self._grid.fixed or (1,))[content.axis] if spec.shape else 1
         self._shape = spec.shape[-2::-1] if self._turns else spec.shape[1:]
         self._direct = not self._turns and content.stored == spec.numpy_dtype
+        self._fits = self._direct and not content.surplus
         self._one = False
         self._scratch = Scratch()
 
@@ -69,7 +70,7 @@ class StreamChunks(ReadOnlyChunks):
         """Where the stored chunks lie."""
         if self._table is None:
             table = self._tables.get()
-            self._one = self._direct and table.edges is None and table.chunk_size == self._rows * self._row
+            self._one = self._fits and table.edges is None and table.chunk_size == self._rows * self._row
             self._table = table
         return self._table
 
@@ -178,7 +179,7 @@ class StreamChunks(ReadOnlyChunks):
         raise self._located(error, table, number) from error.__cause__
 
     def _is_changing(self, table: ChunkTable) -> bool:
-        """Whether a writer is at work, or was until a moment ago."""
+        """Return whether a writer is at work, or was until a moment ago."""
         local = isinstance(self._file, LocalFile)
         return (local and self._file.look_for_journal()) or self._tables.renewed(table) is not table
 
@@ -305,7 +306,7 @@ class ServedChunks(StreamChunks):
         super().__init__(file, tables, content, digest, node)
         self.concurrency = file.concurrency
 
-    def fetch(self, coords: Sequence[Coords]) -> _Arrived:
+    def fetch(self, coords: Sequence[Coords]) -> _FetchedBuffers:
         """What is stored of these chunks."""
         table = self._table or self.table()
         numbers = sorted({number for place in coords for number in self.stored_chunks(table, place)})
@@ -316,14 +317,14 @@ class ServedChunks(StreamChunks):
             except HyperslabError as error:
                 raise self._located(error, table, number) from error.__cause__
         parts = self._file.preads([(offset, offset + size) for offset, size, _ in entries])
-        return _Arrived(self, dict(zip(numbers, parts, strict=True)))
+        return _FetchedBuffers(self, dict(zip(numbers, parts, strict=True)))
 
     def _take(self, table: ChunkTable, number: int) -> tuple[Buffer, int]:
         offset, size, nbytes = table.entry(number)
         return self._sound(memoryview(self._file.pread(size, offset)), nbytes), nbytes
 
 
-class _Arrived:
+class _FetchedBuffers:
     """Stored chunks that are here, to be decoded."""
 
     def __init__(self, source: ServedChunks, parts: dict[int, bytes]) -> None:

@@ -17,7 +17,7 @@ MEMORY = 64 << 20
 """Bytes that wait in memory; more go to the file."""
 
 
-class Staging:
+class ChunkStaging:
     """Slots by number; several threads may give them. ``folder``: where the file is that takes what is too much."""
 
     def __init__(self, folder: str, memory: int = MEMORY) -> None:

@@ -16,16 +16,16 @@ from hyperslab.chunks.source import Block
 from hyperslab.codecs.blosc import container
 from hyperslab.errors import Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.bloscpack.cells import other_shape
-from hyperslab.formats.bloscpack.creation import Options, is_planned, new_array, order_of
+from hyperslab.formats.bloscpack.creation import BloscpackOptions, is_planned, new_array, order_of
 from hyperslab.formats.bloscpack.document import Content, in_rows
-from hyperslab.formats.bloscpack.draft import Draft, check_small
-from hyperslab.formats.bloscpack.held import HeldChunks
+from hyperslab.formats.bloscpack.draft import BloscpackDraft, check_small
+from hyperslab.formats.bloscpack.pending_chunks import PendingChunks
 from hyperslab.formats.one_array import Labelled, found_main
 from hyperslab.model.dtypes import VlenString, describe, packed
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
-Make = Callable[[Content, int], HeldChunks]
+Make = Callable[[Content, int], PendingChunks]
 """Chunks, none given yet, of an array in so many rows each."""
 
 
@@ -36,10 +36,14 @@ class State:
     """
 
     def __init__(
-        self, options: Options, make: Make, draft: Draft | None = None, held: HeldChunks | None = None
+        self,
+        options: BloscpackOptions,
+        make: Make,
+        draft: BloscpackDraft | None = None,
+        held: PendingChunks | None = None,
     ) -> None:
         self.options = options
-        self.draft = Draft() if draft is None else draft
+        self.draft = BloscpackDraft() if draft is None else draft
         self.held = held
         self.fixed = held is not None
         self._first = frozenset(self.draft.specs)
@@ -82,7 +86,7 @@ class State:
             self._add(path, spec)
         self.touched = True
 
-    def _change_main(self, path: str, spec: ArraySpec, held: HeldChunks) -> None:
+    def _change_main(self, path: str, spec: ArraySpec, held: PendingChunks) -> None:
         known = self.draft.specs[path]
         if spec.numpy_dtype != known.numpy_dtype or len(spec.shape) != len(known.shape):
             raise Unsupported(
@@ -228,7 +232,7 @@ class State:
         self._carrier(path).put_raw(number, chunk)
         self.written = True
 
-    def _carrier(self, path: str) -> HeldChunks:
+    def _carrier(self, path: str) -> PendingChunks:
         if self.container_main(path) is None or self.held is None:
             raise Unsupported("its chunks cannot be moved as they are", node=path, remedy="read and write its cells")
         return self.held
@@ -264,7 +268,9 @@ class State:
 
 
 def says_more(labelled: Labelled) -> bool:
-    """Whether something is said of a stream of bytes that its metadata, which are its attributes, have no place for."""
+    """Return whether something is said of a stream of bytes that its metadata, which are its attributes, have no
+    place for.
+    """
     spec, group = labelled.spec, labelled.group
     named = any(dim is not None for dim in spec.dims)
     return bool(named or spec.fill_value is not None or labelled.coords or group.attrs or group.dims)

@@ -12,9 +12,9 @@ import numpy as np
 from hyperslab.chunks.memory import require
 from hyperslab.codecs.blosc import FORMATS, HEADER, MAX_BYTES
 from hyperslab.errors import CorruptChunk, MissingChunks
-from hyperslab.formats.bloscpack.file import Bytes, settled
-from hyperslab.formats.bloscpack.front import Front
-from hyperslab.formats.bloscpack.header import Header
+from hyperslab.formats.bloscpack.file import FileBytes, settled
+from hyperslab.formats.bloscpack.header import BloscpackHeader
+from hyperslab.formats.bloscpack.preamble import Preamble
 from hyperslab.formats.faults import flawed
 from hyperslab.model.spec import Codec
 
@@ -86,6 +86,15 @@ class ChunkTable:
         start = number * self.chunk_size
         return start, start + (self.last if number == self.said - 1 else self.chunk_size)
 
+    def holds_what_is_said(self, file: FileBytes) -> bool:
+        """Return whether all chunks that there should be are there, the last one as long as the header says by its
+        own.
+        """
+        if self.fault or self.found < self.said or not self.found or int(self.rooms[-1]) < BLOSC:
+            return False
+        start, stop = self.span(self.found - 1)
+        return int.from_bytes(file.pread(4, int(self.starts[-1]) + 4), "little") == stop - start
+
     def entry(self, number: int) -> tuple[int, int, int]:
         """Where a chunk starts, the bytes to read from there (it, and its digest), and what it decodes to.
 
@@ -114,14 +123,20 @@ class ChunkTable:
         return CorruptChunk("its offset lies outside the file or within another chunk", expected=expected, found=start)
 
 
-def read_table(file: Bytes, front: Front, expected: int = -1) -> ChunkTable:
+def read_table(file: FileBytes, front: Preamble, expected: int = -1) -> ChunkTable:
     """The chunks of a file. ``expected``: decoded bytes by the metadata, for what the header leaves open.
 
     FormatError where nobody can tell where they begin.
     """
     header, at = front.header, front.offsets_at
     if header.has_offsets and header.nchunks < 0:
-        return _walked(file, header, _behind_offsets(file, at), expected)
+        begin = _behind_offsets(file, at)
+        found = _walked(file, header, begin, expected)
+        require(4 * (begin - at), None)
+        starts = np.frombuffer(file.pread(begin - at, at), "<i8")
+        if found.fault and len(starts) > 1 and not (starts == -1).any():  # there is room behind the digests
+            return _by_offsets(file, header.evolve(nchunks=len(starts)), starts, begin)
+        return found
     if front.chunks_at > file.size:
         message = f"the file ends before its chunks: it has {file.size} bytes, they begin at {front.chunks_at}"
         raise flawed("truncated", message)
@@ -133,7 +148,7 @@ def read_table(file: Bytes, front: Front, expected: int = -1) -> ChunkTable:
     return _walked(file, header, front.chunks_at, expected)
 
 
-def _behind_offsets(file: Bytes, at: int) -> int:
+def _behind_offsets(file: FileBytes, at: int) -> int:
     """Where the offsets of an unfinished file end: the first of them says it, or where it is not set, all are -1 (no
     chunk begins like that)."""
     first = int.from_bytes(file.pread(8, at), "little", signed=True) if at + 8 <= file.size else -1
@@ -150,7 +165,7 @@ def _behind_offsets(file: Bytes, at: int) -> int:
     return at
 
 
-def _by_offsets(file: Bytes, header: Header, starts: Numbers, begin: int) -> ChunkTable:
+def _by_offsets(file: FileBytes, header: BloscpackHeader, starts: Numbers, begin: int) -> ChunkTable:
     order = np.argsort(starts, kind="stable")
     rooms = np.empty_like(starts)
     rooms[order] = np.diff(np.append(starts[order], file.size))
@@ -174,14 +189,14 @@ def _by_offsets(file: Bytes, header: Header, starts: Numbers, begin: int) -> Chu
     )
 
 
-def _decoded(file: Bytes, start: int, room: int) -> int:
+def _decoded(file: FileBytes, start: int, room: int) -> int:
     """What a chunk says that it decodes to."""
     if room < BLOSC:
         raise flawed("offsets", f"the sizes of the chunks are not known, and offset {start} leads to none")
     return int.from_bytes(file.pread(4, start + 4), "little")
 
 
-def _walked(file: Bytes, header: Header, begin: int, expected: int) -> ChunkTable:
+def _walked(file: FileBytes, header: BloscpackHeader, begin: int, expected: int) -> ChunkTable:
     """From one chunk to the next, as the lengths in them say, to the last one or to the end of the file."""
     digest, at, wanted = header.digest.size, begin, header.nchunks
     starts: list[int] = []
@@ -233,7 +248,7 @@ def _uniform(sizes: list[int], size: int, expected: int) -> tuple[int, int]:
     return max(count, len(sizes)), expected - (count - 1) * size if count >= len(sizes) else sizes[-1]
 
 
-def codecs_of(file: Bytes, front: Front) -> tuple[Codec, ...]:
+def codecs_of(file: FileBytes, front: Preamble) -> tuple[Codec, ...]:
     """How the first chunk is compressed, which is how the others usually are; nothing when it cannot be told."""
     at = front.chunks_at
     if front.header.slots > 0:
@@ -248,7 +263,7 @@ def codecs_of(file: Bytes, front: Front) -> tuple[Codec, ...]:
     return (Codec("blosc", {"cname": FORMATS[flags >> 5], "shuffle": shuffle, "typesize": max(typesize, 1)}),)
 
 
-def stored_end(file: Bytes, table: ChunkTable) -> int:
+def stored_end(file: FileBytes, table: ChunkTable) -> int:
     """Where the last stored chunk and its digest end; the end of the file when that cannot be told."""
     if not table.found:
         return table.begin
@@ -262,7 +277,7 @@ def stored_end(file: Bytes, table: ChunkTable) -> int:
 class Tables:
     """The table of a file, read when it is first asked for, and again once the file is another one."""
 
-    def __init__(self, file: Bytes, load: Callable[[], ChunkTable]) -> None:
+    def __init__(self, file: FileBytes, load: Callable[[], ChunkTable]) -> None:
         self._file = file
         self._load = load
         self._lock = threading.Lock()

@@ -12,31 +12,31 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from hyperslab.chunks.settings import Settings
-from hyperslab.errors import Conflict, Invalid
+from hyperslab.errors import Conflict, FormatError, Invalid
 from hyperslab.formats.asked import no_file
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.bloscpack.commit import Old, commit
-from hyperslab.formats.bloscpack.creation import Options
-from hyperslab.formats.bloscpack.dataset import BloscpackReader
+from hyperslab.formats.bloscpack.creation import BloscpackOptions
+from hyperslab.formats.bloscpack.dataset import BloscpackReader, surplus_of
 from hyperslab.formats.bloscpack.document import Content
-from hyperslab.formats.bloscpack.draft import Draft
+from hyperslab.formats.bloscpack.draft import BloscpackDraft
 from hyperslab.formats.bloscpack.file import LocalFile
-from hyperslab.formats.bloscpack.held import HeldChunks
-from hyperslab.formats.bloscpack.present import Present, found_bytes, held_of, is_same, look
+from hyperslab.formats.bloscpack.file_snapshot import FileSnapshot, found_bytes, held_of, is_same, look
+from hyperslab.formats.bloscpack.pending_chunks import PendingChunks
 from hyperslab.formats.bloscpack.problems import remedies_of
 from hyperslab.formats.bloscpack.state import State
-from hyperslab.formats.bloscpack.writing import Writing, settle_journal
+from hyperslab.formats.bloscpack.writing import StateWriter, settle_journal
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.files import version_of, write_errors
 from hyperslab.stores.locks import hold_file
 
 
-class BloscpackWriter(Writing):
+class BloscpackWriter(StateWriter):
     """Changes to a file that is there (``r+``)."""
 
-    def __init__(self, path: str, url: str, settings: Settings, options: Options) -> None:
+    def __init__(self, path: str, url: str, settings: Settings, options: BloscpackOptions) -> None:
         super().__init__(path, url, settings, options)
-        self._present: Present | None = None
+        self._present: FileSnapshot | None = None
         self._running: State | None = None
         self._rows = 0
         self._undid = False
@@ -49,7 +49,7 @@ class BloscpackWriter(Writing):
             raise no_file(self._url)
         return self._path
 
-    def _seen(self) -> Present:
+    def _seen(self) -> FileSnapshot:
         """The file as it is now."""
         self._check_open()
         present = self._present
@@ -67,10 +67,10 @@ class BloscpackWriter(Writing):
         state: State = present.state
         return state
 
-    def _state_of(self, present: Present) -> State:
+    def _state_of(self, present: FileSnapshot) -> State:
         held = held_of(present, self._options, self._url, self._rows)
         self._rows = held.rows
-        return State(self._options, _no_other, Draft.of(present.content.labelled), held)
+        return State(self._options, _no_other, BloscpackDraft.of(present.content.labelled), held)
 
     def _runs(self) -> bool:
         return self._running is not None
@@ -134,16 +134,18 @@ class BloscpackWriter(Writing):
             self._running = self._present = None
             self._lock.close()
 
-    def _seen_before(self) -> Present:
+    def _seen_before(self) -> FileSnapshot:
         """The file as it was when the transaction began: nobody else changes it meanwhile."""
         if self._present is None:
             raise Invalid("no transaction runs", url=self._url)
         return self._present
 
-    def _commit(self, state: State, present: Present) -> None:
+    def _commit(self, state: State, present: FileSnapshot) -> None:
         held = state.held
         if held is None:
             raise Invalid("there is no array", url=self._url)
+        if present.content.surplus:  # a change would cut it off
+            raise FormatError(surplus_of(present.content), url=self._url, remedy="repair it first (hs.repair)")
         content = state.content()
         held = held.become(content)
         with write_errors(self._url, os.path.basename(self._path)):
@@ -152,7 +154,7 @@ class BloscpackWriter(Writing):
             if version_of(os.fstat(descriptor)) != present.stamp:
                 remedy = "look at what is there now, and repeat the changes"
                 raise Conflict("another program put another file in its place", url=self._url, remedy=remedy)
-            old = Old(self._path, descriptor, present.front, present.table, present.content)
+            old = Old(self._path, descriptor, present.front, present.table, present.said)
             commit(old, held, self._url, documents=state.touched, durable=self._settings.durable)
         finally:
             os.close(descriptor)
@@ -161,12 +163,19 @@ class BloscpackWriter(Writing):
         """What can be mended, and what opening the file for writing has mended."""
         reader = BloscpackReader(LocalFile(self._path, self._url))
         try:
-            found = list(reader.remedies(deep=deep, workers=workers, complete=self._complete))
+            found = list(reader.remedies(deep=deep, workers=workers, complete=self._complete, lengthen=self._lengthen))
         finally:
             reader.close()
         died, self._undid = self._undid, False
         yield from remedies_of((), None, died=died, complete=self._complete)
         yield from found
+
+    def _lengthen(self) -> None:
+        """Give the array the rows that its chunks hold behind it."""
+        with self.transaction(self._settings.lock_timeout):
+            self._present = look(self._there(), self._url, whole=True)
+            self._running = self._state_of(self._present)
+            self._running.touched = True
 
     def _complete(self) -> None:
         """End the file with its last whole chunk: header and offsets are filled in when it is written anew."""
@@ -206,5 +215,5 @@ class BloscpackWriter(Writing):
             self._present = None
 
 
-def _no_other(content: Content, rows: int) -> HeldChunks:
+def _no_other(content: Content, rows: int) -> PendingChunks:
     raise Invalid("this file holds an array already", remedy="save the other one in a file of its own")

@@ -15,17 +15,17 @@ from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.errors import Conflict, HyperslabError
 from hyperslab.formats.asked import array_at, closed, names_below
 from hyperslab.formats.bloscpack.cells import CoordinateCells, MainCells
-from hyperslab.formats.bloscpack.creation import Options, new_array
+from hyperslab.formats.bloscpack.creation import BloscpackOptions, new_array
 from hyperslab.formats.bloscpack.journal import journal_path, roll_back
 from hyperslab.formats.bloscpack.state import State
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 
-class Writing:
+class StateWriter:
     """Nodes and cells of whatever state there is. Threads take turns, each with a whole change."""
 
-    def __init__(self, path: str, url: str, settings: Settings, options: Options) -> None:
+    def __init__(self, path: str, url: str, settings: Settings, options: BloscpackOptions) -> None:
         self._path = os.path.realpath(path)
         self._url = url
         self._settings = settings
@@ -141,7 +141,7 @@ class Writing:
             yield
 
     def _runs(self) -> bool:
-        """Whether a transaction runs."""
+        """Return whether a transaction runs."""
         raise NotImplementedError
 
     def erase_main(self, path: str, number: int) -> None:

@@ -8,6 +8,7 @@ Specification: section "Our own layout" of the page on this format; documents of
             ├── collection.json                                the schema
             ├── arrays/6f/6f0c2d5e-…/zarr.json, c/0/0          an array of Zarr v3: one shard, or one per tile
             ├── keys/5d1f…                                     the id of the array with these primary attributes
+            ├── batches/0c9a…                                  whether arrays that were made together count
             └── generations/6f                                 changes with each change below arrays/6f
 
 ``collection.json``::
@@ -26,9 +27,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hyperslab.formats.base import Feature, FormatInfo
-from hyperslab.formats.catalog_notes import NOTES
-from hyperslab.formats.cataloged_format import FEATURES, CatalogFormat
-from hyperslab.formats.catalogs import Layout
+from hyperslab.formats.collection_notes import NOTES
+from hyperslab.formats.collection_stores import Layout
+from hyperslab.formats.collection_tree_format import FEATURES, CollectionTreeFormat
 from hyperslab.formats.features import Variant
 
 
@@ -40,7 +41,7 @@ def _layouts() -> Sequence[Layout]:
 
 
 _HOLDS = FEATURES | {Feature.UNLIMITED, Feature.CHECKSUMS, Feature.CODECS}
-FORMAT = CatalogFormat(
+FORMAT = CollectionTreeFormat(
     "collections",
     _HOLDS,
     FormatInfo(

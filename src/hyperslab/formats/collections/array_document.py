@@ -17,9 +17,9 @@ from hyperslab.formats import record_text
 from hyperslab.formats.collection_document import CollectionDocument
 from hyperslab.formats.collections.cutting import new_spec
 from hyperslab.formats.documents import check_limits, read_document, write_again, write_json
+from hyperslab.formats.extended_metadata import MARK, ExtendedMetadata, read_attributes, write_attributes
 from hyperslab.formats.faults import Faults
-from hyperslab.formats.index_marks import write_indexes
-from hyperslab.formats.marks import MARK, Marks, read_attributes, write_attributes
+from hyperslab.formats.index_json import write_indexes
 from hyperslab.formats.zarr3.document import NAME, mark_of, parse, render
 from hyperslab.model.schemas.records import Record
 from hyperslab.model.spec import ArraySpec
@@ -37,11 +37,11 @@ class _Attributes(msgspec.Struct):
     mark: msgspec.Raw = msgspec.field(name=MARK, default=msgspec.Raw())
 
 
-class _Document(msgspec.Struct):
+class _StoredDocument(msgspec.Struct):
     attributes: _Attributes
 
 
-_decode = msgspec.json.Decoder(_Document).decode
+_decode = msgspec.json.Decoder(_StoredDocument).decode
 
 
 @dataclass(frozen=True)
@@ -62,14 +62,14 @@ class ArrayDocuments:
         return write_json(doc).rstrip()[:-1].rstrip() + b',\n  "attributes": '
 
     @cached_property
-    def _marks(self) -> Marks | None:
+    def _marks(self) -> ExtendedMetadata | None:
         """The marks of all arrays, where they are the same."""
         return None if self.document.schema.start_attributes else self._marks_of({})
 
-    def _marks_of(self, values: Mapping[str, Any]) -> Marks:
+    def _marks_of(self, values: Mapping[str, Any]) -> ExtendedMetadata:
         spec = self.bare
         indexes = write_indexes(self.document.schema.indexes(values), spec.dims)
-        return Marks(dtype=mark_of(spec.dtype), indexes=indexes)
+        return ExtendedMetadata(dtype=mark_of(spec.dtype), indexes=indexes)
 
     def text(self, record: Record) -> bytes:
         """The document of a new array; Invalid when its attributes are too large to be read again."""
@@ -101,8 +101,21 @@ class ArrayDocuments:
         own = {name: spec.attrs.get(name) for name in OWN}
         return spec.evolve(layout={**spec.layout, LAYOUT: {"attrs": own, "shape": spec.shape}})
 
+    @cached_property
+    def _bare_as_stored(self) -> ArraySpec:
+        """A new array as its document reads."""
+        spec = parse(render(self.bare), self.document.name)
+        if not isinstance(spec, ArraySpec):
+            raise TypeError("no array")
+        return spec
+
+    def stores_as_schema(self, spec: ArraySpec) -> bool:
+        """True if an array is cut and encoded as the collection cuts and encodes new ones."""
+        bare = self._bare_as_stored
+        return (spec.dtype, spec.chunks, spec.codecs) == (bare.dtype, bare.chunks, bare.codecs)
+
     def is_one_shard(self, spec: ArraySpec) -> bool:
-        """Whether the array is, and stays, one stored object: what is written to it shows at one stroke."""
+        """Return whether the array is, and stays, one stored object: what is written to it shows at one stroke."""
         if self.document.schema.unlimited:
             return False
         return all(isinstance(cut, int) and size <= cut for size, cut in zip(spec.shape, spec.chunks, strict=True))

@@ -74,9 +74,11 @@ class ArrayHealth:
         if isinstance(source, ShardedChunks):
             held = self._holding.chunks(id, spec)
             pending = _pending_of(held)
+            is_questioned = not self._holding.documents.stores_as_schema(spec)
             for place in inside:
                 if pending is None or not pending.hides(place):
-                    yield from self._shard(node, keys.prefix + keys.key_of(place), _Shard(source, place, held))
+                    found = self._shard(node, keys.prefix + keys.key_of(place), _Shard(source, place, held))
+                    yield from map(_withhold, found) if is_questioned else found
             yield from self._aside(node, pending) if pending is not None and self._deep else ()
 
     def _aside(self, node: str, pending: PendingTiles) -> Iterator[Remedy]:
@@ -120,6 +122,13 @@ class ArrayHealth:
                 shard.source.read(coords)
             except HyperslabError:
                 shard.source.erase(coords)
+
+
+def _withhold(remedy: Remedy) -> Remedy:
+    """Return the problem alone: the document is not as the schema says, so that the cells may well be sound."""
+    problem = remedy.problem
+    message = f"{problem.message}: the document, which is not as the schema says, is in question"
+    return Remedy(Problem(problem.node, problem.kind, message), at=remedy.at)
 
 
 @dataclass(frozen=True, slots=True)

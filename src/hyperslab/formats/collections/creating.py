@@ -1,21 +1,24 @@
-"""New arrays of a collection, all of them or none: documents, then generations, then key entries, which are the commit.
+"""New arrays of a collection: documents, then generations, then key entries, which are the commit of one array; several
+are committed by one value more (:mod:`.batches`), all of them or none.
 
 A writer that dies before that leaves documents that nothing leads to. As nobody looks for these before, they need not
-be on the medium one by one: all of it is flushed together before the first key entry shows.
+be on the medium one by one: all of it is flushed together before the first key entry shows. Without primary attributes
+there are no key entries: each document is the commit of its array.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 
 from hyperslab.chunks.pool import batched
 from hyperslab.errors import AlreadyExists, CollectionNotFound, Conflict, HyperslabError
-from hyperslab.formats.collections.abilities import BATCH, get_many, put_new, touch
-from hyperslab.formats.collections.making import making
+from hyperslab.formats.collections.batches import entry_value
+from hyperslab.formats.collections.creation_marker import making
 from hyperslab.formats.collections.places import part_of
+from hyperslab.formats.collections.store_fallbacks import BATCH, get_many, put_new, touch
 from hyperslab.formats.collections.stored import StoredCollection
-from hyperslab.model.schemas.records import Record
+from hyperslab.model.schemas.records import Record, new_id
 from hyperslab.stores.base import Flushes, PutLast
 
 _MANY = 64
@@ -24,7 +27,7 @@ _ENTRIES = 1 << 14
 """Key entries that are made at once."""
 
 
-class Creation:
+class CollectionCreation:
     """One creation of arrays. ``made``: those whose documents it has stored; ``committed``: those with entries."""
 
     def __init__(self, holding: StoredCollection, records: Sequence[Record]) -> None:
@@ -34,6 +37,7 @@ class Creation:
         self._records = records
         self._keyed = holding.keyed
         self._entries = {self._commit_key(record): record for record in records}
+        self._batch = new_id() if self._keyed and len(records) > 1 else None
         self._made: list[Record] = []
         self._committed: list[tuple[str, Record]] = []
         settings = holding.settings
@@ -56,11 +60,16 @@ class Creation:
         self._check_distinct()
         for keys in batched(self._entries, BATCH):
             for key, value in zip(keys, get_many(self._store, keys), strict=True):
-                if value is not None:
+                if value is not None and not (self._keyed and self._holding.batches.release(key, value)):
                     raise self._taken(key)
-        many = self._keyed and len(self._records) >= _MANY
-        with making(self._store, self._places, self._timeout) if many else nullcontext():
+        with self._batch_under_way():
             self._make()
+
+    def _batch_under_way(self) -> AbstractContextManager[None]:
+        """Hold what says that the maker of several arrays lives."""
+        if self._batch is None:
+            return nullcontext()
+        return making(self._store, self._places, self._timeout, self._batch)
 
     def _make(self) -> None:
         try:
@@ -80,7 +89,10 @@ class Creation:
             message = "two of the arrays have the same primary attributes"
             raise AlreadyExists(message, url=self._store.url, node=self._places.name)
 
-    def _taken(self, key: str) -> AlreadyExists:
+    def _taken(self, key: str) -> AlreadyExists | Conflict:
+        if self._batch is not None and key == self._places.batch(self._batch):
+            remedy = "try again"
+            return Conflict("another writer took this creation for dead", url=self._store.url, key=key, remedy=remedy)
         record = self._entries.get(key)
         if record is not None and self._keyed:
             message = f"there is an array with the primary attributes {dict(record.primary)}"
@@ -115,7 +127,7 @@ class Creation:
     def _commit(self) -> None:
         if self._keyed:
             for batch in batched(self._entries.items(), _ENTRIES):
-                pairs = [(key, record.id.encode()) for key, record in batch]
+                pairs = [(key, entry_value(record.id, self._batch)) for key, record in batch]
                 if isinstance(self._store, PutLast):
                     self._store.put_last(pairs, self._led_to(batch), durable=self._lasting)
                 else:
@@ -123,6 +135,8 @@ class Creation:
                 self._committed += batch
         if not self._holding.exists():
             raise CollectionNotFound("the collection was removed", url=self._store.url, node=self._places.name)
+        if self._batch is not None:
+            self._holding.batches.commit(self._batch, durable=self._lasting)
 
     def _led_to(self, batch: Sequence[tuple[str, Record]]) -> Iterator[str]:
         """What must be on the medium before the key entries are; one at a time, as not all stores ask."""

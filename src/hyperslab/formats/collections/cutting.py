@@ -9,8 +9,8 @@ from __future__ import annotations
 from math import prod
 
 from hyperslab.chunks.auto import CHUNK_BYTES, auto_chunks
-from hyperslab.formats.catalog_filters import codecs_of
 from hyperslab.formats.collection_document import CollectionDocument
+from hyperslab.formats.hdf5_filters import codecs_of
 from hyperslab.formats.zarr3.creation import new_array
 from hyperslab.model.schemas import VArraySchema
 from hyperslab.model.schemas.options import check_options

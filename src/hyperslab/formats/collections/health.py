@@ -9,25 +9,26 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 
 from hyperslab.chunks.pool import batched
 from hyperslab.errors import Conflict, FormatError, HyperslabError, NodeNotFound, Problem, StorageError
 from hyperslab.formats.base import Remedy
-from hyperslab.formats.collections.abilities import BATCH, put_new, read_many, stamp_of, touch
 from hyperslab.formats.collections.array_health import ArrayHealth
-from hyperslab.formats.collections.making import creations, is_under_way
+from hyperslab.formats.collections.batches import read_entry
+from hyperslab.formats.collections.creation_marker import creations, is_dead, is_under_way
+from hyperslab.formats.collections.orphans import Remains, finding, tell_of
 from hyperslab.formats.collections.places import (
     ARRAYS,
     KEYS,
     is_entry,
     part_of,
 )
-from hyperslab.formats.collections.remains import Remains, finding, tell_of
+from hyperslab.formats.collections.store_fallbacks import BATCH, put_new, read_many, stamp_of, touch
 from hyperslab.formats.collections.stored import StoredCollection
 from hyperslab.model.schemas.records import Record, is_id
 
-_CLAIM = b"taken by a repair "
+_CLAIM = b"taken-by-a-repair-"
 """What a key entry begins with while nobody may complete the array that had no entry."""
 
 
@@ -47,6 +48,7 @@ class Health:
         self._led_to: set[str] = set()
         self._ids: set[str] = set()
         self._waiting: list[Record] = []
+        self._questioned: set[str] = set()
 
     def remedies(self) -> Iterator[Remedy]:
         """Every problem with what mends it. What a living writer is at work on is looked at twice."""
@@ -92,7 +94,11 @@ class Health:
     def _without_document(self, id: str) -> Iterator[Remedy]:
         folder = self._places.array(id)
         keys = tuple(self._store.list(folder))
-        if keys:
+        if keys and id in self._entered:
+            self._questioned.add(id)
+            message = "the array has lost its document, and its cells are there"
+            yield finding(self._holding.node(id), "missing-document", message, self._places.array_document(id))
+        elif keys:
             act = partial(self._drop_bare, id)
             yield finding(
                 self._holding.node(id), "leftover", "cells without a document", folder, "remove them", act, keys
@@ -171,15 +177,56 @@ class Health:
 
     # -- key entries ------------------------------------------------------------------------------------------------
 
+    @cached_property
+    def _entered(self) -> frozenset[str]:
+        """The ids that key entries lead to, whatever the attributes of their arrays."""
+        folder = self._places.folder(KEYS)
+        found: set[str] = set()
+        for batch in batched(map(f"{folder}/{{}}".format, filter(is_entry, self._store.list_dir(folder)[0])), BATCH):
+            values = [each if isinstance(each, bytes) else None for each in read_many(self._store, batch)]
+            found.update(filter(None, self._holding.batches.ids(values)))
+        return frozenset(found)
+
+    def _made_to_the_end(self, record: Record, entry: str, said: bytes | None) -> Iterator[Remedy]:
+        """Return the problem of an array whose key does not lead to it though it was made to the end; nothing of any
+        other.
+
+        Another entry leads to it, or it has cells, which none has that is being made, and is not unsettled, as those
+        are that are being removed.
+        """
+        key = self._places.array_document(record.id)
+        has_cells = any(each != key for each in self._store.list(self._places.array(record.id)))
+        if record.id in self._entered:
+            said = said or b""
+        elif not has_cells or record.id in self._holding.unsettled() or self._holding.is_committed(record):
+            return
+        self._questioned.add(record.id)
+        node = self._holding.node(record.id)
+        if said is None:
+            act = partial(self._enter, record, entry)
+            yield finding(node, "missing-key", "its key entry is missing", key, "let its key lead to it", act)
+        else:
+            message = "its key entry is not that of its primary attributes: these, or the schema, are in question"
+            yield finding(node, "other-key", message, key)
+
+    def _enter(self, record: Record, entry: str) -> None:
+        put_new(self._store, [(entry, record.id.encode())], durable=True)
+        tell_of(self._holding, record.id)
+
     def _uncommitted(self, record: Record) -> Iterator[Remedy]:
         """An array that its key does not lead to: it goes, unless its entry makes no sense, which then leads to it."""
         entry = self._holding.entry(record)
         said = self._store.get(entry)
         if said is not None and said.startswith(_CLAIM):
             said = None
-        other = "" if said is None else said.decode("ascii", "replace")
+        other, batch = ("", None) if said is None else read_entry(said)
+        if batch is not None and other == record.id:
+            said = None  # its batch was not committed
         if said is not None and not self._is_array_of(other, entry):
             self._lacking.setdefault(entry, []).append(record.id)
+            return
+        yield from self._made_to_the_end(record, entry, said)
+        if record.id in self._questioned:
             return
         message = "no key leads to it: it was not made, or not removed, to the end"
         if creations(self._store, self._places):
@@ -199,7 +246,7 @@ class Health:
         )
 
     def _is_array_of(self, id: str, entry: str) -> bool:
-        """Whether an array with this id is there whose key this is; a damaged one may be."""
+        """Return whether an array with this id is there whose key this is; a damaged one may be."""
         try:
             data = self._store.get(self._places.array_document(id)) if is_id(id) else None
             if data is None:
@@ -215,6 +262,10 @@ class Health:
         try:
             put_new(self._store, [(entry, claim)], durable=False)
         except Conflict:
+            value = self._store.get(entry) or b""
+            id, batch = read_entry(value)
+            if id == record.id and batch is not None and not self._holding.batches.release(entry, value):
+                return
             if self._holding.is_committed(record):
                 return
             claim = b""
@@ -243,8 +294,16 @@ class Health:
                     yield from self._wrong_entry(entry, said)
 
     def _wrong_entry(self, entry: str, said: bytes) -> Iterator[Remedy]:
-        id = said.decode("ascii", "replace")
+        id, batch = read_entry(said)
         self._led_to.add(id)
+        if id in self._questioned:
+            return
+        if batch is not None and self._holding.batches.ids([said]) == [None]:
+            if is_dead(self._store, self._places, batch):
+                act = partial(self._release_entry, entry, said)
+                message = "a key entry of arrays that were not made to the end"
+                yield finding(self._places.name, "dangling-key", message, entry, "remove it", act, (entry,))
+            return
         if not self._keyed or id in self._damaged or self._is_array_of(id, entry):
             if not self._keyed:
                 yield finding(self._places.name, "stray", "the schema has no primary attributes", entry)
@@ -266,11 +325,14 @@ class Health:
                 self._store.put(entry, id.encode(), durable=True)
         touch(self._store, self._places.generation(part_of(id)), durable=True)
 
+    def _release_entry(self, entry: str, said: bytes) -> None:
+        self._holding.batches.release(entry, said)
+
     def _drop_entry(self, entry: str, said: bytes) -> None:
-        if self._store.get(entry) == said and not self._is_array_of(said.decode("ascii", "replace"), entry):
+        if self._store.get(entry) == said and not self._is_array_of(read_entry(said)[0], entry):
             self._store.delete(entry)
 
 
 def _is_blank(document: bytes) -> bool:
-    """Whether it is what a file system leaves of a file whose bytes were never flushed."""
+    """Return whether it is what a file system leaves of a file whose bytes were never flushed."""
     return not document.strip(b"\0")

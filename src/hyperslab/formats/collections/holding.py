@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from hyperslab.errors import FormatError, NodeNotFound
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.collection_document import record_of
-from hyperslab.formats.collections.abilities import keep_folder, lock_node, touch
-from hyperslab.formats.collections.creating import Creation
+from hyperslab.formats.collections.creating import CollectionCreation
 from hyperslab.formats.collections.health import Health
 from hyperslab.formats.collections.places import COLLECTIONS, KEYS, LARGEST_INDEX, part_of
+from hyperslab.formats.collections.store_fallbacks import keep_folder, lock_node, touch
 from hyperslab.formats.collections.stored import StoredCollection
 from hyperslab.model.schemas.records import Record
 from hyperslab.model.spec import ArraySpec
@@ -26,7 +26,7 @@ class CollectionHolding(StoredCollection):
         """New arrays, all of them or none; AlreadyExists names the id or the key that is taken."""
         self.require_writable()
         if records:
-            Creation(self, records).run()
+            CollectionCreation(self, records).run()
 
     def update(self, id: str, change: Callable[[Record], Record]) -> Record:
         """Replace a record by what ``change`` makes of the stored one, under its lock; Conflict, NodeNotFound."""
@@ -95,7 +95,7 @@ class CollectionHolding(StoredCollection):
                 raise self.missing(id)
             self._unsettle(id)
             if self.keyed:
-                self.store.delete(self.entry(record))
+                self.store.delete(self.entry(record), durable=self.settings.durable)
         except FormatError:
             self._unsettle(id)
             for name in self.store.list_dir(self.places.folder(KEYS))[0]:
@@ -103,7 +103,7 @@ class CollectionHolding(StoredCollection):
         self.drop_array(id)
 
     def _unsettle(self, id: str) -> None:
-        self.store.put(self.places.unsettled(id), b"")
+        self.store.put(self.places.unsettled(id), b"", durable=self.settings.durable)
 
     def clear(self) -> None:
         """Remove all arrays of the collection; those that others make meanwhile stay."""
@@ -121,14 +121,14 @@ class CollectionHolding(StoredCollection):
         timeout = self.settings.lock_timeout
         with keep_folder(self.store, COLLECTIONS, timeout), lock_node(self.store, self.places.base, timeout):
             if self.exists():
-                self.store.delete(self.places.document)
-                self.store.delete_prefix(self.places.base)
+                self.store.delete(self.places.document, durable=self.settings.durable)
+                self.store.delete_prefix(self.places.base, durable=self.settings.durable)
 
     # -- what an index needs ----------------------------------------------------------------------------------------
 
     @property
     def keeps_index(self) -> bool:
-        """Whether the collection's document asks for a stored index."""
+        """Return whether the collection's document asks for a stored index."""
         return self.document.extra.get("index") == "stored"
 
     def cached_index(self) -> bytes | None:

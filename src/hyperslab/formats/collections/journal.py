@@ -29,7 +29,7 @@ _MOST_TOLD = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class JournalEntry:
     """One write: its name, whether tiles of it may lie aside still, the write before, the keys (as they stand below the
     array's folder) of the tiles that it stored and of those that it removed. ``told``: whether those are known."""
 
@@ -44,14 +44,14 @@ class Entry:
     def __post_init__(self) -> None:
         object.__setattr__(self, "keys", frozenset((*self.tiles, *self.gone)))
 
-    def done(self) -> Entry:
+    def done(self) -> JournalEntry:
         """The same write when all of its tiles have their keys."""
         if len(self.keys) > _MOST_TOLD:
-            return Entry(self.txn, False, self.after, told=False)
-        return Entry(self.txn, False, self.after, self.tiles, self.gone)
+            return JournalEntry(self.txn, False, self.after, told=False)
+        return JournalEntry(self.txn, False, self.after, self.tiles, self.gone)
 
-    def hides(self, before: Entry | None, keys: Collection[str]) -> bool:
-        """Whether this write, or one between ``before`` and it, may have shown while these tiles were read."""
+    def hides(self, before: JournalEntry | None, keys: Collection[str]) -> bool:
+        """Return whether this write, or one between ``before`` and it, may have shown while these tiles were read."""
         if before is not None and before.txn == self.txn:
             return False
         known = self.told and self.after == (None if before is None else before.txn)
@@ -70,7 +70,7 @@ def new_txn() -> str:
     return os.urandom(8).hex()
 
 
-def parse(data: bytes, key: str) -> Entry | None:
+def parse(data: bytes, key: str) -> JournalEntry | None:
     """The entry of a document; FormatError for what is none. One that never came to the medium holds nothing: None."""
     if not bytes(data).strip(b"\0"):
         return None
@@ -81,18 +81,18 @@ def parse(data: bytes, key: str) -> Entry | None:
     if not good or state not in ("pending", "done") or not isinstance(tiles, str) or not isinstance(gone, str):
         message = "this is no journal of a write"
         raise flawed("journal", message, key=key)
-    return Entry(str(txn), state == "pending", after, tuple(tiles.split()), tuple(gone.split()), "tiles" in doc)
+    return JournalEntry(str(txn), state == "pending", after, tuple(tiles.split()), tuple(gone.split()), "tiles" in doc)
 
 
-class Journal:
+class WriteJournal:
     """The journal under one key of a store. Several threads may ask it."""
 
     def __init__(self, store: Any, key: str) -> None:
         self.key = key
         self._store = store
-        self._known: tuple[Stamp | None, Entry | None] = None, None
+        self._known: tuple[Stamp | None, JournalEntry | None] = None, None
 
-    def look(self) -> tuple[Stamp | None, Entry | None]:
+    def look(self) -> tuple[Stamp | None, JournalEntry | None]:
         """The stamp of the journal and what it says now, by one request where nothing has changed."""
         store, (stamp, entry) = self._store, self._known
         if hasattr(store, "get_version"):
@@ -111,16 +111,16 @@ class Journal:
             if store.stamp(self.key) == now:
                 return self._remember(now, data)
 
-    def _remember(self, stamp: Stamp | None, data: Any) -> tuple[Stamp | None, Entry | None]:
+    def _remember(self, stamp: Stamp | None, data: Any) -> tuple[Stamp | None, JournalEntry | None]:
         known = stamp, None if data is None else parse(bytes(data), self.key)
         self._known = known
         return known
 
-    def put(self, entry: Entry, *, durable: bool) -> None:
+    def put(self, entry: JournalEntry, *, durable: bool) -> None:
         """Write what all others go by from now on."""
         self._store.put(self.key, entry.text(), durable=durable)
 
-    def put_after(self, entry: Entry, stamp: Stamp | None, *, durable: bool) -> None:
+    def put_after(self, entry: JournalEntry, stamp: Stamp | None, *, durable: bool) -> None:
         """:meth:`put` in a store without locks: ``Conflict`` if another writer was here since it had this stamp."""
         self._store.put_if(self.key, entry.text(), stamp, durable=durable)
 

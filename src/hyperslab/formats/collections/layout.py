@@ -13,9 +13,9 @@ from hyperslab.errors import AlreadyExists, Conflict, FormatError, NotFound, Pro
 from hyperslab.formats import collection_document
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.collection_document import CollectionDocument, LayoutName
-from hyperslab.formats.collections.abilities import keep_folder, lock_node, put_new, size_of
 from hyperslab.formats.collections.holding import CollectionHolding
 from hyperslab.formats.collections.places import COLLECTIONS, FOLDERS, INDEX, Places
+from hyperslab.formats.collections.store_fallbacks import keep_folder, lock_node, put_new, size_of
 from hyperslab.formats.documents import read_document
 from hyperslab.formats.faults import Faults
 from hyperslab.model.schemas.records import check_name
@@ -97,12 +97,14 @@ def _names(where: Location) -> Iterator[str]:
 
 
 def _is_taken(store: Store, places: Places) -> bool:
-    """Whether a collection of this name is there, in this layout or in DEKER's."""
+    """Return whether a collection of this name is there, in this layout or in DEKER's."""
     return any(size_of(store, key) is not None for key in (places.document, f"{places.base}/{places.name}.json"))
 
 
 def _is_there(store: Store, key: str) -> bool:
-    """Whether the document of a collection is there; of one that cannot be read, opening the collection tells."""
+    """Return whether the document of a collection is there; of one that cannot be read, opening the collection
+    tells.
+    """
     try:
         return size_of(store, key) is not None
     except StorageError:
@@ -110,7 +112,7 @@ def _is_there(store: Store, key: str) -> bool:
 
 
 def _is_left_over(store: Store, name: str) -> bool:
-    """Whether a folder has parts of a collection, and nothing else."""
+    """Return whether a folder has parts of a collection, and nothing else."""
     names, folders = store.list_dir(Places(name).base)
     return bool(folders) and {*names, *folders} <= {*FOLDERS, INDEX}
 

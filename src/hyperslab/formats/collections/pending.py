@@ -9,15 +9,15 @@ import numpy as np
 
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block
-from hyperslab.formats.collections.journal import Entry
-from hyperslab.formats.collections.switch import Switch
-from hyperslab.formats.sharded import Fetched, ShardedChunks
+from hyperslab.formats.collections.journal import JournalEntry
+from hyperslab.formats.collections.tile_transaction import TileTransaction
+from hyperslab.formats.sharded import FetchedInnerChunks, ShardedChunks
 
 
 class PendingTiles:
     """Reads what a pending entry says. A tile is asked for aside first: when it is not there it has its key by now."""
 
-    def __init__(self, shards: ShardedChunks, switch: Switch, entry: Entry) -> None:
+    def __init__(self, shards: ShardedChunks, switch: TileTransaction, entry: JournalEntry) -> None:
         self._shards = shards
         self._switch = switch
         self._tiles = frozenset(entry.tiles)
@@ -34,7 +34,7 @@ class PendingTiles:
     def _lies_aside(self, place: Coords) -> bool:
         return self._switch.tile(place) in self._tiles and self._keys.exists(self.key_aside(place))
 
-    def fetch(self, coords: Sequence[Coords]) -> Fetched:
+    def fetch(self, coords: Sequence[Coords]) -> FetchedInnerChunks:
         """Get what is stored of chunks of one tile. What lay aside before and after is one version."""
         place = self._shards.place(coords[0])
         if self._switch.tile(place) in self._gone:
@@ -78,7 +78,7 @@ class PendingTiles:
         return self._keys.prefix + self._keys.key_of(place)
 
     def hides(self, place: Coords) -> bool:
-        """Whether what has a tile's key is not what is read."""
+        """Return whether what has a tile's key is not what is read."""
         return self._switch.tile(place) in self._gone or self._lies_aside(place)
 
     def stored(self) -> Iterator[Coords]:

@@ -20,8 +20,8 @@ INDEX = "index"
 LARGEST_INDEX = 1 << 26
 """Bytes of an index that is stored."""
 ARRAYS, KEYS, GENERATIONS, UNSETTLED = "arrays", "keys", "generations", "unsettled"
-JOURNAL, STAGED, CREATING = "journal", "staged", "creating"
-FOLDERS = (ARRAYS, KEYS, GENERATIONS, UNSETTLED, JOURNAL, STAGED, CREATING)
+JOURNAL, STAGED, CREATING, BATCHES = "journal", "staged", "creating", "batches"
+FOLDERS = (ARRAYS, KEYS, GENERATIONS, UNSETTLED, JOURNAL, STAGED, CREATING, BATCHES)
 """All that a collection holds besides its document and its index."""
 PART = 2
 """Characters of an id by which arrays are listed together."""
@@ -74,6 +74,10 @@ class Places:
     def unsettled(self, id: str) -> str:
         """What is there while an array's document changes."""
         return f"{COLLECTIONS}/{self.name}/{UNSETTLED}/{id}"
+
+    def batch(self, txn: str) -> str:
+        """Return the key of the value that tells what became of the arrays made together under this name."""
+        return f"{COLLECTIONS}/{self.name}/{BATCHES}/{txn}"
 
     def entry(self, schema: ArraySchema, values: Record | Values) -> str:
         """The key entry of primary values: BLAKE2b of 16 bytes of their canonical JSON."""

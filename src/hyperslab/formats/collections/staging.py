@@ -12,8 +12,8 @@ import numpy as np
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block
 from hyperslab.errors import Conflict, HyperslabError
-from hyperslab.formats.collections.journal import Entry, new_txn
-from hyperslab.formats.collections.switch import Switch
+from hyperslab.formats.collections.journal import JournalEntry, new_txn
+from hyperslab.formats.collections.tile_transaction import TileTransaction
 from hyperslab.formats.sharded import ShardedChunks
 from hyperslab.stores.base import Stamp
 
@@ -21,10 +21,12 @@ _WAITING = 8 << 20
 """Bytes of tiles that wait to be made durable together."""
 
 
-class Staging:
+class TileStaging:
     """The chunks of the tiles that one write holds. Nothing that is written here shows before :meth:`commit`."""
 
-    def __init__(self, shards: ShardedChunks, switch: Switch, stamp: Stamp | None, last: Entry | None) -> None:
+    def __init__(
+        self, shards: ShardedChunks, switch: TileTransaction, stamp: Stamp | None, last: JournalEntry | None
+    ) -> None:
         self._shards = shards
         self._switch = switch
         self._store = switch.keys.store
@@ -131,7 +133,7 @@ class Staging:
         """Show all that was written; when this fails, nothing of it."""
         self._flush()
         after = None if self._last is None else self._last.txn
-        entry = Entry(self._txn, True, after, tuple(sorted(self._tiles)), tuple(sorted(self._gone)))
+        entry = JournalEntry(self._txn, True, after, tuple(sorted(self._tiles)), tuple(sorted(self._gone)))
         if len(entry.keys) == 1:
             self._switch.show_tiles(entry)
         elif entry.keys:
@@ -140,7 +142,7 @@ class Staging:
             with suppress(HyperslabError):  # it counts by now; what is left undone is done by the next writer
                 self._switch.show(entry)
 
-    def _publish(self, entry: Entry) -> None:
+    def _publish(self, entry: JournalEntry) -> None:
         journal = self._switch.journal
         try:
             if self._switch.keys.swaps:
@@ -151,7 +153,7 @@ class Staging:
             if self._said() != entry:
                 raise
 
-    def _said(self) -> Entry | None:
+    def _said(self) -> JournalEntry | None:
         return self._switch.journal.look()[1]
 
     def abandon(self) -> None:

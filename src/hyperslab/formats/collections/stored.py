@@ -12,15 +12,8 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, ReadOnly
 from hyperslab.formats.collection_document import CollectionDocument
-from hyperslab.formats.collections.abilities import (
-    BATCH,
-    entries,
-    get_many,
-    lock_node,
-    nbytes_below,
-    stamp_of,
-)
 from hyperslab.formats.collections.array_document import ArrayDocuments
+from hyperslab.formats.collections.batches import BatchCommits, read_entry
 from hyperslab.formats.collections.places import (
     ARRAY,
     GENERATIONS,
@@ -30,6 +23,14 @@ from hyperslab.formats.collections.places import (
     UNSETTLED,
     Places,
     part_of,
+)
+from hyperslab.formats.collections.store_fallbacks import (
+    BATCH,
+    entries,
+    get_many,
+    lock_node,
+    nbytes_below,
+    stamp_of,
 )
 from hyperslab.formats.collections.tiles import open_shard, open_tiles
 from hyperslab.model.schemas.records import Record, is_id
@@ -50,10 +51,11 @@ class StoredCollection:
         self.document = document
         self._data = data
         self._stamp = stamp_of(store, self.places.document)
+        self.batches = BatchCommits(self.store, self.places)
         self.keyed = bool(document.schema.primary_attributes)
 
     def exists(self) -> bool:
-        """Whether the collection is still there, and no other one in its place."""
+        """Return whether the collection is still there, and no other one in its place."""
         stamp = stamp_of(self.store, self.places.document)
         if stamp is None or (stamp == self._stamp and not isinstance(stamp, Unversioned)):
             return stamp is not None
@@ -102,8 +104,8 @@ class StoredCollection:
             raise error.locate(url=self.store.url, node=self.node(id), key=key) from error.__cause__
 
     def is_committed(self, record: Record) -> bool:
-        """Whether the array's creation was completed and it was not removed: its key entry names it."""
-        return not self.keyed or self.store.get(self.entry(record)) == record.id.encode()
+        """Return whether the array's creation was completed and it was not removed: its key entry names it."""
+        return not self.keyed or self.batches.ids([self.store.get(self.entry(record))]) == [record.id]
 
     def entry(self, record: Record) -> str:
         """The key entry of an array."""
@@ -130,15 +132,15 @@ class StoredCollection:
             return
         for batch in batched(records, BATCH):
             found = get_many(self.store, [self.entry(record) for record in batch])
-            for record, data in zip(batch, found, strict=True):
-                if data == record.id.encode():
+            for record, id in zip(batch, self.batches.ids(found), strict=True):
+                if id == record.id:
                     yield record
 
     def id_of(self, key: tuple[object, ...]) -> str | None:
         """The array with these values of its primary attributes, in the schema's order; None when there is none."""
         names = (attribute.name for attribute in self.document.schema.primary_attributes)
         data = self.store.get(self.places.entry(self.document.schema, dict(zip(names, key, strict=True))))
-        id = None if data is None else data.decode("ascii", "replace")
+        (id,) = self.batches.ids([data])
         return id if id is not None and is_id(id) else None
 
     # -- changes ----------------------------------------------------------------------------------------------------
@@ -156,14 +158,18 @@ class StoredCollection:
 
     def drop_entry(self, key: str, id: str) -> None:
         """Remove a key entry if it is that of the array."""
-        if self.store.get(key) == id.encode():
-            self.store.delete(key)
+        value = self.store.get(key)
+        if value is not None and read_entry(value)[0] == id:
+            self.store.delete(key, durable=self.settings.durable)
 
     def drop_array(self, id: str) -> None:
         """Remove what belongs to an array that no key leads to, but what says that it is unsettled."""
-        self.store.delete_prefix(self.places.array(id))  # writers who find it gone remove what they wrote
+        durable = self.settings.durable
+        self.store.delete_prefix(
+            self.places.array(id), durable=durable
+        )  # writers who find it gone remove what they wrote
         for folder in (JOURNAL, STAGED):
-            self.store.delete_prefix(f"{self.places.folder(folder)}/{id}")
+            self.store.delete_prefix(f"{self.places.folder(folder)}/{id}", durable=durable)
 
     def require_writable(self) -> None:
         """ReadOnly when the store takes no writes."""

@@ -8,12 +8,12 @@ from functools import partial
 
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, StorageError
-from hyperslab.formats.collections.switch import Switch
+from hyperslab.formats.collections.tile_transaction import TileTransaction
 from hyperslab.formats.collections.tiles import Tiles
 
 
 @dataclass(frozen=True, slots=True)
-class Leftover:
+class TileLeftover:
     """One finding: a stable ``kind``, a ``message`` for people, the ``key`` that it is about, what mends it in words
     and as a call."""
 
@@ -24,7 +24,7 @@ class Leftover:
     act: Callable[[], None]
 
 
-def leftovers(source: ChunkSource) -> Iterator[Leftover]:
+def leftovers(source: ChunkSource) -> Iterator[TileLeftover]:
     """Those of one array; it is read as it should be meanwhile, but for a damaged journal."""
     if not isinstance(source, Tiles):
         return
@@ -34,24 +34,24 @@ def leftovers(source: ChunkSource) -> Iterator[Leftover]:
     except (FormatError, StorageError) as error:
         message = f"the journal of writes over several tiles is damaged: {error.message}"
         remedy = "remove it; a write whose tiles are not all in their places stays in parts"
-        yield Leftover("journal", message, switch.journal.key, remedy, partial(_forget, switch))
+        yield TileLeftover("journal", message, switch.journal.key, remedy, partial(_forget, switch))
         return
     tidy = partial(_tidy, switch)
     if last is not None and last.pending:
         message = "a writer died, or is at work, before all tiles of its write were in their places"
-        yield Leftover("unsettled", message, switch.journal.key, "put them there", tidy)
+        yield TileLeftover("unsettled", message, switch.journal.key, "put them there", tidy)
     pending = last.txn if last is not None and last.pending else None
     names, _ = switch.keys.store.list_dir(switch.aside)
     if any(name.partition(".")[0] != pending for name in names):
         message = "a writer died, or is at work, before its write over several tiles counted"
-        yield Leftover("leftover", message, switch.aside, "remove what it left", tidy)
+        yield TileLeftover("leftover", message, switch.aside, "remove what it left", tidy)
 
 
-def _forget(switch: Switch) -> None:
+def _forget(switch: TileTransaction) -> None:
     with switch.alone(switch.keys.settings.lock_timeout):
         switch.journal.forget()
 
 
-def _tidy(switch: Switch) -> None:
+def _tidy(switch: TileTransaction) -> None:
     with switch.held((), switch.keys.settings.lock_timeout, several=True):
         switch.sweep()

@@ -18,14 +18,14 @@ from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.errors import Conflict, HyperslabError
+from hyperslab.formats.cas_chunks import SwappedShards
+from hyperslab.formats.collections.deletion_guard import PresentKeys
 from hyperslab.formats.collections.pending import PendingTiles
-from hyperslab.formats.collections.presence import PresentKeys
-from hyperslab.formats.collections.staging import Staging
-from hyperslab.formats.collections.switch import Switch
+from hyperslab.formats.collections.staging import TileStaging
+from hyperslab.formats.collections.tile_transaction import TileTransaction
 from hyperslab.formats.keys import ChunkKeys
-from hyperslab.formats.sharded import Fetched, ShardedChunks
+from hyperslab.formats.sharded import FetchedInnerChunks, ShardedChunks
 from hyperslab.formats.sources import open_chunks
-from hyperslab.formats.swapped import SwappedShards
 from hyperslab.formats.zarr3.document import key_of
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Store
@@ -50,7 +50,7 @@ def open_tiles(
     if not isinstance(shards, ShardedChunks):
         return shards
     keys = ChunkKeys(store, folder, key_of(spec), settings)
-    switch = Switch(keys, len(spec.shape), journal_key, staged_folder)
+    switch = TileTransaction(keys, len(spec.shape), journal_key, staged_folder)
     return SwappedTiles(shards, switch) if isinstance(shards, SwappedShards) else Tiles(shards, switch)
 
 
@@ -66,7 +66,7 @@ def open_shard(store: Store, folder: str, spec: ArraySpec, settings: Settings) -
 class Tiles:
     """The chunks of all tiles, in a store with locks."""
 
-    def __init__(self, shards: ShardedChunks, switch: Switch) -> None:
+    def __init__(self, shards: ShardedChunks, switch: TileTransaction) -> None:
         self._shards: Any = shards
         self._grid = shards.grid
         self.switch = switch
@@ -125,9 +125,9 @@ class Tiles:
                     stack.enter_context(self.switch.alone(_PATIENCE))
             yield
 
-    def fetch(self, coords: Sequence[Coords]) -> Fetched:
+    def fetch(self, coords: Sequence[Coords]) -> FetchedInnerChunks:
         """Get what is stored of chunks of one tile."""
-        fetched: Fetched = self._now().fetch(coords)
+        fetched: FetchedInnerChunks = self._now().fetch(coords)
         return fetched
 
     def read(self, coords: Coords) -> Block | None:
@@ -153,7 +153,7 @@ class Tiles:
                 yield self._shards
                 return
             self.switch.sweep()
-            staging = Staging(self._shards, self.switch, stamp, last)
+            staging = TileStaging(self._shards, self.switch, stamp, last)
             try:
                 yield staging
                 staging.commit()

@@ -20,9 +20,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hyperslab.formats.base import Feature, FormatInfo
-from hyperslab.formats.catalog_notes import NOTES
-from hyperslab.formats.cataloged_format import FEATURES, CatalogFormat
-from hyperslab.formats.catalogs import Layout
+from hyperslab.formats.collection_notes import NOTES
+from hyperslab.formats.collection_stores import Layout
+from hyperslab.formats.collection_tree_format import FEATURES, CollectionTreeFormat
 from hyperslab.formats.features import Variant
 
 
@@ -40,7 +40,7 @@ _NOTES = NOTES | {
     Feature.STRINGS: f"{NOTES[Feature.STRINGS]}, where DEKER does not look: its arrays hold numbers alone",
     Feature.SCALARS: f"{NOTES[Feature.SCALARS]}, where DEKER does not look: its arrays have dimensions",
 }
-FORMAT = CatalogFormat(
+FORMAT = CollectionTreeFormat(
     "deker",
     _HOLDS,
     FormatInfo(

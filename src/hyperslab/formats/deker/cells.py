@@ -24,7 +24,7 @@ from hyperslab.model.schemas.times import iso
 from hyperslab.model.spec import ArraySpec
 
 
-class Cells:
+class DekerCells:
     """Specs and sources of one collection's arrays."""
 
     def __init__(self, folder: Folder, document: CollectionDocument, records: Records) -> None:

@@ -16,7 +16,7 @@ from functools import partial
 from hyperslab.errors import AlreadyExists, NodeNotFound
 from hyperslab.formats import record_text
 from hyperslab.formats.deker import links, paths
-from hyperslab.formats.deker.files import empty_file, in_folder, sync_entries, write_beside
+from hyperslab.formats.deker.files import empty_file, in_folder, sync_entries, sync_removal, write_beside
 from hyperslab.formats.deker.folder import Folder
 from hyperslab.formats.deker.locks import hold_place
 from hyperslab.formats.deker.records import Key, Records
@@ -27,7 +27,7 @@ from hyperslab.stores.files import discard
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS})
 
 
-class Creation:
+class DekerCreation:
     """Arrays of ``size`` cells (VArrays: any) that are made together."""
 
     def __init__(self, folder: Folder, records: Records, size: int) -> None:
@@ -114,6 +114,8 @@ def remove_held(folder: Folder, place: str, id: str) -> None:
     with suppress(NodeNotFound), hold_place(f"{folder.path}/{place}", folder.settings.lock_timeout):
         links.remove_link(folder.path, folder.kind, place, id)
         links.prune(folder.path, place)
+        if folder.settings.durable:
+            sync_removal(f"{folder.path}/{place}")
 
 
 def _name_new(temporary: str, path: str) -> None:

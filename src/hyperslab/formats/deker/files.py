@@ -20,7 +20,7 @@ import numpy as np
 
 from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.source import Block
-from hyperslab.codecs.base import Cells
+from hyperslab.codecs.base import ChunkLayout
 from hyperslab.codecs.chain import Chain, build_chain
 from hyperslab.errors import Unsupported
 from hyperslab.formats.deker.flat import block_shape
@@ -65,7 +65,7 @@ class Form:
         if self.chunks is None:
             return None
         try:
-            return build_chain(self.codecs, Cells(self.dtype, self.chunks, None))
+            return build_chain(self.codecs, ChunkLayout(self.dtype, self.chunks, None))
         except Unsupported:
             return None
 
@@ -238,6 +238,15 @@ def sync_entries(folder: str) -> None:
     """Have the medium keep the names in a folder."""
     with open_folder(folder) as descriptor:
         sync_folder(descriptor)
+
+
+def sync_removal(folder: str) -> None:
+    """Have the medium keep that something in a folder is gone: by that folder, or by the nearest one that is left."""
+    while True:
+        try:
+            return sync_entries(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            folder = os.path.dirname(folder)
 
 
 def beside(path: str) -> str:

@@ -21,14 +21,15 @@ from hyperslab.formats import record_text
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.collection_document import CollectionDocument, record_of, text
 from hyperslab.formats.deker import links, listing, locks, paths
-from hyperslab.formats.deker.cells import Cells
-from hyperslab.formats.deker.creating import Creation, remove_held
-from hyperslab.formats.deker.files import put_file
+from hyperslab.formats.deker.cells import DekerCells
+from hyperslab.formats.deker.creating import DekerCreation, remove_held
+from hyperslab.formats.deker.files import put_file, sync_removal
 from hyperslab.formats.deker.folder import Folder
-from hyperslab.formats.deker.problems import Survey
+from hyperslab.formats.deker.problems import CollectionSurvey
 from hyperslab.formats.deker.records import Key, Records
 from hyperslab.formats.deker.rewriting import Rewriting
 from hyperslab.formats.deker.source import FileCells
+from hyperslab.formats.deker.system_errors import translate_errors
 from hyperslab.model.schemas.records import Record
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Stamp, Unversioned
@@ -41,6 +42,7 @@ RELATIVE = "relative_links"
 """The key of a collection document that says that its links are relative; the peer passes over it."""
 
 
+@translate_errors(lambda holding: holding.folder.path)
 class DekerHolding:
     """The collection ``document`` below ``root``, an absolute path."""
 
@@ -49,7 +51,7 @@ class DekerHolding:
         relative = document.extra.get(RELATIVE) is True
         self.folder = Folder(path, document.kind, settings, writable, relative)
         self.stored = Records(self.folder, document)
-        self.cells = Cells(self.folder, document, self.stored)
+        self.cells = DekerCells(self.folder, document, self.stored)
         self._document = document
 
     @property
@@ -58,7 +60,7 @@ class DekerHolding:
         return self._document
 
     def exists(self) -> bool:
-        """Whether the collection is still there."""
+        """Return whether the collection is still there."""
         return os.path.isfile(self.folder.document)
 
     # -- records ----------------------------------------------------------------------------------------------------
@@ -86,7 +88,7 @@ class DekerHolding:
     def create(self, records: Sequence[Record]) -> None:
         """New arrays, all of them or none; AlreadyExists, SchemaError for a key that cannot be a path."""
         with self.folder.changing():
-            Creation(self.folder, self.stored, self._size).run(records)
+            DekerCreation(self.folder, self.stored, self._size).run(records)
 
     @property
     def _size(self) -> int:
@@ -120,7 +122,7 @@ class DekerHolding:
                     found = self.stored.links_of(self.stored.read(id))
                 except (FormatError, StorageError):
                     found = self.stored.links_to(id)
-                links.remove_file(self.folder.path, self.folder.kind, path)
+                links.remove_file(self.folder.path, self.folder.kind, path, durable=self.folder.settings.durable)
             for place, _ in found or ():
                 remove_held(self.folder, place, id)
             if self.folder.kind == "varray" and found is not None:
@@ -157,6 +159,8 @@ class DekerHolding:
             with hold_file(partial(str, self.folder.lock), self.folder.settings.lock_timeout):
                 self._discard(self.folder.path)
                 os.unlink(self.folder.lock)
+                if self.folder.settings.durable:
+                    sync_removal(os.path.dirname(self.folder.lock))
 
     def _discard(self, path: str) -> None:
         """Remove a folder, for everybody else at one stroke."""
@@ -165,10 +169,13 @@ class DekerHolding:
         with suppress(FileNotFoundError):
             if os.path.islink(path):
                 os.unlink(path)
-                return
-            os.utime(path)  # from when on it is left over
-            os.rename(path, doomed)
-            remove_tree(doomed)
+            else:
+                os.utime(path)  # from when on it is left over
+                os.rename(path, doomed)
+            if self.folder.settings.durable:
+                sync_removal(above)
+            if os.path.lexists(doomed):
+                remove_tree(doomed)
 
     # -- what an index needs ----------------------------------------------------------------------------------------
 
@@ -228,11 +235,11 @@ class DekerHolding:
 
     def remedies(self, *, deep: bool) -> Iterable[Remedy]:
         """Every problem of the collection with what mends it; ``deep`` reads every cell besides."""
-        return Survey(self.folder, self._document, self.stored, self.cells, deep).run()
+        return CollectionSurvey(self.folder, self._document, self.stored, self.cells, deep).run()
 
     def document_problems(self) -> Iterable[Problem]:
         """Every problem of the collection itself, whatever its arrays are like."""
-        survey = Survey(self.folder, self._document, self.stored, self.cells, False)
+        survey = CollectionSurvey(self.folder, self._document, self.stored, self.cells, False)
         return (remedy.problem for remedy in survey.of_document())
 
     def clear_locks(self) -> None:

@@ -14,7 +14,8 @@ from hyperslab.formats.collection_document import CollectionDocument, LayoutName
 from hyperslab.formats.deker.files import sync_entries, write_beside
 from hyperslab.formats.deker.folder import make_empty, read_document
 from hyperslab.formats.deker.holding import DekerHolding
-from hyperslab.formats.deker.leftovers import leftovers
+from hyperslab.formats.deker.stray_files import leftovers
+from hyperslab.formats.deker.system_errors import translate_errors
 from hyperslab.model.schemas.records import check_name
 from hyperslab.stores.files import read_error, remove_tree, write_errors
 from hyperslab.stores.keys import temporary_name
@@ -22,6 +23,7 @@ from hyperslab.stores.location import Location
 from hyperslab.stores.locks import hold_file
 
 
+@translate_errors(lambda layout: "")
 class DekerLayout:
     """Collections whose documents are called as they are, on a local file system."""
 
@@ -94,7 +96,7 @@ def _entries(folder: str) -> list[str]:
 
 
 def _has_document(folder: str, name: str) -> bool:
-    """Whether a folder holds the document of a collection, and not one of our own layout that is called so."""
+    """Return whether a folder holds the document of a collection, and not one of our own layout that is called so."""
     path = f"{folder}/{name}/{name}.json"
     if not os.path.isfile(path):
         return False
@@ -113,7 +115,7 @@ def _made(lock: str) -> str:
 
 
 def _is_left_over(path: str) -> bool:
-    """Whether a folder is empty: its creation was not completed."""
+    """Return whether a folder is empty: its creation was not completed."""
     return os.path.isdir(path) and not os.listdir(path)
 
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from stat import S_ISLNK, S_ISREG
 
 from hyperslab.errors import StorageError
-from hyperslab.formats.deker.files import in_folder
+from hyperslab.formats.deker.files import in_folder, sync_removal
 from hyperslab.formats.deker.paths import SUFFIXES, Kind, data_path, id_in
 from hyperslab.stores.files import real_path
 from hyperslab.stores.keys import temporary_name
@@ -62,17 +62,21 @@ def said_by(folder: str, kind: Kind, place: str, id: str) -> str | None:
         return None
 
 
-def remove_link(folder: str, kind: Kind, place: str, id: str) -> None:
+def remove_link(folder: str, kind: Kind, place: str, id: str, *, durable: bool = False) -> None:
     """Remove a link; one that is gone is fine."""
     with suppress(FileNotFoundError, NotADirectoryError):
         os.unlink(f"{folder}/{place}/{id}{SUFFIXES[kind]}")
+    if durable:
+        sync_removal(f"{folder}/{place}")
 
 
-def remove_file(folder: str, kind: Kind, path: str) -> None:
+def remove_file(folder: str, kind: Kind, path: str, *, durable: bool = False) -> None:
     """Remove a data file and the folders that it leaves empty; one that is gone is fine."""
     with suppress(FileNotFoundError, NotADirectoryError):
         os.unlink(path)
     prune(folder, os.path.relpath(os.path.dirname(path), folder))
+    if durable:
+        sync_removal(os.path.dirname(path))
 
 
 def prune(folder: str, place: str) -> None:
@@ -138,7 +142,7 @@ def plain_file(folder: str, kind: Kind, place: str) -> str | None:
 
 
 def leads_out(folder: str, path: str) -> bool:
-    """Whether a symbolic link on the way from the collection's folder to a file of it leads out of the root."""
+    """Return whether a symbolic link on the way from the collection's folder to a file of it leads out of the root."""
     place = folder
     for part in path[len(folder) + 1 :].split("/"):
         place = f"{place}/{part}"

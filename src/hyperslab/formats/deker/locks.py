@@ -31,12 +31,12 @@ _HELD: list[str] = []
 
 
 def is_lock(name: str) -> bool:
-    """Whether a file is named as the peer's lock files are."""
+    """Return whether a file is named as the peer's lock files are."""
     return name.endswith((READ_LOCK, TILE_LOCK))
 
 
 def is_live(path: str) -> bool:
-    """Whether the process that a lock file of the peer names is alive, and is the one that made it."""
+    """Return whether the process that a lock file of the peer names is alive, and is the one that made it."""
     match = _holder(os.path.basename(path))
     if match is None:
         return False
@@ -169,7 +169,9 @@ def _wait(path: str, deadline: float | None, kind: str = "") -> None:
 
 
 def is_held(path: str) -> bool:
-    """Whether another process holds a file at this moment, and may change it in place, which none of ours ever does."""
+    """Return whether another process holds a file at this moment, and may change it in place, which none of ours
+    ever does.
+    """
     if path in _HELD:
         return False
     try:

@@ -11,7 +11,7 @@ from hyperslab.chunks.grid import Coords
 from hyperslab.errors import HyperslabError
 from hyperslab.formats.deker.links import linked_ids, names
 from hyperslab.formats.deker.listing import data_files
-from hyperslab.formats.deker.opened import Opened
+from hyperslab.formats.deker.opened import DekerFile
 from hyperslab.formats.deker.paths import data_path, position_of
 
 Place = tuple[str, Coords]
@@ -34,7 +34,7 @@ def place_of(text: str | None) -> Place | None:
 class LostTiles:
     """Those of the collection in ``folder``; looked for when a tile has no link for the first time."""
 
-    def __init__(self, folder: str, open_file: Callable[[str], Opened]) -> None:
+    def __init__(self, folder: str, open_file: Callable[[str], DekerFile]) -> None:
         self._folder = folder
         self._open = open_file
         self._lock = threading.Lock()

@@ -7,6 +7,7 @@ read-only media work and no writer is waited for.
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Iterator
@@ -27,7 +28,7 @@ from hyperslab.errors import Conflict, FormatError, HyperslabError, MissingLibra
 from hyperslab.formats.deker.flat import FlatCells, block_shape
 from hyperslab.formats.deker.locks import is_held
 from hyperslab.formats.deker.quick import quick
-from hyperslab.formats.deker.stored import LibraryCells, RawChunks, h5_file
+from hyperslab.formats.deker.stored import DekerChunks, LibraryCells, h5_file
 from hyperslab.formats.documents import LIMITS
 from hyperslab.formats.hdf5 import codec_of_filter, filters_of, open_stored
 from hyperslab.formats.hdf5_lock import LOCK
@@ -37,12 +38,14 @@ from hyperslab.stores.files import READ, read_error
 
 Box = tuple[slice, ...]
 Stamp = tuple[int, ...]
+_OF_THE_SYSTEM = frozenset({errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE})
+"""What says nothing about the file itself."""
 _PAUSES = (0.01, 0.05, 0.2, 0.5)
 """Seconds before a file that a writer is at is opened again."""
 
 
 @dataclass(slots=True, weakref_slot=True)
-class Opened:
+class DekerFile:
     """A file as it was when it was opened; ``cells`` is None where there is no ``data``: all are fill."""
 
     path: str
@@ -55,7 +58,7 @@ class Opened:
     codecs: tuple[Codec, ...] = ()
     fill: Block = field(default_factory=lambda: np.zeros(()))
     others: bool = False
-    """Whether the file holds what is not of the format."""
+    """True if the file holds what is not of the format."""
 
     def meta(self) -> str:
         """The text; FormatError when there is none."""
@@ -99,7 +102,7 @@ class Opened:
 
     def raw(self, coords: Coords) -> tuple[Buffer, int] | None:
         """A chunk as it is stored and the mask of the filters it was not passed through; None where it is unknown."""
-        return self.cells.raw(coords) if isinstance(self.cells, RawChunks) else None
+        return self.cells.raw(coords) if isinstance(self.cells, DekerChunks) else None
 
 
 def library() -> Any:
@@ -124,7 +127,7 @@ def _stamp(found: os.stat_result) -> Stamp:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def open_file(path: str) -> Opened:
+def open_file(path: str) -> DekerFile:
     """Open a data file, again and again for a while when a writer is at it.
 
     NodeNotFound when it is gone, Conflict when a writer holds it for longer, FormatError when it is damaged.
@@ -143,13 +146,13 @@ def open_file(path: str) -> Opened:
     return _open(path)
 
 
-def _open(path: str) -> Opened:
+def _open(path: str) -> DekerFile:
     library()
     try:
         descriptor = os.open(path, READ)
     except OSError as error:
         raise _unread(error, path) from error
-    opened = Opened(path, _stamp(os.fstat(descriptor)))
+    opened = DekerFile(path, _stamp(os.fstat(descriptor)))
     finalize(opened, os.close, descriptor)
     with _damage(path):
         if not _fill_quickly(opened, descriptor):
@@ -158,7 +161,7 @@ def _open(path: str) -> Opened:
     return opened
 
 
-def _fill_quickly(opened: Opened, descriptor: int) -> bool:
+def _fill_quickly(opened: DekerFile, descriptor: int) -> bool:
     """What a file holds that is as the peer writes it; False for any other."""
     found = quick(descriptor)
     if found is None:
@@ -173,7 +176,7 @@ def _fill_quickly(opened: Opened, descriptor: int) -> bool:
             opened.cells = (
                 FlatCells(descriptor, data.offset, spec, dtype, opened.path)
                 if data.chunks is None
-                else RawChunks.at(data.table, descriptor, spec, opened.path)
+                else DekerChunks.at(data.table, descriptor, spec, opened.path)
             )
         except Unsupported:
             return False
@@ -183,7 +186,7 @@ def _fill_quickly(opened: Opened, descriptor: int) -> bool:
     return True
 
 
-def _fill(opened: Opened, file: Any, descriptor: int) -> None:
+def _fill(opened: DekerFile, file: Any, descriptor: int) -> None:
     """What the file holds, and where."""
     meta, count, data = (file.get(name) for name in ("meta", "empty_cells", "data"))
     if meta is not None:
@@ -202,8 +205,8 @@ def _fill(opened: Opened, file: Any, descriptor: int) -> None:
     chunks = data.chunks or block_shape(data.shape, data.dtype.itemsize)
     spec = ArraySpec(shape=data.shape, dtype=data.dtype, chunks=chunks, codecs=opened.codecs)
     spec = spec.evolve(fill_value=opened.fill[()])
-    cells = open_stored(data, descriptor, spec, opened.path, (FlatCells, RawChunks))
-    if isinstance(cells, RawChunks):
+    cells = open_stored(data, descriptor, spec, opened.path, (FlatCells, DekerChunks))
+    if isinstance(cells, DekerChunks):
         cells.table()  # which needs the file
     opened.cells = cells or LibraryCells(data, descriptor, spec, opened.path)
 
@@ -237,5 +240,7 @@ def _damage(path: str) -> Iterator[None]:
     except (FileNotFoundError, NotADirectoryError) as error:
         raise NodeNotFound("the array was removed", url=path) from error
     except (OSError, RuntimeError, ValueError, KeyError, TypeError) as error:
+        if isinstance(error, OSError) and error.errno in _OF_THE_SYSTEM:
+            raise read_error(error, path, "") from error
         said = str(error).strip().partition("\n")[0]
         raise FormatError(f"the HDF5 file is damaged: {said}", url=path) from error

@@ -66,7 +66,7 @@ def check_parts(values: Iterable[object]) -> None:
 
 
 def are_safe(values: Iterable[object]) -> bool:
-    """Whether a link below these values lies where it should: in as many folders as there are values."""
+    """Return whether a link below these values lies where it should: in as many folders as there are values."""
     try:
         check_parts(values)
     except SchemaError:

@@ -17,14 +17,15 @@ from hyperslab.errors import HyperslabError, NodeNotFound, Problem
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.collection_document import CollectionDocument, problems
 from hyperslab.formats.deker import links, listing, locks, paths
-from hyperslab.formats.deker.cells import Cells
+from hyperslab.formats.deker.cells import DekerCells
 from hyperslab.formats.deker.file_problems import FileProblems
 from hyperslab.formats.deker.folder import Folder, make_empty, read_document
-from hyperslab.formats.deker.leftovers import is_left
 from hyperslab.formats.deker.lost import Place, place_of
-from hyperslab.formats.deker.opened import Opened, open_file
+from hyperslab.formats.deker.opened import DekerFile, open_file
 from hyperslab.formats.deker.paths import Kind
 from hyperslab.formats.deker.records import Records
+from hyperslab.formats.deker.stray_files import is_left
+from hyperslab.formats.deker.system_errors import translate_errors
 from hyperslab.formats.faults import Faults
 from hyperslab.model.schemas.records import Record
 from hyperslab.stores.files import remove_tree
@@ -32,7 +33,7 @@ from hyperslab.stores.keys import is_temporary
 
 
 @dataclass(frozen=True)
-class Linked:
+class FolderLink:
     """A link in the folder ``place``, the node that it is of, and what it says."""
 
     kind: Kind
@@ -42,18 +43,19 @@ class Linked:
     said: str
 
 
+@translate_errors(lambda survey: survey.folder.path)
 @dataclass
-class Survey:
+class CollectionSurvey:
     """One look through a collection; ``deep`` reads every cell besides."""
 
     folder: Folder
     document: CollectionDocument
     stored: Records
-    cells: Cells
+    cells: DekerCells
     deep: bool
     records: dict[str, Record] = field(default_factory=dict)
     damaged: set[str] = field(default_factory=set)
-    odd: dict[str, list[Linked]] = field(default_factory=dict)
+    odd: dict[str, list[FolderLink]] = field(default_factory=dict)
     """By the kind of problem: links that hyperslab follows and DEKER does not."""
 
     def __post_init__(self) -> None:
@@ -181,7 +183,7 @@ class Survey:
         links.put_link(self._path, kind, place, id, relative=self.folder.relative)
 
     def _fits(self, place: str, record: Record) -> bool:
-        """Whether a link lies in the folder of a record's key, as far as its tuples tell what they were."""
+        """Return whether a link lies in the folder of a record's key, as far as its tuples tell what they were."""
         parts = place.split("/")[1:]
         values = list(record.primary.values())
         if not paths.are_safe(values):
@@ -203,9 +205,9 @@ class Survey:
         elif said != links.target_of(self._path, kind, place, id, relative=self.folder.relative):
             relative = said is not None and not os.path.isabs(said) and not self.folder.relative
             what = "relative-link" if relative else "moved-link"
-            self.odd.setdefault(what, []).append(Linked(kind, place, id, node, str(said)))
+            self.odd.setdefault(what, []).append(FolderLink(kind, place, id, node, str(said)))
 
-    def _odd_links(self, what: str, found: list[Linked]) -> Remedy:
+    def _odd_links(self, what: str, found: list[FolderLink]) -> Remedy:
         """All links of one kind at once: after a move that is every link of the collection."""
         one, *more = found
         node = self._name if more else one.node
@@ -218,7 +220,7 @@ class Survey:
         action = f"make the link{'s' if more else ''} anew, as hyperslab db relink does"
         return self._found(node, what, message, one.place, action, partial(self._put_links, found), part="links")
 
-    def _put_links(self, found: list[Linked]) -> None:
+    def _put_links(self, found: list[FolderLink]) -> None:
         for each in found:
             self._put_link(each.kind, each.place, each.id)
 
@@ -249,7 +251,7 @@ class Survey:
             yield from self._link("array", place, id, self._node(place.split("/")[1] if "/" in place else ""))
 
     def _tile(
-        self, id: str, place: str, opened: Opened, linked: str | None, first: dict[Place, str]
+        self, id: str, place: str, opened: DekerFile, linked: str | None, first: dict[Place, str]
     ) -> Iterator[Remedy]:
         belongs = place_of(opened.text)
         remove: Callable[[], object] = partial(self._remove_tile, id, linked)
@@ -259,14 +261,18 @@ class Survey:
         vid, coords = belongs
         node = self._node(vid)
         if vid not in self.records:
-            if vid not in self.damaged:
+            above = (linked or "").split("/")[1:2]
+            if above and above[0] in self.records:
+                message = f"its meta says that the tile is of {vid}, its link that it is of {above[0]}"
+                yield self._found(self._node(above[0]), "wrong-meta", message, place)
+            elif vid not in self.damaged:
                 message = f"a tile of the array {vid}, which is not there"
                 yield self._found(self._name, "orphan-tile", message, place, "remove the tile", remove)
             return
         schema: Any = self.document.schema
         if len(coords) != len(schema.vgrid) or any(a >= n for a, n in zip(coords, schema.vgrid, strict=False)):
-            message = f"a tile at {coords}, outside the grid {schema.vgrid}"
-            yield self._found(node, "outside-tile", message, place, "remove the tile", remove)
+            message = f"a tile at {coords}, outside the grid {schema.vgrid}: its meta, or the schema, is in question"
+            yield self._found(node, "outside-tile", message, place)
             return
         wanted = paths.tile_folder(vid, coords)
         if first.setdefault(belongs, id) != id:

@@ -36,7 +36,7 @@ class _Other(Exception):
 
 
 @dataclass(slots=True)
-class Dataset:
+class DatasetHeader:
     """One object: ``offset`` is None where nothing was allocated; ``chunks`` None where cells lie in one piece."""
 
     shape: tuple[int, ...]
@@ -133,13 +133,13 @@ class QuickFile:
                     found.append((kind, body))
         return found
 
-    def _dataset(self, place: int) -> Dataset:
+    def _dataset(self, place: int) -> DatasetHeader:
         said = dict(self._messages(place, _KNOWN))
         space = said[_SPACE]
         version, rank = space[0], space[1]
         if version != 1 or rank > 32:
             raise _Other
-        made = Dataset(unpack_from(f"<{rank}Q", space, 8), said[_TYPE], None, fill=_fill(said[_FILL]))
+        made = DatasetHeader(unpack_from(f"<{rank}Q", space, 8), said[_TYPE], None, fill=_fill(said[_FILL]))
         layout = said[_LAYOUT]
         if layout[0] != 3 or layout[1] not in (1, 2):
             raise _Other
@@ -214,7 +214,7 @@ class Quick:
 
     text: bytes | None
     empty_cells: int | None
-    data: Dataset | None
+    data: DatasetHeader | None
     dtype: np.dtype[Any] | None
 
 
@@ -231,8 +231,8 @@ def quick(descriptor: int) -> Quick | None:
         return None
 
 
-def _is_whole(data: Dataset, dtype: np.dtype[Any], file: QuickFile) -> bool:
-    """Whether all cells of a dataset in one piece are in the file, and its chunks are of this type."""
+def _is_whole(data: DatasetHeader, dtype: np.dtype[Any], file: QuickFile) -> bool:
+    """Return whether all cells of a dataset in one piece are in the file, and its chunks are of this type."""
     if data.chunks is not None:
         return data.itemsize == dtype.itemsize and len(data.fill) in (0, dtype.itemsize)
     return data.offset is None or (

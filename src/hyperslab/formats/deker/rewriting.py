@@ -17,7 +17,7 @@ from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block
 from hyperslab.formats.deker.files import Form, empty_file, new_file, put_file, small_file
-from hyperslab.formats.deker.opened import Opened
+from hyperslab.formats.deker.opened import DekerFile
 from hyperslab.formats.hdf5_lock import LOCK
 
 _SMALL = 1 << 16
@@ -42,7 +42,7 @@ class Rewriting:
     form: Form
     fill: Block
     settings: Settings
-    old: Opened | None = None
+    old: DekerFile | None = None
     written: Mapping[Coords, Block] = field(default_factory=dict)
 
     def run(self, text: str) -> None:
@@ -118,7 +118,7 @@ class Rewriting:
 
     @property
     def _copies(self) -> bool:
-        """Whether chunks of the old file are what they would be in the new one."""
+        """Return whether chunks of the old file are what they would be in the new one."""
         old, form = self.old, self.form
         return (
             old is not None

@@ -10,7 +10,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
@@ -22,11 +22,12 @@ from hyperslab.errors import CorruptChunk, FormatError, HyperslabError
 from hyperslab.formats.deker.files import Form
 from hyperslab.formats.deker.flat import FlatCells
 from hyperslab.formats.deker.locks import hold
-from hyperslab.formats.deker.opened import Box, Opened, Stamp, file_stamp, open_file
+from hyperslab.formats.deker.opened import Box, DekerFile, Stamp, file_stamp, open_file
 from hyperslab.formats.deker.rewriting import Rewriting
+from hyperslab.formats.deker.system_errors import translate_errors
 from hyperslab.formats.hdf5 import pread_into
 from hyperslab.stores.attempts import kept_waiting
-from hyperslab.stores.files import READ
+from hyperslab.stores.files import READ, read_error, write_errors
 
 _MOST_OPEN = 64
 _MOST_FLAT = 1 << 14
@@ -38,11 +39,11 @@ class OpenFiles:
     lie, where that is in one piece."""
 
     def __init__(self) -> None:
-        self._files: OrderedDict[str, Opened] = OrderedDict()
+        self._files: OrderedDict[str, DekerFile] = OrderedDict()
         self._flat: dict[str, tuple[Stamp, int, tuple[int, ...], np.dtype[Any]]] = {}
         self._lock = threading.Lock()
 
-    def get(self, path: str) -> Opened:
+    def get(self, path: str) -> DekerFile:
         """The file as it is now; the errors of :func:`~.opened.open_file`."""
         stamp = file_stamp(path)
         with self._lock:
@@ -109,7 +110,7 @@ class FileCells:
         self._settings = settings
         self.opened = self._open(path)
 
-    def _open(self, path: str) -> Opened:
+    def _open(self, path: str) -> DekerFile:
         opened = self._files.get(path)
         if opened.cells is not None and opened.shape != self._form.shape:
             raise FormatError(
@@ -147,13 +148,17 @@ class FileCells:
 
     def _again(self, work: Callable[[], bool]) -> bool:
         for _ in range(3):
+            path = self.opened.path
             try:
                 return work()
             except (CorruptChunk, FormatError):
-                path = self.opened.path
                 if file_stamp(path) == self.opened.stamp:
                     raise
                 self.opened = self._open(path)
+            except HyperslabError:
+                raise
+            except OSError as error:
+                raise read_error(error, path, "") from error
         return work()
 
 
@@ -165,6 +170,7 @@ def shifted(grid: Grid, coords: Coords, within: Box) -> Box:
     )
 
 
+@translate_errors(lambda cells: "")
 class ArrayCells:
     """The cells of the Array whose file ``path`` tells (NodeNotFound when it is gone)."""
 
@@ -224,7 +230,10 @@ class ArrayCells:
             if self._written is not None:  # within another one of this thread
                 yield
             else:
-                with hold(self._path, timeout), self._gathering():
+                with ExitStack() as stack:
+                    with write_errors("", ""):
+                        stack.enter_context(hold(self._path, timeout))
+                    stack.enter_context(self._gathering())
                     yield
         finally:
             self._busy.release()
@@ -241,12 +250,13 @@ class ArrayCells:
 
     def _commit(self, written: dict[Coords, Block]) -> None:
         path = self._path()
-        old = FileCells(self._files, path, self._form, self._fill, self._settings).opened
-        text = old.meta()
-        try:
-            Rewriting(path, self._form, self._fill, self._settings, old, written).run(text)
-        except HyperslabError as error:
-            raise error.locate(url=path) from error.__cause__
+        with write_errors(path, ""):
+            old = FileCells(self._files, path, self._form, self._fill, self._settings).opened
+            text = old.meta()
+            try:
+                Rewriting(path, self._form, self._fill, self._settings, old, written).run(text)
+            except HyperslabError as error:
+                raise error.locate(url=path) from error.__cause__
         self._files.forget(path)
 
     def stored_sizes(self, coords: Any) -> int:
@@ -262,6 +272,7 @@ class ArrayCells:
         return iter(self.grid) if self.fetch(()).opened.cells is not None else iter(())
 
 
+@translate_errors(lambda cells: "")
 class FlatArrayCells(ArrayCells):
     """Cells in one piece, any part of which is read alone."""
 

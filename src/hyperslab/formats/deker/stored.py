@@ -30,11 +30,11 @@ class _Named(NamedTuple):
     name: str = "/data"
 
 
-class RawChunks(StoredChunks):
+class DekerChunks(StoredChunks):
     """Chunks that our codecs read."""
 
     @classmethod
-    def at(cls, table: dict[Coords, Stored], descriptor: int, spec: ArraySpec, url: str) -> RawChunks:
+    def at(cls, table: dict[Coords, Stored], descriptor: int, spec: ArraySpec, url: str) -> DekerChunks:
         """Chunks at known places; Unsupported for filters that are not ours."""
         made = cls(_Named(Grid.of(spec.shape, spec.chunks).fixed or ()), descriptor, spec, url)
         made._table = table
@@ -87,6 +87,8 @@ class _Bytes(io.RawIOBase):
         return self._place
 
     def readinto(self, out: Any) -> int:
+        if self._place >= os.fstat(self._descriptor).st_size:  # which a damaged file may say is beyond 2**63
+            return 0
         count = os.preadv(self._descriptor, [out], self._place)
         self._place += count
         return count

@@ -29,12 +29,15 @@ from hyperslab.formats.deker.lost import LostTiles
 from hyperslab.formats.deker.opened import Box, file_stamp
 from hyperslab.formats.deker.rewriting import Rewriting, count_fill
 from hyperslab.formats.deker.source import FileCells, OpenFiles
+from hyperslab.formats.deker.system_errors import translate_errors
 from hyperslab.model.schemas.records import new_id
 from hyperslab.stores import locks
+from hyperslab.stores.files import write_errors
 
 _PAUSES = (0.01, 0.05, 0.2)
 
 
+@translate_errors(lambda tiles: tiles.folder, bare=("find", "read_into"))
 @dataclass(frozen=True)
 class TileCells:
     """The tiles of the VArray ``id`` of the collection at ``place``. ``meta`` makes the text of a new tile."""
@@ -140,7 +143,7 @@ class TileCells:
         return iter(sorted(coords for coords in found if self.is_inside(coords)))
 
     def is_inside(self, coords: Coords) -> bool:
-        """Whether a position is one of the grid."""
+        """Return whether a position is one of the grid."""
         counts = self.grid.counts
         return len(coords) == len(counts) and all(place < count for place, count in zip(coords, counts, strict=True))
 
@@ -165,13 +168,14 @@ class TileCells:
         self.place.require_writable()
         files: list[str] = []
         with ExitStack() as stack:
-            for place in sorted(set(coords)):
-                stack.enter_context(locks.hold_folder(partial(self._make, place), timeout))
-                stack.callback(self._forget_empty, place)  # while it is held: who waits for it makes it anew
-                self._require()  # else its removal may have passed this folder by
-                path = self._lost_or_found(place)
-                files += [] if path is None else [path]
-            stack.enter_context(hold_all(files, timeout))
+            with write_errors(self.folder, ""):
+                for place in sorted(set(coords)):
+                    stack.enter_context(locks.hold_folder(partial(self._make, place), timeout))
+                    stack.callback(self._forget_empty, place)  # while it is held: who waits for it makes it anew
+                    self._require()  # else its removal may have passed this folder by
+                    path = self._lost_or_found(place)
+                    files += [] if path is None else [path]
+                stack.enter_context(hold_all(files, timeout))
             yield
 
     def _make(self, coords: Coords) -> str:
@@ -197,13 +201,13 @@ class TileCells:
 
     def write(self, coords: Coords, block: Block) -> None:
         """Store a whole tile: its file is replaced."""
-        self.place.require_writable()
-        path = self._lost_or_found(coords)
-        if count_fill(block, self.fill) == block.size:
-            self._drop(coords, path)
-            return
         try:
-            self._put(coords, path, block)
+            with self.place.changing():
+                path = self._lost_or_found(coords)
+                if count_fill(block, self.fill) == block.size:
+                    self._drop(coords, path)
+                else:
+                    self._put(coords, path, block)
         except HyperslabError as error:
             raise error.locate(url=self.folder, key=paths.tile_folder(self.id, coords)) from error.__cause__
 
@@ -230,22 +234,24 @@ class TileCells:
 
     def erase(self, coords: Coords) -> None:
         """Forget a tile: its file is removed."""
-        self.place.require_writable()
-        self._drop(coords, self._lost_or_found(coords))
+        with self.place.changing():
+            self._drop(coords, self._lost_or_found(coords))
 
     def _drop(self, coords: Coords, path: str | None) -> None:
         """Remove a tile's file and link. Before the link is gone the file holds nothing any more, so that a process
-        that dies between leaves no cells that a later one would find."""
+        that dies between leaves no cells that a later one would find. Each step is on the medium before the next: after
+        a power cut no link leads to nothing."""
+        durable = self.settings.durable
         if path is not None:
             with suppress(NodeNotFound):
                 text = self.files.get(path).text or ""
                 size = int(np.prod(self.form.shape, dtype=object))
-                put_file(path, empty_file(text, size), durable=False)
+                put_file(path, empty_file(text, size), durable=durable)
         place = paths.tile_folder(self.id, coords)
         for id in links.linked_ids(self.folder, "array", place):
-            links.remove_link(self.folder, "array", place, id)
+            links.remove_link(self.folder, "array", place, id, durable=durable)
         if path is not None:
-            links.remove_file(self.folder, "array", path)
+            links.remove_file(self.folder, "array", path, durable=durable)
             self.files.forget(path)
 
 

@@ -34,7 +34,7 @@ from hyperslab.formats.choices import check_known
 from hyperslab.formats.codec_kinds import BYTES
 from hyperslab.formats.features import Variant
 from hyperslab.formats.hdmf.dataset import HdmfReader
-from hyperslab.formats.hdmf.options import Options
+from hyperslab.formats.hdmf.options import HDMFOptions
 from hyperslab.formats.hdmf.remedies import HdmfExamined, HdmfMended
 from hyperslab.formats.hdmf.survey import Profiled
 from hyperslab.formats.hdmf.v2 import HdmfV2
@@ -69,7 +69,7 @@ _NOTES_OF: dict[Profile, dict[Feature, str]] = {
     },
 }
 _DOCUMENT_3 = "zarr.json"
-_OPTIONS = tuple(field.name for field in fields(Options))
+_OPTIONS = tuple(field.name for field in fields(HDMFOptions))
 _MARKS = re.compile(
     rb'"(?:neurodata_type|\.specloc|zarr_link|zarr_dtype|_LINKS|_DTYPE|_REFERENCE|_REFERENCE_FIELDS'
     rb'|specifications/[^"/]+/[^"/]+/namespace(?:/\.zarray)?)"\s*:'
@@ -114,7 +114,7 @@ class HdmfFormat:
     @property
     def spelling(self) -> Profiled:
         """What its documents are called and how they read."""
-        return _spelling(Options(profile=self.profile))
+        return _spelling(HDMFOptions(profile=self.profile))
 
     def variant(self, options: Mapping[str, Any]) -> Format:
         """The format with the features that a dataset made with these options has."""
@@ -126,7 +126,7 @@ class HdmfFormat:
 
     def allowing(self, places: Sequence[str] | bool) -> Format:
         """The format as it follows links to these folders and URLs too, True for all."""
-        return replace(self, allow_external=Options(allow_external=places).allow_external)
+        return replace(self, allow_external=HDMFOptions(allow_external=places).allow_external)
 
     def reader(self, store: Store, spelling: Profiled, settings: Settings, where: Location) -> HdmfExamined:
         """What reads the dataset at ``where``, of which nothing is looked at yet."""
@@ -137,7 +137,8 @@ class HdmfFormat:
         return HdmfMended(store, spelling, settings, where, self.allow_external)
 
     def sniff(self, probe: Probe) -> bool:
-        """Whether a document of the root has words of HDMF; a consolidated dataset is known by one or two requests.
+        """Return whether a document of the root has words of HDMF; a consolidated dataset is known by one or two
+        requests.
 
         A dataset whose writer died has documents of its first groups alone.
         """
@@ -161,14 +162,14 @@ class HdmfFormat:
         remembered: Mapping[str, bytes | None] | None = None,
         **options: Any,
     ) -> HdmfReader:
-        """Open or make a dataset; options: those of :class:`Options`, ``settings``, ``remembered``.
+        """Open or make a dataset; options: those of :class:`HDMFOptions`, ``settings``, ``remembered``.
 
         ``consolidated`` is always true. The profile of a dataset that is there follows from its documents.
         """
         check_known(self.name, options, _OPTIONS, where.url)
         if consolidated is not True:
             raise Invalid(f"consolidated={consolidated!r}", remedy="a dataset of format hdmf always is; leave it out")
-        said = Options(**({"profile": self.profile, "allow_external": self.allow_external} | options))
+        said = HDMFOptions(**({"profile": self.profile, "allow_external": self.allow_external} | options))
         read = dict(remembered or {})
         if mode in ("r", "r+", "a"):
             said = replace(said, profile=_profile_at(where, read, mode) or said.profile)
@@ -180,6 +181,7 @@ class HdmfFormat:
             mode,
             settings=settings,
             consolidated=True,
+            at_once=False,
             remembered=read,
             writing=HdmfDocuments,
         )
@@ -188,7 +190,7 @@ class HdmfFormat:
         return HdmfReader(documents, where, said, variant)
 
 
-def _spelling(options: Options) -> Profiled:
+def _spelling(options: HDMFOptions) -> Profiled:
     return HdmfV3(options) if options.profile == "v3" else HdmfV2(options)
 
 
@@ -197,7 +199,7 @@ def _says(data: bytes | None) -> bool:
 
 
 def _children_say(probe: Probe) -> bool:
-    """Whether one of the first nodes below a root without attributes, or a schema, has words of HDMF."""
+    """Return whether one of the first nodes below a root without attributes, or a schema, has words of HDMF."""
     try:
         names = sorted(probe.store.list_dir("")[1])
     except HyperslabError:  # a web server that lists nothing

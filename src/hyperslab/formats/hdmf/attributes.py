@@ -16,10 +16,10 @@ import numpy as np
 from hyperslab.codecs.reference_json import reference_of, spelled
 from hyperslab.errors import HyperslabError, Unsupported
 from hyperslab.formats.cells_json import SPECIAL, base64_to_bytes, bytes_to_base64
+from hyperslab.formats.extended_metadata import MARK, VERSION
 from hyperslab.formats.faults import Faults
+from hyperslab.formats.hdmf.attribute_names import Words
 from hyperslab.formats.hdmf.dtype_words import OBJECT, REGION
-from hyperslab.formats.hdmf.words import Words
-from hyperslab.formats.marks import MARK, VERSION
 from hyperslab.formats.typed_attrs import Code, decode, encode
 from hyperslab.model.attrs import Attrs
 from hyperslab.model.dtypes import tag_of

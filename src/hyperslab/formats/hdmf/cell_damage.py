@@ -13,11 +13,11 @@ from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.memory import require
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import HyperslabError, Problem
-from hyperslab.formats.hdmf.completing import reference_fields
 from hyperslab.formats.hdmf.link_damage import LINKS
-from hyperslab.formats.hdmf.survey import Survey
-from hyperslab.formats.hdmf.verdicts import Verdict, judge
-from hyperslab.formats.keyed_damage import Damage
+from hyperslab.formats.hdmf.link_diagnosis import Verdict, judge
+from hyperslab.formats.hdmf.reference_ids import reference_fields
+from hyperslab.formats.hdmf.survey import HDMFSurvey
+from hyperslab.formats.keyed_damage import NodeDamage
 from hyperslab.model.paths import child
 from hyperslab.model.refs import ObjectReference, RegionReference
 from hyperslab.model.spec import ArraySpec
@@ -33,7 +33,7 @@ class _Count:
     total: int = 0
 
 
-def of_cells(survey: Survey, path: str) -> Iterator[Damage]:
+def of_cells(survey: HDMFSurvey, path: str) -> Iterator[NodeDamage]:
     """What is wrong with the references in the cells of an array. Chunks that cannot be decoded are told elsewhere."""
     spec = survey.spec(path)
     fields = reference_fields(spec.dtype) if isinstance(spec, ArraySpec) and spec.problem is None else None
@@ -50,10 +50,12 @@ def of_cells(survey: Survey, path: str) -> Iterator[Damage]:
             found.setdefault(verdict.kind, _Count(shown)).total += 1
     for kind, count in found.items():
         message = count.first if count.total == 1 else f"{count.total} references; the first, {count.first}"
-        yield Damage(Problem(path, f"reference-{kind}", message), f"cells {kind}", part=LINKS)
+        yield NodeDamage(Problem(path, f"reference-{kind}", message), f"cells {kind}", part=LINKS)
 
 
-def _references(survey: Survey, path: str, spec: ArraySpec, fields: tuple[str, ...]) -> Iterator[tuple[str, Reference]]:
+def _references(
+    survey: HDMFSurvey, path: str, spec: ArraySpec, fields: tuple[str, ...]
+) -> Iterator[tuple[str, Reference]]:
     """The references of all chunks, each with what its cell is called."""
     try:
         source = survey.documents.chunks_as(path, spec)
@@ -82,7 +84,7 @@ def _cells(source: ChunkSource, coords: Coords, fields: tuple[str, ...]) -> list
     return [(name, block[name]) for name in fields] if fields else [("", block)]
 
 
-def _stored(survey: Survey, path: str, spec: ArraySpec, source: ChunkSource) -> Iterator[Coords]:
+def _stored(survey: HDMFSurvey, path: str, spec: ArraySpec, source: ChunkSource) -> Iterator[Coords]:
     """The chunks that are there."""
     if source.grid.size > _MOST_CHUNKS:
         return

@@ -6,18 +6,19 @@ what the writers of the format put there last.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import HyperslabError, NodeNotFound
 from hyperslab.formats.base import Format
-from hyperslab.formats.hdmf.object_ids import id_of, object_ids
+from hyperslab.formats.hdmf.attribute_names import LINKS, OWN, SPECIFICATIONS
+from hyperslab.formats.hdmf.object_ids import id_of, paths_by_id
 from hyperslab.formats.hdmf.objects import check_fill
-from hyperslab.formats.hdmf.options import Options
-from hyperslab.formats.hdmf.sources import place_of
+from hyperslab.formats.hdmf.options import HDMFOptions
+from hyperslab.formats.hdmf.sources import find_dataset
 from hyperslab.formats.hdmf.specifications import Specifications, place_said
-from hyperslab.formats.hdmf.words import LINKS, OWN, SPECIFICATIONS
 from hyperslab.formats.keyed_dataset import KeyedReader
 from hyperslab.model.paths import split
 from hyperslab.model.refs import Link, Pointer
@@ -35,12 +36,12 @@ def links_of(spec: GroupSpec | ArraySpec) -> Mapping[str, Link]:
 class HdmfReader:
     """A dataset open for reading. ``documents`` reads what lies under keys, ``variant`` is the format of its kind."""
 
-    def __init__(self, documents: KeyedReader, where: Location, options: Options, variant: Format) -> None:
+    def __init__(self, documents: KeyedReader, where: Location, options: HDMFOptions, variant: Format) -> None:
         self._documents = documents
         self._where = where
         self._options = options
         self._variant = variant
-        self._ids: Mapping[str, str] | None = None
+        self._ids: Mapping[str, list[str]] | None = None
         self._place: tuple[str | None] | None = None
 
     @property
@@ -121,13 +122,26 @@ class HdmfReader:
     # -- what leads elsewhere ---------------------------------------------------------------------------------------
 
     def place_of(self, pointer: Pointer) -> Location | None:
-        """Where the dataset is that a pointer leads to, None for this one; BrokenLink or ExternalLinkRefused."""
-        return place_of(self._where, pointer, root_id=self._id_of(""), allow=self._options.allow_external)
+        """Return where the dataset is that a pointer leads to, None for this one; BrokenLink or ExternalLinkRefused.
+
+        A warning tells where it is not the place that ``source`` names, at which nothing is.
+        """
+        found = find_dataset(self._where, pointer, root_id=self._id_of(""), allow=self._options.allow_external)
+        if found.instead:
+            warnings.warn(f"{self.store.url}: {found.instead}", UserWarning, stacklevel=2)
+        return found.place
 
     def object_ids(self) -> Mapping[str, str]:
-        """The path of each node that has an ``object_id``, by that; read once."""
+        """Return the path of each node that has an ``object_id``, by that; of two the first counts."""
+        return {said: paths[0] for said, paths in self._paths_by_id().items()}
+
+    def paths_of(self, object_id: str) -> Sequence[str]:
+        """Return the paths of the nodes that call themselves so."""
+        return self._paths_by_id().get(object_id, ())
+
+    def _paths_by_id(self) -> Mapping[str, list[str]]:
         if self._ids is None:
-            self._ids = object_ids(self._documents, self._specifications_place())
+            self._ids = paths_by_id(self._documents, self._specifications_place())
         return self._ids
 
     def _id_of(self, path: str) -> str | None:

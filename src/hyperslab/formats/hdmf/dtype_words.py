@@ -35,7 +35,7 @@ _FIELDS: dict[type, str] = {VlenString: "str_", VlenBytes: "bytes", ObjectRef: O
 
 
 def is_known(word: Any) -> bool:
-    """Whether it is a word that some writer uses for a type."""
+    """Return whether it is a word that some writer uses for a type."""
     if isinstance(word, list):
         return bool(word) and all(isinstance(field, dict) and is_field(field) for field in word)
     if not isinstance(word, str):
@@ -50,7 +50,7 @@ def is_known(word: Any) -> bool:
 
 
 def is_field(said: dict[str, Any]) -> bool:
-    """Whether it names a field and its type."""
+    """Return whether it names a field and its type."""
     return isinstance(said.get("name"), str) and isinstance(said.get("dtype"), str | dict)
 
 

@@ -12,13 +12,13 @@ from typing import Any
 
 from hyperslab.errors import Problem
 from hyperslab.formats.faults import brief
+from hyperslab.formats.hdmf.attribute_names import OWN
 from hyperslab.formats.hdmf.attributes import inner_of
+from hyperslab.formats.hdmf.link_diagnosis import Target, Verdict, judge
 from hyperslab.formats.hdmf.spelling import attributes_of, with_attributes
-from hyperslab.formats.hdmf.survey import Survey
-from hyperslab.formats.hdmf.verdicts import Target, Verdict, judge
-from hyperslab.formats.hdmf.words import OWN
+from hyperslab.formats.hdmf.survey import HDMFSurvey
 from hyperslab.formats.keyed_commit import Change
-from hyperslab.formats.keyed_damage import Damage
+from hyperslab.formats.keyed_damage import NodeDamage
 from hyperslab.model.paths import child
 from hyperslab.model.refs import Link, ObjectReference, RegionReference
 from hyperslab.model.spec import GroupSpec
@@ -31,7 +31,7 @@ Attributes = dict[str, Any]
 Edit = Callable[[Attributes], Attributes]
 
 
-def of_links(survey: Survey, path: str) -> Iterator[Damage]:
+def of_links(survey: HDMFSurvey, path: str) -> Iterator[NodeDamage]:
     """What is wrong with the links of a group."""
     spec = survey.spec(path)
     if not isinstance(spec, GroupSpec):
@@ -49,7 +49,7 @@ def of_links(survey: Survey, path: str) -> Iterator[Damage]:
     yield from _no_links(survey, path, spec)
 
 
-def of_references(survey: Survey, path: str) -> Iterator[Damage]:
+def of_references(survey: HDMFSurvey, path: str) -> Iterator[NodeDamage]:
     """What is wrong with the references among the attributes of a node."""
     spec = survey.spec(path)
     for name, value in ({} if spec is None else spec.attrs).items():
@@ -65,7 +65,7 @@ def of_references(survey: Survey, path: str) -> Iterator[Damage]:
 # -- entries of links -------------------------------------------------------------------------------------------------
 
 
-def _of_link(survey: Survey, path: str, name: str, link: Link, verdict: Verdict) -> Damage:
+def _of_link(survey: HDMFSurvey, path: str, name: str, link: Link, verdict: Verdict) -> NodeDamage:
     node, kind, message = child(path, name), f"link-{verdict.kind}", f"the link leads to {link}: {verdict.message}"
     word = survey.profile.words.links
     if verdict.of_pointer:
@@ -74,25 +74,23 @@ def _of_link(survey: Survey, path: str, name: str, link: Link, verdict: Verdict)
     return _mended(Problem(node, kind, message), name, verdict, partial(_changed, survey, path, edit))
 
 
-def _mended(problem: Problem, about: str, verdict: Verdict, change: Callable[[], Change]) -> Damage:
+def _mended(problem: Problem, about: str, verdict: Verdict, change: Callable[[], Change]) -> NodeDamage:
     if not verdict.right:
-        return Damage(problem, about, part=LINKS)
+        return NodeDamage(problem, about, part=LINKS)
     said = " and ".join(f"the {name} {value!r}" for name, value in verdict.right.items())
-    return Damage(problem, about, f"write {said}", change, part=LINKS)
+    return NodeDamage(problem, about, f"write {said}", change, part=LINKS)
 
 
-def _dropped(node: str, kind: str, message: str, about: str, change: Callable[[], Change]) -> Damage:
-    return Damage(Problem(node, kind, message), about, "take the link out", change, part=LINKS, asked=DROP)
+def _dropped(node: str, kind: str, message: str, about: str, change: Callable[[], Change]) -> NodeDamage:
+    return NodeDamage(Problem(node, kind, message), about, "take the link out", change, part=LINKS, asked=DROP)
 
 
-def _incomplete(survey: Survey, path: str, name: str, target: Target) -> Iterator[Damage]:
+def _incomplete(survey: HDMFSurvey, path: str, name: str, target: Target) -> Iterator[NodeDamage]:
     """What an entry could say of its target, and does not; profile v3 has no words for what is not known."""
     word = survey.profile.words.links
     entries = attributes_of(survey.docs(path))[word]
     entry = entries[_number(entries, name)]
     source = None if target.named is None else target.named.id_of("")
-    if target.named is not survey and source == survey.id_of(""):
-        source = None  # a copy of this dataset: by that identity the link would lead here
     known = dict(zip(_IDS, (target.object_id, source), strict=True))
     every = survey.profile.words.profile == "v2"
     right = {
@@ -104,10 +102,10 @@ def _incomplete(survey: Survey, path: str, name: str, target: Target) -> Iterato
         said = " and ".join(f"the {each} {'null' if value is None else value}" for each, value in right.items())
         problem = Problem(child(path, name), "link-incomplete", f"the link does not say the {' and '.join(right)}")
         change = partial(_changed, survey, path, partial(_with_link, word, name, right))
-        yield Damage(problem, name, f"write {said}", change, part=LINKS, asked=LINKS, sound=True)
+        yield NodeDamage(problem, name, f"write {said}", change, part=LINKS, asked=LINKS, sound=True)
 
 
-def _no_links(survey: Survey, path: str, spec: GroupSpec) -> Iterator[Damage]:
+def _no_links(survey: HDMFSurvey, path: str, spec: GroupSpec) -> Iterator[NodeDamage]:
     """Entries that are no links; one that says again what another says goes without being asked for."""
     word = survey.profile.words.links
     links = survey.links(path)
@@ -124,13 +122,13 @@ def _no_links(survey: Survey, path: str, spec: GroupSpec) -> Iterator[Damage]:
         same = said in ((first.target, first.source), (first.target[1:], first.source))
         message = f"{word}: {brief(entry)} has the name of another link, which counts"
         problem = Problem(child(path, name), "link-duplicate", message)
-        yield Damage(problem, about, "take it out", change, part=LINKS, asked="" if same else DROP)
+        yield NodeDamage(problem, about, "take it out", change, part=LINKS, asked="" if same else DROP)
 
 
 # -- edits ------------------------------------------------------------------------------------------------------------
 
 
-def _changed(survey: Survey, path: str, edit: Edit) -> Change:
+def _changed(survey: HDMFSurvey, path: str, edit: Edit) -> Change:
     docs = survey.docs(path)
     return Change({path: with_attributes(docs, edit(dict(attributes_of(docs))))})
 
@@ -172,7 +170,7 @@ def _without_entry(word: str, entry: Any, attributes: Attributes) -> Attributes:
     return {**attributes, word: [other for number, other in enumerate(entries) if number != last]}
 
 
-def _with_reference(survey: Survey, name: str, right: Mapping[str, Any], attributes: Attributes) -> Attributes:
+def _with_reference(survey: HDMFSurvey, name: str, right: Mapping[str, Any], attributes: Attributes) -> Attributes:
     value = attributes[name]
     inner = inner_of(value, survey.profile.words)
     place = "value" if survey.profile.words.profile == "v2" else "_REFERENCE"

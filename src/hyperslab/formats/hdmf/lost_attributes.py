@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 from hyperslab.errors import HyperslabError, Problem
 from hyperslab.formats.hdmf.link_damage import LINKS
-from hyperslab.formats.hdmf.survey import Survey
+from hyperslab.formats.hdmf.survey import HDMFSurvey
 from hyperslab.formats.keyed_commit import Change
-from hyperslab.formats.keyed_damage import Damage
+from hyperslab.formats.keyed_damage import NodeDamage
 from hyperslab.formats.zarr2.document import ATTRIBUTES
 from hyperslab.model.paths import child
 
 
-def of_attributes(survey: Survey, path: str) -> Iterator[Damage]:
+def of_attributes(survey: HDMFSurvey, path: str) -> Iterator[NodeDamage]:
     """Those of one node."""
     copied = survey.copy.get(path, {}).get(ATTRIBUTES)
     if not copied or not _is_gone(survey, path):
@@ -27,10 +27,10 @@ def of_attributes(survey: Survey, path: str) -> Iterator[Damage]:
         return Change({path: {**survey.docs(path), ATTRIBUTES: copied}})
 
     action = "take the attributes from consolidated metadata"
-    yield Damage(Problem(path, "lost-attributes", message), "", action, change, part=LINKS)
+    yield NodeDamage(Problem(path, "lost-attributes", message), "", action, change, part=LINKS)
 
 
-def _is_gone(survey: Survey, path: str) -> bool:
+def _is_gone(survey: HDMFSurvey, path: str) -> bool:
     try:
         return survey.store.get(child(path, ATTRIBUTES)) is None
     except HyperslabError:

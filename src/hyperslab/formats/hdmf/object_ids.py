@@ -18,12 +18,13 @@ def id_of(spec: GroupSpec | ArraySpec) -> str | None:
     return said if isinstance(said, str) and said else None
 
 
-def object_ids(documents: KeyedReader, passed: str | None) -> Mapping[str, str]:
-    """Of all nodes that can be read but for those below ``passed`` (the specifications); of two the first counts."""
-    found: dict[str, str] = {}
+def paths_by_id(documents: KeyedReader, passed: str | None) -> Mapping[str, list[str]]:
+    """Return the paths of all nodes that can be read but for those below ``passed`` (the specifications), by what they
+    call themselves; most often one each."""
+    found: dict[str, list[str]] = {}
     for path, spec in _nodes(documents, passed):
         if (said := id_of(spec)) is not None:
-            found.setdefault(said, path)
+            found.setdefault(said, []).append(path)
     return found
 
 

@@ -55,14 +55,14 @@ _TEXT = "vlen-utf8"
 
 
 @dataclass(frozen=True, slots=True)
-class Objects:
+class ObjectCells:
     """What the cells of such an array are, and the codec that makes bytes of them."""
 
     dtype: DataType
     codec: Codec
 
 
-def objects_of(doc: Mapping[str, Any], word: Any, faults: Faults) -> Objects | None:
+def objects_of(doc: Mapping[str, Any], word: Any, faults: Faults) -> ObjectCells | None:
     """What ``.zarray`` and ``zarr_dtype`` say; None for an array that Zarr's own format reads, or refuses to."""
     codec = _codec(doc.get("filters"))
     dtype = doc.get("dtype")
@@ -80,7 +80,7 @@ def objects_of(doc: Mapping[str, Any], word: Any, faults: Faults) -> Objects | N
         faults.cannot("pickle", "references to regions are never pickled")
     if not is_row and doc.get("fill_value") not in (0, None, ""):
         faults.note("fill_value", "the fill value of objects is not 0; cells that were never written are empty")
-    return Objects(kind, codec)
+    return ObjectCells(kind, codec)
 
 
 def _codec(filters: Any) -> Codec | None:
@@ -95,7 +95,10 @@ def _codec(filters: Any) -> Codec | None:
 
 
 def _cells(word: Any, codec: Codec) -> DataType | None:
-    """The type of ``|O`` cells; None for text in JSON, which Zarr's own format reads."""
+    """Return the type of ``|O`` cells; None for text in JSON, which Zarr's own format reads. hdmf-zarr up to 0.13
+    stores rows without references as objects, whose fields ``zarr_dtype`` alone names."""
+    if isinstance(word, list) and word and all(isinstance(entry, dict) for entry in word):
+        return _row([[entry.get("name"), _stored_field(entry.get("dtype"))] for entry in word], word, codec)
     if word == REGION:
         return RegionRef()
     if word == OBJECT or (word is None and codec.name == PICKLE):
@@ -105,6 +108,14 @@ def _cells(word: Any, codec: Codec) -> DataType | None:
 
 def _is_object_field(field: Any) -> bool:
     return isinstance(field, list) and len(field) > 1 and isinstance(field[1], str) and field[1] in _OBJECT
+
+
+def _stored_field(word: Any) -> str:
+    """Return the dtype of a field that only its word tells: a number's, else ``|O``."""
+    try:
+        return np.dtype(word).str if isinstance(word, str) and np.dtype(word).kind in "biuf" else "|O"
+    except TypeError:
+        return "|O"
 
 
 def _row(fields: list[Any], word: Any, codec: Codec) -> np.dtype[Any]:
@@ -125,7 +136,7 @@ def _row(fields: list[Any], word: Any, codec: Codec) -> np.dtype[Any]:
 
 
 def is_object(dtype: DataType) -> bool:
-    """Whether Zarr's own formats have no cells of this type but this one has: references, rows of any length."""
+    """Return whether Zarr's own formats have no cells of this type but this one has: references, rows of any length."""
     return isinstance(dtype, ObjectRef | RegionRef) or (isinstance(dtype, np.dtype) and dtype.hasobject)
 
 
@@ -138,7 +149,7 @@ def refuse_fill(value: Any, dtype: DataType) -> None:
 
 
 def stands_in(spec: ArraySpec) -> bool:
-    """Whether Zarr's own format is given the array as one of text."""
+    """Return whether Zarr's own format is given the array as one of text."""
     return is_object(spec.dtype) or any(codec.name == PICKLE for codec in spec.codecs)
 
 
@@ -148,14 +159,14 @@ def as_row(dtype: DataType) -> DataType:
 
 
 def has_regions(dtype: DataType) -> bool:
-    """Whether cells or fields of them are references to regions."""
+    """Return whether cells or fields of them are references to regions."""
     if isinstance(dtype, np.dtype):
         return any(isinstance(kind, RegionRef) for _, kind in tagged_fields(dtype))
     return isinstance(dtype, RegionRef)
 
 
 def same_type(a: DataType, b: DataType) -> bool:
-    """Whether two types are the same, the types of their fields too."""
+    """Return whether two types are the same, the types of their fields too."""
     if isinstance(a, np.dtype) and isinstance(b, np.dtype):
         return a == b and dict(tagged_fields(a)) == dict(tagged_fields(b))
     return type(a) is type(b) and a == b
@@ -163,7 +174,9 @@ def same_type(a: DataType, b: DataType) -> bool:
 
 def stand_in(doc: Mapping[str, Any]) -> dict[str, Any]:
     """The ``.zarray`` of such an array as one of text."""
-    return {**doc, "dtype": "|O", "fill_value": 0, "filters": [{"id": _TEXT}, *doc["filters"][1:]]}
+    filters = [{"id": _TEXT}, *doc["filters"][1:]]
+    order = "C" if _IDS.get(doc["filters"][0].get("id")) == "json2" else doc.get("order", "C")
+    return {**doc, "dtype": "|O", "fill_value": 0, "filters": filters, "order": order}
 
 
 def as_text(spec: ArraySpec, layout: Mapping[str, Any]) -> ArraySpec:
@@ -172,7 +185,7 @@ def as_text(spec: ArraySpec, layout: Mapping[str, Any]) -> ArraySpec:
     return spec.evolve(dtype=VlenString(), fill_value="", codecs=codecs, layout=layout)
 
 
-def as_objects(spec: ArraySpec, cells: Objects) -> ArraySpec:
+def as_objects(spec: ArraySpec, cells: ObjectCells) -> ArraySpec:
     """An array of text as the one that it stood for. What was never written is no reference, a row of zeros."""
     codecs = tuple(cells.codec if codec.name == _TEXT else codec for codec in spec.codecs)
     return spec.evolve(dtype=cells.dtype, fill_value=None, codecs=codecs)

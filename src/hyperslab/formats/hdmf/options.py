@@ -13,7 +13,7 @@ _CHOICES = {"profile": ("v2", "v3"), "object_codec": ("json2", "pickle")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class HDMFOptions:
     """``profile`` of a new dataset: on Zarr v2 or on Zarr v3. ``object_codec``: what references are stored with in
     profile v2; releases of hdmf-zarr up to 0.13 read rows with references only from ``pickle``, which is never executed
     here. ``region_attributes``: write region references in attributes of profile v2, which those releases cannot open.

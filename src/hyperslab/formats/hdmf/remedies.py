@@ -17,21 +17,21 @@ from hyperslab.formats.hdmf.damage import of_ids, of_node, of_root, of_schema
 from hyperslab.formats.hdmf.link_damage import of_links, of_references
 from hyperslab.formats.hdmf.lost_attributes import of_attributes
 from hyperslab.formats.hdmf.sources import Allowed
-from hyperslab.formats.hdmf.survey import Others, Profiled, Survey
+from hyperslab.formats.hdmf.survey import HDMFSurvey, Others, Profiled
 from hyperslab.formats.hdmf.writer import HdmfDocuments
 from hyperslab.formats.keyed_commit import Change
-from hyperslab.formats.keyed_damage import Damage, remedies_of
+from hyperslab.formats.keyed_damage import NodeDamage, remedies_of
 from hyperslab.formats.keyed_dataset import KeyedReader
 from hyperslab.stores.base import Store, WritableStore
 from hyperslab.stores.location import Location
 
-Examiner = Callable[[Survey], Iterable[Damage]]
+Examiner = Callable[[HDMFSurvey], Iterable[NodeDamage]]
 
 
 class _Examined:
     """What is told of a dataset; ``_look`` makes a survey of it as it is stored now."""
 
-    _look: Callable[[], AbstractContextManager[Survey]]
+    _look: Callable[[], AbstractContextManager[HDMFSurvey]]
 
     def problems(self, *, deep: bool, workers: int) -> Iterator[Problem]:
         """What is wrong with the documents, but for what each key tells alone; ``deep``: with references in cells."""
@@ -70,16 +70,18 @@ class HdmfMended(_Examined, HdmfDocuments):
 
 
 @contextmanager
-def _looking(store: Store, profile: Profiled, settings: Settings, where: Location, allow: Allowed) -> Iterator[Survey]:
+def _looking(
+    store: Store, profile: Profiled, settings: Settings, where: Location, allow: Allowed
+) -> Iterator[HDMFSurvey]:
     """A look at what is stored now."""
     others = Others(settings, allow)
     try:
-        yield Survey(store, profile, settings, where, others)
+        yield HDMFSurvey(store, profile, settings, where, others)
     finally:
         others.close()
 
 
-def _examiners(survey: Survey, deep: bool) -> Iterator[Examiner]:
+def _examiners(survey: HDMFSurvey, deep: bool) -> Iterator[Examiner]:
     """What looks at parts of a dataset, in the order in which they are mended."""
     for path in survey.specs:
         yield partial(of_attributes, path=path)

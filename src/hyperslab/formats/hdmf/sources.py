@@ -1,10 +1,13 @@
 """Where the dataset is that a link or reference leads to: its ``source``, resolved and confined.
 
-In this order: this dataset itself; ``source`` relative to its root; relative to the folder that it lies in (hdmf-zarr
-0.10); as an absolute place; a neighbour whose root has the ``object_id`` that the pointer knows, or without one the
-neighbour of the same name (peers wrote absolute paths, and datasets are moved). What comes of it must be a dataset that
-lies below the folder of this one, or at a place that was allowed: links that follow each other never lead out of the
-first one's folder. Symbolic links are resolved before that is asked.
+``source`` decides, in this order: this dataset itself; relative to its root; relative to the folder that it lies in
+(hdmf-zarr 0.10); as an absolute place. What comes of it must be a dataset that lies below the folder of this one, or at
+a place that was allowed: links that follow each other never lead out of the first one's folder. Symbolic links are
+resolved before that is asked. A place that is not allowed stays refused.
+
+Only where nothing at all is at ``source`` do ids help, since datasets are moved: the one dataset of this folder whose
+root has the ``object_id`` that the pointer knows, or without one the neighbour of the same name (peers wrote absolute
+paths without ids). Copies and backups have the id too, so that it proves nothing where several have it.
 """
 
 from __future__ import annotations
@@ -21,47 +24,71 @@ from hyperslab.errors import BrokenLink, ExternalLinkRefused, HyperslabError, In
 from hyperslab.formats.documents import read_json
 from hyperslab.model.refs import Pointer
 from hyperslab.stores.location import Location, Probe
-from hyperslab.stores.places import REMOTE
 from hyperslab.stores.redaction import redact
+from hyperslab.stores.schemes import REMOTE
 
 Allowed = Sequence[str] | bool
 _DOCUMENTS = ("zarr.json", ".zgroup")
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _DRIVE = re.compile(r"[A-Za-z]:(?=/|$)")
 _MOST_NEIGHBOURS = 1000
+_MOST_NAMES = 5
 _ALLOW = "name its folder or URL by allow_external=[...] (--allow-external), or True (any) for all"
 _UNPACK = "a store object and an archive have no places beside them: unpack it, or open it by its path or URL"
 _BRING = "bring it back to its place, or beside this one"
 
 
+@dataclass(frozen=True, slots=True)
+class PointedPlace:
+    """The place of the dataset that a pointer leads to, None for the one that the pointer stands in.
+
+    ``instead``: why it is not the place that ``source`` names, where nothing is; ``certain``: no other may be meant.
+    """
+
+    place: Location | None
+    instead: str = ""
+    certain: bool = True
+
+
 def place_of(where: Location, pointer: Pointer, *, root_id: str | None, allow: Allowed = ()) -> Location | None:
-    """The place of the dataset that a pointer read at ``where`` leads to; None for that dataset itself.
+    """Return the place of :func:`find_dataset`."""
+    return find_dataset(where, pointer, root_id=root_id, allow=allow).place
+
+
+def find_dataset(where: Location, pointer: Pointer, *, root_id: str | None, allow: Allowed = ()) -> PointedPlace:
+    """Find the dataset that a pointer read at ``where`` leads to.
 
     ``root_id``: the ``object_id`` of its root. ``allow``: folders and URLs that it may lead to besides, True for all.
-    BrokenLink where there is no such dataset, ExternalLinkRefused where it would be at a place that is not allowed:
-    then nothing there was looked at.
+    BrokenLink where there is no such dataset or several may be meant, ExternalLinkRefused where it would be at a place
+    that is not allowed: of what is there nothing was read.
     """
     source, known = pointer.source, pointer.source_object_id
-    if plain(source) in ("", ".") or (root_id is not None and known == root_id):
-        return None
+    if plain(source) in ("", "."):
+        return PointedPlace(None)
     if not _is_name(source):
         raise BrokenLink(f"{redact(source)!r} names no dataset", url=where.url, remedy="link to it anew")
     search = _Search(where, _roots(allow))
+    refused = ExternalLinkRefused(
+        f"{redact(source)!r} leads to a place that is not allowed",
+        url=where.url,
+        remedy=_UNPACK if where.scheme in ("zip", "store") else _ALLOW,
+    )
     for candidate in search.candidates(source):
+        if candidate is None:
+            raise refused
         if search.is_here(candidate) or is_dataset(candidate):
-            return None if search.is_here(candidate) else candidate
-    found = search.neighbour(source, known)
-    if found is not None:
-        return None if search.is_here(found) else found
-    if not search.refused:
+            return PointedPlace(None if search.is_here(candidate) else candidate)
+    found = search.named_alike(source) if known is None else search.identified(source, known, known == root_id)
+    if found is None and search.is_refused:
+        raise refused
+    if found is None:
         said = "" if known is None else f", nor one beside this one with the object_id {known}"
         raise BrokenLink(f"there is no dataset {redact(source)!r}{said}", url=where.url, remedy=_BRING)
-    remedy = _UNPACK if where.scheme in ("zip", "store") else _ALLOW
-    raise ExternalLinkRefused(f"{redact(source)!r} leads to a place that is not allowed", url=where.url, remedy=remedy)
+    return found
 
 
 def _is_name(source: str) -> bool:
-    """Whether a file system can have it: without NUL, and text that has an encoding."""
+    """Return whether a file system can have it: without NUL, and text that has an encoding."""
     try:
         return b"\0" not in source.encode()
     except UnicodeEncodeError:
@@ -75,46 +102,56 @@ def plain(source: str) -> str:
 
 
 def is_absolute(source: str) -> bool:
-    """Whether a source names a place wherever the dataset is."""
+    """Return whether a source names a place wherever the dataset is."""
     return bool(source.startswith("/") or _URL.match(source) or _DRIVE.match(source))
 
 
 @dataclass
 class _Search:
-    """The search for one pointer's dataset; ``refused``: whether a place was passed over since it is not allowed."""
+    """The search for one pointer's dataset; ``is_refused``: a place where nothing is was not allowed either."""
 
     where: Location
     allow: Sequence[str] | None
-    refused: bool = False
+    is_refused: bool = False
 
-    def candidates(self, source: str) -> Iterator[Location]:
-        """The places that ``source`` may mean and that may be looked at."""
+    def candidates(self, source: str) -> Iterator[Location | None]:
+        """Return the places that ``source`` may mean and that may be looked at; None for one that may not be looked
+        at."""
         text = plain(source)
         if is_absolute(text):
-            yield from self._allowed(self._absolute(text))
+            yield from self._absolute(text)
             return
-        yield from self._allowed(self.where.at(text))
-        if text == self.where.name:
+        is_own_name = text == self.where.name
+        place = self.where.at(text)
+        if place is not None or not is_own_name:
+            yield from self._judged(place)
+        if is_own_name:
             yield self.where  # as 0.10 spelled "here"
         yield from filter(None, [self._confined(self.where.at(f"../{text}"))])
 
-    def _absolute(self, text: str) -> Location | None:
+    def _absolute(self, text: str) -> Iterator[Location | None]:
         """As the kind of place that it is; a place in the network keeps the options of this one only on its server."""
+        if os.name != "nt" and _DRIVE.match(text):  # a machine without drives has no such place
+            self.is_refused = True
+            return
         try:
             if (match := _URL.match(text)) is None:
-                return None if os.name != "nt" and _DRIVE.match(text) else Location.of(text)
-            if _climbs(text):
-                return None
-            same = _server(text) == _server(str(self.where.target)) and match[1].lower() in REMOTE
-            return Location.of(text, dict(self.where.options) if same else None)
+                yield from self._judged(Location.of(text))
+            elif _climbs(text):
+                yield None
+            else:
+                same = _server(text) == _server(str(self.where.target)) and match[1].lower() in REMOTE
+                yield from self._judged(Location.of(text, dict(self.where.options) if same else None))
         except HyperslabError:
-            return None
+            yield None
 
-    def _allowed(self, place: Location | None) -> Iterator[Location]:
+    def _judged(self, place: Location | None) -> Iterator[Location | None]:
+        """Return the place, None for one that is not allowed; nothing where nothing is at a path of this machine."""
         confined = self._confined(place)
-        self.refused |= confined is None
-        if confined is not None:
-            yield confined
+        if confined is None and place is not None and _is_nowhere(place):
+            self.is_refused = True
+            return
+        yield confined
 
     def _confined(self, place: Location | None) -> Location | None:
         """The place with symbolic links resolved; None where there is none, or it is not allowed."""
@@ -162,23 +199,39 @@ class _Search:
         return any(spelled == root or spelled.startswith(f"{root}/") for root in roots)
 
     def is_here(self, place: Location) -> bool:
-        """Whether it is this dataset."""
+        """Return whether it is this dataset."""
         if place.path is None or self.where.path is None:
             targets = [str(each.target).rstrip("/") for each in (place, self.where)]
             return place.scheme == self.where.scheme and targets[0] == targets[1]
         return os.path.realpath(place.path) == os.path.realpath(self.where.path)
 
-    def neighbour(self, source: str, object_id: str | None) -> Location | None:
-        """The dataset in the same folder that calls itself ``object_id``; without one, that is called as the source."""
+    def identified(self, source: str, object_id: str, is_own: bool) -> PointedPlace | None:
+        """Return the one dataset of this folder whose root calls itself ``object_id``; ``is_own``: this one does."""
+        others = [place for place in self._neighbours() if root_id_of(place) == object_id]
+        why = f"nothing is at {redact(source)!r}; by the object_id {object_id} of its root"
+        if is_own:
+            return PointedPlace(None, f"{why} this dataset is taken", certain=not others)
+        if len(others) > 1:
+            names = ", ".join(sorted(place.name for place in others)[:_MOST_NAMES])
+            message = (
+                f"there is no dataset {redact(source)!r}, and {len(others)} have the object_id {object_id}: {names}"
+            )
+            raise BrokenLink(message, url=self.where.url, remedy="link to the one that is meant")
+        return PointedPlace(others[0], f"{why} {others[0].url} is taken") if others else None
+
+    def named_alike(self, source: str) -> PointedPlace | None:
+        """Return the dataset of this folder that has the name of the source."""
         name = posixpath.basename(plain(source).rstrip("/"))
-        if object_id is not None:
-            return next((place for place in self._neighbours() if root_id_of(place) == object_id), None)
         if name in ("", ".", ".."):
             return None
+        why = f"nothing is at {redact(source)!r}; by its name"
         if name == self.where.name:
-            return self.where
-        confined = self._confined(self.where.at(f"../{name}"))
-        return confined if confined is not None and is_dataset(confined) else None
+            return PointedPlace(None, f"{why} this dataset is taken")
+        place = self._confined(self.where.at(f"../{name}"))
+        if place is None or not is_dataset(place):
+            return None
+        is_here = self.is_here(place)
+        return PointedPlace(None if is_here else place, f"{why} {'this dataset' if is_here else place.url} is taken")
 
     def _neighbours(self) -> Iterator[Location]:
         folder = self.where.at("..")
@@ -188,7 +241,7 @@ class _Search:
             names = folder.store(read_only=True).list_dir("")[1]
         except HyperslabError:
             return
-        for name in list(names)[:_MOST_NEIGHBOURS]:
+        for name in names if len(names) <= _MOST_NEIGHBOURS else ():  # of more nobody knows which is the only one
             confined = self._confined(self.where.at(f"../{name}"))
             if confined is not None and not self.is_here(confined):
                 yield confined
@@ -210,7 +263,7 @@ def _server(url: str) -> str:
 
 
 def _climbs(url: str) -> bool:
-    """Whether a part of its path is ``..``, spelled in any way that a server may understand."""
+    """Return whether a part of its path is ``..``, spelled in any way that a server may understand."""
     return not {".", ".."}.isdisjoint(re.split(r"[/\\]", unquote(unquote(url))))
 
 
@@ -225,8 +278,21 @@ def _is_below(path: str, folder: str) -> bool:
         return False
 
 
+def _is_nowhere(place: Location) -> bool:
+    """Return whether nothing is at a path of this machine, by the name alone: what cannot be asked may be there."""
+    if place.path is None:
+        return False
+    try:
+        os.lstat(place.path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except (OSError, ValueError):
+        return False
+    return False
+
+
 def is_dataset(place: Location) -> bool:
-    """Whether a Zarr hierarchy begins there."""
+    """Return whether a Zarr hierarchy begins there."""
     try:
         if place.path is not None and not os.path.exists(place.path):
             return False

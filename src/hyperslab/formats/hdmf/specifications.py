@@ -8,8 +8,8 @@ from typing import Any
 
 from hyperslab.errors import FormatError, HyperslabError, Invalid, NodeNotFound, UnsafePickle
 from hyperslab.formats.documents import read_json
+from hyperslab.formats.hdmf.attribute_names import OWN, PLACE
 from hyperslab.formats.hdmf.objects import PICKLE
-from hyperslab.formats.hdmf.words import OWN, PLACE
 from hyperslab.formats.keyed_dataset import KeyedReader
 from hyperslab.model.paths import child, is_within, normalize
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -28,7 +28,7 @@ def place_said(root: GroupSpec | ArraySpec | None) -> str | None:
 
 
 def is_specification(path: str, place: str) -> bool:
-    """Whether a path is that of a source's schema, below the place of the specifications."""
+    """Return whether a path is that of a source's schema, below the place of the specifications."""
     return path != place and is_within(path, place) and path.count("/") == place.count("/") + _LEVELS
 
 

@@ -7,13 +7,22 @@ from typing import Any
 
 from hyperslab.errors import Invalid
 from hyperslab.formats.faults import Faults, brief
+from hyperslab.formats.hdmf.attribute_names import (
+    LINKS,
+    OWN,
+    PLACE,
+    SPECIFICATIONS,
+    SPECLOC,
+    Words,
+    refuse_reserved,
+    split,
+)
 from hyperslab.formats.hdmf.attributes import read_values, with_apart, write_values
 from hyperslab.formats.hdmf.link_words import read_links, write_links
-from hyperslab.formats.hdmf.options import Options
-from hyperslab.formats.hdmf.words import LINKS, OWN, PLACE, SPECIFICATIONS, SPECLOC, Words, refuse_reserved, split
+from hyperslab.formats.hdmf.options import HDMFOptions
 from hyperslab.formats.keys import KeyOf
+from hyperslab.formats.metadata_dialect import Copy, Docs, MetadataDialect
 from hyperslab.formats.parsing import Parses
-from hyperslab.formats.spelling import Copy, Docs, Spelling
 from hyperslab.formats.zarr2.dataset import Zarr2
 from hyperslab.formats.zarr2.document import ATTRIBUTES
 from hyperslab.formats.zarr3.dataset import Zarr3
@@ -34,14 +43,14 @@ class Profile(Parses):
     format = "hdmf"
     words: Words
 
-    def __init__(self, zarr: Zarr2 | Zarr3, options: Options) -> None:
-        self._zarr: Spelling = zarr
+    def __init__(self, zarr: Zarr2 | Zarr3, options: HDMFOptions) -> None:
+        self._zarr: MetadataDialect = zarr
         self._options = options
         self.specloc = SPECIFICATIONS
         """The path of the group in which the specifications are, as the root said when it was parsed."""
 
     @property
-    def options(self) -> Options:
+    def options(self) -> HDMFOptions:
         """How the dataset is opened or made."""
         return self._options
 
@@ -61,7 +70,7 @@ class Profile(Parses):
         return self._zarr.copy_name
 
     def is_array(self, docs: Docs) -> bool:
-        """Whether the documents are those of an array."""
+        """Return whether the documents are those of an array."""
         return self._zarr.is_array(docs)
 
     def key_of(self, spec: ArraySpec) -> KeyOf:
@@ -81,7 +90,7 @@ class Profile(Parses):
         return self._zarr.without_copy(doc)
 
     def is_specification(self, node: str) -> bool:
-        """Whether the path is the group of the specifications or below it."""
+        """Return whether the path is the group of the specifications or below it."""
         return is_within(node, self.specloc)
 
     # -- groups -----------------------------------------------------------------------------------------------------

@@ -9,16 +9,16 @@ from functools import cached_property
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import BrokenLink, HyperslabError
+from hyperslab.formats.hdmf.attribute_names import SPECIFICATIONS
 from hyperslab.formats.hdmf.dataset import links_of
 from hyperslab.formats.hdmf.object_ids import id_of
-from hyperslab.formats.hdmf.options import Options
-from hyperslab.formats.hdmf.sources import Allowed, place_of
+from hyperslab.formats.hdmf.options import HDMFOptions
+from hyperslab.formats.hdmf.sources import Allowed, PointedPlace, find_dataset
 from hyperslab.formats.hdmf.specifications import place_said
 from hyperslab.formats.hdmf.v2 import HdmfV2
 from hyperslab.formats.hdmf.v3 import HdmfV3
-from hyperslab.formats.hdmf.words import SPECIFICATIONS
 from hyperslab.formats.keyed_dataset import KeyedReader, holds_nodes
-from hyperslab.formats.spelling import Copy, Docs, own_document
+from hyperslab.formats.metadata_dialect import Copy, Docs, own_document
 from hyperslab.model.paths import child, is_within, join
 from hyperslab.model.refs import HOPS, Link, Pointer, path_within
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -34,7 +34,7 @@ class LinkLoop(BrokenLink):
     """Links that lead to one another without an end."""
 
 
-class Survey:
+class HDMFSurvey:
     """Documents and specs by path, read when they are asked for, with ``others``: the datasets that links lead to."""
 
     def __init__(self, store: Store, profile: Profiled, settings: Settings, where: Location, others: Others) -> None:
@@ -74,7 +74,7 @@ class Survey:
             return None
 
     def has(self, path: str) -> bool:
-        """Whether a node is there, be it damaged."""
+        """Return whether a node is there, be it damaged."""
         names = self.profile.nodes
         with suppress(HyperslabError):
             return any(self.store.get(child(path, name)) is not None for name in names) or holds_nodes(
@@ -137,17 +137,21 @@ class Survey:
         return place_said(self.spec("")) or SPECIFICATIONS
 
     def is_specification(self, path: str) -> bool:
-        """Whether a path is their group or below it."""
+        """Return whether a path is their group or below it."""
         return is_within(path, self.specifications)
 
     # -- where pointers lead -------------------------------------------------------------------------------------------
 
-    def dataset_of(self, pointer: Pointer) -> Survey:
+    def dataset_of(self, pointer: Pointer) -> HDMFSurvey:
         """The dataset that a pointer of this one leads to; BrokenLink or ExternalLinkRefused."""
-        place = place_of(self.where, pointer, root_id=self.id_of(""), allow=self._others.allow)
-        return self if place is None else self._others.at(place)
+        return self.found_by(pointer)[0]
 
-    def find(self, path: str, hops: list[Pointer]) -> tuple[Survey, str] | None:
+    def found_by(self, pointer: Pointer) -> tuple[HDMFSurvey, PointedPlace]:
+        """Return the same, with how it was found."""
+        found = find_dataset(self.where, pointer, root_id=self.id_of(""), allow=self._others.allow)
+        return (self if found.place is None else self._others.at(found.place)), found
+
+    def find(self, path: str, hops: list[Pointer]) -> tuple[HDMFSurvey, str] | None:
         """The dataset and the path that ``path`` stands for, with the links on the way followed and added to ``hops``.
 
         None where nothing is; LinkLoop, or the error of the link that cannot be followed.
@@ -189,15 +193,15 @@ class Others:
 
     settings: Settings
     allow: Allowed = ()
-    _known: dict[str, Survey] = field(default_factory=dict)
+    _known: dict[str, HDMFSurvey] = field(default_factory=dict)
 
-    def at(self, place: Location) -> Survey:
+    def at(self, place: Location) -> HDMFSurvey:
         """The one at a place."""
         if place.url not in self._known:
             store = place.store(read_only=True)
             version_3 = store.get("zarr.json") is not None
-            profile: Profiled = HdmfV3(Options(profile="v3")) if version_3 else HdmfV2(Options())
-            self._known[place.url] = Survey(store, profile, self.settings, place, self)
+            profile: Profiled = HdmfV3(HDMFOptions(profile="v3")) if version_3 else HdmfV2(HDMFOptions())
+            self._known[place.url] = HDMFSurvey(store, profile, self.settings, place, self)
         return self._known[place.url]
 
     def close(self) -> None:

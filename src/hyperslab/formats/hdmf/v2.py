@@ -14,8 +14,11 @@ import numpy as np
 
 from hyperslab.codecs.chain import try_chain
 from hyperslab.errors import Unsupported
+from hyperslab.formats.bounded_memo import BoundedMemo
 from hyperslab.formats.codec_kinds import with_serial
+from hyperslab.formats.extended_metadata import MARK
 from hyperslab.formats.faults import Faults, brief
+from hyperslab.formats.hdmf.attribute_names import OWN, V2, split
 from hyperslab.formats.hdmf.attributes import marked
 from hyperslab.formats.hdmf.dtype_words import SCALAR, is_known, word_of
 from hyperslab.formats.hdmf.objects import (
@@ -35,12 +38,9 @@ from hyperslab.formats.hdmf.objects import (
     stands_in,
     words_of,
 )
-from hyperslab.formats.hdmf.options import Options
+from hyperslab.formats.hdmf.options import HDMFOptions
 from hyperslab.formats.hdmf.spelling import SPECIFICATION_CODECS, Profile, attributes_of, with_attributes
-from hyperslab.formats.hdmf.words import OWN, V2, split
-from hyperslab.formats.marks import MARK
-from hyperslab.formats.recent import Recent
-from hyperslab.formats.spelling import Docs
+from hyperslab.formats.metadata_dialect import Docs
 from hyperslab.formats.zarr2 import document
 from hyperslab.formats.zarr2.dataset import Zarr2
 from hyperslab.model.dtypes import DataType, VlenBytes, VlenString, numpy_dtype
@@ -51,7 +51,7 @@ _OURS = frozenset({"reference_pickle", "reference_text", "record_text", "utf8_by
 
 
 class HdmfV2(Profile):
-    """The :class:`~hyperslab.formats.spelling.Spelling` of profile v2.
+    """The :class:`~hyperslab.formats.metadata_dialect.MetadataDialect` of profile v2.
 
     ``layout["hdmf"]`` of an array: ``zarr_dtype`` as it was, ``scalar`` where the mark says so, ``dimensions`` of a
     scalar as they were, and ``unread`` and ``references`` as for groups.
@@ -59,8 +59,8 @@ class HdmfV2(Profile):
 
     words = V2
 
-    def __init__(self, options: Options | None = None) -> None:
-        super().__init__(Zarr2(), options or Options(profile="v2"))
+    def __init__(self, options: HDMFOptions | None = None) -> None:
+        super().__init__(Zarr2(), options or HDMFOptions(profile="v2"))
 
     def read(self, docs: Docs, node: str, faults: Faults) -> GroupSpec | ArraySpec:
         """The spec; what is wrong goes to ``faults``."""
@@ -192,7 +192,7 @@ def _was(old: Mapping[str, Any], said: Mapping[str, Any]) -> ArraySpec | None:
     return _as_it_was(old, marked(stored, scalar=said.get("scalar")))
 
 
-_as_it_was = Recent(lambda old, stored: _read_array(old, stored, False, Faults("")))
+_as_it_was = BoundedMemo(lambda old, stored: _read_array(old, stored, False, Faults("")))
 
 
 def _flat(old: Mapping[str, Any], was: ArraySpec | None) -> Mapping[str, Any]:
@@ -209,6 +209,8 @@ def _object_words(
     words = {"filters": [first, *doc["filters"][1:]]} | words_of(spec)
     if was is not None and same_codec and same_type(was.dtype, spec.dtype):
         words |= {name: old[name] for name in ("dtype", "fill_value") if name in old}
+    if was is not None and was.codecs == spec.codecs and "order" in old:
+        words["order"] = old["order"]  # which lists of JSON do not follow, so that no codec tells it
     return doc | words
 
 

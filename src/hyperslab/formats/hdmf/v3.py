@@ -13,14 +13,18 @@ import numpy as np
 
 from hyperslab.codecs.chain import try_chain
 from hyperslab.errors import Invalid
+from hyperslab.formats.bounded_memo import BoundedMemo
 from hyperslab.formats.codec_kinds import SERIAL
+from hyperslab.formats.extended_metadata import MARK
 from hyperslab.formats.faults import Faults, brief
+from hyperslab.formats.hdmf.attribute_names import OWN, REFERENCE_FIELDS, REGION_FIELDS, V3, split
 from hyperslab.formats.hdmf.attributes import marked
 from hyperslab.formats.hdmf.dtype_words import OBJECTS, REGIONS, is_known, word_of
 from hyperslab.formats.hdmf.objects import as_row, is_object, refuse_fill, same_type
-from hyperslab.formats.hdmf.options import Options
+from hyperslab.formats.hdmf.options import HDMFOptions
 from hyperslab.formats.hdmf.rows import (
     BYTES,
+    OURS,
     REFERENCES,
     ROWS,
     packed_row,
@@ -33,10 +37,7 @@ from hyperslab.formats.hdmf.rows import (
     with_step,
 )
 from hyperslab.formats.hdmf.spelling import SPECIFICATION_CODECS, Profile, attributes_of, with_attributes
-from hyperslab.formats.hdmf.words import OWN, REFERENCE_FIELDS, REGION_FIELDS, V3, split
-from hyperslab.formats.marks import MARK
-from hyperslab.formats.recent import Recent
-from hyperslab.formats.spelling import Docs
+from hyperslab.formats.metadata_dialect import Docs
 from hyperslab.formats.type_names import describe_type
 from hyperslab.formats.zarr3 import document
 from hyperslab.formats.zarr3.creation import new_array
@@ -50,7 +51,7 @@ _REFERENCES: dict[str, ObjectRef | RegionRef] = {OBJECTS["v3"]: ObjectRef(), REG
 
 
 class HdmfV3(Profile):
-    """The :class:`~hyperslab.formats.spelling.Spelling` of profile v3.
+    """The :class:`~hyperslab.formats.metadata_dialect.MetadataDialect` of profile v3.
 
     ``layout["hdmf"]`` of an array: ``_DTYPE`` as it was (None: not to be written), ``_REFERENCE_FIELDS`` and
     ``_REGION_FIELDS`` as they were, ``dimensions`` that only ``_ARRAY_DIMENSIONS`` names, and ``unread`` and
@@ -59,8 +60,8 @@ class HdmfV3(Profile):
 
     words = V3
 
-    def __init__(self, options: Options | None = None) -> None:
-        super().__init__(Zarr3(), options or Options(profile="v3"))
+    def __init__(self, options: HDMFOptions | None = None) -> None:
+        super().__init__(Zarr3(), options or HDMFOptions(profile="v3"))
 
     def read(self, docs: Docs, node: str, faults: Faults) -> GroupSpec | ArraySpec:
         """The spec; what is wrong goes to ``faults``."""
@@ -93,7 +94,7 @@ class HdmfV3(Profile):
         dtype = as_row(wish.dtype)
         widths = wished_widths(wish.evolve(dtype=dtype)) if isinstance(dtype, np.dtype) else {}
         step = step_for(dtype, widths)
-        bare = wish.evolve(attrs={}, codecs=tuple(codec for codec in wish.codecs if codec.name != ROWS))
+        bare = wish.evolve(attrs={}, codecs=tuple(codec for codec in wish.codecs if codec.name not in OURS))
         if step is None:
             return self._again(new_array(bare).evolve(attrs=wish.attrs), wish)
         plain = packed_row(dtype, widths) if isinstance(dtype, np.dtype) else VlenString()
@@ -235,7 +236,7 @@ def _was(old: Mapping[str, Any], said: Mapping[str, Any]) -> ArraySpec | None:
     return _as_it_was(old, stored)
 
 
-_as_it_was = Recent(lambda old, stored: _read_array(old, stored, False, Faults("")))
+_as_it_was = BoundedMemo(lambda old, stored: _read_array(old, stored, False, Faults("")))
 
 
 def _attributes(

@@ -13,25 +13,25 @@ from typing import Any
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import AlreadyExists, HyperslabError, Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.base import Format
-from hyperslab.formats.hdmf.completing import (
+from hyperslab.formats.hdmf.attribute_names import LINKS, OWN, PLACE, SPECIFICATIONS, SPECLOC, V2, V3
+from hyperslab.formats.hdmf.dataset import HdmfReader, links_of
+from hyperslab.formats.hdmf.object_ids import id_of
+from hyperslab.formats.hdmf.options import HDMFOptions
+from hyperslab.formats.hdmf.reference_ids import (
     completed,
     completed_attrs,
     completed_chunks,
     is_complete,
     reference_fields,
 )
-from hyperslab.formats.hdmf.dataset import HdmfReader, links_of
-from hyperslab.formats.hdmf.object_ids import id_of
-from hyperslab.formats.hdmf.options import Options
 from hyperslab.formats.hdmf.specifications import is_specification, place_said
 from hyperslab.formats.hdmf.spelling import attributes_of, with_attributes
 from hyperslab.formats.hdmf.v2 import HdmfV2
 from hyperslab.formats.hdmf.v3 import HdmfV3
-from hyperslab.formats.hdmf.words import LINKS, OWN, PLACE, SPECIFICATIONS, SPECLOC, V2, V3
 from hyperslab.formats.keyed_commit import Change
 from hyperslab.formats.keyed_writer import KeyedWriter
 from hyperslab.formats.keys import ChunkKeys
-from hyperslab.formats.spelling import Docs
+from hyperslab.formats.metadata_dialect import Docs
 from hyperslab.formats.zarr3.document import NAME as V3_NAME
 from hyperslab.model.dtypes import VlenString
 from hyperslab.model.paths import is_within, normalize, split
@@ -109,14 +109,19 @@ class HdmfDocuments(KeyedWriter):
         copy = None if doc is None else self._spelling.read_copy(doc)
         if copy is None or SPECIFICATIONS in copy or self._stored_docs(SPECIFICATIONS) is None:
             return
-        self._target.delete(name)
+        self._target.delete(name, durable=self._settings.durable)
 
 
 class HdmfWriter(HdmfReader):
     """A dataset open for writing."""
 
     def __init__(
-        self, documents: HdmfDocuments, where: Location, options: Options, variant: Format, spelling: HdmfV2 | HdmfV3
+        self,
+        documents: HdmfDocuments,
+        where: Location,
+        options: HDMFOptions,
+        variant: Format,
+        spelling: HdmfV2 | HdmfV3,
     ) -> None:
         super().__init__(documents, where, options, variant)
         self._written = documents

@@ -30,7 +30,7 @@ from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.location import Location, Probe
 
 if TYPE_CHECKING:
-    from hyperslab.formats.mongo.writer import Limits
+    from hyperslab.formats.mongo.writer import EmbeddingLimits
 
 SCHEMES = ("mongodb", "mongodb+srv")
 FEATURES = frozenset(
@@ -100,17 +100,17 @@ class MongoFormat:
         return "dataset"
 
     def sniff(self, probe: Probe) -> bool:
-        """Whether the place is a database; nothing is asked of it."""
+        """Return whether the place is a database; nothing is asked of it."""
         return probe.where.scheme in SCHEMES
 
     def is_taken(self, where: Location) -> bool:
-        """Whether the object is there; a collection is never in the way, for nothing takes its place."""
-        from hyperslab.formats.mongo.server import Place, library
+        """Return whether the object is there; a collection is never in the way, for nothing takes its place."""
+        from hyperslab.formats.mongo.server import ServerPlace, library
 
         library()
         from hyperslab.formats.mongo.dataset import Stock
 
-        place = Place.of(where)
+        place = ServerPlace.of(where)
         if place.object is None:
             return False
         try:
@@ -124,7 +124,7 @@ class MongoFormat:
         from hyperslab.formats.mongo.server import library
 
         library()
-        from hyperslab.formats.mongo.respelling import new_array
+        from hyperslab.formats.mongo.edit_document import new_array
 
         return new_array(spec)
 
@@ -138,7 +138,8 @@ class MongoFormat:
         embed_threshold_bytes: int = _EMBEDDED,
         **options: Any,
     ) -> Reader:
-        """Open an object or a collection, or make an object. NotFound, AlreadyExists, ReadOnly, StorageError.
+        """Open an object or a collection, or make an object. NotFound, AlreadyExists, ReadOnly,
+        WrongCredentials, StorageError.
 
         Invalid for a name that several objects have, and for a new object without a name.
         """
@@ -154,13 +155,13 @@ class MongoFormat:
         return open_place(where, mode, settings, _limits(chunk_size_bytes, embed_threshold_bytes))
 
 
-def _limits(chunk_size: Any, embedded: Any) -> Limits:
-    from hyperslab.formats.mongo.writer import Limits
+def _limits(chunk_size: Any, embedded: Any) -> EmbeddingLimits:
+    from hyperslab.formats.mongo.writer import EmbeddingLimits
 
     for name, value, least in (("chunk_size_bytes", chunk_size, 1), ("embed_threshold_bytes", embedded, 0)):
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _MOST:
             raise Invalid(f"{name}={value!r}", remedy=f"give a whole number of bytes from {least} to {_MOST}")
-    return Limits(chunk_size, embedded)
+    return EmbeddingLimits(chunk_size, embedded)
 
 
 FORMAT = MongoFormat()

@@ -15,6 +15,7 @@ import numpy as np
 
 from hyperslab.errors import HyperslabError, Unsupported
 from hyperslab.formats import typed_attrs
+from hyperslab.formats.mongo.document_limits import check_levels
 from hyperslab.model.attrs import Attrs, equal
 
 Codes = Mapping[str, Any]
@@ -46,6 +47,7 @@ def encode(name: str, value: Any) -> tuple[Any, Any]:
     """One value for BSON, and its code where it needs one. Unsupported names the attribute."""
     if "\0" in name:
         raise Unsupported(f"format mongo holds no attribute {name!r}", remedy="leave NUL out of its name")
+    check_levels(f"attribute {name!r}", value)
     if isinstance(value, np.datetime64) and value.dtype == np.dtype("M8[ms]") and (date := _date(value)) is not None:
         return date, None
     if isinstance(value, np.ndarray | np.generic | complex):

@@ -7,10 +7,10 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hyperslab.errors import Conflict
+from hyperslab.errors import Conflict, CorruptChunk
 from hyperslab.formats.mongo import stored
 from hyperslab.formats.mongo.segments import Key, Segment, show
-from hyperslab.formats.mongo.undo import Mark, Undo
+from hyperslab.formats.mongo.undo import ChunkUndo, Mark
 from hyperslab.stores.attempts import beaten
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def replace_chunk(collection: Collection[Any], meta_id: Any, key: Key, docs: Seq
 
 
 @dataclass(frozen=True, slots=True)
-class Swap:
+class ChunkSwap:
     """A chunk that is to become ``docs`` where it is made of the documents ``old``."""
 
     key: Key
@@ -53,7 +53,9 @@ class Swap:
     old: Sequence[Segment]
 
 
-def swap(collection: Collection[Any], meta_id: Any, swaps: Sequence[Swap], url: str, undo: Undo | None = None) -> None:
+def swap(
+    collection: Collection[Any], meta_id: Any, swaps: Sequence[ChunkSwap], url: str, undo: ChunkUndo | None = None
+) -> None:
     """Put all chunks in the place of the old ones; Conflict, without any change, where one is another by now.
 
     In a transaction, or one after the other so that each can be taken back (``undo``)."""
@@ -70,7 +72,7 @@ def swap(collection: Collection[Any], meta_id: Any, swaps: Sequence[Swap], url: 
                 raise beaten(url, show(step.key))
 
 
-def _swap_one(collection: Collection[Any], each: Swap, steps: Sequence[_Step], undo: Undo) -> None:
+def _swap_one(collection: Collection[Any], each: ChunkSwap, steps: Sequence[_Step], undo: ChunkUndo) -> None:
     several = len(steps) > 1 or (undo.held is not None and undo.shown(each.key) and bool(steps))
     if not several:
         version = undo.version()
@@ -85,7 +87,7 @@ def _swap_one(collection: Collection[Any], each: Swap, steps: Sequence[_Step], u
 
 
 def replace_undoably(
-    collection: Collection[Any], meta_id: Any, key: Key, docs: Sequence[dict[str, Any]], undo: Undo
+    collection: Collection[Any], meta_id: Any, key: Key, docs: Sequence[dict[str, Any]], undo: ChunkUndo
 ) -> None:
     """The same as :func:`replace_chunk`, so that it can be taken back."""
     with undo.during(key) as mark:
@@ -102,22 +104,39 @@ class _Step:
     doc: dict[str, Any] | None
 
     def run(self, collection: Collection[Any], session: Any) -> bool:
-        """Whether it was still what was read."""
+        """Return whether it was still what was read."""
         from pymongo.errors import DuplicateKeyError
 
         if self.known is None and self.doc is not None:
             try:
                 collection.insert_one(self.doc, session=session)
             except DuplicateKeyError:
+                self._raise_if_damaged(collection, self.doc)
                 return False
             return True
         if self.doc is None:
             return bool(collection.delete_one(self.known or {}, session=session).deleted_count)
         content = {name: value for name, value in self.doc.items() if name != "_id"}
-        return bool(collection.update_one(self.known or {}, {"$set": content}, session=session).matched_count)
+        # Fields of the other kind go, so that a chunk that was sparse and is dense says nothing of listed cells.
+        other = {name: 1 for name in _CONTENT if name not in content}
+        change = {"$set": content, "$unset": other}
+        is_changed = bool(collection.update_one(self.known or {}, change, session=session).matched_count)
+        if not is_changed:
+            self._raise_if_damaged(collection, self.doc)
+        return is_changed
+
+    def _raise_if_damaged(self, collection: Collection[Any], doc: dict[str, Any]) -> None:
+        """Raise CorruptChunk where the ``_id`` of this chunk is that of a document that says it is of another: no
+        waiting changes that, as it does where another writer was faster."""
+        known = ("meta_id", "name", "chunk", "n")
+        there = collection.find_one({"_id": doc["_id"]}, dict.fromkeys(known, 1))
+        if there is None or all(there.get(field) == doc[field] for field in known):
+            return
+        message = "the document of this chunk says that it is of another"
+        raise CorruptChunk(message, key=show(self.key), remedy="repair the object, or write the chunk whole")
 
 
-def _steps(each: Swap, meta_id: Any) -> Iterator[_Step]:
+def _steps(each: ChunkSwap, meta_id: Any) -> Iterator[_Step]:
     name, chunk = each.key
     where = {"meta_id": meta_id, "name": {"$eq": name}, "chunk": {"$eq": None if chunk is None else list(chunk)}}
     old = {segment.n: segment for segment in each.old}
@@ -131,16 +150,25 @@ def _steps(each: Swap, meta_id: Any) -> Iterator[_Step]:
         yield _Step(each.key, {**where, **_as_read(before)}, None)
 
 
+_CONTENT = ("data", "sparse_data", "sparse_coords", "nnz", "fill_value")
+"""What a document says of its own cells, and of how many the whole chunk lists."""
+
+
+def _content(segment: Segment) -> dict[str, Any]:
+    """Return the fields of :data:`_CONTENT` that were read."""
+    if not segment.sparse:
+        return {"data": segment.data}
+    listed = {"sparse_data": segment.data, "sparse_coords": segment.coords}
+    return {**listed, "nnz": segment.nnz, "fill_value": segment.fill}
+
+
 def _as_read(segment: Segment) -> dict[str, Any]:
-    found: dict[str, Any] = {"n": segment.n, "shape": {"$eq": list(segment.shape)}}
-    if segment.sparse:
-        return found | {"sparse_data": segment.data, "sparse_coords": segment.coords}
-    return found | {"data": segment.data}
+    return {"n": segment.n, "shape": {"$eq": list(segment.shape)}, **_content(segment)}
 
 
 def _is_same(segment: Segment, doc: dict[str, Any]) -> bool:
-    fields = ("sparse_data", "sparse_coords") if segment.sparse else ("data", None)
-    same = (segment.data, segment.coords) == tuple(None if field is None else doc.get(field) for field in fields)
+    """Return whether a document stays as it is: each one of a sparse chunk repeats how many cells are listed in all."""
+    same = _content(segment) == {name: doc[name] for name in _CONTENT if name in doc}
     return same and list(segment.shape) == doc["shape"] and segment.dtype.str == doc["dtype"]
 
 
@@ -164,6 +192,6 @@ def _transaction(collection: Collection[Any], *, several: bool, url: str) -> Ite
 
 
 def _has_transactions(client: Any) -> bool:
-    """Whether the server is a member of a replica set, or a router."""
+    """Return whether the server is a member of a replica set, or a router."""
     hello = client.admin.command("hello")
     return "setName" in hello or hello.get("msg") == "isdbgrid"

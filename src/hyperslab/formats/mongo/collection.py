@@ -10,10 +10,10 @@ from typing import Any
 from hyperslab.errors import NodeNotFound, Unsupported
 from hyperslab.formats.mongo import names
 from hyperslab.formats.mongo.dataset import CollectionReader, Stock, check_name
-from hyperslab.formats.mongo.draft import Draft
-from hyperslab.formats.mongo.respelling import fitting_chunks, new_array
+from hyperslab.formats.mongo.draft import ObjectDraft
+from hyperslab.formats.mongo.edit_document import fitting_chunks, new_array
 from hyperslab.formats.mongo.server import storage_errors
-from hyperslab.formats.mongo.writer import Limits, ObjectWriter
+from hyperslab.formats.mongo.writer import EmbeddingLimits, ObjectWriter
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.location import Location
 
@@ -21,13 +21,13 @@ from hyperslab.stores.location import Location
 class CollectionWriter(CollectionReader):
     """All objects of a collection. New ones are found once it is closed."""
 
-    def __init__(self, stock: Stock, where: Location, limits: Limits) -> None:
+    def __init__(self, stock: Stock, where: Location, limits: EmbeddingLimits) -> None:
         super().__init__(stock)
         self._where = where
         self._limits = limits
-        self._drafts: dict[str, Draft] = {}
+        self._drafts: dict[str, ObjectDraft] = {}
 
-    def _opened(self, doc: Mapping[str, Any]) -> ObjectWriter:
+    def _opened(self, doc: Mapping[str, Any], wanted: str) -> ObjectWriter:
         return ObjectWriter(self._stock, doc, self._limits)
 
     def _writer(self, path: str) -> tuple[ObjectWriter, str]:
@@ -53,9 +53,9 @@ class CollectionWriter(CollectionReader):
             target = self._new(wanted)
         target.put(inner, spec)
 
-    def _new(self, name: str) -> Draft:
+    def _new(self, name: str) -> ObjectDraft:
         check_name(replace(self._stock.place, object=name))
-        draft = Draft(self._stock, self._where, name, self._limits, overwrite=False)
+        draft = ObjectDraft(self._stock, self._where, name, self._limits, overwrite=False)
         self._objects[name] = self._drafts[name] = draft
         return draft
 
@@ -71,7 +71,7 @@ class CollectionWriter(CollectionReader):
             target.drop(inner)
             return
         self._objects = {name: each for name, each in self._objects.items() if each is not target}
-        if isinstance(target, Draft):
+        if isinstance(target, ObjectDraft):
             self._drafts = {name: each for name, each in self._drafts.items() if each is not target}
             target.discard()
             return

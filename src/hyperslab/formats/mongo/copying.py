@@ -20,7 +20,7 @@ from hyperslab.formats.mongo.undo import entries, roll_back_all
 if TYPE_CHECKING:
     from pymongo.collection import Collection
 
-_OF_THE_SOURCE = ("status", "replaces", "claims", "touched", "version", "lease", "undo")
+_OF_THE_SOURCE = ("status", "replaces", "claims", "touched", "version", "lease", "undo", "putting")
 
 
 def copy(

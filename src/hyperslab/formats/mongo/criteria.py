@@ -48,7 +48,7 @@ class Criterion:
 
     @property
     def is_range(self) -> bool:
-        """Whether it is one of bounds."""
+        """Return whether it is one of bounds."""
         return self.low is not None or self.high is not None
 
     def query(self) -> dict[str, Any]:
@@ -59,7 +59,7 @@ class Criterion:
         return {operator: bound for operator, bound in bounds.items() if bound is not None}
 
     def holds(self, value: Any) -> bool:
-        """Whether it holds for a value."""
+        """Return whether it holds for a value."""
         if not self.is_range:
             return any(same(value, wanted) for wanted in self.values)
         return all(_comparable(value, bound) for bound in (self.low, self.high) if bound is not None) and (
@@ -153,7 +153,7 @@ class Criteria:
         return {"$and": wanted} if wanted else {}
 
     def hold(self, name: Any, attrs: Mapping[str, Any], dims: Mapping[Any, Any], variables: Iterable[str]) -> bool:
-        """Whether an object is what is asked for."""
+        """Return whether an object is what is asked for."""
         return (
             (self.name is None or self.name.holds(name))
             and all(key in attrs and criterion.holds(attrs[key]) for key, criterion in self.attrs.items())
@@ -169,6 +169,8 @@ def _mapping(attrs: Any) -> Mapping[str, Any]:
 
 
 def _words(names: Any, what: str) -> tuple[str, ...]:
+    if names is not None and not isinstance(names, Iterable):
+        raise WrongType(f"{what} are {names!r}", remedy="give names as text, or several in a list")
     return tuple(_word(name, what) for name in ([names] if isinstance(names, str) else names or ()))
 
 

@@ -12,16 +12,16 @@ from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, NotFound, Problem
 from hyperslab.formats.asked import no_node
 from hyperslab.formats.base import Remedy
-from hyperslab.formats.mongo import examine, names, objects, probing
+from hyperslab.formats.mongo import examine, infer_schema, names, objects
 from hyperslab.formats.mongo.changes import durably
+from hyperslab.formats.mongo.chunk_collection import ChunkCollection
 from hyperslab.formats.mongo.document import Meta, Variable, parse
 from hyperslab.formats.mongo.embedded import EmbeddedChunk
 from hyperslab.formats.mongo.groups import below, group_at, groups_of
-from hyperslab.formats.mongo.server import Place, storage_errors
-from hyperslab.formats.mongo.shelf import Shelf
+from hyperslab.formats.mongo.server import ServerPlace, storage_errors
 from hyperslab.formats.mongo.source import MongoChunks
-from hyperslab.formats.mongo.spelling import array_spec, cut_of, face_names, group_spec, ours_of
-from hyperslab.formats.mongo.undo import Past, entries
+from hyperslab.formats.mongo.to_spec import array_spec, cut_of, face_names, group_spec, ours_of
+from hyperslab.formats.mongo.undo import UndoView, entries
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 if TYPE_CHECKING:
@@ -34,13 +34,13 @@ DERIVED = "derived"
 class Stock:
     """The two collections of a place, and how they are read and written."""
 
-    place: Place
+    place: ServerPlace
     meta: Collection[Any]
     chunks: Collection[Any]
     settings: Settings = DEFAULTS
 
     @classmethod
-    def of(cls, place: Place, settings: Settings) -> Stock:
+    def of(cls, place: ServerPlace, settings: Settings) -> Stock:
         """The collections that a URL names; nothing is asked of the server."""
         database = place.open()
         return cls(place, database[f"{place.collection}.meta"], database[f"{place.collection}.chunks"], settings)
@@ -63,6 +63,18 @@ class Stock:
         except HyperslabError as error:
             raise error.locate(url=self.url) from error.__cause__
 
+    def named_document(self, wanted: str) -> Mapping[str, Any]:
+        """Return the document of the object with this id or name; where that is replaced meanwhile, of the one in its
+        place. NotFound."""
+        key = self.resolve(wanted)
+        while True:
+            try:
+                return self.document(key)
+            except NotFound:
+                gone, key = key, self.resolve(wanted)
+                if key == gone:
+                    raise
+
     def document(self, key: Any) -> Mapping[str, Any]:
         """The document of an object. NotFound."""
         with storage_errors(self.url):
@@ -75,8 +87,10 @@ class Stock:
 class ObjectReader:
     """One object: its variables are the arrays of the root and of the groups in it."""
 
-    def __init__(self, stock: Stock, doc: Mapping[str, Any]) -> None:
+    def __init__(self, stock: Stock, doc: Mapping[str, Any], wanted: str | None = None) -> None:
+        """``wanted``: the id or name by which the object was found."""
         self._stock = stock
+        self._wanted = wanted
         self._mutex = threading.RLock()
         self._take(parse(doc))
 
@@ -128,7 +142,7 @@ class ObjectReader:
     def _lazy(self) -> dict[str, Variable]:
         if self._settled is None:
             with storage_errors(self.url):
-                self._settled = probing.settled(self._stock.chunks, self._meta)
+                self._settled = infer_schema.settled(self._stock.chunks, self._meta)
         return self._settled
 
     def _missing(self, path: str) -> NodeNotFound:
@@ -150,20 +164,22 @@ class ObjectReader:
         how = {"whole": variable.chunks is None, "sparsely": "fill" in ours, "lenient": bool(ours)}
         return MongoChunks(self._shelf(), name, spec, cut_of(variable, ours), **how)
 
-    def _shelf(self) -> Shelf:
+    def _shelf(self) -> ChunkCollection:
         derived = True if self._meta.ours.get("chunk_ids") == DERIVED else None
-        return Shelf(
+        return ChunkCollection(
             collection=self._stock.chunks,
             meta_id=self.id,
             url=self.url,
             chunk_size=self._meta.chunk_size,
             derived=derived,
-            past=Past(self._stock.meta, self.id, entries(self._meta.ours)),
+            past=UndoView(self._stock.meta, self.id, entries(self._meta.ours)),
+            meta=self._stock.meta,
         )
 
     def refresh(self, path: str) -> None:
-        """Read the document of the object again."""
-        doc = self._stock.document(self.id)
+        """Read the document of the object again, or of the one that has taken its place under its name."""
+        wanted = self._wanted
+        doc = self._stock.document(self.id) if wanted is None else self._stock.named_document(wanted)
         with self._mutex:
             self._take(parse(doc))
 
@@ -226,13 +242,13 @@ class CollectionReader:
                 try:
                     key = self._stock.resolve(wanted)
                     known = next((each for each in self._objects.values() if each.id == key), None)
-                    self._objects[wanted] = known or self._opened(self._stock.document(key))
+                    self._objects[wanted] = known or self._opened(self._stock.named_document(wanted), wanted)
                 except NotFound as error:
                     raise NodeNotFound(f"there is no object {wanted!r}", url=self.url, node=wanted) from error
             return self._objects[wanted], inner
 
-    def _opened(self, doc: Mapping[str, Any]) -> ObjectReader:
-        return ObjectReader(self._stock, doc)
+    def _opened(self, doc: Mapping[str, Any], wanted: str) -> ObjectReader:
+        return ObjectReader(self._stock, doc, wanted)
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
         """The collection, an object or a variable."""
@@ -285,10 +301,10 @@ def open_reader(stock: Stock) -> ObjectReader | CollectionReader:
     wanted = stock.place.object
     if wanted is None:
         return CollectionReader(stock)
-    return ObjectReader(stock, stock.document(stock.resolve(wanted)))
+    return ObjectReader(stock, stock.named_document(wanted), wanted)
 
 
-def check_name(place: Place) -> str:
+def check_name(place: ServerPlace) -> str:
     """The name of a new object. Invalid where there is none, it looks like an id, or has NUL in it."""
     from bson import ObjectId
 

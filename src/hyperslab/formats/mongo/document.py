@@ -19,7 +19,7 @@ from hyperslab.formats.mongo.numbers import Sizes, index_of, sizes_of
 from hyperslab.formats.mongo.segments import (
     DENSE,
     SPARSE,
-    Joined,
+    AssembledChunk,
     Segment,
     encode_coo,
     expected_bytes,
@@ -52,7 +52,7 @@ class Variable:
     attrs: Mapping[str, Any] = field(default_factory=dict)
     units: str | None = None
     fill: bytes | None = None
-    embedded: Joined | None = None
+    embedded: AssembledChunk | None = None
     problem: HyperslabError | None = None
 
     @property
@@ -64,7 +64,7 @@ class Variable:
             yield from product(*(range(len(sizes)) for sizes in self.chunks))
 
     def has(self, chunk: tuple[int, ...] | None) -> bool:
-        """Whether its grid has such a chunk."""
+        """Return whether its grid has such a chunk."""
         if chunk is None or self.chunks is None:
             return chunk is None and self.chunks is None
         return len(chunk) == len(self.chunks) and all(
@@ -73,7 +73,7 @@ class Variable:
 
     @property
     def known(self) -> bool:
-        """Whether every size is known."""
+        """Return whether every size is known."""
         return None not in self.shape and all(None not in sizes for sizes in self.chunks or ())
 
 
@@ -100,7 +100,7 @@ class Meta:
 
     @property
     def is_array(self) -> bool:
-        """Whether it is a DataArray (R21)."""
+        """Return whether it is a DataArray (R21)."""
         return list(self.data_vars) == [ARRAY]
 
 
@@ -161,6 +161,8 @@ def _variable(name: str, doc: Any) -> Variable:
     dims, attrs, units = doc.get("dims"), doc.get("attrs") or {}, doc.get("units")
     if not isinstance(dims, list) or not isinstance(attrs, dict) or not isinstance(units, str | None):
         raise CorruptDocument(f"variable {name!r}", expected="dims, attrs, units", found=sorted(doc))
+    if any(isinstance(dim, list | dict) for dim in dims):
+        raise CorruptDocument(f"dims of {name!r}", expected="names", found=dims)
     shape, chunks = sizes_of(doc.get("shape"), "shape", name), _chunks(doc.get("chunks"), name)
     if len(dims) != len(shape) or (chunks is not None and len(chunks) != len(shape)):
         raise CorruptDocument(f"dims, shape and chunks of {name!r}", expected=len(dims), found=(shape, chunks))
@@ -196,7 +198,7 @@ def _chunks(value: Any, name: str) -> tuple[Sizes, ...] | None:
     return chunks
 
 
-def _embedded(name: str, doc: Mapping[str, Any], variable: Variable) -> Joined | None:
+def _embedded(name: str, doc: Mapping[str, Any], variable: Variable) -> AssembledChunk | None:
     data = doc.get("sparse_data" if variable.sparse else "data")
     if data is None:
         return None
@@ -266,13 +268,13 @@ def _sizes(sizes: Sizes) -> list[int | float]:
     return [float("nan") if size is None else size for size in sizes]
 
 
-def embed(name: str, cells: Numbers | Coo) -> Joined:
+def embed(name: str, cells: Numbers | Coo) -> AssembledChunk:
     """Cells as they stand in the document of their object."""
     if isinstance(cells, Coo):
         nnz, data, places, fill = encode_coo(cells)
-        return Joined((Segment((name, None), 0, cells.dtype, cells.shape, data, places, nnz, fill),))
+        return AssembledChunk((Segment((name, None), 0, cells.dtype, cells.shape, data, places, nnz, fill),))
     stored = little(cells)
-    return Joined((Segment((name, None), 0, stored.dtype, stored.shape, raw(stored).tobytes()),))
+    return AssembledChunk((Segment((name, None), 0, stored.dtype, stored.shape, raw(stored).tobytes()),))
 
 
 def embedded_names(sizes: Mapping[str, int], threshold: int) -> set[str]:

@@ -7,6 +7,7 @@ of an object that had it, by one change of its document.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -14,25 +15,25 @@ from typing import Any
 import numpy as np
 from bson import ObjectId
 
-from hyperslab.errors import AlreadyExists
+from hyperslab.errors import AlreadyExists, NotFound
 from hyperslab.formats.mongo import names
 from hyperslab.formats.mongo.dataset import DERIVED, Stock
 from hyperslab.formats.mongo.document import OURS, Meta, Variable, embed, embedded_names
+from hyperslab.formats.mongo.edit_document import with_ours, with_variable
 from hyperslab.formats.mongo.indexes import ensure_index
-from hyperslab.formats.mongo.respelling import with_ours, with_variable
-from hyperslab.formats.mongo.segments import Joined, Segment, join, parse_segment
+from hyperslab.formats.mongo.segments import AssembledChunk, Segment, join, parse_segment
 from hyperslab.formats.mongo.server import storage_errors
-from hyperslab.formats.mongo.spelling import fill_of, ours_of
-from hyperslab.formats.mongo.writer import Limits, ObjectWriter
+from hyperslab.formats.mongo.to_spec import fill_of, ours_of
+from hyperslab.formats.mongo.writer import EmbeddingLimits, ObjectWriter
 from hyperslab.model.coo import Coo
 from hyperslab.stores.location import Location
 
 
-class Draft(ObjectWriter):
+class ObjectDraft(ObjectWriter):
     """An object that others find once it is closed, under ``name``; by its id before. ``overwrite``: it takes the place
     of the one that has the name."""
 
-    def __init__(self, stock: Stock, where: Location, name: str, limits: Limits, *, overwrite: bool) -> None:
+    def __init__(self, stock: Stock, where: Location, name: str, limits: EmbeddingLimits, *, overwrite: bool) -> None:
         ours = {"version": 1, "status": names.WRITING, "chunk_ids": DERIVED}
         empty = {"coords": {}, "data_vars": {}, "chunkSize": limits.chunk_size, OURS: ours}
         doc: Mapping[str, Any] = {"_id": ObjectId(), **empty}
@@ -72,7 +73,8 @@ class Draft(ObjectWriter):
                 names.commit(meta, chunks, self.id, self._name, taken="replace" if self._overwrite else "refuse")
         except AlreadyExists as error:
             raise error.locate(url=self.url) from None
-        self.refresh("")
+        with suppress(NotFound):  # it was there, and another writer has replaced it since
+            self.refresh("")
 
     def discard(self) -> None:
         """Remove all that was written of it."""
@@ -101,7 +103,7 @@ class Draft(ObjectWriter):
             self._stock.chunks.delete_many(wanted)
         self._change(lambda meta: _with_embedded(meta, {name: joined[name] for name in joined if name in chosen}))
 
-    def _joined(self, small: Mapping[str, Variable]) -> dict[str, Joined]:
+    def _joined(self, small: Mapping[str, Variable]) -> dict[str, AssembledChunk]:
         """The arrays as they are stored; those that were never written are the fill value."""
         found: dict[str, list[Segment]] = {name: [] for name in small}
         wanted = {"meta_id": self.id, "chunk": None, "name": {"$in": sorted(small)}}
@@ -111,7 +113,7 @@ class Draft(ObjectWriter):
                 found[segment.key[0]].append(segment)
         return {name: self._whole(name, small[name], segments) for name, segments in found.items()}
 
-    def _whole(self, name: str, variable: Variable, segments: list[Segment]) -> Joined:
+    def _whole(self, name: str, variable: Variable, segments: list[Segment]) -> AssembledChunk:
         shape = tuple(size or 0 for size in variable.shape)
         if segments and (joined := join((name, None), segments)).shape == shape:
             return joined
@@ -154,14 +156,14 @@ def _nbytes(variable: Variable) -> int:
     return variable.dtype.itemsize * prod(size or 0 for size in variable.shape)
 
 
-def _with_embedded(meta: Meta, cells: Mapping[str, Joined]) -> Meta:
+def _with_embedded(meta: Meta, cells: Mapping[str, AssembledChunk]) -> Meta:
     for name, joined in cells.items():
         one = _one_segment(name, joined)
         meta = with_variable(meta, name, replace(meta.variables[name], embedded=one), ours_of(meta, name))
     return meta
 
 
-def _one_segment(name: str, joined: Joined) -> Joined:
+def _one_segment(name: str, joined: AssembledChunk) -> AssembledChunk:
     """In the document of the object all bytes stand in one field."""
     first = joined.first
     if len(joined.segments) == 1:

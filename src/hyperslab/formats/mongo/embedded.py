@@ -10,8 +10,8 @@ import numpy as np
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block
 from hyperslab.errors import ReadOnly
-from hyperslab.formats.mongo.listed import listed
-from hyperslab.formats.mongo.segments import Joined
+from hyperslab.formats.mongo.segments import AssembledChunk
+from hyperslab.formats.mongo.sparse_chunk import listed
 from hyperslab.model.coo import Coo
 from hyperslab.model.spec import ArraySpec
 
@@ -24,7 +24,9 @@ class EmbeddedChunk:
 
     concurrency = None
 
-    def __init__(self, cells: Callable[[], Joined], spec: ArraySpec, url: str, swapped: Swapped | None = None) -> None:
+    def __init__(
+        self, cells: Callable[[], AssembledChunk], spec: ArraySpec, url: str, swapped: Swapped | None = None
+    ) -> None:
         self._stored = cells
         self._spec = spec
         self._url = url
@@ -51,7 +53,7 @@ class EmbeddedChunk:
         self._put(self._stored(), block)
         return block
 
-    def _put(self, cells: Joined, out: Block) -> None:
+    def _put(self, cells: AssembledChunk, out: Block) -> None:
         if cells.shape != out.shape:
             out[...] = self._spec.fill_cell()
         cells.read_common(out)

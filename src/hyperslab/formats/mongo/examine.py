@@ -19,16 +19,17 @@ from bson import ObjectId
 from hyperslab.errors import HyperslabError, Problem
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.mongo import document, garbage, stored, undo
-from hyperslab.formats.mongo.completeness import DUPLICATES, MISSING_CHUNK, STRAY, Absent, Flaw, Survey
+from hyperslab.formats.mongo.completeness import DUPLICATES, MISSING_CHUNK, STRAY, Absent, ChunkFlaw, ObjectSurvey
 from hyperslab.formats.mongo.faults import DocumentNotFoundError
 from hyperslab.formats.mongo.names import STATUS
 from hyperslab.formats.mongo.segments import Key, show
-from hyperslab.formats.mongo.spelling import face_names
+from hyperslab.formats.mongo.to_spec import face_names
 
 if TYPE_CHECKING:
     from pymongo.collection import Collection
 
 _SHOWN = 6
+_QUESTION = "more of the object does not fit its document, which is in question"
 
 
 def problems(
@@ -82,11 +83,15 @@ def _of_object(
         said = f"{show(entry.key)} is changed by somebody who did not come to an end: it is read as it was before"
         act = partial(undo.put_back, meta, chunks, found.id, entry)
         yield Remedy(Problem(node_of(entry.key[0]), "unfinished-change", said), "put it back", act)
-    survey = Survey(found, chunks)
+    survey = ObjectSurvey(found, chunks)
     flaws = sorted(survey.flaws(), key=lambda flaw: (flaw.key[0], flaw.key[1] or (), flaw.kind))
     old = garbage.age_test(meta, age)
+    is_questioned = survey.is_questioned(flaws)
     for flaw in flaws:
-        yield _remedy(meta, chunks, found.id, flaw, node_of(flaw.key[0]), old)
+        if flaw.kind == STRAY and is_questioned:
+            yield Remedy(Problem(node_of(flaw.key[0]), flaw.kind, f"{flaw.message}: {_QUESTION}"))
+        else:
+            yield _remedy(meta, chunks, found.id, flaw, node_of(flaw.key[0]), old)
     for absent in survey.absent:
         if len(absent):
             yield Remedy(Problem(node_of(absent.name), MISSING_CHUNK, _said(absent)))
@@ -98,7 +103,7 @@ def _remedy(
     meta: Collection[Any],
     chunks: Collection[Any],
     id: ObjectId,
-    flaw: Flaw,
+    flaw: ChunkFlaw,
     node: str,
     old: Callable[[Mapping[str, Any]], bool],
 ) -> Remedy:
@@ -131,7 +136,7 @@ def _said(absent: Absent) -> str:
     return f"{len(absent)} of {absent.declared} chunks are not stored: {', '.join(first)}{more}"
 
 
-def _decoded(survey: Survey, known: set[Key], node_of: Callable[[str], str]) -> Iterator[Remedy]:
+def _decoded(survey: ObjectSurvey, known: set[Key], node_of: Callable[[str], str]) -> Iterator[Remedy]:
     """Sparse chunks of which the cells make no sense."""
     for key in survey.sparse:
         if key not in known:

@@ -19,10 +19,10 @@ from bson import ObjectId
 from hyperslab.chunks.pool import batched
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.formats.mongo import stored
-from hyperslab.formats.mongo.completeness import DUPLICATES, STRAY, Flaw, Survey, load
+from hyperslab.formats.mongo.completeness import DUPLICATES, STRAY, ChunkFlaw, ObjectSurvey, load, missing
 from hyperslab.formats.mongo.document import OURS
 from hyperslab.formats.mongo.ids import Derived
-from hyperslab.formats.mongo.names import REPLACES, STATUS, delete, finish
+from hyperslab.formats.mongo.names import MARK, REPLACES, STATUS, delete, finish
 from hyperslab.formats.mongo.segments import parse_key
 from hyperslab.formats.mongo.undo import named
 
@@ -107,7 +107,8 @@ def remove(meta: Collection[Any], chunks: Collection[Any], orphan: Orphan) -> bo
                 return False
             stored.delete(chunks, orphan.id)
         case "unfinished":
-            if not meta.delete_one({"_id": {"$eq": orphan.id}, STATUS: {"$exists": True}}).deleted_count:
+            made = {"$or": [{STATUS: {"$exists": True}}, {MARK: {"$exists": True}}]}
+            if not meta.delete_one({"_id": {"$eq": orphan.id}, **made}).deleted_count:
                 return False
             delete(meta, chunks, orphan.id)
         case "replaced":
@@ -119,7 +120,7 @@ def remove(meta: Collection[Any], chunks: Collection[Any], orphan: Orphan) -> bo
 
 
 def age_test(meta: Collection[Any], age: float = AGE) -> Callable[[Mapping[str, Any]], bool]:
-    """Whether a document is older than ``age`` seconds by now, by the clock of the server."""
+    """Return whether a document is older than ``age`` seconds by now, by the clock of the server."""
     return _Clock.of(meta, age).is_old
 
 
@@ -137,7 +138,7 @@ class _Clock:
         return cls(now - timedelta(seconds=age), age == 0)
 
     def is_old(self, doc: Mapping[str, Any]) -> bool:
-        """Whether a document is; of a chunk under a derived id that cannot be told."""
+        """Return whether a document is; of a chunk under a derived id that cannot be told."""
         id, meta_id = doc["_id"], doc.get("meta_id")
         if self.everything:
             return True
@@ -146,7 +147,7 @@ class _Clock:
         return isinstance(id, ObjectId) and id.generation_time < self.latest
 
     def is_past(self, moment: Any) -> bool:
-        """Whether a moment is before the latest."""
+        """Return whether a moment is before the latest."""
         if not isinstance(moment, datetime):
             return True
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) < self.latest
@@ -185,7 +186,9 @@ def _is_young(id: Any, clock: _Clock) -> bool:
 
 
 def _all_old(chunks: Collection[Any], query: Mapping[str, Any], clock: _Clock) -> bool:
-    """Whether no document of an object that is not there is young; one under a derived id is as old as the object."""
+    """Return whether no document of an object that is not there is young; one under a derived id is as old as the
+    object.
+    """
     if clock.everything:
         return True
     newer = {**query, "_id": {"$gte": ObjectId.from_datetime(clock.latest)}}
@@ -202,6 +205,22 @@ def _unfinished(meta: Collection[Any], chunks: Collection[Any], clock: _Clock) -
             documents, nbytes = _measured(chunks, {"meta_id": {"$eq": row["_id"]}})
             message = f"an object that was never finished, with {documents} documents of chunks"
             yield Orphan("unfinished", row["_id"], documents + 1, nbytes, message)
+    for row in meta.find({MARK: {"$exists": True}, STATUS: {"$exists": False}}, {MARK: 1}):
+        last = row[OURS]["putting"]
+        if not clock.is_old(row) or not (clock.everything or clock.is_past(last)):
+            continue
+        if _is_broken(meta, chunks, row["_id"]):
+            documents, nbytes = _measured(chunks, {"meta_id": {"$eq": row["_id"]}})
+            message = f"a put of this object was broken off, with {documents} documents of chunks"
+            yield Orphan("unfinished", row["_id"], documents + 1, nbytes, message)
+
+
+def _is_broken(meta: Collection[Any], chunks: Collection[Any], id: Any) -> bool:
+    """Return whether chunks of an object are missing; not of one that cannot be understood, or is gone."""
+    try:
+        return bool(missing(meta, chunks, id, 1))
+    except HyperslabError:
+        return False
 
 
 def _replaced(meta: Collection[Any], chunks: Collection[Any]) -> Iterator[Orphan]:
@@ -219,10 +238,13 @@ def surplus_of(
     meta: Collection[Any], chunks: Collection[Any], id: ObjectId, is_old: Callable[[Mapping[str, Any]], bool]
 ) -> Iterator[Orphan]:
     """Of one object: copies of documents, and documents of chunks that it does not have."""
-    found: dict[str, list[tuple[Flaw, tuple[Any, ...]]]] = {}
+    found: dict[str, list[tuple[ChunkFlaw, tuple[Any, ...]]]] = {}
     try:
-        for flaw in Survey(load(meta, id), chunks).flaws():
-            if flaw.kind in (DUPLICATES, STRAY) and (ids := surplus_ids(id, flaw, is_old)):
+        survey = ObjectSurvey(load(meta, id), chunks)
+        seen = list(survey.flaws())
+        kinds = (DUPLICATES,) if survey.is_questioned(seen) else (DUPLICATES, STRAY)
+        for flaw in seen:
+            if flaw.kind in kinds and (ids := surplus_ids(id, flaw, is_old)):
                 found.setdefault(flaw.kind, []).append((flaw, ids))
     except HyperslabError:  # nothing is known of an object that cannot be understood, or is gone
         return
@@ -238,7 +260,7 @@ def orphan_of(chunks: Collection[Any], id: ObjectId, kind: str, message: str, id
     return Orphan(kind, id, sum(one for one, _ in counted), sum(nbytes for _, nbytes in counted), message, ids)
 
 
-def surplus_ids(id: ObjectId, flaw: Flaw, is_old: Callable[[Mapping[str, Any]], bool]) -> tuple[Any, ...]:
+def surplus_ids(id: ObjectId, flaw: ChunkFlaw, is_old: Callable[[Mapping[str, Any]], bool]) -> tuple[Any, ...]:
     """The documents of one chunk that are copies, or belong to nothing, when all of them are old. Of copies the one
     under its derived id stays, else the eldest."""
     name, chunk = flaw.key

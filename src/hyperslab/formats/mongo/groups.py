@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from hyperslab.errors import Invalid, Unsupported
-from hyperslab.formats.apart import shown
+from hyperslab.formats.dimension_suffix import add_suffix, strip_suffix
 from hyperslab.formats.mongo.attributes import decode_attrs, encode_attrs
 from hyperslab.formats.mongo.document import Meta, Variable
 from hyperslab.model.dims import Dimension
@@ -30,7 +30,7 @@ def groups_of(meta: Meta) -> Mapping[str, Any]:
 
 
 def is_inside(name: str, groups: Mapping[str, Any]) -> bool:
-    """Whether a variable is an array of one of the groups."""
+    """Return whether a variable is an array of one of the groups."""
     above, last = split(name)
     return above in groups and last not in ("", ".", "..") and not any(c in last for c in _FORBIDDEN)
 
@@ -55,10 +55,15 @@ def group_at(meta: Meta, path: str) -> GroupSpec | None:
 
 
 def length_of(meta: Meta, dim: str, path: str = "") -> int:
-    """How long a dimension is: as the longest array along it, in the group where that is said."""
-    inside = (each for name, each in meta.variables.items() if not path or f"{name}/".startswith(f"{path}/"))
-    sizes = (zip(each.dims, each.shape, strict=True) for each in inside if each.problem is None)
-    return max((size or 0 for pairs in sizes for name, size in pairs if name == dim), default=0)
+    """Return how long a dimension is: as the longest array along it, in the group where that is said or else below
+    it."""
+    inside = {name: each for name, each in meta.variables.items() if not path or f"{name}/".startswith(f"{path}/")}
+    own = {name: each for name, each in inside.items() if split(name)[0] == path}
+    for some in (own, inside):
+        sizes = (zip(shown_dims(meta, each), each.shape, strict=True) for each in some.values() if not each.problem)
+        if found := [size or 0 for pairs in sizes for name, size in pairs if name == dim]:
+            return max(found)
+    return 0
 
 
 def with_inner_group(meta: Meta, path: str, spec: GroupSpec) -> Meta:
@@ -102,4 +107,31 @@ def shown_dims(meta: Meta, variable: Variable) -> tuple[str, ...]:
     if not any("@" in name for name in names):
         return tuple(names)
     known = {dim for each in meta.variables.values() for dim in each.dims}
-    return tuple(shown(name, size or 0, known.__contains__) for name, size in zip(names, variable.shape, strict=True))
+    return tuple(
+        strip_suffix(name, size or 0, known.__contains__) for name, size in zip(names, variable.shape, strict=True)
+    )
+
+
+def with_dims_apart(before: Meta, meta: Meta, changed: str) -> Meta:
+    """Return the object after an array was ``changed``, with each name of a dimension that has several lengths in it
+    told apart: the plain name is that of the outermost array, coordinates first, others are ``name@length``."""
+    if not groups_of(meta):
+        return meta
+    dims = {
+        name: shown_dims(meta if name == changed or name not in before.variables else before, each)
+        for name, each in meta.variables.items()
+        if each.problem is None
+    }
+    plain: dict[str, int | None] = {}
+    for name in sorted(dims, key=lambda name: (name.count("/"), dims[name] != (split(name)[1],))):
+        for dim, size in zip(dims[name], meta.variables[name].shape, strict=True):
+            plain.setdefault(dim, size)
+
+    def stored(name: str, each: Variable) -> Variable:
+        pairs = zip(dims.get(name, ()), each.shape, strict=True)
+        told = tuple(dim if size in (None, plain[dim]) else add_suffix(dim, size or 0) for dim, size in pairs)
+        return replace(each, dims=told)
+
+    parts = ({name: stored(name, each) for name, each in part.items()} for part in (meta.coords, meta.data_vars))
+    coords, data_vars = parts
+    return replace(meta, coords=coords, data_vars=data_vars)

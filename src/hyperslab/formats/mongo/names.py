@@ -32,10 +32,13 @@ if TYPE_CHECKING:
 
 WRITING = "writing"
 VERSION, STATUS, REPLACES, CLAIMS = (f"{OURS}.{field}" for field in ("version", "status", "replaces", "claims"))
+MARK = f"{OURS}.putting"
+"""There while the chunks of an object are stored that can be found already: True, or when that was last touched."""
 Taken = Literal["replace", "refuse", "share"]
 """When another object has the name: replace it, AlreadyExists, or let both have it, as xarray_mongodb does."""
 _ABOUT = {"name": 1, VERSION: 1, STATUS: 1, REPLACES: 1, CLAIMS: 1}
 _MOST_TRIES = 50
+_LOOKS = 2
 _SHOWN = 10
 
 
@@ -65,7 +68,15 @@ def resolve(meta: Collection[Any], name_or_id: ObjectId | str) -> ObjectId:
 
 def holders(meta: Collection[Any], name: str) -> list[ObjectId]:
     """The objects that are found under a name, the oldest id first."""
-    return _holders(_candidates(meta, name), name)
+    found = _holders(_candidates(meta, name), name)
+    # A query is no snapshot: while one object takes the place of another it may see neither of them, or both.
+    for _ in range(_LOOKS):
+        if len(found) == 1:
+            break
+        before, found = found, _holders(_candidates(meta, name), name)
+        if before == found and found:
+            break
+    return found
 
 
 def replaced(meta: Collection[Any]) -> set[ObjectId]:
@@ -108,6 +119,18 @@ def unfinished(id: ObjectId) -> Conflict:
 def touch(meta: Collection[Any], id: ObjectId) -> None:
     """Say that an object is still being made, so that nobody collects it as garbage."""
     meta.update_one({"_id": id, STATUS: {"$exists": True}}, {"$currentDate": {f"{OURS}.touched": True}})
+    meta.update_one({"_id": id, MARK: {"$exists": True}}, {"$currentDate": {MARK: True}})
+
+
+def with_mark(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the document of an object that is found before its chunks are stored, saying so until :func:`end_mark`."""
+    return {**document, OURS: {**document.get(OURS, {}), "putting": True}}
+
+
+def end_mark(meta: Collection[Any], id: ObjectId) -> None:
+    """Take the mark away, and the field with it where nothing else stands there."""
+    rest = {"$cond": [{"$eq": [f"${OURS}", {}]}, "$$REMOVE", f"${OURS}"]}
+    meta.update_one({"_id": id, MARK: {"$exists": True}}, [{"$unset": MARK}, {"$set": {OURS: rest}}])
 
 
 def delete(meta: Collection[Any], chunks: Collection[Any], id: ObjectId) -> int:

@@ -7,15 +7,15 @@ from hyperslab.errors import AlreadyExists, Invalid, NotFound
 from hyperslab.formats.base import Mode, Reader
 from hyperslab.formats.mongo.collection import CollectionWriter
 from hyperslab.formats.mongo.dataset import Stock, check_name, open_reader
-from hyperslab.formats.mongo.draft import Draft
-from hyperslab.formats.mongo.server import Place
-from hyperslab.formats.mongo.writer import Limits, ObjectWriter
+from hyperslab.formats.mongo.draft import ObjectDraft
+from hyperslab.formats.mongo.server import ServerPlace
+from hyperslab.formats.mongo.writer import EmbeddingLimits, ObjectWriter
 from hyperslab.stores.location import Location
 
 
-def open_place(where: Location, mode: Mode, settings: Settings, limits: Limits) -> Reader:
+def open_place(where: Location, mode: Mode, settings: Settings, limits: EmbeddingLimits) -> Reader:
     """The object or the collection; a new object in the modes ``x`` and ``w``, and ``a`` where there is none."""
-    stock = Stock.of(Place.of(where), settings)
+    stock = Stock.of(ServerPlace.of(where), settings)
     wanted = stock.place.object
     if mode == "r":
         return open_reader(stock)
@@ -29,9 +29,9 @@ def open_place(where: Location, mode: Mode, settings: Settings, limits: Limits) 
     except NotFound:
         if mode == "r+":
             raise
-        return Draft(stock, where, check_name(stock.place), limits, overwrite=mode == "w")
+        return ObjectDraft(stock, where, check_name(stock.place), limits, overwrite=mode == "w")
     if mode == "x":
         raise AlreadyExists("there is an object of this name", url=stock.url, remedy="mode='w' replaces it")
     if mode == "w":
-        return Draft(stock, where, check_name(stock.place), limits, overwrite=True)
+        return ObjectDraft(stock, where, check_name(stock.place), limits, overwrite=True)
     return ObjectWriter(stock, stock.document(key), limits)

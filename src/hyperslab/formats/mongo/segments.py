@@ -42,7 +42,7 @@ class Segment:
 
     @property
     def sparse(self) -> bool:
-        """Whether the chunk is stored as COO."""
+        """Return whether the chunk is stored as COO."""
         return self.coords is not None
 
     @property
@@ -105,7 +105,7 @@ def show(key: Key) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class AssembledChunk:
     """All documents of one chunk, in order: what its cells are made of."""
 
     segments: tuple[Segment, ...]
@@ -127,7 +127,7 @@ class Joined:
 
     @property
     def sparse(self) -> bool:
-        """Whether it is stored as COO."""
+        """Return whether it is stored as COO."""
         return self.first.sparse
 
     @property
@@ -203,7 +203,7 @@ def decode_coo(data: bytes, coords: bytes, said: Segment) -> Coo:
     return Coo(shape, places, values[order], fill)
 
 
-def join(key: Key, segments: Sequence[Segment]) -> Joined:
+def join(key: Key, segments: Sequence[Segment]) -> AssembledChunk:
     """The documents of one chunk in order, checked to be complete (R53) and of one mind.
 
     MissingChunks where some are not there; CorruptDocument where they contradict each other or are too many.
@@ -216,7 +216,7 @@ def join(key: Key, segments: Sequence[Segment]) -> Joined:
         found = " and ".join(sorted(f"{segment.dtype}{segment.shape}" for segment in single))
         raise CorruptDocument("documents of one chunk that differ in shape or type", found=found, key=show(key))
     _check_complete(key, single)
-    return Joined(tuple(single))
+    return AssembledChunk(tuple(single))
 
 
 def expected_bytes(segment: Segment) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote
 
-from hyperslab.errors import HyperslabError, Invalid, MissingLibrary, ReadOnly, StorageError
+from hyperslab.errors import HyperslabError, Invalid, MissingLibrary, ReadOnly, StorageError, WrongCredentials
 from hyperslab.stores.credentials import resolve
 from hyperslab.stores.location import Location
 from hyperslab.stores.redaction import redact, redact_text
@@ -36,7 +36,7 @@ _MISNAMED = 73
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ServerPlace:
     """Where objects are: the connection string (with secrets, not shown), database, prefix of the two collections, and
     one object by name or id (None: all of them). ``url`` is all of it without secrets."""
 
@@ -48,7 +48,7 @@ class Place:
     options: tuple[tuple[str, Any], ...] = field(default=(), repr=False)
 
     @classmethod
-    def of(cls, where: Location) -> Place:
+    def of(cls, where: Location) -> ServerPlace:
         """The place that a ``mongodb://`` URL names. Invalid when it names no database."""
         text, _, fragment = str(where.target).partition("#")
         text, _, query = text.partition("?")
@@ -153,7 +153,8 @@ def _check_parameters(uri: str) -> None:
 
 @contextmanager
 def storage_errors(url: str) -> Iterator[None]:
-    """The driver's errors in the block as ours, with the driver's as cause: StorageError, ReadOnly, Invalid."""
+    """Raise the driver's errors in the block as ours, with the driver's as cause: StorageError, ReadOnly,
+    WrongCredentials, Invalid."""
     errors = library().errors
     try:
         yield
@@ -163,7 +164,8 @@ def storage_errors(url: str) -> Iterator[None]:
             raise ReadOnly(f"the server refuses this user: {said}", url=url, remedy="ask for the role") from error
         if error.code == _UNKNOWN:
             remedy = "look at user and password, and at authSource=, the database that knows the user"
-            raise ReadOnly(f"the server does not know this user or password: {said}", url=url, remedy=remedy) from error
+            message = f"the server does not know this user or password: {said}"
+            raise WrongCredentials(message, url=url, remedy=remedy) from error
         if error.code == _MISNAMED:
             raise Invalid(f"the server says: {said}", url=url, remedy="choose another name") from error
         raise StorageError(f"the server says: {said}", url=url) from error

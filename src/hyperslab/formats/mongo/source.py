@@ -15,17 +15,26 @@ import numpy as np
 
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block
-from hyperslab.errors import HyperslabError, ReadOnly
+from hyperslab.errors import HyperslabError, MissingChunks, ReadOnly
 from hyperslab.formats.mongo import changes, stored
+from hyperslab.formats.mongo.chunk_collection import ChunkCollection
 from hyperslab.formats.mongo.faults import CorruptDocument
 from hyperslab.formats.mongo.ids import Chunk, Derived
-from hyperslab.formats.mongo.listed import listed
 from hyperslab.formats.mongo.numbers import index_of
-from hyperslab.formats.mongo.segments import Joined, Key, Segment, documents, join, parse_key, parse_segment, show
+from hyperslab.formats.mongo.segments import (
+    AssembledChunk,
+    Key,
+    Segment,
+    documents,
+    join,
+    parse_key,
+    parse_segment,
+    show,
+)
 from hyperslab.formats.mongo.server import storage_errors
-from hyperslab.formats.mongo.shelf import Shelf
-from hyperslab.formats.mongo.spans import Span
-from hyperslab.formats.mongo.spelling import Cut
+from hyperslab.formats.mongo.spans import CellSpan
+from hyperslab.formats.mongo.sparse_chunk import listed
+from hyperslab.formats.mongo.to_spec import VariableChunks
 from hyperslab.model.coo import Coo
 from hyperslab.model.spec import ArraySpec
 
@@ -42,10 +51,10 @@ class MongoChunks:
 
     def __init__(
         self,
-        shelf: Shelf,
+        shelf: ChunkCollection,
         name: str,
         spec: ArraySpec,
-        cut: Cut,
+        cut: VariableChunks,
         *,
         whole: bool = False,
         sparsely: bool = False,
@@ -93,16 +102,16 @@ class MongoChunks:
         """Some cells of one chunk; of one of many documents those that hold them."""
         return self.fetch_parts([(coords, within)]).read_part(coords, within, out)
 
-    def fetch(self, coords: Sequence[Coords]) -> Fetched:
+    def fetch(self, coords: Sequence[Coords]) -> FetchedDocuments:
         """The documents of these chunks by one query."""
         chunks = [self._chunk(place) for place in coords]
         with storage_errors(self._shelf.url):
             found = self._shelf.fetch(self._name, chunks, bool(self._derived), self._notice)
-        return Fetched(self, found, {})
+        return FetchedDocuments(self, found, {})
 
-    def fetch_parts(self, wanted: Sequence[tuple[Coords, Within | None]]) -> Fetched:
+    def fetch_parts(self, wanted: Sequence[tuple[Coords, Within | None]]) -> FetchedDocuments:
         """The documents of chunks (None), and those that hold parts of others, by two queries at most."""
-        spans: dict[Chunk, Span] = {}
+        spans: dict[Chunk, CellSpan] = {}
         whole = []
         for coords, within in wanted:
             span = self._span(coords, within)
@@ -110,12 +119,12 @@ class MongoChunks:
                 whole.append(coords)
             else:
                 spans[self._chunk(coords)] = span
-        fetched = self.fetch(whole) if whole else Fetched(self, {}, {})
+        fetched = self.fetch(whole) if whole else FetchedDocuments(self, {}, {})
         if spans:
             fetched.parts.update(self._fetch_spans(spans))
         return fetched
 
-    def _span(self, coords: Coords, within: Within | None) -> Span | None:
+    def _span(self, coords: Coords, within: Within | None) -> CellSpan | None:
         """What to read of a chunk, None for all of it: it is one document, or most of it is wanted."""
         shape = self._shape(coords)
         is_past = self._shelf.past.holds((self._name, self._chunk(coords)))
@@ -124,10 +133,10 @@ class MongoChunks:
         size = self._sizes.get(self._chunk(coords), self._shelf.chunk_size)
         if prod(shape) * self._spec.numpy_dtype.itemsize <= size or not size:
             return None
-        span = Span.of(shape, within, self._spec.numpy_dtype.itemsize)
+        span = CellSpan.of(shape, within, self._spec.numpy_dtype.itemsize)
         return span if span.is_small else None
 
-    def _fetch_spans(self, spans: Mapping[Chunk, Span]) -> dict[Chunk, dict[int, Segment]]:
+    def _fetch_spans(self, spans: Mapping[Chunk, CellSpan]) -> dict[Chunk, dict[int, Segment]]:
         """The documents of parts; n = 0 besides, where it is not known yet how long the documents of a chunk are."""
         asked = {}
         for chunk, span in spans.items():
@@ -178,18 +187,22 @@ class MongoChunks:
                 name, chunk, index_of(doc.get("n", 0), "n", name)
             )
 
-    def joined(self, coords: Coords, segments: Sequence[Segment]) -> Joined | None:
-        """A chunk of its documents; None for one that was never written. MissingChunks, CorruptDocument."""
+    def joined(self, coords: Coords, segments: Sequence[Segment]) -> AssembledChunk | None:
+        """Return a chunk of its documents; None for one that was never written. MissingChunks, CorruptDocument;
+        Conflict where the object itself is gone by now."""
         if not segments and self._sparsely:
             return None
         try:
             found = join((self._name, self._chunk(coords)), segments)
             self._check(coords, found)
         except HyperslabError as error:
+            if isinstance(error, MissingChunks):
+                with storage_errors(self._shelf.url):
+                    self._shelf.check_there()
             raise error.locate(url=self._shelf.url) from error.__cause__
         return found
 
-    def _check(self, coords: Coords, found: Joined) -> None:
+    def _check(self, coords: Coords, found: AssembledChunk) -> None:
         """CorruptDocument for a chunk that is not of the shape, or not of the type, that the array has there."""
         key, dtype = show((self._name, self._chunk(coords))), self._spec.numpy_dtype
         if len(found.shape) != len(self._spec.shape) or not (self._lenient or found.shape == self._shape(coords)):
@@ -197,7 +210,7 @@ class MongoChunks:
         if not np.can_cast(found.dtype, dtype, "safe"):
             raise CorruptDocument("a chunk of another type", expected=dtype, found=found.dtype, key=key)
 
-    def put_into(self, found: Joined, out: Block) -> None:
+    def put_into(self, found: AssembledChunk, out: Block) -> None:
         """The cells of a chunk into a block; what lies past its documents is the fill value."""
         if found.shape != out.shape:
             out[...] = self._spec.fill_cell()
@@ -205,7 +218,7 @@ class MongoChunks:
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
-    def _writable(self) -> Shelf:
+    def _writable(self) -> ChunkCollection:
         if self._shelf.unstored is None:
             raise ReadOnly("this object is open for reading", url=self._shelf.url, remedy="open it with mode='r+'")
         return self._shelf
@@ -259,7 +272,7 @@ class MongoChunks:
         for coords, block in pairs:
             key = self._key(coords)
             docs = list(self._documents(key, self._cells(coords, block)))
-            swaps.append(changes.Swap(key, docs, (expected or {}).get(coords, ())))
+            swaps.append(changes.ChunkSwap(key, docs, (expected or {}).get(coords, ())))
         with storage_errors(shelf.url):
             changes.swap(changes.durably(shelf.collection, True), shelf.meta_id, swaps, shelf.url, shelf.undo)
 
@@ -305,7 +318,7 @@ class MongoChunks:
             return stored.total_bytes(self._shelf.collection, query)
 
 
-class Fetched:
+class FetchedDocuments:
     """The documents of some chunks (``found``), and those of parts of others by their number (``parts``)."""
 
     def __init__(
@@ -359,4 +372,4 @@ class Fetched:
             return None
         size = source._sizes.get(source._chunk(coords), 0)
         segments = {n: each.data for n, each in parts.items()}
-        return Span.of(shape, within, dtype.itemsize).take(segments, size, dtype) if size else None
+        return CellSpan.of(shape, within, dtype.itemsize).take(segments, size, dtype) if size else None

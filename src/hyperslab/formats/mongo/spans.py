@@ -11,7 +11,7 @@ import numpy as np
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class CellSpan:
     """The cells ``within`` (forward slices) of a chunk of ``shape``, in C order from cell ``low`` up to ``high``."""
 
     shape: tuple[int, ...]
@@ -22,7 +22,7 @@ class Span:
     strides: tuple[int, ...]
 
     @classmethod
-    def of(cls, shape: tuple[int, ...], within: Sequence[slice], itemsize: int) -> Span:
+    def of(cls, shape: tuple[int, ...], within: Sequence[slice], itemsize: int) -> CellSpan:
         """The span of a part that holds at least one cell."""
         steps = [part.step or 1 for part in within]
         counts = tuple(len(range(*part.indices(size))) for part, size in zip(within, shape, strict=True))
@@ -39,7 +39,7 @@ class Span:
 
     @property
     def is_small(self) -> bool:
-        """Whether it is so little of the chunk that it is not read whole."""
+        """Return whether it is so little of the chunk that it is not read whole."""
         return 2 * (self.high - self.low) * self.itemsize <= self.total
 
     def numbers(self, size: int) -> range:

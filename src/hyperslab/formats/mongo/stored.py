@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from hyperslab.chunks.pool import batched
 from hyperslab.formats.mongo.ids import Chunk, Derived
-from hyperslab.formats.mongo.segments import Joined, Key, Segment, expected_bytes, join, parse_key, parse_segment
+from hyperslab.formats.mongo.segments import (
+    AssembledChunk,
+    Key,
+    Segment,
+    expected_bytes,
+    join,
+    parse_key,
+    parse_segment,
+)
 
 if TYPE_CHECKING:
     from pymongo.collection import Collection
@@ -36,7 +44,7 @@ def positional_index(positions: int) -> list[tuple[str, int]]:
 def query(meta_id: Any, name: str, chunks: Sequence[Chunk]) -> dict[str, Any]:
     """What finds all documents of some chunks of one variable."""
     wanted = [None if chunk is None else list(chunk) for chunk in chunks]
-    condition: Any = {"$in": wanted} if len(wanted) > 1 else {"$eq": wanted[0]}
+    condition: Any = {"$eq": wanted[0]} if len(wanted) == 1 else {"$in": wanted}
     return {"meta_id": meta_id, "name": {"$eq": name}, "chunk": condition}
 
 
@@ -95,7 +103,7 @@ def _take(found: dict[Chunk, list[Segment]], docs: Iterable[Mapping[str, Any]]) 
         found.setdefault(segment.key[1], []).append(segment)
 
 
-def read_chunk(collection: Collection[Any], meta_id: Any, key: Key) -> Joined:
+def read_chunk(collection: Collection[Any], meta_id: Any, key: Key) -> AssembledChunk:
     """One chunk. MissingChunks, CorruptDocument."""
     name, chunk = key
     return join(key, fetch(collection, meta_id, name, [chunk]).get(chunk, []))

@@ -15,8 +15,12 @@ _DATES = "; dates of other calendars as the numbers that decode_times=False leav
 
 
 def dtype_to_text(dtype: np.dtype[Any], name: str) -> str:
-    """The dtype's name in a document; always little-endian. Unsupported for what has no bytes of its own, or fields."""
-    if dtype.hasobject or dtype.kind == "T" or dtype.names is not None or dtype.subdtype is not None:
+    """Return the dtype's name in a document; always little-endian.
+
+    Unsupported for what has no bytes of its own, or fields, or a type that another package has registered.
+    """
+    is_registered = dtype.kind == "V" and dtype.type is not np.void  # as bfloat16, whose name says only how long it is
+    if dtype.hasobject or dtype.kind == "T" or dtype.names is not None or dtype.subdtype is not None or is_registered:
         raise Unsupported(
             f"variable {name!r} has cells of type {dtype}", remedy=_REMEDY + (_DATES if dtype.hasobject else "")
         )

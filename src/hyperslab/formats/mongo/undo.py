@@ -35,7 +35,7 @@ _TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class UndoEntry:
     """A chunk that is being changed: ``place`` in the field, ``id`` that its copies lie under, and how many there are;
     None while they are made, when the chunk itself is still what it was."""
 
@@ -50,14 +50,14 @@ class Entry:
         return f"{FIELD}.{self.place}"
 
 
-def entries(ours: Any) -> dict[Key, Entry]:
+def entries(ours: Any) -> dict[Key, UndoEntry]:
     """What the field ``hyperslab`` of an object tells of chunks that are being changed."""
     told = ours.get("undo") if isinstance(ours, Mapping) else None
     found = {}
     for place, value in told.items() if isinstance(told, Mapping) else ():
         with suppress(HyperslabError, AttributeError):
             key = parse_key(value)
-            found[key] = Entry(place, value.get("id"), key, value.get("documents"))
+            found[key] = UndoEntry(place, value.get("id"), key, value.get("documents"))
     return found
 
 
@@ -71,26 +71,30 @@ def named(meta: Collection[Any]) -> set[Any]:
     return {id for doc in meta.find({FIELD: {"$exists": True}}, {FIELD: 1}) for id in copies(doc)}
 
 
-def _told(meta: Collection[Any], meta_id: Any) -> dict[Key, Entry]:
+def _told(meta: Collection[Any], meta_id: Any) -> dict[Key, UndoEntry]:
     return entries((meta.find_one({"_id": {"$eq": meta_id}}, {FIELD: 1}) or {}).get(OURS))
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
-class Past:
+class UndoView:
     """What a reader goes by: the chunks whose old documents lie apart, but for those that are its own (``mine``)."""
 
     def __init__(
-        self, meta: Collection[Any], meta_id: Any, known: Mapping[Key, Entry], mine: Mapping[Key, Entry] | None = None
+        self,
+        meta: Collection[Any],
+        meta_id: Any,
+        known: Mapping[Key, UndoEntry],
+        mine: Mapping[Key, UndoEntry] | None = None,
     ) -> None:
         self._meta = meta
         self._meta_id = meta_id
         self._known = known
-        self._mine: Mapping[Key, Entry] = {} if mine is None else mine
+        self._mine: Mapping[Key, UndoEntry] = {} if mine is None else mine
 
     def holds(self, key: Key) -> bool:
-        """Whether a chunk is being changed, as far as is known."""
+        """Return whether a chunk is being changed, as far as is known."""
         entry = self._known.get(key)
         return entry is not None and entry.count is not None and self._mine.get(key) != entry
 
@@ -117,7 +121,7 @@ class Past:
         return None
 
 
-def settled(ours: Mapping[str, Any], held: Mapping[Key, Entry]) -> dict[str, Any] | None:
+def settled(ours: Mapping[str, Any], held: Mapping[Key, UndoEntry]) -> dict[str, Any] | None:
     """The field ``hyperslab`` once these changes are done; None where somebody has taken one of them back."""
     told = dict(ours.get("undo") or {})
     for entry in held.values():
@@ -133,13 +137,13 @@ def settled(ours: Mapping[str, Any], held: Mapping[Key, Entry]) -> dict[str, Any
 
 @dataclass(slots=True)
 class Mark:
-    """Whether anything of a chunk was changed yet."""
+    """True if anything of a chunk was changed yet."""
 
     changed: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
-class Undo:
+class ChunkUndo:
     """Changes of the chunks of one object. ``owner``: the name under which the object is held.
 
     ``held``: entries that stay until :meth:`end`, since the length of chunks changes; ``shown`` tells which chunks
@@ -152,7 +156,7 @@ class Undo:
     url: str
     patience: float | None = 60
     owner: str | None = None
-    held: dict[Key, Entry] | None = None
+    held: dict[Key, UndoEntry] | None = None
     shown: Callable[[Key], bool] = field(default=lambda key: True)
 
     def needed(self, counts: Mapping[Key, int]) -> set[Key]:
@@ -182,7 +186,7 @@ class Undo:
                 for entry in (told[key] for key in keys if key in told and told[key] != (self.held or {}).get(key)):
                     self._pass(entry)
 
-    def _pass(self, entry: Entry) -> None:
+    def _pass(self, entry: UndoEntry) -> None:
         if not roll_back(self.meta, self.chunks, self.meta_id, entry):
             raise beaten(self.url, show(entry.key))
 
@@ -207,7 +211,7 @@ class Undo:
         if self.held is None:
             self.end([entry])
 
-    def _take_back(self, entry: Entry, changed: bool) -> None:
+    def _take_back(self, entry: UndoEntry, changed: bool) -> None:
         if self.held is not None:
             self.held.pop(entry.key, None)
         if changed:
@@ -215,10 +219,10 @@ class Undo:
         else:
             self.end([entry])
 
-    def _begin(self, key: Key) -> Entry:
+    def _begin(self, key: Key) -> UndoEntry:
         from bson import ObjectId
 
-        entry = Entry(str(Derived(self.meta_id)(*key, 0)), ObjectId(), key)
+        entry = UndoEntry(str(Derived(self.meta_id)(*key, 0)), ObjectId(), key)
         for attempt in attempts(self.patience):
             with attempt:
                 self._enter(entry)
@@ -229,7 +233,7 @@ class Undo:
             raise beaten(self.url, show(key))
         return replace(entry, count=count)
 
-    def _enter(self, entry: Entry) -> None:
+    def _enter(self, entry: UndoEntry) -> None:
         name, chunk = entry.key
         where = {"name": {"$literal": name}, "chunk": {"$literal": None if chunk is None else list(chunk)}}
         value = {"id": entry.id, **where, "owner": {"$literal": self.owner}, "until": _later(0)}
@@ -247,7 +251,7 @@ class Undo:
             raise NotFound("the object is gone", url=self.url, key=str(self.meta_id))
         raise beaten(self.url, show(entry.key))
 
-    def _copy(self, entry: Entry) -> tuple[int, int]:
+    def _copy(self, entry: UndoEntry) -> tuple[int, int]:
         """How many documents were copied, and their bytes."""
         from bson import ObjectId
 
@@ -259,7 +263,7 @@ class Undo:
             held += sum(len(value) for doc in batch for value in doc.values() if isinstance(value, bytes))
         return count, held
 
-    def end(self, done: Iterable[Entry]) -> None:
+    def end(self, done: Iterable[UndoEntry]) -> None:
         """Changes that are done: readers take the chunks from their places."""
         for entry in done:
             _leave(self.meta, self.meta_id, entry)
@@ -282,7 +286,7 @@ def _later(held: int) -> dict[str, Any]:
     return {"$add": ["$$NOW", int(1000 * (SECONDS + held / _PER_SECOND))]}
 
 
-def _leave(meta: Collection[Any], meta_id: Any, entry: Entry) -> None:
+def _leave(meta: Collection[Any], meta_id: Any, entry: UndoEntry) -> None:
     """Remove an entry, and the field with the last one."""
     rest = {"$cond": [{"$eq": [f"${FIELD}", {}]}, "$$REMOVE", f"${FIELD}"]}
     wanted = {"_id": meta_id, f"{entry.path}.id": entry.id}
@@ -292,20 +296,20 @@ def _leave(meta: Collection[Any], meta_id: Any, entry: Entry) -> None:
 # -- taking back ------------------------------------------------------------------------------------------------------
 
 
-def _lapsed(entry: Entry) -> dict[str, Any]:
-    """Whether its time has passed, and whoever made it does not hold the object any more."""
+def _lapsed(entry: UndoEntry) -> dict[str, Any]:
+    """Return whether its time has passed, and whoever made it does not hold the object any more."""
     held = [{"$eq": [f"${entry.path}.owner", f"${LEASE}.owner"]}, {"$gt": [f"${LEASE}.until", "$$NOW"]}]
     return {"$and": [{"$lt": [f"${entry.path}.until", "$$NOW"]}, {"$not": [{"$and": held}]}]}
 
 
-def lapsed(meta: Collection[Any], meta_id: Any) -> list[Entry]:
+def lapsed(meta: Collection[Any], meta_id: Any) -> list[UndoEntry]:
     """The entries whose time has passed."""
     told = _told(meta, meta_id).values()
     return [one for one in told if meta.find_one({"_id": meta_id, "$expr": _lapsed(one)}, {"_id": 1}) is not None]
 
 
 def roll_back(
-    meta: Collection[Any], chunks: Collection[Any], meta_id: Any, entry: Entry, *, lapsed: bool = True
+    meta: Collection[Any], chunks: Collection[Any], meta_id: Any, entry: UndoEntry, *, lapsed: bool = True
 ) -> bool:
     """Make a chunk what it was; False where that is not to be done, as long as its time has not passed."""
     wanted = {"_id": meta_id, f"{entry.path}.id": entry.id, **({"$expr": _lapsed(entry)} if lapsed else {})}
@@ -319,7 +323,7 @@ def roll_back(
     return True
 
 
-def _restore(chunks: Collection[Any], meta_id: Any, entry: Entry) -> None:
+def _restore(chunks: Collection[Any], meta_id: Any, entry: UndoEntry) -> None:
     from pymongo import ReplaceOne
 
     known = []
@@ -331,7 +335,7 @@ def _restore(chunks: Collection[Any], meta_id: Any, entry: Entry) -> None:
     chunks.delete_many({**stored.query(meta_id, entry.key[0], [entry.key[1]]), "_id": {"$nin": known}})
 
 
-def put_back(meta: Collection[Any], chunks: Collection[Any], meta_id: Any, entry: Entry) -> None:
+def put_back(meta: Collection[Any], chunks: Collection[Any], meta_id: Any, entry: UndoEntry) -> None:
     """Roll back a change whose time has passed, unless somebody else has."""
     roll_back(meta, chunks, meta_id, entry)
 

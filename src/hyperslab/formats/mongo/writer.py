@@ -13,14 +13,13 @@ import numpy as np
 
 from hyperslab.chunks.auto import whole_chunks
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import Invalid, Unsupported
-from hyperslab.formats.batching import Batches
+from hyperslab.errors import Conflict, Invalid, NodeNotFound, Unsupported
+from hyperslab.formats.batching import BatchBlocks
 from hyperslab.formats.mongo import lease, names
+from hyperslab.formats.mongo.chunk_collection import ChunkCollection
 from hyperslab.formats.mongo.dataset import DERIVED, ObjectReader, Stock
 from hyperslab.formats.mongo.document import Meta, Variable, embed, parse, render
-from hyperslab.formats.mongo.embedded import EmbeddedChunk
-from hyperslab.formats.mongo.groups import groups_of, with_groups_above, with_inner_group, without_group
-from hyperslab.formats.mongo.respelling import (
+from hyperslab.formats.mongo.edit_document import (
     fits_whole,
     fitting_chunks,
     new_array,
@@ -30,12 +29,14 @@ from hyperslab.formats.mongo.respelling import (
     with_variable,
     without_variable,
 )
-from hyperslab.formats.mongo.segments import Joined, Key
+from hyperslab.formats.mongo.embedded import EmbeddedChunk
+from hyperslab.formats.mongo.embedded_view import EmbeddedView
+from hyperslab.formats.mongo.groups import groups_of, with_groups_above, with_inner_group, without_group
+from hyperslab.formats.mongo.segments import AssembledChunk, Key
 from hyperslab.formats.mongo.server import storage_errors
-from hyperslab.formats.mongo.shelf import Shelf
 from hyperslab.formats.mongo.source import MongoChunks
-from hyperslab.formats.mongo.spelling import array_spec, cut_of, ours_of
-from hyperslab.formats.mongo.undo import Entry, Past, Undo, entries, roll_back_all, settled
+from hyperslab.formats.mongo.to_spec import array_spec, cut_of, ours_of
+from hyperslab.formats.mongo.undo import ChunkUndo, UndoEntry, UndoView, entries, roll_back_all, settled
 from hyperslab.model.coo import Coo
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.attempts import attempts, beaten
@@ -46,7 +47,7 @@ _BEAT = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class EmbeddingLimits:
     """Bytes of cells in a chunk document, and of all the variables together that stand in the object's document."""
 
     chunk_size: int
@@ -56,18 +57,18 @@ class Limits:
 class ObjectWriter(ObjectReader):
     """An object open for changes. Within a batch its document is written once, at the end."""
 
-    def __init__(self, stock: Stock, doc: Mapping[str, Any], limits: Limits) -> None:
+    def __init__(self, stock: Stock, doc: Mapping[str, Any], limits: EmbeddingLimits) -> None:
         super().__init__(stock, doc)
         self._limits = limits
         self._base = self._meta
         self._pending: list[Change] = []
         self._afterwards: list[Callable[[], None]] = []
-        self._batches = Batches(self._mutex)
+        self._batches = BatchBlocks(self._mutex)
         self._owner: str | None = None
         self._turn = threading.RLock()
         self._held = 0
         self._ahead: set[str] = set()
-        self._changing: dict[Key, Entry] = {}
+        self._changing: dict[Key, UndoEntry] = {}
         self._touched = time.monotonic()
         if entries(self._base.ours):
             self.refresh("")
@@ -174,7 +175,7 @@ class ObjectWriter(ObjectReader):
             if self._is_cut_anew(name, whole):
                 self._spread(name, fitted)
             if variable.embedded is not None and whole:
-                return self._embedded(name, fitted)
+                return self._embedded(name, fitted, ahead=True)
             return self._chunked(name, fitted, whole=whole, ahead=True)
 
     def _source(self, name: str, variable: Variable, spec: ArraySpec) -> ChunkSource:
@@ -187,34 +188,57 @@ class ObjectWriter(ObjectReader):
         cut = cut_of(future.variables[name], ours)
         return MongoChunks(self._shelf(ahead), name, spec, cut, whole=whole, sparsely=True, lenient=True)
 
-    def _embedded(self, name: str, spec: ArraySpec) -> EmbeddedChunk:
-        def cells() -> Joined:
-            embedded = self._meta.variables[name].embedded
-            if embedded is None:
+    def _embedded(self, name: str, spec: ArraySpec, *, ahead: bool = False) -> EmbeddedChunk:
+        """Return the cells in the document. ``ahead``: they get the length of ``spec``, else they keep the one that
+        they have by now, which another handle may have changed."""
+
+        def cells() -> AssembledChunk:
+            embedded = self._like(self._meta, name, spec).embedded
+            return embed(name, self._embedded_view(name, spec).read()) if embedded is None else embedded
+
+        def change(meta: Meta, block: np.ndarray[Any, Any], expected: bytes | None) -> Meta:
+            old = self._like(meta, name, spec)
+            if old.embedded is None or (expected is not None and old.embedded.block().tobytes() != expected):
                 raise beaten(self.url, name)
-            return embedded
+            new = block if ahead else _put_over(old.embedded, block)
+            entry = replace(old, shape=new.shape, embedded=embed(name, _as_stored(old, spec, new)))
+            return with_variable(meta, name, entry, ours_of(meta, name))
 
         def swapped(block: np.ndarray[Any, Any], expected: bytes | None) -> None:
-            def change(meta: Meta) -> Meta:
-                old = meta.variables[name]
-                if old.embedded is None or (expected is not None and old.embedded.block().tobytes() != expected):
-                    raise beaten(self.url, name)
-                new = replace(old, shape=block.shape, embedded=embed(name, _as_stored(old, spec, block)))
-                return with_variable(meta, name, new, ours_of(meta, name))
-
-            self._change(change)
+            try:
+                self._change(lambda meta: change(meta, block, expected))
+            except Conflict:
+                if self._like(self._meta, name, spec).embedded is not None:
+                    raise
+                timeout = self._stock.settings.lock_timeout
+                self._embedded_view(name, spec).swap(block, expected, timeout)
 
         return EmbeddedChunk(cells, spec, self.url, swapped)
 
-    def _shelf(self, ahead: bool = False) -> Shelf:
+    def _like(self, meta: Meta, name: str, spec: ArraySpec) -> Variable:
+        """Return the variable of a handle whose array is ``spec``. NodeNotFound where it is gone, or is another one by
+        now."""
+        variable = meta.variables.get(name)
+        if variable is None or len(variable.shape) != len(spec.shape) or variable.dtype != spec.numpy_dtype:
+            raise NodeNotFound("the array is gone, or another has its place", url=self.url, node=name)
+        return variable
+
+    def _embedded_view(self, name: str, spec: ArraySpec) -> EmbeddedView:
+        """Return the cells that this handle knows in the document, and another one has moved to chunks."""
+        variable = self._meta.variables[name]
+        source = super()._source(name, variable, array_spec(self._meta, name, variable))
+        assert isinstance(source, MongoChunks)
+        return EmbeddedView(source, spec.shape, spec.fill_cell(), self.url)
+
+    def _shelf(self, ahead: bool = False) -> ChunkCollection:
         shelf = replace(super()._shelf(), unstored=self._allow_missing)
         if "status" in self._meta.ours:
             return replace(shelf, wrote=self._touch)
-        past = Past(self._stock.meta, self.id, entries(self._meta.ours), self._changing)
+        past = UndoView(self._stock.meta, self.id, entries(self._meta.ours), self._changing)
         return replace(shelf, past=past, undo=self._undo(ahead))
 
-    def _undo(self, ahead: bool = True) -> Undo:
-        return Undo(
+    def _undo(self, ahead: bool = True) -> ChunkUndo:
+        return ChunkUndo(
             meta=self._stock.durable_meta,
             chunks=self._stock.chunks,
             meta_id=self.id,
@@ -230,7 +254,7 @@ class ObjectWriter(ObjectReader):
             return roll_back_all(self._stock.durable_meta, self._stock.chunks, self.id)
 
     def _is_shown(self, key: Key) -> bool:
-        """Whether others take a chunk for one of the object."""
+        """Return whether others take a chunk for one of the object."""
         variable = self._base.variables.get(key[0])
         return variable is not None and variable.embedded is None and variable.has(key[1])
 
@@ -274,7 +298,9 @@ class ObjectWriter(ObjectReader):
                     self._take(new)
                     self._undo().close()
                     break
-                meta = parse(self._stock.document(self.id))
+                # Whoever tries again, here or above, is to go by what is stored now.
+                self._base = meta = parse(self._stock.document(self.id))
+                self._take(meta)
                 if self._owner is not None and _owner(meta) != self._owner:
                     break
                 raise beaten(self.url, str(self.id))
@@ -285,7 +311,7 @@ class ObjectWriter(ObjectReader):
             act()
 
     def _replaced(self, old: Meta, new: Meta) -> bool:
-        """Whether the document was still the old one."""
+        """Return whether the document was still the old one."""
         doc = render(new)
         _check(doc, self.url)
         owner = _owner(old)
@@ -359,6 +385,14 @@ class ObjectWriter(ObjectReader):
         self._flush()
 
 
+def _put_over(stored: AssembledChunk, block: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the cells that are stored with those of a block over them, as far as there are any."""
+    cells = stored.block()
+    common = tuple(slice(0, min(pair)) for pair in zip(cells.shape, block.shape, strict=True))
+    cells[common] = block[common]
+    return cells
+
+
 def _as_stored(variable: Variable, spec: ArraySpec, block: np.ndarray[Any, Any]) -> Any:
     cells = np.ascontiguousarray(block, variable.dtype).reshape(block.shape)
     return Coo.of_dense(cells, spec.fill_cell()) if variable.sparse else cells
@@ -390,7 +424,7 @@ def _without_lease(meta: Meta) -> Meta:
 
 def _check(doc: Mapping[str, Any], url: str) -> None:
     """Refuse a document that MongoDB would, before anything is sent."""
-    from hyperslab.formats.mongo.encoded import check_document
+    from hyperslab.formats.mongo.document_limits import check_document
 
     try:
         check_document(doc)

@@ -33,7 +33,7 @@ from hyperslab.formats.choices import check_known
 from hyperslab.formats.features import Variant
 from hyperslab.formats.keyed_dataset import KeyedReader
 from hyperslab.formats.keyed_format import open_keyed
-from hyperslab.formats.nczarr.context import Options
+from hyperslab.formats.nczarr.context import NCZarrOptions
 from hyperslab.formats.nczarr.dataset import NczarrReader
 from hyperslab.formats.nczarr.generation import DRAFT_ONLY
 from hyperslab.formats.nczarr.spelling import COPY, NczarrSpelling
@@ -73,7 +73,7 @@ _NO_TYPES = dict.fromkeys(
     "the draft alone has user types; netcdf-c never wrote them",
 )
 _DRAFT_HOLDS = _HOLDS | {Feature.STRUCTURED, Feature.SUBARRAYS, Feature.USER_TYPES}
-_OPTIONS = tuple(field.name for field in fields(Options))
+_OPTIONS = tuple(field.name for field in fields(NCZarrOptions))
 _MARKS = {
     ".zgroup": (b"_nczarr_superblock", b"_NCZARR_SUPERBLOCK"),
     ".zattrs": (b"_nczarr_superblock", b"_nczarr_group"),
@@ -120,7 +120,7 @@ class NczarrFormat:
     @property
     def spelling(self) -> NczarrSpelling:
         """What its documents are called and how they read; one for each dataset, whose generation it learns."""
-        return NczarrSpelling(Options(dialect=self.dialect), self)
+        return NczarrSpelling(NCZarrOptions(dialect=self.dialect), self)
 
     def variant(self, options: Mapping[str, Any]) -> Format:
         """The format with the features that a dataset made with these options has."""
@@ -142,7 +142,7 @@ class NczarrFormat:
         return "group"
 
     def sniff(self, probe: Probe) -> bool:
-        """Whether the root has metadata of NCZarr; a consolidated dataset is known by one request.
+        """Return whether the root has metadata of NCZarr; a consolidated dataset is known by one request.
 
         So has a group or an array of a dataset: it must not be changed without what is around it.
         """
@@ -167,12 +167,12 @@ class NczarrFormat:
         remembered: Mapping[str, bytes | None] | None = None,
         **options: Any,
     ) -> KeyedReader:
-        """Open or make a dataset; options: those of :class:`Options`, ``settings``, ``consolidated``, ``remembered``.
+        """Open or make a dataset by :class:`NCZarrOptions`, ``settings``, ``consolidated`` and ``remembered``.
 
         A dataset of an older generation of netcdf-c, and one of plain Zarr, is ReadOnly.
         """
         check_known(self.name, options, (*_OPTIONS, "consolidated"), where.url)
-        said = Options(**({"dialect": self.dialect} | options))
+        said = NCZarrOptions(**({"dialect": self.dialect} | options))
         spelling = NczarrSpelling(said, self)
         opened = open_keyed(
             spelling,

@@ -12,13 +12,13 @@ from hyperslab.chunks.settings import DEFAULTS
 from hyperslab.errors import HyperslabError, Invalid, Problem, Unsupported
 from hyperslab.formats.keyed_commit import Change, Commits
 from hyperslab.formats.keyed_dataset import KeyedReader
+from hyperslab.formats.metadata_dialect import Docs
 from hyperslab.formats.nczarr import FORMAT
-from hyperslab.formats.nczarr.context import Options
+from hyperslab.formats.nczarr.context import NCZarrOptions
 from hyperslab.formats.nczarr.dataset import NczarrReader
 from hyperslab.formats.nczarr.generation import Generation
 from hyperslab.formats.nczarr.names import anonymous, is_anonymous, place_of, qualified, require_netcdf
 from hyperslab.formats.nczarr.spelling import COPY, NczarrSpelling
-from hyperslab.formats.spelling import Docs
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import describe
 from hyperslab.model.paths import child
@@ -118,7 +118,7 @@ def _documents(model: Mapping[str, Spec], dialect: Any, url: str) -> tuple[dict[
         spec = whole.get(path)
         return spec if isinstance(spec, GroupSpec) else None
 
-    spelling = NczarrSpelling(Options(dialect=dialect))
+    spelling = NczarrSpelling(NCZarrOptions(dialect=dialect))
     spelling.bind(group, lambda path: {})
     spelling.learn(None)
     docs, problems = {}, []

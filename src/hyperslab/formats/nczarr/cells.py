@@ -111,7 +111,8 @@ def write_array(spec: ArraySpec, char: str, *, scalar: bool) -> dict[str, Any]:
     if scalar and old.get("shape") == [1]:
         comparable = {**comparable, "shape": [], "chunks": []}
     doc = document.render_array(plain, comparable)
-    doc["dtype"] = _SINGLE_BYTES.get(str(doc["dtype"]), doc["dtype"])
+    if "dtype" in doc:  # documents that are damaged lack it, and are written as they are
+        doc["dtype"] = _SINGLE_BYTES.get(str(doc["dtype"]), doc["dtype"])
     if isinstance(spec.dtype, Char):
         doc["dtype"] = char
     if scalar and not spec.shape:

@@ -18,7 +18,7 @@ _CHOICES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class NCZarrOptions:
     """How a dataset is opened or made.
 
     ``dialect`` of a new dataset (None: current). ``char_encoding``: char cells as netcdf-c knows them (``>S1``), or as
@@ -56,7 +56,7 @@ class Context:
     """
 
     generation: Generation
-    options: Options = field(default_factory=Options)
+    options: NCZarrOptions = field(default_factory=NCZarrOptions)
     provenance: Mapping[str, str] = field(default_factory=dict)
     group: Callable[[str], GroupSpec | None] = _nothing_declared
     texts: Callable[[str], Mapping[str, str]] = _no_texts

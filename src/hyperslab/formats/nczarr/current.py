@@ -16,6 +16,7 @@ from hyperslab.codecs.chain import try_chain
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.faults import Faults, brief
 from hyperslab.formats.fill_values import as_fill
+from hyperslab.formats.metadata_dialect import Docs
 from hyperslab.formats.nczarr.cells import (
     Meaning,
     read_once,
@@ -42,7 +43,6 @@ from hyperslab.formats.nczarr.older import as_current
 from hyperslab.formats.nczarr.provenance import joined
 from hyperslab.formats.nczarr.typed import is_hidden, read_attributes, write_attributes
 from hyperslab.formats.nczarr.wishes import MAXIMUM, cell_type, with_steps
-from hyperslab.formats.spelling import Docs
 from hyperslab.model.dtypes import Char, DataType, VlenString, describe
 from hyperslab.model.paths import split
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -147,6 +147,8 @@ def _parse_array(
     spec = read_once(doc, faults, meaning=meaning, scalar=scalar, parsed=context.parsed)
     code = fill_code(spec.dtype)
     attrs = _attributes(stored, node, context, faults, {} if code is None else {FILL: code})
+    if isinstance(spec.dtype, Char) and attrs.get(FILL) == "":  # how netcdf-c spells the char NUL
+        attrs[FILL] = "\0"
     fill = mended_fill(spec, attrs, doc, context, faults)
     spec = mend_byte_order(spec, context, faults)
     if context.options.truncate and (length := text_length(spec)) is not None:
@@ -174,7 +176,7 @@ def _meaning(doc: Mapping[str, Any], own: Mapping[str, Any], context: Context) -
 
 
 def _is_scalar(own: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
-    """Whether a shape of ``[1]`` stands for a scalar (rule 3.5)."""
+    """Return whether a shape of ``[1]`` stands for a scalar (rule 3.5)."""
     if own.get("dimension_references"):
         return False
     return bool(own.get("scalar")) or own.get("storage") == "scalar" or stored.get(XARRAY) in ([], [SCALAR])
@@ -299,7 +301,7 @@ def _text_attribute(value: Any, dtype: DataType) -> str:
     text = value.decode("latin-1") if isinstance(value, bytes) else value
     if not isinstance(text, str):
         raise TypeError("no text")
-    return np.str_(text) if isinstance(dtype, VlenString) else str(text)
+    return np.str_(text) if isinstance(dtype, VlenString) else "" if text == "\0" else str(text)
 
 
 def _no_user_types(name: str) -> Unsupported:

@@ -11,15 +11,16 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, Problem, Unsupported
 from hyperslab.formats.base import Format, Remedy
-from hyperslab.formats.copied import Copied
+from hyperslab.formats.consolidated import Consolidated
+from hyperslab.formats.documents import LIMITS
 from hyperslab.formats.keyed_dataset import KeyedReader
+from hyperslab.formats.metadata_dialect import Docs
 from hyperslab.formats.nczarr.cells import guarded
 from hyperslab.formats.nczarr.generation import PROVENANCE, Generation, generation_of
 from hyperslab.formats.nczarr.own_objects import with_texts
 from hyperslab.formats.nczarr.remedies import remedies
 from hyperslab.formats.nczarr.source_texts import source_texts
 from hyperslab.formats.nczarr.spelling import COPY, DECIDING, DRAFT_GROUP, NczarrSpelling
-from hyperslab.formats.spelling import Docs
 from hyperslab.formats.zarr2.document import ARRAY, ATTRIBUTES
 from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -41,7 +42,7 @@ class NczarrReader(KeyedReader):
         self._raw: dict[str, bytes] = {}
         self._raw_copy: bytes | None = None
         self._copy_texts: Mapping[str, str] | None = None
-        self._order: Copied | None = None
+        self._order: Consolidated | None = None
         self._busy = threading.local()
         self._with_fields: list[str] | None = None
         spelling.bind(self._declared, self._texts, self._structured)
@@ -181,7 +182,7 @@ class NczarrReader(KeyedReader):
         """The bytes of a document; how attributes are spelled is kept until they are parsed."""
         data = super()._value(path, name)
         if name == COPY and not path:
-            self._raw_copy = data
+            self._raw_copy = data if data is not None and len(data) <= LIMITS.size else None
         if name == ATTRIBUTES and data is not None:
             self._raw[path] = data
         return data
@@ -243,7 +244,7 @@ class NczarrReader(KeyedReader):
                 doc = self._stored("", COPY)
             except HyperslabError:
                 doc = None
-            self._order = Copied((doc and self._words.read_copy(doc)) or {})
+            self._order = Consolidated((doc and self._words.read_copy(doc)) or {})
         return self._order.names(path) or []
 
     def strays(self, path: str) -> list[Problem]:

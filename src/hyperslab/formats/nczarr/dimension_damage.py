@@ -13,13 +13,13 @@ from typing import Any
 from hyperslab.errors import Problem
 from hyperslab.formats.faults import brief
 from hyperslab.formats.keyed_commit import Change
+from hyperslab.formats.metadata_dialect import Docs
 from hyperslab.formats.nczarr.dimension_names import declared, name_all
 from hyperslab.formats.nczarr.generation import Generation
 from hyperslab.formats.nczarr.names import is_anonymous, place_of, qualified
 from hyperslab.formats.nczarr.own_objects import ZARRAY, references, with_dimensions, with_references, with_shape
-from hyperslab.formats.nczarr.survey import Damage, Survey
+from hyperslab.formats.nczarr.survey import NCZarrSurvey, NodeDamage
 from hyperslab.formats.nczarr.typedefs import same_type
-from hyperslab.formats.spelling import Docs
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import Compound, Extension, Opaque, numpy_dtype
 from hyperslab.model.paths import outward, split
@@ -39,7 +39,7 @@ class Use:
 class Wanted:
     """Dimensions that are to be declared, by group, for the arrays that are to be on them."""
 
-    survey: Survey
+    survey: NCZarrSurvey
     dims: dict[str, dict[str, Dimension]] = field(default_factory=dict)
 
     def known(self, fqn: str) -> Dimension | None:
@@ -68,7 +68,7 @@ class Wanted:
         }
 
 
-def of_dimensions(survey: Survey) -> Iterator[Damage]:
+def of_dimensions(survey: NCZarrSurvey) -> Iterator[NodeDamage]:
     """Arrays whose references cannot be followed, then dimensions of another length than their arrays."""
     if survey.generation is Generation.PURE:
         return
@@ -93,7 +93,7 @@ def of_dimensions(survey: Survey) -> Iterator[Damage]:
 # -- references -------------------------------------------------------------------------------------------------------
 
 
-def _lost(survey: Survey, path: str, spec: ArraySpec, said: Any) -> Iterator[Damage]:
+def _lost(survey: NCZarrSurvey, path: str, spec: ArraySpec, said: Any) -> Iterator[NodeDamage]:
     """An array that somebody wrote or rewrote who does not know NCZarr."""
     if said is None and not spec.shape and survey.generation is Generation.DRAFT:
         return
@@ -103,7 +103,7 @@ def _lost(survey: Survey, path: str, spec: ArraySpec, said: Any) -> Iterator[Dam
     typedef, type_said = _typedef(survey, path, spec) if said is None else (None, "")
     action = f"write the references{type_said}, declare what is missing"
     change = partial(_refer, survey, path, spec, names, typedef)
-    yield Damage(Problem(path, "lost-references", message), "", action, change)
+    yield NodeDamage(Problem(path, "lost-references", message), "", action, change)
 
 
 def _source(names: Sequence[str], spec: ArraySpec) -> str:
@@ -111,15 +111,17 @@ def _source(names: Sequence[str], spec: ArraySpec) -> str:
     return "no name that was given" if names and made_up else "_ARRAY_DIMENSIONS"
 
 
-def _undeclared(survey: Survey, path: str, spec: ArraySpec, names: Sequence[str], lost: Sequence[str]) -> Damage:
+def _undeclared(
+    survey: NCZarrSurvey, path: str, spec: ArraySpec, names: Sequence[str], lost: Sequence[str]
+) -> NodeDamage:
     message = f"no group declares the dimension {', '.join(map(repr, dict.fromkeys(lost)))}"
     change = partial(_refer, survey, path, spec, names, None)
-    return Damage(
+    return NodeDamage(
         Problem(path, "undeclared-dimension", message), "", "name the nearest that fits, or declare it", change
     )
 
 
-def _refer(survey: Survey, path: str, spec: ArraySpec, names: Sequence[str], typedef: str | None) -> Change:
+def _refer(survey: NCZarrSurvey, path: str, spec: ArraySpec, names: Sequence[str], typedef: str | None) -> Change:
     """References of an array: those that are sound as they are, the others by their names."""
     wanted, found = Wanted(survey), []
     for name, size in zip(names, spec.shape, strict=True):
@@ -128,7 +130,7 @@ def _refer(survey: Survey, path: str, spec: ArraySpec, names: Sequence[str], typ
     return Change({**wanted.docs(), path: _with_array(survey, path, spec, found, typedef)})
 
 
-def _with_array(survey: Survey, path: str, spec: ArraySpec, names: Sequence[str], typedef: str | None) -> Docs:
+def _with_array(survey: NCZarrSurvey, path: str, spec: ArraySpec, names: Sequence[str], typedef: str | None) -> Docs:
     """The documents of an array on these dimensions; all of them anew where NCZarr's own are not there."""
     docs, generation = survey.docs(path), survey.generation
     if references(docs, generation) is None and not generation.is_older:
@@ -138,7 +140,7 @@ def _with_array(survey: Survey, path: str, spec: ArraySpec, names: Sequence[str]
     return docs if typedef is None else docs | {ZARRAY: {**docs[ZARRAY], "typedef": typedef}}
 
 
-def _typedef(survey: Survey, path: str, spec: ArraySpec) -> tuple[str | None, str]:
+def _typedef(survey: NCZarrSurvey, path: str, spec: ArraySpec) -> tuple[str | None, str]:
     """The one type with cells like those of an array that lost the name of its type, and what is said of it."""
     plain = isinstance(spec.dtype, Opaque) or numpy_dtype(spec.dtype).names is not None
     if survey.generation is not Generation.DRAFT or spec.layout.get("typedef") or not plain:
@@ -152,7 +154,7 @@ def _typedef(survey: Survey, path: str, spec: ArraySpec) -> tuple[str | None, st
     return (found[0], f" and the typedef {found[0]}") if len(found) == 1 else (None, "")
 
 
-def _types(survey: Survey, group: str) -> Mapping[str, Extension]:
+def _types(survey: NCZarrSurvey, group: str) -> Mapping[str, Extension]:
     spec = survey.context.group(group)
     return {} if spec is None else spec.types
 
@@ -166,7 +168,7 @@ def _is_like(kind: Extension, spec: ArraySpec) -> bool:
 # -- lengths ----------------------------------------------------------------------------------------------------------
 
 
-def _of_length(survey: Survey, fqn: str, dim: Dimension, uses: Sequence[Use]) -> Iterator[Damage]:
+def _of_length(survey: NCZarrSurvey, fqn: str, dim: Dimension, uses: Sequence[Use]) -> Iterator[NodeDamage]:
     """A dimension of another length than its arrays."""
     sizes = {use.size for use in uses}
     if sizes == {dim.size}:
@@ -176,10 +178,10 @@ def _of_length(survey: Survey, fqn: str, dim: Dimension, uses: Sequence[Use]) ->
     if dim.unlimited:
         action = f"make it {max(sizes)} long, and every array on it"
         change = partial(_lengthened, survey, fqn, replace(dim, size=max(sizes)), uses)
-        yield Damage(Problem(group, "dimension-size", said), fqn, action, change)
+        yield NodeDamage(Problem(group, "dimension-size", said), fqn, action, change)
     elif len(sizes) == 1:
         action = f"make it {max(sizes)} long"
-        yield Damage(
+        yield NodeDamage(
             Problem(group, "dimension-size", said), fqn, action, partial(_declared_as, survey, fqn, max(sizes))
         )
     else:
@@ -190,17 +192,17 @@ def _shown(uses: Sequence[Use], size: int) -> str:
     return ", ".join(dict.fromkeys(f"/{use.path} is {use.size} long" for use in uses if use.size != size))
 
 
-def _others(survey: Survey, dim: Dimension, uses: Sequence[Use]) -> Iterator[tuple[str, ArraySpec]]:
+def _others(survey: NCZarrSurvey, dim: Dimension, uses: Sequence[Use]) -> Iterator[tuple[str, ArraySpec]]:
     paths = {use.path for use in uses if use.size != dim.size}
     return ((path, spec) for path, spec in survey.arrays if path in paths)
 
 
-def _declared_as(survey: Survey, fqn: str, size: int) -> Change:
+def _declared_as(survey: NCZarrSurvey, fqn: str, size: int) -> Change:
     group, name = place_of(fqn)
     return Change({group: with_dimensions(survey.docs(group), survey.generation, [Dimension(name, size)])})
 
 
-def _lengthened(survey: Survey, fqn: str, dim: Dimension, uses: Sequence[Use]) -> Change:
+def _lengthened(survey: NCZarrSurvey, fqn: str, dim: Dimension, uses: Sequence[Use]) -> Change:
     """All arrays as long as the dimension, then the dimension."""
     changed: dict[str, Docs] = {}
     arrays = dict(survey.arrays)
@@ -217,7 +219,7 @@ def _lengthened(survey: Survey, fqn: str, dim: Dimension, uses: Sequence[Use]) -
     return Change(changed | {group: with_dimensions(survey.docs(group), survey.generation, [dim])})
 
 
-def _apart(survey: Survey, fqn: str, dim: Dimension, path: str, spec: ArraySpec) -> Damage:
+def _apart(survey: NCZarrSurvey, fqn: str, dim: Dimension, path: str, spec: ArraySpec) -> NodeDamage:
     """An array that alone has another length gets a dimension of its own."""
     names = references(survey.docs(path), survey.generation)
     sizes = [size for name, size in zip(names, spec.shape, strict=True) if name == fqn and size != dim.size]
@@ -232,4 +234,4 @@ def _apart(survey: Survey, fqn: str, dim: Dimension, path: str, spec: ArraySpec)
         return Change({**wanted.docs(), path: with_references(survey.docs(path), survey.generation, found)})
 
     action = f"put it on a dimension {', '.join(f'{dim.name}_{size}' for size in sizes)} of its own"
-    return Damage(Problem(path, "dimension-size", message), fqn, action, change)
+    return NodeDamage(Problem(path, "dimension-size", message), fqn, action, change)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from hyperslab.formats.apart import shown
+from hyperslab.formats.dimension_suffix import strip_suffix
 from hyperslab.formats.faults import LONGEST, Faults, brief
 from hyperslab.formats.nczarr.context import Context
 from hyperslab.formats.nczarr.names import anonymous, place_of, qualified
@@ -45,7 +45,7 @@ def _by_name(name: str | None, size: int, node: str, context: Context, faults: F
 
 
 def name_all(names: Any, ndim: int) -> bool:
-    """Whether this is a list with a name for each axis."""
+    """Return whether this is a list with a name for each axis."""
     if not isinstance(names, list) or len(names) != ndim:
         return False
     return all(isinstance(name, str) and place_of(name)[1] for name in names)
@@ -135,4 +135,4 @@ def shown_names(fqns: Sequence[str], shape: Sequence[int], context: Context) -> 
 
 def _shown(fqn: str, size: int, context: Context) -> str:
     group, name = place_of(fqn)
-    return shown(name, size, lambda plain: any(declared(qualified(g, plain), context) for g in outward(group)))
+    return strip_suffix(name, size, lambda plain: any(declared(qualified(g, plain), context) for g in outward(group)))

@@ -26,6 +26,7 @@ from hyperslab.formats.cells_json import bytes_to_base64
 from hyperslab.formats.codec_kinds import with_serial
 from hyperslab.formats.faults import Faults, brief
 from hyperslab.formats.fill_values import as_fill
+from hyperslab.formats.metadata_dialect import Docs
 from hyperslab.formats.nczarr.cells import (
     TEXT,
     read_array,
@@ -38,12 +39,11 @@ from hyperslab.formats.nczarr.cells import (
 from hyperslab.formats.nczarr.context import Context
 from hyperslab.formats.nczarr.dimension_names import shown_names
 from hyperslab.formats.nczarr.generation import PROVENANCE, provenance_of
-from hyperslab.formats.nczarr.names import anonymous, place_of, qualified
+from hyperslab.formats.nczarr.names import anonymous, in_bytes, place_of, qualified
 from hyperslab.formats.nczarr.provenance import joined
 from hyperslab.formats.nczarr.typed import is_hidden, read_attributes, regular_attributes, write_attributes
 from hyperslab.formats.nczarr.typedefs import (
     Scope,
-    in_bytes,
     read_types,
     same_type,
     text_lengths,
@@ -52,7 +52,6 @@ from hyperslab.formats.nczarr.typedefs import (
 )
 from hyperslab.formats.nczarr.wishes import MAXIMUM, text_width
 from hyperslab.formats.nczarr.zdims import dims_of, new_name, read_dims, write_dims
-from hyperslab.formats.spelling import Docs
 from hyperslab.formats.zarr2.document import ARRAY, ATTRIBUTES, DIMENSIONS, GROUP
 from hyperslab.model.dtypes import Char, Compound, DataType, Enum, Extension, Opaque, VlenString, describe, numpy_dtype
 from hyperslab.model.paths import split
@@ -156,7 +155,7 @@ def _in_numpy(doc: dict[str, Any], faults: Faults) -> dict[str, Any]:
 
 
 def _meaning(doc: Mapping[str, Any]) -> Any:
-    """Whether the cells are characters or text (R34, R36); None for those that their dtype tells of."""
+    """Return whether the cells are characters or text (R34, R36); None for those that their dtype tells of."""
     dtype, said = doc.get("dtype"), doc.get("nc_type")
     if not isinstance(dtype, str):
         return None
@@ -325,7 +324,7 @@ def _held(dtype: DataType) -> DataType:
             return dtype
         case np.dtype(kind="S", itemsize=1):
             return Char()
-        case np.dtype(kind="V", names=None):
+        case np.dtype(kind="V", names=None, type=np.void):
             return unnamed_opaque(dtype.itemsize)
         case np.dtype() if dtype.kind != "S" and _has(dtype):
             return dtype
@@ -338,4 +337,4 @@ def _has(dtype: np.dtype[Any]) -> bool:
     base = dtype.base
     if base.fields is not None:
         return all(_has(part) for part, *_ in base.fields.values())
-    return base.kind in "iuSV" or (base.kind == "f" and base.itemsize in (4, 8))
+    return base.kind in "iuS" or base.type is np.void or (base.kind == "f" and base.itemsize in (4, 8))

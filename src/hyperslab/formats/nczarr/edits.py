@@ -100,7 +100,8 @@ class Edits:
         if kept is not None:
             return kept
         if name is None or is_anonymous(name, size) or (before is not None and _was_anonymous(before, name, axis)):
-            fqn = qualified("", anonymous(size, draft=self.draft))
+            unnamed = name if name is not None and is_anonymous(name, size) else anonymous(size, draft=self.draft)
+            fqn = qualified("", unnamed)
             return fqn, self._declare("", Dimension(place_of(fqn)[1], size), anew=False)
         if "/" in name:
             found = self._declared(name)
@@ -349,8 +350,9 @@ def moved_name(fqn: str, source: str, target: str) -> str:
 
 
 def _takes(dim: Dimension, size: int) -> bool:
-    """Whether an array of this length can be on the dimension: a longer one makes an unlimited one grow, one of length
-    0 is as long as it is."""
+    """Return whether an array of this length can be on the dimension: a longer one makes an unlimited one grow, one
+    of length 0 is as long as it is.
+    """
     return dim.size == size or (dim.unlimited and (dim.size < size or not size))
 
 

@@ -15,10 +15,11 @@ import numpy as np
 
 from hyperslab.codecs.iso_time import iso_texts
 from hyperslab.formats.cells_json import bytes_to_base64
+from hyperslab.formats.extended_metadata import MARK
+from hyperslab.formats.extended_metadata import read_attributes as read_marked
 from hyperslab.formats.faults import Faults, brief
 from hyperslab.formats.fill_values import number_from_json
-from hyperslab.formats.marks import MARK
-from hyperslab.formats.marks import read_attributes as read_marked
+from hyperslab.formats.metadata_dialect import Docs
 from hyperslab.formats.nczarr.cells import read_array, text_length, with_text
 from hyperslab.formats.nczarr.context import Context
 from hyperslab.formats.nczarr.dimension_names import SCALAR
@@ -27,7 +28,6 @@ from hyperslab.formats.nczarr.names import anonymous, place_of, qualified
 from hyperslab.formats.nczarr.typed import is_hidden, read_attributes
 from hyperslab.formats.nczarr.typedefs import unnamed_opaque
 from hyperslab.formats.nczarr.zdims import plain_names
-from hyperslab.formats.spelling import Docs
 from hyperslab.formats.zarr2 import document
 from hyperslab.formats.zarr2.document import ARRAY, ATTRIBUTES, DIMENSIONS, GROUP
 from hyperslab.model.dtypes import Compound, VlenString
@@ -103,7 +103,7 @@ def _dimension(name: str | None, size: int, node: str, context: Context) -> str:
 
 
 def _meaning(doc: Mapping[str, Any], context: Context) -> Any:
-    """Whether the cells are characters, as netcdf-c writes them, or text."""
+    """Return whether the cells are characters, as netcdf-c writes them, or text."""
     dtype = doc.get("dtype")
     if not isinstance(dtype, str):
         return None

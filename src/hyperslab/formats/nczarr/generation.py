@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from hyperslab.formats.spelling import Docs
+from hyperslab.formats.metadata_dialect import Docs
 
 
 class Generation(StrEnum):
@@ -21,7 +21,7 @@ class Generation(StrEnum):
 
     @property
     def is_older(self) -> bool:
-        """Whether netcdf-c wrote it in a layout that it no longer writes; such stores are read, not changed."""
+        """Return whether netcdf-c wrote it in a layout that it no longer writes; such stores are read, not changed."""
         return self in (Generation.V1, Generation.V2A, Generation.V2B)
 
 

@@ -12,7 +12,7 @@ from hyperslab.formats.keyed_commit import Change
 from hyperslab.formats.nczarr.damage import chunk_keys
 from hyperslab.formats.nczarr.generation import ARRAY, GROUP, SUPERBLOCK, TYPES, Generation
 from hyperslab.formats.nczarr.own_objects import ZARRAY, ZGROUP, own, with_own
-from hyperslab.formats.nczarr.survey import Damage, Survey
+from hyperslab.formats.nczarr.survey import NCZarrSurvey, NodeDamage
 from hyperslab.model.paths import child, split
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -22,7 +22,7 @@ _LISTS = ("arrays", "groups")
 _LISTED = frozenset({Generation.V1, Generation.V2A, Generation.V2B, Generation.V2C})
 
 
-def of_root(survey: Survey) -> Iterator[Damage]:
+def of_root(survey: NCZarrSurvey) -> Iterator[NodeDamage]:
     """Marks of other generations than the one that counts (rule 3.1)."""
     generation = survey.generation
     if generation is Generation.PURE:
@@ -30,7 +30,7 @@ def of_root(survey: Survey) -> Iterator[Damage]:
     names = survey.store.list_dir("")[0]
     for name in _MARKS.get(generation, (".nczarr", ".zdataset")):
         if name in names:
-            yield Damage(_mixed(survey, name), name, "take it out", at=name, take=name)
+            yield NodeDamage(_mixed(survey, name), name, "take it out", at=name, take=name)
     group = survey.docs("").get(ZGROUP, {})
     if generation is Generation.V2C:
         strange = [name for name in group if name.lower() in _OWN]
@@ -38,7 +38,7 @@ def of_root(survey: Survey) -> Iterator[Damage]:
         strange = [SUPERBLOCK.upper()] if generation is Generation.V2B and SUPERBLOCK.upper() in group else []
     if strange:
         left = {name: value for name, value in group.items() if name not in strange}
-        yield Damage(
+        yield NodeDamage(
             _mixed(survey, ", ".join(strange)),
             ZGROUP,
             "take them out of .zgroup",
@@ -46,11 +46,11 @@ def of_root(survey: Survey) -> Iterator[Damage]:
         )
 
 
-def _mixed(survey: Survey, marks: str) -> Problem:
+def _mixed(survey: NCZarrSurvey, marks: str) -> Problem:
     return Problem("", "mixed-marks", f"{marks}: a mark of another generation than {survey.generation}, which counts")
 
 
-def of_group(survey: Survey, path: str) -> Iterator[Damage]:
+def of_group(survey: NCZarrSurvey, path: str) -> Iterator[NodeDamage]:
     """What a group lists that is not there, and what is there that it does not list."""
     spec = survey.specs.get(path)
     if not isinstance(spec, GroupSpec) or survey.generation not in _LISTED:
@@ -64,7 +64,7 @@ def of_group(survey: Survey, path: str) -> Iterator[Damage]:
         name = split(problem.node)[1]
         if problem.kind == "missing":
             change = partial(_relisted, survey, path, name, None)
-            yield Damage(problem, "", "take it out of the list", change)
+            yield NodeDamage(problem, "", "take it out of the list", change)
             continue
         alike = _by_likeness(survey, path, said["arrays"]) if alike is None else alike
         orphan = _orphan(survey, problem.node, alike)
@@ -75,7 +75,7 @@ def _is_list(said: Any) -> bool:
     return isinstance(said, list) and all(isinstance(name, str) and name and "/" not in name for name in said)
 
 
-def _without_lists(survey: Survey, path: str) -> Damage:
+def _without_lists(survey: NCZarrSurvey, path: str) -> NodeDamage:
     """A group that somebody made who does not know NCZarr."""
     problem = Problem(path, "unlisting-group", "the group does not list what is in it")
 
@@ -86,18 +86,18 @@ def _without_lists(survey: Survey, path: str) -> Damage:
         said = {"dimensions": known, **lists}
         return Change({path: docs or with_own(survey.docs(path), survey.generation, GROUP, said)})
 
-    return Damage(problem, "", "write the lists of what is in it", change)
+    return NodeDamage(problem, "", "write the lists of what is in it", change)
 
 
-def _unlisted(survey: Survey, path: str, problem: Problem) -> Damage:
+def _unlisted(survey: NCZarrSurvey, path: str, problem: Problem) -> NodeDamage:
     name = split(problem.node)[1]
     kind = "arrays" if isinstance(survey.specs.get(problem.node), ArraySpec) else "groups"
     if problem.node not in survey.specs:
-        return Damage(problem)
-    return Damage(problem, "", "list it", partial(_relisted, survey, path, name, kind))
+        return NodeDamage(problem)
+    return NodeDamage(problem, "", "list it", partial(_relisted, survey, path, name, kind))
 
 
-def _relisted(survey: Survey, path: str, name: str, kind: str | None) -> Change:
+def _relisted(survey: NCZarrSurvey, path: str, name: str, kind: str | None) -> Change:
     """The group with the name in one list, or in none."""
     said = own(survey.docs(path), survey.generation, GROUP) or {}
     lists = {}
@@ -110,7 +110,7 @@ def _relisted(survey: Survey, path: str, name: str, kind: str | None) -> Change:
 # -- renamed arrays ---------------------------------------------------------------------------------------------------
 
 
-def _orphan(survey: Survey, old: str, alike: Mapping[str, Sequence[str]]) -> Damage | None:
+def _orphan(survey: NCZarrSurvey, old: str, alike: Mapping[str, Sequence[str]]) -> NodeDamage | None:
     """The array that netcdf-c left behind when it was told to call it otherwise: all but its documents stayed."""
     likeness = _likeness(survey, old)
     left = list(chunk_keys(survey, old)) if likeness in alike else []
@@ -119,10 +119,10 @@ def _orphan(survey: Survey, old: str, alike: Mapping[str, Sequence[str]]) -> Dam
         return None
     message = f"/{heirs[0]} was called so before; its chunks were left here, and it reads as its fill value"
     problem = Problem(old, "orphaned-chunks", message)
-    return Damage(problem, "", f"move the chunks to /{heirs[0]}", partial(_moved, survey, old, heirs[0]))
+    return NodeDamage(problem, "", f"move the chunks to /{heirs[0]}", partial(_moved, survey, old, heirs[0]))
 
 
-def _by_likeness(survey: Survey, group: str, names: Sequence[str]) -> dict[str, list[str]]:
+def _by_likeness(survey: NCZarrSurvey, group: str, names: Sequence[str]) -> dict[str, list[str]]:
     """The arrays that a group lists, those of like documents together."""
     found: dict[str, list[str]] = {}
     for path in (child(group, name) for name in dict.fromkeys(names)):
@@ -131,7 +131,7 @@ def _by_likeness(survey: Survey, group: str, names: Sequence[str]) -> dict[str, 
     return found
 
 
-def _likeness(survey: Survey, path: str) -> str | None:
+def _likeness(survey: NCZarrSurvey, path: str) -> str | None:
     """What an array of netcdf-c keeps when it is renamed; None for other nodes."""
     if not isinstance(survey.specs.get(path), ArraySpec):
         return None
@@ -140,12 +140,12 @@ def _likeness(survey: Survey, path: str) -> str | None:
     return None if known is None else json.dumps([known, docs.get(ZARRAY)], sort_keys=True)
 
 
-def _inherits(survey: Survey, left: Sequence[str], old: str, new: str) -> bool:
-    """Whether none of the chunks that ``old`` has is another one here."""
+def _inherits(survey: NCZarrSurvey, left: Sequence[str], old: str, new: str) -> bool:
+    """Return whether none of the chunks that ``old`` has is another one here."""
     return all(survey.store.get(new + place[len(old) :]) in (None, survey.store.get(place)) for place in left)
 
 
-def _moved(survey: Survey, old: str, new: str) -> Change:
+def _moved(survey: NCZarrSurvey, old: str, new: str) -> Change:
     """Chunk by chunk, so that each lies in one place or the other; a move that is cut short is taken up again."""
     store: Any = survey.store
 

@@ -74,7 +74,7 @@ def mend_byte_order(spec: ArraySpec, context: Context, faults: Faults) -> ArrayS
 
 
 def _writes_swapped(context: Context) -> bool:
-    """Whether a version of netcdf-c wrote this dataset that stores big-endian cells in little-endian order."""
+    """Return whether a version of netcdf-c wrote this dataset that stores big-endian cells in little-endian order."""
     version = context.provenance.get("netcdf", "")
     if context.generation is Generation.V2B and _SWAPPED_IN_DEVELOPMENT.fullmatch(version):
         return True

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from hyperslab.errors import Invalid
 
 _OF_NETCDF = re.compile(r"[A-Za-z0-9_\u0080-\U0010ffff]([^\x00-\x1f\x7f/]*[^\x00-\x20\x7f/])?")
 _LONGEST = 256  # bytes
+_BITS = re.compile(r"([<>|=]?)([iuf])(16|32|64)")
 _ANONYMOUS = re.compile(r"(?:_anonymous|Anonymous|_Anonymous_Dim_|_zdim_|\.zdim_)(\d+)")
 
 
@@ -37,6 +39,12 @@ def anonymous(size: int, *, draft: bool) -> str:
 
 
 def is_anonymous(name: str, size: int) -> bool:
-    """Whether some generation made this name up for an axis of this length."""
+    """Return whether some generation made this name up for an axis of this length."""
     found = _ANONYMOUS.fullmatch(name)
     return found is not None and int(found[1]) == size
+
+
+def in_bytes(name: Any) -> Any:
+    """Return a dtype whose size is counted in bits, as the draft's table has them, in NumPy's spelling (R28)."""
+    bits = _BITS.fullmatch(name) if isinstance(name, str) else None
+    return f"{bits[1]}{bits[2]}{int(bits[3]) // 8}" if bits else name

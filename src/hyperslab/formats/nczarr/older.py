@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from hyperslab.formats.metadata_dialect import Docs
 from hyperslab.formats.nczarr.generation import ARRAY, GROUP, SUPERBLOCK, TYPES
-from hyperslab.formats.spelling import Docs
 
 _NEW_NAMES = {"dims": "dimensions", "vars": "arrays", "dimrefs": "dimension_references"}
 _OBJECTS = {".nczarr": SUPERBLOCK, ".nczgroup": GROUP, ".nczarray": ARRAY, ".nczattr": TYPES}

@@ -9,10 +9,10 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from hyperslab.formats.metadata_dialect import Docs
 from hyperslab.formats.nczarr.dimension_names import SCALAR, XARRAY, by_name, last_names, write_declared
 from hyperslab.formats.nczarr.generation import ARRAY, GROUP, TYPES, Generation
 from hyperslab.formats.nczarr.older import as_current
-from hyperslab.formats.spelling import Docs
 from hyperslab.model.dims import Dimension
 
 ZARRAY, ZGROUP, ZATTRS = ".zarray", ".zgroup", ".zattrs"

@@ -16,20 +16,20 @@ from hyperslab.formats.keyed_damage import remedies_of
 from hyperslab.formats.nczarr.damage import of_node
 from hyperslab.formats.nczarr.dimension_damage import of_dimensions
 from hyperslab.formats.nczarr.list_damage import of_group, of_root
-from hyperslab.formats.nczarr.survey import Dataset, Examiner, Survey
+from hyperslab.formats.nczarr.survey import Examiner, NCZarrSurvey, SurveyedDataset
 from hyperslab.model.spec import GroupSpec
 
 
-def remedies(dataset: Dataset) -> Iterator[Remedy]:
+def remedies(dataset: SurveyedDataset) -> Iterator[Remedy]:
     """Every damage of a dataset whose root can be read."""
     try:
-        survey = Survey(dataset)
+        survey = NCZarrSurvey(dataset)
     except HyperslabError:  # said where documents are looked at one by one
         return
-    yield from remedies_of(dataset, survey, lambda: nullcontext(Survey(dataset)), _examiners(survey))
+    yield from remedies_of(dataset, survey, lambda: nullcontext(NCZarrSurvey(dataset)), _examiners(survey))
 
 
-def _examiners(survey: Survey) -> Iterator[Examiner]:
+def _examiners(survey: NCZarrSurvey) -> Iterator[Examiner]:
     """What looks at parts of a dataset, in the order in which they are mended."""
     yield of_root
     for path, spec in survey.specs.items():

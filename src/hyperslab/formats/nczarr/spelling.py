@@ -11,11 +11,11 @@ from hyperslab.errors import ReadOnly
 from hyperslab.formats.base import Format, Varies
 from hyperslab.formats.faults import Faults
 from hyperslab.formats.keys import KeyOf
+from hyperslab.formats.metadata_dialect import Copy, Docs
 from hyperslab.formats.nczarr import current, draft, foreign
-from hyperslab.formats.nczarr.context import Context, Options
+from hyperslab.formats.nczarr.context import Context, NCZarrOptions
 from hyperslab.formats.nczarr.generation import ARRAY, GROUP, Generation, generation_of, provenance_of
 from hyperslab.formats.parsing import Parses
-from hyperslab.formats.spelling import Copy, Docs
 from hyperslab.formats.zarr2 import document
 from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -35,24 +35,27 @@ _WRITTEN = (None, Generation.DRAFT, Generation.V2C)
 
 
 class NczarrSpelling(Parses):
-    """The :class:`~hyperslab.formats.spelling.Spelling` of one NCZarr dataset, which learns its generation from the
-    documents of the root."""
+    """The :class:`~hyperslab.formats.metadata_dialect.MetadataDialect` of one NCZarr dataset.
+
+    It learns its generation from the documents of the root.
+    """
 
     format = "nczarr"
     nodes = (document.ARRAY, document.GROUP)
     copy_name = COPY
 
-    def __init__(self, options: Options | None = None, family: Varies | None = None) -> None:
-        self._options = options or Options()
+    def __init__(self, options: NCZarrOptions | None = None, family: Varies | None = None) -> None:
+        self._options = options or NCZarrOptions()
         self._family = family
         self._context: Context | None = None
         self._is_part = False
+        self._is_read = False
         self._bound: dict[str, Any] = {}
         self.order: dict[str, list[str]] = {}
         """The names in each group in the order of their definition, where a copy is made that does not have it."""
 
     @property
-    def options(self) -> Options:
+    def options(self) -> NCZarrOptions:
         """How the dataset is opened or made."""
         return self._options
 
@@ -85,8 +88,9 @@ class NczarrSpelling(Parses):
         if root is None:
             self._context = self.context
             return
-        said = provenance_of(root.get(document.ATTRIBUTES, {}))
+        said = provenance_of(_attributes_of(root))
         found = generation_of(root)
+        self._is_read = True
         self._is_part = found is Generation.PURE and not {GROUP, ARRAY}.isdisjoint(root.get(document.ATTRIBUTES, {}))
         self._context = Context(generation=found, options=self._options, provenance=said, **self._bound)
 
@@ -99,6 +103,9 @@ class NczarrSpelling(Parses):
 
     def require_written(self, url: str) -> None:
         """ReadOnly for a dataset of a generation that is read, not changed."""
+        if self.generation is Generation.DRAFT and self.context.provenance == {} and self._is_read:
+            said = "a dataset of the draft without _NCProperties, which netCDF did not write, is only read"
+            raise ReadOnly(said, url=url, remedy="convert it to format nczarr")
         if self.generation not in _WRITTEN:
             what = "plain Zarr" if self.generation is Generation.PURE else f"NCZarr of {self.generation}"
             remedy = "convert it to format nczarr"
@@ -133,7 +140,7 @@ class NczarrSpelling(Parses):
         return docs
 
     def is_array(self, docs: Docs) -> bool:
-        """Whether there is a ``.zarray``."""
+        """Return whether there is a ``.zarray``."""
         return document.ARRAY in docs
 
     def key_of(self, spec: ArraySpec) -> KeyOf:
@@ -187,13 +194,19 @@ class NczarrSpelling(Parses):
         return None
 
 
+def _attributes_of(root: Docs) -> dict[str, Any]:
+    """Return the attributes of the root wherever the draft lets them stand (R17, R20)."""
+    inside = root.get(document.GROUP, {}).get(document.ATTRIBUTES)
+    return (inside if isinstance(inside, dict) else {}) | root.get(".zattr", {}) | root.get(document.ATTRIBUTES, {})
+
+
 def without_inline(doc: dict[str, Any]) -> dict[str, Any]:
     """A ``.zgroup`` without the copy that zarr-python 3 puts into those within ``.zmetadata``."""
     return {name: value for name, value in doc.items() if name != "consolidated_metadata"}
 
 
 def has_subarrays(dtype: Any) -> bool:
-    """Whether a dtype has fields that are arrays: zarr-python 3 refuses a whole copy that speaks of one."""
+    """Return whether a dtype has fields that are arrays: zarr-python 3 refuses a whole copy that speaks of one."""
     fields = dtype if isinstance(dtype, list) else []
     return any(isinstance(part, list) and (len(part) > 2 or has_subarrays(part[1:] and part[1])) for part in fields)
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from hyperslab.errors import HyperslabError, Problem
-from hyperslab.formats.keyed_damage import Damage
+from hyperslab.formats.keyed_damage import NodeDamage
+from hyperslab.formats.metadata_dialect import Docs
 from hyperslab.formats.nczarr.context import Context
 from hyperslab.formats.nczarr.generation import Generation
 from hyperslab.formats.nczarr.spelling import NczarrSpelling
-from hyperslab.formats.spelling import Docs
 from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import Store
@@ -18,7 +18,7 @@ from hyperslab.stores.base import Store
 DEEPEST = 100
 
 
-class Dataset(Protocol):
+class SurveyedDataset(Protocol):
     """What is asked of a dataset that is looked at."""
 
     @property
@@ -32,15 +32,15 @@ class Dataset(Protocol):
     def refresh(self, path: str) -> None: ...
 
 
-__all__ = ["Damage", "Dataset", "Examiner", "Survey"]
+__all__ = ["Examiner", "NCZarrSurvey", "NodeDamage", "SurveyedDataset"]
 
-Examiner = Callable[["Survey"], Iterable[Damage]]
+Examiner = Callable[["NCZarrSurvey"], Iterable[NodeDamage]]
 
 
-class Survey:
+class NCZarrSurvey:
     """Documents and specs by path, read when they are asked for. Nodes that cannot be parsed are left out."""
 
-    def __init__(self, dataset: Dataset) -> None:
+    def __init__(self, dataset: SurveyedDataset) -> None:
         self.dataset = dataset
         dataset.refresh("")
         dataset.node("")

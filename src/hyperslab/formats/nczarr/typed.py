@@ -20,6 +20,7 @@ from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.formats.cells_json import cell_to_json
 from hyperslab.formats.dtype_names import dtype_from_json
 from hyperslab.formats.faults import Faults
+from hyperslab.formats.nczarr.names import in_bytes
 from hyperslab.formats.nczarr.user_values import number, read_user, write_user_cell
 from hyperslab.model.dtypes import Enum, Extension, Opaque, describe, tag_of
 
@@ -52,7 +53,7 @@ TypeOf = Callable[[str], Extension | None]
 
 @lru_cache(1024)
 def is_hidden(name: str) -> bool:
-    """Whether users do not see an attribute of this name."""
+    """Return whether users do not see an attribute of this name."""
     return name in HIDDEN or name.lower().startswith("_nczarr_")
 
 
@@ -96,7 +97,7 @@ def read_attributes(
 
 
 def _is_bare(value: Any, code: Any) -> bool:
-    """Whether the value is text that stands in the document without quotes: then its spelling matters."""
+    """Return whether the value is text that stands in the document without quotes: then its spelling matters."""
     if isinstance(value, str):
         return False
     if code is None:
@@ -105,7 +106,7 @@ def _is_bare(value: Any, code: Any) -> bool:
 
 
 def _is_json(values: list[Any]) -> bool:
-    """Whether values without a type are neither numbers nor texts."""
+    """Return whether values without a type are neither numbers nor texts."""
     return _widest(values) is None and not (values and all(isinstance(item, str) for item in values))
 
 
@@ -138,7 +139,7 @@ def _strings(value: Any) -> Any:
 
 
 def _number_type(code: Any) -> np.dtype[Any]:
-    dtype = np.dtype(_NUMBERS[code]) if isinstance(code, str) and code in _NUMBERS else dtype_from_json(code)
+    dtype = np.dtype(_NUMBERS[code]) if isinstance(code, str) and code in _NUMBERS else dtype_from_json(in_bytes(code))
     if dtype.kind not in "iuf":
         raise TypeError(f"no attribute is of type {code!r}")
     return dtype.newbyteorder("=")

@@ -24,21 +24,14 @@ from hyperslab.errors import Unsupported
 from hyperslab.formats.dtype_names import dtype_from_json, dtype_to_json, field_shape
 from hyperslab.formats.faults import Faults, brief
 from hyperslab.formats.nczarr.context import Context
-from hyperslab.formats.nczarr.names import place_of, qualified
+from hyperslab.formats.nczarr.names import in_bytes, place_of, qualified
 from hyperslab.model.dtypes import Compound, DataType, Enum, Extension, Opaque, describe, numpy_dtype, tag_of, tagged
 from hyperslab.model.paths import outward
 
 LARGEST = 1 << 28
 MOST_FIELDS = 10_000
 DEEPEST = 32
-_BITS = re.compile(r"([<>|=]?)([iuf])(16|32|64)")
 _TEXT = re.compile(r"[<>|=]?S(\d+)")
-
-
-def in_bytes(name: Any) -> Any:
-    """A dtype whose size is counted in bits, as the draft's table has them, in NumPy's spelling (R28)."""
-    bits = _BITS.fullmatch(name) if isinstance(name, str) else None
-    return f"{bits[1]}{bits[2]}{int(bits[3]) // 8}" if bits else name
 
 
 def unnamed_opaque(size: int) -> Opaque:
@@ -47,7 +40,7 @@ def unnamed_opaque(size: int) -> Opaque:
 
 
 def same_type(a: DataType, b: DataType) -> bool:
-    """Whether two types of one name are alike in all but byte order."""
+    """Return whether two types of one name are alike in all but byte order."""
     match a, b:
         case Enum(), Enum():
             return a.members == b.members and same_type(a.base, b.base)
@@ -104,7 +97,7 @@ def read_types(
 
     ``stored``: the group's attributes. ``outer``: what is seen from the group; its own types are not asked for.
     """
-    reading = _Reading(doc, stored, outer, faults)
+    reading = _TypeReader(doc, stored, outer, faults)
     for name in doc:
         reading.type(name)
     known = {name: kind for name in doc if (kind := reading.known[name]) is not None}
@@ -112,7 +105,7 @@ def read_types(
 
 
 @dataclass
-class _Reading:
+class _TypeReader:
     """The types read so far; None while one is being read, so that a circle is found, and for those that are none."""
 
     doc: Mapping[str, Any]
@@ -175,7 +168,7 @@ class _Reading:
         kind = self._below(name) if group == self.outer.group else self.outer.find(said)
         if kind is None:
             raise TypeError(f"there is no type {said} here or above, or it holds itself")
-        return tagged(numpy_dtype(kind), kind)
+        return tagged(kind.base if isinstance(kind, Compound) else numpy_dtype(kind), kind)
 
     def _below(self, name: str) -> Extension | None:
         """A type of the same document, which one that is being read needs."""

@@ -11,23 +11,26 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
 
+from hyperslab.chunks.edges import blank_outside
+from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.settings import Settings
-from hyperslab.chunks.source import Lists
+from hyperslab.chunks.source import ListsChunks
 from hyperslab.errors import AlreadyExists, HyperslabError, NodeNotFound
 from hyperslab.formats.asked import array_at
 from hyperslab.formats.keyed_commit import Change
 from hyperslab.formats.keyed_writer import KeyedWriter, check_document
+from hyperslab.formats.metadata_dialect import Docs
 from hyperslab.formats.nczarr.dataset import NczarrReader
 from hyperslab.formats.nczarr.edits import Edits, given_rows, moved
 from hyperslab.formats.nczarr.generation import Generation
 from hyperslab.formats.nczarr.spelling import NczarrSpelling
 from hyperslab.formats.nczarr.typed import MAXIMUM_TEXT
 from hyperslab.formats.nczarr.wishes import DEFAULT_MAXIMUM, MAXIMUM
-from hyperslab.formats.spelling import Docs
 from hyperslab.model.paths import child, is_within, normalize
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import LocksNodes, WritableStore
@@ -69,6 +72,7 @@ class NczarrWriter(KeyedWriter, NczarrReader):
             if isinstance(spec, ArraySpec):
                 edits.put_array(path, spec)
                 self._clear(path)
+                self._blank_dead_rows(edits.changed, besides=path)
             else:
                 edits.put_group(path, spec)
             self._apply(edits.changed)
@@ -81,7 +85,7 @@ class NczarrWriter(KeyedWriter, NczarrReader):
             edits = self._edits()
             edits.drop(path)
             docs = self._rendered(edits.changed)
-            self._commit(Change(docs, gone=(path,), act=lambda: self._target.delete_prefix(path)))
+            self._commit(Change(docs, gone=(path,), act=lambda: self._remove(path)))
             self._forget("")
 
     def move(self, source: str, target: str) -> None:
@@ -244,11 +248,13 @@ class NczarrWriter(KeyedWriter, NczarrReader):
         spec = array_at(path, self.node(path), self._store.url)
         said = (given_rows(spec) or spec.shape)[axis]
         source = self.chunks_as(path, spec) if said < spec.shape[axis] and spec.problem is None else None
-        if not isinstance(source, Lists):
+        if not isinstance(source, ListsChunks):
             return said
         fill, grid = spec.fill_cell(), source.grid
         for coords in source.stored():
             extent = grid.extent(coords)[axis]
+            if extent.start >= spec.shape[axis]:
+                continue  # of an append that died
             block = source.read(coords) if min(extent.stop, spec.shape[axis]) > said else None
             if block is None:
                 continue
@@ -256,6 +262,20 @@ class NczarrWriter(KeyedWriter, NczarrReader):
             last = np.flatnonzero(rows.reshape(len(rows), -1).any(axis=1))
             said = max(said, extent.start + int(last[-1]) + 1) if len(last) else said
         return said
+
+    def _blank_dead_rows(self, changed: Mapping[str, Spec], besides: str) -> None:
+        """Blank what an append that died stored behind the last row of an array, whose dimension grows now."""
+        for path, spec in changed.items():
+            before = self._known(path)
+            if path == besides or not isinstance(spec, ArraySpec) or not isinstance(before, ArraySpec):
+                continue
+            sizes = list(zip(before.shape, spec.shape, strict=True))
+            axes = [axis for axis, (old, new) in enumerate(sizes) if new > old]
+            if not axes or before.problem is not None:
+                continue
+            source = self.chunks_as(path, before)
+            new = [coords for coords in _chunks_behind(before, spec, axes) if source.read(coords) is not None]
+            blank_outside(source, new, before.fill_cell(), axes, self._settings)
 
     # -- locks ------------------------------------------------------------------------------------------------------
 
@@ -288,6 +308,20 @@ class NczarrWriter(KeyedWriter, NczarrReader):
         with self._mutex:
             self._commits.forget()
             NczarrReader.refresh(self, path)
+
+
+def _chunks_behind(before: ArraySpec, after: ArraySpec, axes: list[int]) -> Iterator[Coords]:
+    """Return the chunks that hold cells of ``after`` behind the edge of ``before``, along any of ``axes``."""
+    cuts = [(int(cut) if isinstance(cut, int) else 0) for cut in after.chunks]
+    lasts = [-(-size // cut) if cut else 0 for size, cut in zip(after.shape, cuts, strict=True)]
+    seen: set[Coords] = set()
+    for axis in axes:
+        ranges = [range(last) for last in lasts]
+        ranges[axis] = range(before.shape[axis] // cuts[axis], lasts[axis])
+        for coords in product(*ranges):
+            if coords not in seen:
+                seen.add(coords)
+                yield coords
 
 
 def _turn(place: str, is_array: bool) -> tuple[bool, int]:

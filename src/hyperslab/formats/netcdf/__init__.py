@@ -33,7 +33,7 @@ from hyperslab.formats.netcdf.dataset import NetcdfReader
 from hyperslab.formats.netcdf.opened import HDF5_MAGIC
 from hyperslab.formats.netcdf.writer import NetcdfWriter
 from hyperslab.stores.location import Location, Probe
-from hyperslab.stores.places import REMOTE
+from hyperslab.stores.schemes import REMOTE
 
 _NO_TYPE = "netCDF has no such type"
 _NOTES = {
@@ -74,7 +74,7 @@ class NetcdfFormat:
         return "group"
 
     def sniff(self, probe: Probe) -> bool:
-        """Whether the place is one file with the mark of netCDF-3 or HDF5, also behind a user block."""
+        """Return whether the place is one file with the mark of netCDF-3 or HDF5, also behind a user block."""
         if probe.head(4) in MAGICS or probe.head(8) == HDF5_MAGIC:
             return True
         head = probe.head(_USER_BLOCKS[-1] + 8)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import mmap
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -18,13 +19,14 @@ from hyperslab.formats.faults import flawed
 MAGICS = {b"CDF\x01": 1, b"CDF\x02": 2, b"CDF\x05": 5}
 _TAGS = {"dimensions": 0x0A, "variables": 0x0B, "attributes": 0x0C}
 _ITEMSIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 4, 6: 8, 7: 1, 8: 2, 9: 4, 10: 8, 11: 8}
+_CHAR = 2
 _STREAMING = {4: 2**32 - 1, 8: 2**64 - 1}
 _MOST = 10**6
 _MOST_RANK = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Variable:
+class ClassicVariable:
     """A variable of the header: first byte, bytes of one record (or of all cells), whether it has records."""
 
     name: str
@@ -33,14 +35,23 @@ class Variable:
     record: bool
 
 
+Texts = dict[str, tuple[int, bytes]]
+"""Attributes of chars by their names: the first byte, and what stands there."""
+
+
 @dataclass(frozen=True, slots=True)
-class Header:
-    """What a netCDF-3 header says of the file: its variables, and the least number of bytes that hold their cells."""
+class ClassicHeader:
+    """What a netCDF-3 header says of the file: its variables, and the least number of bytes that hold their cells.
 
-    variables: tuple[Variable, ...]
+    ``texts``: by variable (None: of the file), the attributes of chars, which netCDF4 neither gives nor takes with all
+    of their NULs.
+    """
+
+    variables: tuple[ClassicVariable, ...]
     size: int
+    texts: Mapping[str | None, Texts]
 
-    def find(self, name: str) -> Variable | None:
+    def find(self, name: str) -> ClassicVariable | None:
         """The variable of this name; None when there is none."""
         return next((variable for variable in self.variables if variable.name == name), None)
 
@@ -88,7 +99,7 @@ class _Cursor:
         return range(count)
 
 
-def parse(data: mmap.mmap | bytes) -> Header:
+def parse(data: mmap.mmap | bytes) -> ClassicHeader:
     """The header at the beginning of ``data`` (the whole file); FormatError when it breaks the grammar."""
     version = MAGICS.get(bytes(data[:4]))
     if version is None:
@@ -101,19 +112,26 @@ def parse(data: mmap.mmap | bytes) -> Header:
     for _ in cursor.items("dimensions"):
         cursor.name()
         lengths.append(cursor.count())
-    _skip_attributes(cursor)
-    variables = tuple(_variable(cursor, lengths) for _ in cursor.items("variables"))
-    return Header(variables, max(cursor.place, _end_of(variables, records)))
+    texts: dict[str | None, Texts] = {None: _texts(cursor)}
+    variables = tuple(_variable(cursor, lengths, texts) for _ in cursor.items("variables"))
+    if len({variable.name for variable in variables}) < len(variables):
+        raise _damaged("two variables have the same name")
+    return ClassicHeader(variables, max(cursor.place, _end_of(variables, records)), texts)
 
 
-def _skip_attributes(cursor: _Cursor) -> None:
+def _texts(cursor: _Cursor) -> Texts:
+    """Return the attributes of chars in a list of attributes."""
+    found = {}
     for _ in cursor.items("attributes"):
-        cursor.name()
-        itemsize = _itemsize(cursor.number(4))
-        cursor.skip(cursor.count() * itemsize)
+        name, kind = cursor.name(), cursor.number(4)
+        size = cursor.count() * _itemsize(kind)
+        start = cursor.skip(size)
+        if kind == _CHAR:
+            found[name] = start, bytes(cursor.data[start : start + size])
+    return found
 
 
-def _variable(cursor: _Cursor, lengths: list[int]) -> Variable:
+def _variable(cursor: _Cursor, lengths: list[int], texts: dict[str | None, Texts]) -> ClassicVariable:
     name = cursor.name()
     rank = cursor.count()
     if rank > _MOST_RANK:
@@ -121,13 +139,13 @@ def _variable(cursor: _Cursor, lengths: list[int]) -> Variable:
     ids = [cursor.count() for _ in range(rank)]
     if any(i >= len(lengths) for i in ids):
         raise _damaged(f"the variable {name!r} names a dimension that does not exist")
-    _skip_attributes(cursor)
+    texts[name] = _texts(cursor)
     itemsize = _itemsize(cursor.number(4))
     cursor.count()  # vsize is redundant, and wrong where a variable is larger than 4 GiB
     begin = cursor.number(cursor.wide)
     shape = [lengths[i] for i in ids]
     record = bool(shape) and shape[0] == 0
-    return Variable(name, begin, itemsize * prod(shape[1:] if record else shape), record)
+    return ClassicVariable(name, begin, itemsize * prod(shape[1:] if record else shape), record)
 
 
 def _itemsize(kind: int) -> int:
@@ -136,7 +154,7 @@ def _itemsize(kind: int) -> int:
     return _ITEMSIZES[kind]
 
 
-def _end_of(variables: tuple[Variable, ...], records: int) -> int:
+def _end_of(variables: tuple[ClassicVariable, ...], records: int) -> int:
     """The first byte behind the last cell."""
     fixed = max((v.begin + v.nbytes for v in variables if not v.record), default=0)
     recorded = [v for v in variables if v.record]
@@ -146,7 +164,7 @@ def _end_of(variables: tuple[Variable, ...], records: int) -> int:
     return max(fixed, *(v.begin + (records - 1) * stride + v.nbytes for v in recorded))
 
 
-def spans(header: Header, name: str) -> list[tuple[int, int]]:
+def spans(header: ClassicHeader, name: str) -> list[tuple[int, int]]:
     """Where the cells of a variable lie, one span per record."""
     found = header.find(name)
     if found is None:
@@ -159,7 +177,7 @@ def spans(header: Header, name: str) -> list[tuple[int, int]]:
     return [(start, min(start + found.nbytes, header.size)) for start in starts]
 
 
-def _stride(recorded: list[Variable]) -> int:
+def _stride(recorded: list[ClassicVariable]) -> int:
     """Bytes from one record to the next; a single record variable is packed without padding."""
     return sum(v.nbytes + -v.nbytes % 4 for v in recorded) if len(recorded) > 1 else recorded[0].nbytes
 

@@ -18,12 +18,11 @@ def check_links(file: Any, url: str) -> list[str]:
 
     Unsupported for a link out of the file; FormatError for a group that lies below itself.
     """
-    from h5py import h5o
+    from h5py import h5g, h5o
 
-    root = h5o.get_info(file.id)
     types: list[str] = []
     stack = [("", file.id, _groups_in(file.id, "", url, types))]
-    way = [root.addr]
+    way = [h5g.get_objinfo(file.id).objno]
     seen = 1
     while stack:
         path, group, names = stack[-1]
@@ -43,11 +42,11 @@ def check_links(file: Any, url: str) -> list[str]:
     return types
 
 
-def _groups_in(group: Any, path: str, url: str, types: list[str]) -> list[tuple[bytes, int]]:
+def _groups_in(group: Any, path: str, url: str, types: list[str]) -> list[tuple[bytes, tuple[int, int]]]:
     """Name and address of each group right below a group; ``types`` takes the paths of the types there."""
-    from h5py import h5l, h5o
+    from h5py import h5g, h5l
 
-    links: list[tuple[bytes, int]] = []
+    links: list[tuple[bytes, tuple[int, int]]] = []
 
     def note(name: bytes, info: Any) -> None:
         links.append((name, info.type))
@@ -61,12 +60,14 @@ def _groups_in(group: Any, path: str, url: str, types: list[str]) -> list[tuple[
             remedy = "put what it leads to in its place: a dataset is confined to its own file"
             raise Unsupported("a link leads to another file", url=url, node=inner, remedy=remedy)
         try:
-            told = h5o.get_info(group, name)
-        except KeyError:  # a link to nowhere, which the library will name
-            continue
-        if told.type == h5o.TYPE_GROUP:
-            found.append((name, told.addr))
-        elif told.type == h5o.TYPE_NAMED_DATATYPE:
+            told = h5g.get_objinfo(group, name)  # h5o.get_info would read every map of chunks
+        except (KeyError, RuntimeError):
+            if kind == h5l.TYPE_HARD:
+                raise
+            continue  # a link to nowhere, which the library will name
+        if told.type == h5g.GROUP:
+            found.append((name, told.objno))
+        elif told.type == h5g.TYPE:
             named.append(name.decode(errors="replace"))
     types += _in_order(group, path, named)
     return found

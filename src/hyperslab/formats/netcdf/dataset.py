@@ -6,15 +6,15 @@ import os
 from typing import Any
 
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import Problem, Unsupported
+from hyperslab.errors import Conflict, CorruptChunk, Problem, Unsupported
 from hyperslab.formats import hdf5
 from hyperslab.formats.asked import array_at, closed, no_node
 from hyperslab.formats.netcdf import classic, library, parsing
-from hyperslab.formats.netcdf.document import is_hidden
 from hyperslab.formats.netcdf.omissions import omitted
-from hyperslab.formats.netcdf.opened import OpenedFile
+from hyperslab.formats.netcdf.opened import FileDescriptor, OpenedFile, open_for
 from hyperslab.formats.netcdf.source import LibraryChunks
-from hyperslab.model.dtypes import is_fixed
+from hyperslab.formats.omissions import omitted_below
+from hyperslab.model.dtypes import VlenString, is_fixed
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.files import version_of
 
@@ -23,7 +23,7 @@ class NetcdfReader:
     """One version of a netCDF file, read-only. ``fast=False`` reads every cell through the library."""
 
     def __init__(self, path: str, url: str, *, fast: bool = True) -> None:
-        self._file: OpenedFile | None = OpenedFile(path, url)
+        self._file: OpenedFile | None = open_for(self, path, url)
         self._url = url
         self._fast = fast
         self._specs: dict[str, GroupSpec | ArraySpec] = {}
@@ -33,9 +33,17 @@ class NetcdfReader:
         """netCDF's name of the data model, such as ``NETCDF4``."""
         return self._opened().model
 
+    @property
+    def limit(self) -> Unsupported | None:
+        """Why the netCDF library does not open the file, so that it is read through h5py alone."""
+        return self._opened().limit
+
     def _opened(self) -> OpenedFile:
         if self._file is None:
             raise closed(self._url)
+        if self._file.is_overwritten:
+            message = "the file was overwritten in place since it was opened"
+            raise Conflict(message, url=self._url, remedy="open it again")
         return self._file
 
     def children(self, path: str) -> list[str]:
@@ -49,9 +57,14 @@ class NetcdfReader:
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
         """What lies at ``path``."""
+        self._opened()
         found = self._specs.get(path)
         if found is None:
-            found = self._specs[path] = self._parse(path)
+            try:
+                found = self._specs[path] = self._parse(path)
+            except CorruptChunk:  # perhaps of an attribute
+                self._opened().hold()
+                raise
         return found
 
     def _parse(self, path: str) -> GroupSpec | ArraySpec:
@@ -77,14 +90,17 @@ class NetcdfReader:
         fast = self._fast_chunks(path, spec) if self._fast and is_fixed(spec.dtype) else None
         if fast is not None:
             return fast
-        find = self._find_hidden if is_hidden(spec.dtype) else self._find
+        is_shown = self._opened().variable(path) is not None and parsing.MISREAD not in spec.layout
+        find = self._find if is_shown else self._find_hidden
         return LibraryChunks(lambda: find(path), spec, self._url, path)
 
     def _find(self, path: str) -> Any:
         return self._opened().variable(path)
 
     def _find_hidden(self, path: str) -> Any:
-        return self._opened().hdf5_dataset(path)
+        stored = self._opened().hdf5_dataset(path)
+        spec = self.node(path)
+        return stored.asstr() if isinstance(spec, ArraySpec) and isinstance(spec.dtype, VlenString) else stored
 
     def _fast_chunks(self, path: str, spec: ArraySpec) -> ChunkSource | None:
         opened = self._opened()
@@ -97,13 +113,25 @@ class NetcdfReader:
 
     def _stored_in(self) -> tuple[Any, hdf5.Kinds]:
         """What the cells are read from, and as what."""
-        return self._opened().descriptor, hdf5.LOCAL
+        return FileDescriptor.of(self._opened()), hdf5.LOCAL
 
     def omitted(self, path: str) -> list[Problem]:
         """What HDF5 holds at a node and netCDF has no type for: references above all."""
         opened = self._opened()
         with library.reading(self._url, path):
             return list(omitted(opened, path, self.node(path)))
+
+    def lost_by_rewriting(self) -> list[Problem]:
+        """Return what a file that is made of what is shown of this one would lack."""
+        hidden = list(omitted_below(self, ""))
+        specs = [(path, spec) for path, spec in self._specs.items() if isinstance(spec, ArraySpec)]
+        lost = [Problem(path, "cells", spec.problem) for path, spec in specs if spec.problem is not None]
+        same = "the netCDF library takes its dimensions for others of the same name"
+        return [
+            *hidden,
+            *lost,
+            *(Problem(path, "cells", same) for path, spec in specs if parsing.MISREAD in spec.layout),
+        ]
 
     def stamp(self, path: str) -> tuple[int, int, int]:
         """What identifies the version of the file that is open here."""
@@ -113,11 +141,11 @@ class NetcdfReader:
         """Let go of the file; closing twice is fine."""
         opened, self._file = self._file, None
         if opened is not None:
-            opened.close()
+            opened.leave(self)
 
 
 def _classic_cells(
-    header: classic.Header, path: str, spec: ArraySpec, url: str, file: Any, kinds: hdf5.Kinds
+    header: classic.ClassicHeader, path: str, spec: ArraySpec, url: str, file: Any, kinds: hdf5.Kinds
 ) -> ChunkSource | None:
     """The cells of a netCDF-3 variable without records lie in one piece, big-endian."""
     found = header.find(path)

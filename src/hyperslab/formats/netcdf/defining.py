@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from hyperslab.chunks.auto import longest_chunk
+from hyperslab.errors import Invalid
 from hyperslab.formats.netcdf import document
-from hyperslab.formats.netcdf.opened import NON_COORDINATE
+from hyperslab.formats.netcdf.scale_tree import NON_COORDINATE
 from hyperslab.formats.netcdf.scope import Place
 from hyperslab.formats.netcdf.storage import Storage
 from hyperslab.formats.netcdf.working import WorkingCopy
@@ -19,6 +22,7 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 
 _FILL = "_FillValue"
 _FILL_FOR_NOW = "_FillValue_"
+_NAME_FOR_NOW = "_hyperslab_for_now"
 
 
 def find_group(dataset: Any, path: str) -> Any:
@@ -27,8 +31,20 @@ def find_group(dataset: Any, path: str) -> Any:
 
 
 def define_dimension(work: WorkingCopy, group: str, dim: Dimension) -> None:
-    """A new dimension; an unlimited one begins with length 0."""
-    find_group(work.netcdf(), group).createDimension(dim.name, None if dim.unlimited else dim.size)
+    """Make a new dimension; an unlimited one begins with length 0."""
+    parent = find_group(work.netcdf(), group)
+    size = None if dim.unlimited else dim.size
+    if dim.name not in parent.variables or document.is_netcdf3(str(work.model)):
+        parent.createDimension(dim.name, size)
+        return
+    if work.model != "NETCDF4":
+        remedy = "make what runs along the dimension before that variable, or give one of them another name"
+        raise Invalid(f"a variable is called {dim.name!r} as the new dimension", remedy=remedy)
+    # in HDF5 a dimension and a variable that runs along others share their names: the library stores the variable
+    # under another one, but only where it gets its name after the dimension
+    parent.renameVariable(dim.name, _NAME_FOR_NOW)
+    parent.createDimension(dim.name, size)
+    parent.renameVariable(_NAME_FOR_NOW, dim.name)
 
 
 def define_type(work: WorkingCopy, group: str, name: str, kind: Extension) -> None:
@@ -70,13 +86,18 @@ def _define_hidden_compound(file: Any, group: str, name: str, base: np.dtype[Any
     """A compound whose fields are of named types that lie in its group or further out."""
     from h5py import h5t
 
-    kind = h5t.create(h5t.COMPOUND, base.itemsize)
     fields: Mapping[str, Any] = base.fields or {}
+    parts = {}
     for field in base.names or ():
-        dtype, offset = fields[field][0], fields[field][1]
+        dtype = fields[field][0]
         named = tag_of(dtype.base)
         inner = h5t.py_create(dtype.base) if named is None else _nearest(file, group, document.type_name(named)).id
-        kind.insert(field.encode(), offset, h5t.array_create(inner, dtype.shape) if dtype.shape else inner)
+        parts[field] = h5t.array_create(inner, dtype.shape) if dtype.shape else inner
+    kind = h5t.create(h5t.COMPOUND, sum(part.get_size() for part in parts.values()))
+    offset = 0  # not that of NumPy's packed fields: compounds that netCDF4 makes have the gaps that C has
+    for field, part in parts.items():
+        kind.insert(field.encode(), offset, part)
+        offset += part.get_size()
     kind.commit(file[f"/{group}"].id, name.encode())
 
 
@@ -122,7 +143,9 @@ def define_variable(
 
 
 def begins_with_fill(spec: ArraySpec) -> bool:
-    """Whether the first attribute is a ``_FillValue`` that is the fill value: then the library makes both as one."""
+    """Return whether the first attribute is a ``_FillValue`` that is the fill value: then the library makes both as
+    one.
+    """
     if spec.numpy_dtype.kind not in "iuf" or next(iter(spec.attrs), None) != _FILL or spec.fill_value is None:
         return False
     fill = spec.fill_cell()
@@ -148,7 +171,9 @@ def library_fill(spec: ArraySpec) -> Any:
 
 
 def fills_itself(spec: ArraySpec, model: str) -> bool:
-    """Whether unwritten cells read as the fill value by themselves; else all cells are written when they come to be."""
+    """Return whether unwritten cells read as the fill value by themselves; else all cells are written when they come
+    to be.
+    """
     cell = spec.fill_cell()
     if isinstance(spec.dtype, Compound | Opaque):
         return not any(cell.tobytes())
@@ -222,7 +247,21 @@ def _is_hidden(spec: ArraySpec | GroupSpec) -> bool:
 
 def find_cells(work: WorkingCopy, path: str, spec: ArraySpec) -> Any:
     """The library's variable at ``path``, giving its cells as stored; h5py's dataset where netCDF4 has none."""
-    return _hdf5_node(work.hdf5(), path) if _is_hidden(spec) else raw(_node(work, path, spec))
+    if _is_hidden(spec):
+        return _hdf5_node(work.hdf5(), path)
+    variable = raw(_node(work, path, spec))
+    is_chunked = not document.is_netcdf3(str(work.model)) and not spec.layout.get("contiguous")
+    if is_chunked and not _has_other_name(variable):
+        cache = work.cache_bytes(prod(longest_chunk(spec.chunks)) * spec.numpy_dtype.itemsize)
+        if variable.get_var_chunk_cache()[0] != cache:
+            variable.set_var_chunk_cache(cache)
+    return variable
+
+
+def _has_other_name(variable: Any) -> bool:
+    """Return whether a variable is called like a dimension of its group that is not its first, and is stored under
+    another name: netCDF-C 4.10, told of a cache, opens the dimension in its place, and writes the cells there."""
+    return variable.name in variable.group().dimensions and variable.dimensions[:1] != (variable.name,)
 
 
 def _node(work: WorkingCopy, path: str, spec: ArraySpec | GroupSpec) -> Any:
@@ -247,13 +286,33 @@ def _set(node: Any, name: str, value: Any) -> None:
     if isinstance(value, np.str_):
         node.setncattr_string(key, str(value))
     elif isinstance(value, str):
-        node.setncattr(key, value.encode() if key == name else value.encode("latin-1", "replace"))
+        node.setncattr(key, _with_its_length(value.encode()) if key == name else value.encode("latin-1", "replace"))
     elif isinstance(value, np.ndarray) and value.dtype.kind == "T":
         node.setncattr_string(key, [str(item) for item in value])
     else:
         node.setncattr(key, value)
     if key != name:
         node.renameAttribute(key, name)
+
+
+def _with_its_length(text: bytes) -> bytes:
+    """Return text as long as this one that netCDF4 writes whole: it leaves out the NULs at the end, which
+    :func:`write_nuls` puts there when all else is written."""
+    return text.rstrip(b"\0").ljust(len(text), b" ")
+
+
+def write_nuls(work: WorkingCopy, path: str, is_group: bool, texts: Mapping[str, bytes]) -> None:
+    """Write the bytes of attributes of chars that are as long already. h5py comes last: what netCDF4 defines in a file
+    that it opens again keeps no order of attributes."""
+    if document.is_netcdf3(work.model):
+        places = work.header().texts[path or None]
+        work.patch({places[name][0]: data for name, data in texts.items()})
+        return
+    file = work.hdf5()
+    attrs = (file[f"/{path}"] if is_group else _hdf5_node(file, path)).attrs
+    for name, data in texts.items():
+        handle = attrs.get_id(name)
+        handle.write(np.frombuffer(data, f"S{len(data)}").reshape(handle.shape), mtype=handle.get_type())
 
 
 def _set_through_hdf5(work: WorkingCopy, path: str, name: str, value: Any, kind: Place | None) -> None:
@@ -263,8 +322,7 @@ def _set_through_hdf5(work: WorkingCopy, path: str, name: str, value: Any, kind:
     file = work.hdf5()
     attrs = _hdf5_node(file, path).attrs
     if kind is not None:
-        named = file[f"/{kind[0]}"][kind[1]]
-        attrs.create(name, np.asarray(value).reshape(-1).astype(named.dtype), dtype=named)
+        _set_user_value(attrs, name, np.asarray(value).reshape(-1), file[f"/{kind[0]}"][kind[1]])
         return
     cells = np.asarray(value)
     if cells.dtype.kind in "UT" and (cells.dtype.kind == "T" or isinstance(value, np.str_)):
@@ -273,3 +331,13 @@ def _set_through_hdf5(work: WorkingCopy, path: str, name: str, value: Any, kind:
         attrs.create(name, np.bytes_(value.encode()) if value else Empty("S1"))
     else:
         attrs.create(name, cells.reshape(-1))
+
+
+def _set_user_value(attrs: Any, name: str, cells: np.ndarray[Any, Any], named: Any) -> None:
+    """Values of a named type. Their bytes are stored as they are: netCDF's chars are text of HDF5 that ends with a NUL,
+    and HDF5, asked to convert, has no room for one."""
+    if cells.dtype.hasobject:
+        attrs.create(name, cells.astype(object), shape=cells.shape, dtype=named)
+        return
+    attrs.create(name, shape=cells.shape, dtype=named, data=np.zeros(cells.shape, named.dtype))
+    attrs.get_id(name).write(cells.astype(named.dtype), mtype=named.id)

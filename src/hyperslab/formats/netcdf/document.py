@@ -33,6 +33,15 @@ from hyperslab.model.dtypes import (
 )
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
+PROVENANCE = "_NCProperties"
+"""The attribute in which the netCDF library says who wrote a netCDF-4 file."""
+_RESERVED = frozenset(
+    {"CLASS", "DIMENSION_LABELS", "DIMENSION_LIST", "NAME", "REFERENCE_LIST"}
+    | {"_Format", "_IsNetcdf4", "_NCCOPY", "_Netcdf4Coordinates", "_Netcdf4Dimid", "_SuperblockVersion", "_nc3_strict"}
+    | {"_ARRAY_DIMENSIONS", "_Codecs", "_nczarr_attr", "_nczarr_group"}
+)
+"""Attributes that the library keeps for itself in netCDF-4 files: it refuses them, or they would not be shown."""
+_QUANTIZED = "_Quantize"
 MODELS = ("NETCDF4", "NETCDF4_CLASSIC", "NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF3_64BIT_DATA")
 
 FEATURES = frozenset(
@@ -75,12 +84,15 @@ _FILLS: Mapping[str, int | float] = {
 }
 _VIRTUAL_BYTES = 8 << 20
 _FILL = "_FillValue"
-BYTES = "bytes"
-"""The name of the type ``ubyte(*)`` whose cells are bytes of any length."""
+BYTES = "vlen_bytes_t"
+"""The name of the type ``ubyte(*)`` whose cells are bytes of any length: one that hardly any variable has, since types
+and variables of a group share their names."""
+NAMES_OF_BYTES = frozenset({BYTES, "bytes"})
+"""The names that it has been given so far."""
 
 
 def is_netcdf3(model: str) -> bool:
-    """Whether the model is one of the three classic files, which know neither chunks nor codecs."""
+    """Return whether the model is one of the three classic files, which know neither chunks nor codecs."""
     return model.startswith("NETCDF3")
 
 
@@ -114,12 +126,26 @@ def problems_for(spec: ArraySpec | GroupSpec, node: str = "", model: str = "NETC
         _array_problems(spec, node, model) if isinstance(spec, ArraySpec) else _group_problems(spec, node, model)
     )
     for name, value in spec.attrs.items():
-        reason = attribute_problem(value, model)
+        is_char_fill = name == _FILL and value == "\0" if isinstance(value, str) else False
+        reason = None if is_char_fill else attribute_problem(value, model)
+        if not is_netcdf3(model):
+            reason = _name_problem(name, value) or reason
         if not reason and name == _FILL and isinstance(spec, ArraySpec):
             reason = _fill_problem(value, spec.dtype)
         if reason:
             problems.append(Problem(node, "attribute", f"the attribute {name!r} is {reason}"))
     return problems
+
+
+def _name_problem(name: str, value: Any) -> str | None:
+    """Return why the netCDF library has no room for an attribute of this name in netCDF-4, or None."""
+    if name == PROVENANCE:
+        return "what the netCDF library says of the file itself; leave it out of the source"
+    if name in _RESERVED:
+        return "one that the netCDF library keeps for itself; rename it, or leave it out of the source"
+    if name.startswith(_QUANTIZED) and (np.size(value) != 1 or np.asarray(value).dtype.kind not in "iuf"):
+        return "no number, as which the netCDF library reads it of any variable"  # its process dies of others
+    return None
 
 
 def _group_problems(spec: GroupSpec, node: str, model: str) -> Iterator[Problem]:
@@ -174,7 +200,7 @@ def _no_cells(model: str, dtype: DataType) -> str:
 
 
 def is_hidden(dtype: DataType) -> bool:
-    """Whether netCDF4 shows no variable of this type, so that h5py reads and writes it."""
+    """Return whether netCDF4 shows no variable of this type, so that h5py reads and writes it."""
     return isinstance(dtype, Opaque) or (isinstance(dtype, Compound) and _has_hidden_field(dtype.base))
 
 
@@ -198,9 +224,11 @@ def _field_problem(dtype: np.dtype[Any]) -> str | None:
 def attribute_problem(value: Any, model: str) -> str | None:
     """What an attribute value is that netCDF has no attribute for, or None."""
     if isinstance(value, np.str_) or (isinstance(value, np.ndarray) and value.dtype.kind == "T"):
+        if any("\0" in text for text in np.asarray(value).reshape(-1).tolist()):
+            return "a string with a NUL, and netCDF ends strings there"
         return None if model == "NETCDF4" else f"a string, and {model} has only char"
     if isinstance(value, str):
-        return None
+        return "a lone NUL, which is how netCDF has an empty text" if value == "\0" else None
     if isinstance(value, np.ndarray | np.generic):
         return _typed_problem(np.asarray(value), model)
     if isinstance(value, bool) or value is None:
@@ -219,6 +247,8 @@ def _typed_problem(value: np.ndarray[Any, Any], model: str) -> str | None:
         return f"an array of {value.ndim} dimensions, and netCDF attributes have one"
     if (kind := tag_of(value.dtype)) is not None and model != "NETCDF4":
         return f"of type {describe(kind)}, and {model} has no user types"
+    if isinstance(kind, VlenArray | VlenBytes):
+        return type_problem(kind, model)
     if value.dtype.names is not None:
         return _field_problem(value.dtype) if model == "NETCDF4" else f"structured, and {model} has no user types"
     if value.dtype.kind == "V":
@@ -249,14 +279,20 @@ def _list_problem(values: list[Any], model: str) -> str | None:
 
 
 def needs_hdf5(value: Any) -> bool:
-    """Whether an attribute's value is of a type that netCDF4 cannot write: structured, opaque or an enum."""
+    """Return whether an attribute's value is of a type that netCDF4 cannot write: structured or of a user."""
     typed = isinstance(value, np.ndarray | np.generic)
     return typed and (value.dtype.kind == "V" or tag_of(value.dtype) is not None)
 
 
+def texts_that_end_with_nul(attrs: Mapping[str, Any]) -> dict[str, bytes]:
+    """Return the attributes whose last chars netCDF4 would not write, by name."""
+    texts = {name: value.encode() for name, value in attrs.items() if name != _FILL and isinstance(value, str)}
+    return {name: data for name, data in texts.items() if data.endswith(b"\0")}
+
+
 def attribute_value(value: Any, model: str) -> str | np.str_ | np.ndarray[Any, Any] | np.generic:
     """The value as netCDF will give it back: text, ``np.str_``, a typed scalar or a 1-D array. Checked before."""
-    if isinstance(value, np.ndarray) and isinstance(tag_of(value.dtype), Enum | Opaque):
+    if isinstance(value, np.ndarray) and isinstance(tag_of(value.dtype), Enum | Opaque | VlenArray | VlenBytes):
         return value.reshape(()) if value.size == 1 else value
     if isinstance(value, str | np.ndarray):
         unwrap = isinstance(value, np.ndarray) and value.size == 1 and value.dtype.kind != "T"
@@ -369,7 +405,7 @@ def regular_spec(spec: ArraySpec, name: str, model: str) -> ArraySpec:
 
 
 def is_named(dtype: DataType) -> bool:
-    """Whether the type has a name in the file."""
+    """Return whether the type has a name in the file."""
     return bool(type_name(dtype))
 
 

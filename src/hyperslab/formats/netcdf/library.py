@@ -5,20 +5,24 @@ netCDF-C and HDF5 are not safe for threads: who calls them holds :data:`~.hdf5_l
 
 from __future__ import annotations
 
+import ctypes
 import os
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
-from hyperslab.errors import CorruptChunk, HyperslabError, MissingLibrary, StorageError
+from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, MissingLibrary, StorageError, Unsupported
 from hyperslab.formats.faults import flawed
 from hyperslab.formats.hdf5_lock import LOCK
 from hyperslab.formats.hdf5_plugin import load_plugin
+from hyperslab.stores.files import version_of
 
 _FAILURES = (OSError, RuntimeError, UnicodeError, ValueError, KeyError, AttributeError, IndexError)
 """What the libraries raise for what they cannot do."""
+_NOT_CHANGED = -103  # NC_ECANTWRITE
 _INSTALL = "pip install 'hyperslab[netcdf]'"
+Version = tuple[int, int, int]
 
 
 def netcdf4() -> Any:
@@ -56,13 +60,43 @@ def open_dataset(path: str, mode: str, url: str, **options: Any) -> tuple[Any, b
     module = netcdf4()
     with LOCK, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        _raise_if_held(path, url)
+        dataset = module.Dataset.__new__(module.Dataset)
         try:
-            dataset = module.Dataset(path, mode, **options)
-        except _FAILURES as error:
+            dataset.__init__(path, mode, **options)
+        except (*_FAILURES, TypeError) as error:
+            if dataset.isopen() and _limit_of(error) is None:
+                with suppress(OSError):  # of a file that is gone
+                    hold(dataset, os.stat(path), str(error))
             raise open_error(error, url) from error
     dataset.set_auto_maskandscale(False)
     dataset.set_auto_chartostring(False)
     return dataset, bool(caught)
+
+
+_HELD: dict[tuple[int, int], tuple[Version, str]] = {}
+"""By device and inode: the version of each file that stays open, and what the library said of it."""
+
+
+def hold(dataset: Any, found: os.stat_result, said: str = "") -> None:
+    """Keep a file open for ever, also when the process ends: once an attribute could not be decoded, the library frees
+    memory twice when it closes the file, which ends the process (netCDF 4.10.1). ``said``: why it cannot be opened."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(dataset))
+    _HELD[found.st_dev, found.st_ino] = version_of(found), said
+
+
+def _raise_if_held(path: str, url: str) -> None:
+    """Raise what was raised of a file that stays open, whose old bytes the library would give if it was changed."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return
+    version, said = _HELD.get((found.st_dev, found.st_ino), (version_of(found), ""))
+    if version != version_of(found):
+        message = "the netCDF library found this file damaged and has it open as it was before it was changed"
+        raise StorageError(message, url=url, remedy="open it in another process, or give its bytes to a new file")
+    if said:
+        raise _damaged(said, url)
 
 
 def open_error(error: Exception, url: str) -> HyperslabError:
@@ -70,9 +104,30 @@ def open_error(error: Exception, url: str) -> HyperslabError:
     number = error.errno if isinstance(error, OSError) else None
     if number is not None and number > 0:
         return StorageError(f"cannot open: {os.strerror(number)}", url=url)
-    message = f"the netCDF library cannot open this file: {error}"
+    if (limit := _limit_of(error)) is not None:
+        remedy = "the Python library of netCDF opens no such file: convert it to a new one, or change it with h5py"
+        return Unsupported(limit, url=url, remedy=remedy)
+    if number == _NOT_CHANGED:
+        remedy = (
+            "convert it to a new file: the library changes none whose groups do not keep the order of their members"
+        )
+        return Unsupported("the netCDF library cannot change this HDF5 file", url=url, remedy=remedy)
+    return _damaged(str(error), url)
+
+
+def _damaged(said: str, url: str) -> FormatError:
+    message = f"the netCDF library cannot open this file: {said}"
     remedy = "restore the file from a copy; it is damaged, cut off, or no netCDF file"
     return flawed("netcdf-open", message, url=url, remedy=remedy)
+
+
+def _limit_of(error: Exception) -> str | None:
+    """Return what a sound file has that netCDF4 opens no file with; None for any other failure."""
+    if isinstance(error, TypeError) and "nested structured dtype arrays" in str(error):
+        return "a compound type has a field that is an array of compounds"
+    if isinstance(error, AttributeError) and "'dimensions'" in str(error):  # which it looked for up to the root
+        return "a variable runs along a dimension of a group that is not above its own"
+    return None
 
 
 def reading(url: str, node: str) -> AbstractContextManager[None]:

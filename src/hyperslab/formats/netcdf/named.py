@@ -40,6 +40,14 @@ class NamedTypes:
         """The types of one group."""
         return {name: kind for (owner, name), kind in self._kinds.items() if owner == group}
 
+    def unread(self, group: str) -> dict[str, Any]:
+        """Return the HDF5 types of one group that have no form here, by name."""
+        return {
+            name: handle
+            for (owner, name), handle in self._ids.items()
+            if owner == group and (owner, name) not in self._kinds
+        }
+
     def find(self, group: str, handle: Any) -> Extension | None:
         """The named type that an HDF5 type is, as seen from a group: the nearest outward, else any.
 
@@ -54,6 +62,12 @@ class NamedTypes:
         equal.sort(key=lambda place: around.index(place[0]) if place[0] in around else len(around))
         return equal[0] if equal else None
 
+    def describe(self, group: str, handle: Any) -> str:
+        """Return an HDF5 type in words, behind the name that it has as seen from a group."""
+        place = self._place(group, handle)
+        text = describe_hdf5(handle)
+        return text if place is None else f"{place[1]}: {text}"
+
     def _kind(self, group: str, name: str, handle: Any) -> Extension | None:
         from h5py import h5t
 
@@ -66,7 +80,7 @@ class NamedTypes:
                 base = self._field(group, handle.get_super())
                 if base is None or base.kind not in "iuf" or tag_of(base) is not None:
                     return None
-                return VlenBytes() if name == document.BYTES and base == np.uint8 else VlenArray(base, name)
+                return VlenBytes() if name in document.NAMES_OF_BYTES and base == np.uint8 else VlenArray(base, name)
             case h5t.TypeCompoundID():
                 base = self._compound(group, handle)
                 return None if base is None else Compound(base, name)
@@ -118,7 +132,7 @@ def _members(handle: Any) -> tuple[tuple[str, int], ...]:
 
 
 def holds_references(kind: Any) -> bool:
-    """Whether cells of an HDF5 type have references, in fields or arrays as well."""
+    """Return whether cells of an HDF5 type have references, in fields or arrays as well."""
     from h5py import h5t
 
     match kind:
@@ -129,3 +143,59 @@ def holds_references(kind: Any) -> bool:
         case h5t.TypeCompoundID():
             return any(holds_references(kind.get_member_type(index)) for index in range(kind.get_nmembers()))
     return False
+
+
+def has_form(kind: Any) -> bool:
+    """Return whether an attribute whose values are of this HDF5 type, which has no name, can be given."""
+    from h5py import h5t
+
+    match kind:
+        case h5t.TypeReferenceID() | h5t.TypeVlenID() | h5t.TypeTimeID():
+            return False
+        case h5t.TypeArrayID():
+            return has_form(kind.get_super())
+        case h5t.TypeCompoundID():
+            members = [kind.get_member_type(index) for index in range(kind.get_nmembers())]
+            return all(has_form(member) and not getattr(member, "is_variable_str", bool)() for member in members)
+    return True
+
+
+_LONGEST = 200  # letters: a type of hundreds of fields is not spelled out in a message
+
+
+def describe_hdf5(kind: Any) -> str:
+    """Return an HDF5 type in words, such as ``compound {int32 id; int32(*) parts; string label}``."""
+    text = _words(kind)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _words(kind: Any) -> str:
+    from h5py import h5t
+
+    match kind:
+        case h5t.TypeIntegerID() | h5t.TypeFloatID():
+            return _number(kind)
+        case h5t.TypeStringID():
+            return "string" if kind.is_variable_str() else f"char({kind.get_size()})"
+        case h5t.TypeReferenceID():
+            return "region reference" if kind.equal(h5t.STD_REF_DSETREG) else "object reference"
+        case h5t.TypeEnumID():
+            return f"enum of {_words(kind.get_super())}"
+        case h5t.TypeOpaqueID():
+            return f"opaque({kind.get_size()})"
+        case h5t.TypeVlenID():
+            return f"{_words(kind.get_super())}(*)"
+        case h5t.TypeArrayID():
+            return f"{_words(kind.get_super())}({', '.join(map(str, kind.get_array_dims()))})"
+        case h5t.TypeCompoundID():
+            names = (kind.get_member_name(index).decode(errors="replace") for index in range(kind.get_nmembers()))
+            fields = (f"{_words(kind.get_member_type(index))} {name}" for index, name in enumerate(names))
+            return f"compound {{{'; '.join(fields)}}}"
+    return f"a type of {kind.get_size()} bytes that only HDF5 has"
+
+
+def _number(kind: Any) -> str:
+    try:
+        return str(kind.dtype.newbyteorder("="))
+    except (TypeError, ValueError):
+        return f"number of {8 * kind.get_size()} bits"

@@ -7,20 +7,24 @@ import os
 import stat
 import weakref
 from contextlib import suppress
+from functools import cached_property
 from typing import Any
 
-from hyperslab.errors import Conflict, FormatError, HyperslabError
+import numpy as np
+
+from hyperslab.errors import Conflict, FormatError, HyperslabError, Unsupported
 from hyperslab.formats.asked import no_file
 from hyperslab.formats.hdf5_lock import LOCK
 from hyperslab.formats.netcdf import classic, library
 from hyperslab.formats.netcdf.confined import check_links
+from hyperslab.formats.netcdf.heaps import check_heaps
 from hyperslab.formats.netcdf.named import NamedTypes, holds_references
-from hyperslab.stores.files import read_error
+from hyperslab.formats.netcdf.scale_tree import NON_COORDINATE, ScaleTree
+from hyperslab.stores.files import read_error, version_of
 
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 _HDF5_PLACES = (0, *(512 << n for n in range(12)))
 _TRIES = 5
-NON_COORDINATE = "_nc4_non_coord_"
 
 
 def file_kind(descriptor: int) -> str | None:
@@ -38,16 +42,29 @@ def _bytes_at(descriptor: int, place: int) -> bytes:
 
 
 class OpenedFile:
-    """One version of a netCDF file, seen through the library, h5py (None for netCDF-3 or without h5py) and pread."""
+    """One version of a netCDF file, seen through the library, h5py (None for netCDF-3 or without h5py) and pread.
+
+    All ``users`` in the process share it: HDF5 2.2.0, as the wheels of netCDF4 have it, reads freed memory once a file
+    that is open is opened again, text is read from it, and it is closed and opened a third time.
+
+    ``incomplete``: the library leaves variables out. ``limit``: why it does not open the file at all; then all comes
+    from h5py, and ``dataset`` is the tree ``scales``.
+    """
 
     def __init__(self, path: str, url: str) -> None:
         self.url = url
         self.descriptor = -1
         self.dataset: Any = None
         self.hdf5: Any = None
-        self.header: classic.Header | None = None
+        self.header: classic.ClassicHeader | None = None
         self.incomplete = False
+        self.scales: ScaleTree | None = None
+        self.limit: Unsupported | None = None
+        self.is_overwritten = False
+        self.is_held = False
+        self.version: tuple[int, int, int] = (0, 0, 0)
         self.types = NamedTypes()
+        self.users: weakref.WeakSet[object] = weakref.WeakSet()
         self._finish: weakref.finalize[..., OpenedFile] | None = None
         try:
             self._open(path)
@@ -63,16 +80,31 @@ class OpenedFile:
             if kind is None:
                 message = "the file has the mark of neither netCDF-3 nor HDF5"
                 raise FormatError(message, url=self.url, remedy="give the format that it has")
+            self.version = version_of(os.fstat(self.descriptor))
+            _forget_older(self)
             if kind == "classic":
                 self.header = _checked_header(self.descriptor, self.url)
             else:
+                check_heaps(self.descriptor, self.url)
                 self.hdf5 = self._confined(path)
-            self.dataset, self.incomplete = library.open_dataset(path, "r", self.url)
+            self._open_dataset(path)
             if _is_still(self.descriptor, path):
-                self._finish = weakref.finalize(self, LOCK.leave, self.hdf5, self.dataset)
-                self._finish.atexit = False
+                self._finish = _finisher(self)
+                _OPENED.add(self)
                 return
         raise Conflict("the file was replaced again and again while it was opened", url=self.url)
+
+    def _open_dataset(self, path: str) -> None:
+        """Open the library's dataset; where it opens no such file, take what h5py sees for one without variables."""
+        self.scales = self.limit = None
+        try:
+            self.dataset, self.incomplete = library.open_dataset(path, "r", self.url)
+        except Unsupported as limit:
+            if self.hdf5 is None:
+                raise
+            with library.reading(self.url, ""):
+                self.dataset = self.scales = ScaleTree(self.hdf5)
+            self.incomplete, self.limit = True, limit
 
     def _confined(self, path: str) -> Any:
         """The file through h5py, when no link leads out of it; None when h5py is missing or cannot read it."""
@@ -93,6 +125,19 @@ class OpenedFile:
         """netCDF's name of the data model, such as ``NETCDF4``."""
         return str(self.dataset.data_model)
 
+    @cached_property
+    def repeated_dimensions(self) -> frozenset[str]:
+        """The names that several groups declare dimensions by."""
+        seen: set[str] = set()
+        repeated: set[str] = set()
+        waiting = [self.dataset]
+        while waiting:
+            group = waiting.pop()
+            repeated |= seen & group.dimensions.keys()
+            seen |= group.dimensions.keys()
+            waiting += group.groups.values()
+        return frozenset(repeated)
+
     def group(self, path: str) -> Any:
         """The library's group at ``path``, or None."""
         found = self.dataset
@@ -108,10 +153,37 @@ class OpenedFile:
         parent, _, name = path.rpartition("/")
         group = self.group(parent)
         found = None if group is None else group.variables.get(name)
-        if found is None or not hasattr(found.datatype, "dtype_view"):
+        if found is None:
+            return None
+        if type(found.datatype).__name__ == "VLType" and found.dtype == np.dtype("S1"):
+            return None  # chars of any length are no string: neither library gives its cells
+        if not hasattr(found.datatype, "dtype_view"):
             return found
         stored = self.hdf5_dataset(path)
         return None if stored is not None and holds_references(stored.id.get_type()) else found
+
+    def is_now(self, path: str) -> bool:
+        """Return whether this is what lies at ``path`` at this moment, and can be read."""
+        if self.descriptor < 0 or self.is_overwritten:
+            return False
+        try:
+            found = os.stat(path)
+        except OSError:
+            return False
+        return self.version == version_of(found) and os.path.samestat(os.fstat(self.descriptor), found)
+
+    def leave(self, user: object) -> None:
+        """Close the file unless others use it; leaving twice is fine."""
+        with LOCK:
+            self.users.discard(user)
+            if not self.users:
+                self.close()
+
+    def is_older_than(self, other: OpenedFile) -> bool:
+        """Return whether the other one is a later version of this file, in the same place of the disk."""
+        if self.descriptor < 0 or self.is_overwritten or self.version == other.version:
+            return False
+        return os.path.sameopenfile(self.descriptor, other.descriptor)
 
     def hdf5_group(self, path: str) -> Any:
         """h5py's group at ``path``, or None."""
@@ -129,18 +201,87 @@ class OpenedFile:
 
     def close(self) -> None:
         """Let go of all handles; closing twice is fine."""
+        descriptor, self.descriptor = self.descriptor, -1
+        self._leave_libraries()
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def hold(self) -> None:
+        """Never close the library's dataset (:func:`~.library.hold`)."""
+        with LOCK:
+            if not self.is_held and self._finish is not None:
+                self.is_held = True
+                library.hold(self.dataset, os.fstat(self.descriptor))
+                self._finish.detach()
+                self._finish = _finisher(self)
+
+    def give_up(self) -> None:
+        """Let go of the libraries' handles, since the file was overwritten. The descriptor may be in use by threads, so
+        it stays, of an empty file: what they read by the old layout would be other cells."""
+        self.is_overwritten = True
+        self._leave_libraries()
+        empty = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(empty, self.descriptor, inheritable=False)
+        os.close(empty)
+        self._finish = _finisher(self)
+
+    def _leave_libraries(self) -> None:
         if self._finish is not None:
             self._finish.detach()
         dataset, self.dataset = self.dataset, None
         hdf5, self.hdf5 = self.hdf5, None
-        descriptor, self.descriptor = self.descriptor, -1
         with library.reading(self.url, ""), suppress(HyperslabError, RuntimeError):
             if hdf5 is not None:
                 hdf5.close()
-            if dataset is not None:
+            if dataset is not None and not self.is_held:
                 dataset.close()
-        if descriptor >= 0:
-            os.close(descriptor)
+
+
+class FileDescriptor(int):
+    """The descriptor of a file, for cells that are read when nobody has the reader any more: it keeps the file open."""
+
+    file: OpenedFile
+
+    @classmethod
+    def of(cls, file: OpenedFile) -> FileDescriptor:
+        """Return that of a file."""
+        found = cls(file.descriptor)
+        found.file = file
+        return found
+
+
+def _finisher(opened: OpenedFile) -> weakref.finalize[..., OpenedFile]:
+    """Return what closes a file that nobody closed."""
+    dataset = None if opened.is_held else opened.dataset
+    finish = weakref.finalize(opened, _let_go, opened.descriptor, opened.hdf5, dataset)
+    finish.atexit = False
+    return finish
+
+
+def _let_go(descriptor: int, *handles: Any) -> None:
+    """Close a file; called by the garbage collector, which must not wait for the libraries."""
+    LOCK.leave(*handles)
+    os.close(descriptor)
+
+
+_OPENED: weakref.WeakSet[OpenedFile] = weakref.WeakSet()
+
+
+def open_for(user: object, path: str, url: str) -> OpenedFile:
+    """Return the file at ``path`` as it is open in this process, else open it; ``user`` is to leave it."""
+    with LOCK:
+        opened = next((each for each in _OPENED if each.is_now(path)), None) or OpenedFile(path, url)
+        opened.users.add(user)
+        return opened
+
+
+def _forget_older(opened: OpenedFile) -> None:
+    """Close what this process has open of older versions of the file: HDF5 tells files by their inode, and shares what
+    it remembers of a file that is open already, so that one overwritten in place would be read by its old layout."""
+    with LOCK:
+        for other in list(_OPENED):
+            if other.is_older_than(opened):
+                other.give_up()
 
 
 def _open_plain(path: str, url: str) -> int:
@@ -154,7 +295,7 @@ def _open_plain(path: str, url: str) -> int:
         raise read_error(error, url, path.rpartition(os.sep)[2]) from error
 
 
-def _checked_header(descriptor: int, url: str) -> classic.Header:
+def _checked_header(descriptor: int, url: str) -> classic.ClassicHeader:
     """The header of a netCDF-3 file whose cells are all there."""
     size = os.fstat(descriptor).st_size
     try:

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.formats.apart import shown
+from hyperslab.formats.dimension_suffix import strip_suffix
 from hyperslab.formats.hdf5 import filters_of
 from hyperslab.formats.netcdf import document
 from hyperslab.formats.netcdf.confined import lies_elsewhere
-from hyperslab.formats.netcdf.opened import NON_COORDINATE, OpenedFile
+from hyperslab.formats.netcdf.named import has_form
+from hyperslab.formats.netcdf.opened import OpenedFile
+from hyperslab.formats.netcdf.scale_tree import NON_COORDINATE
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import (
     Char,
@@ -28,24 +30,28 @@ from hyperslab.model.dtypes import (
     packed,
     tagged,
 )
-from hyperslab.model.paths import child
+from hyperslab.model.paths import child, is_name
 from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
 
 Kinds = Callable[[Any], Extension | None]
 """Tells the named type that an HDF5 type is."""
+_NO_VARIABLE = b"This is a netCDF dimension but not a netCDF variable"
+_PROVENANCE = "_NCProperties"
 HIDDEN = frozenset(
-    {"_NCProperties", "_Netcdf4Coordinates", "_Netcdf4Dimid", "_nc3_strict", "_NCCOPY"}
+    {_PROVENANCE, "_Netcdf4Coordinates", "_Netcdf4Dimid", "_nc3_strict", "_NCCOPY"}
     | {"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", "DIMENSION_LABELS"}
 )
 
 
 def children(opened: OpenedFile, path: str) -> list[str]:
-    """Names of the variables, then of the groups, in the order of the file."""
+    """Return names of the variables, then of the groups, in the order of the file; those that lead to no node are left
+    out."""
     group = opened.group(path)
-    variables = [name for name in group.variables if opened.variable(child(path, name)) is not None]
+    names = filter(is_name, group.variables)
+    variables = [name for name in names if opened.variable(child(path, name)) is not None]
     if opened.incomplete:
         variables = _with_hidden(opened, path, variables)
-    return [*variables, *group.groups]
+    return [*variables, *filter(is_name, group.groups)]
 
 
 def _with_hidden(opened: OpenedFile, path: str, variables: list[str]) -> list[str]:
@@ -55,29 +61,47 @@ def _with_hidden(opened: OpenedFile, path: str, variables: list[str]) -> list[st
     group = opened.hdf5_group(path)
     if group is None:
         return variables
-    datasets = ((name.removeprefix(NON_COORDINATE), node) for name, node in group.items() if isinstance(node, Dataset))
+    datasets = (
+        (name.removeprefix(NON_COORDINATE), node)
+        for name, node in group.items()
+        if isinstance(node, Dataset) and not is_bare_dimension(node)
+    )
     hidden = [name for name, node in datasets if name not in variables and _hidden_type(opened, path, node) is not None]
     stored = {name.removeprefix(NON_COORDINATE): place for place, name in enumerate(group)}
     return sorted([*variables, *hidden], key=lambda name: stored.get(name, len(stored)))
 
 
-def _hidden_type(opened: OpenedFile, group: str, stored: Any) -> Extension | None:
-    """The type of the cells of an h5py dataset that netCDF4 has no cells for, None for any other."""
+def is_bare_dimension(stored: Any) -> bool:
+    """Return whether an h5py dataset is no more than a dimension of netCDF."""
+    return bytes(stored.attrs.get("NAME", b"")).startswith(_NO_VARIABLE)
+
+
+def _hidden_type(opened: OpenedFile, group: str, stored: Any) -> DataType | None:
+    """Return the type of the cells of an h5py dataset that netCDF4 does not show, None for any other."""
     from h5py import h5t
 
     handle = stored.id.get_type()
-    if not isinstance(handle, h5t.TypeOpaqueID | h5t.TypeCompoundID):
-        return None
-    kind = opened.types.find(group, handle)
-    return Opaque(handle.get_size()) if kind is None and isinstance(handle, h5t.TypeOpaqueID) else kind
+    match handle:
+        case h5t.TypeOpaqueID():
+            return opened.types.find(group, handle) or Opaque(handle.get_size())
+        case h5t.TypeCompoundID():
+            return opened.types.find(group, handle)
+        case _ if opened.scales is None:
+            return None
+        case h5t.TypeIntegerID() | h5t.TypeFloatID():
+            plain: np.dtype[Any] = np.dtype(handle.dtype.str)  # h5py's own says "<" where NumPy says "="
+            return plain
+        case h5t.TypeStringID():
+            return VlenString() if handle.is_variable_str() or handle.get_size() > 1 else Char()
+    return opened.types.find(group, handle)
 
 
 def group_spec(opened: OpenedFile, path: str) -> GroupSpec:
     """The group at ``path``: its attributes, dimensions and types."""
     group = opened.group(path)
     dims = tuple(Dimension(name, len(dim), dim.isunlimited()) for name, dim in group.dimensions.items())
-    attrs = attributes(group, opened.hdf5_group(path), _kinds(opened, path))
-    return GroupSpec(attrs=attrs, dims=dims, types=_types(opened, path))
+    attrs = attributes(group if opened.scales is None else None, opened.hdf5_group(path), _kinds(opened, path))
+    return GroupSpec(attrs=_with_nuls(opened, None, attrs), dims=dims, types=_types(opened, path))
 
 
 def _kinds(opened: OpenedFile, group: str) -> Kinds | None:
@@ -90,7 +114,10 @@ def _types(opened: OpenedFile, path: str) -> dict[str, Extension]:
     group = opened.group(path)
     known = {**group.cmptypes, **group.enumtypes, **group.vltypes}
     stored = opened.types.of(path)
-    return stored | {name: _user_type(kind) for name, kind in known.items() if name not in stored}
+    given = stored | {name: _user_type(kind) for name, kind in known.items() if name not in stored}
+    if opened.scales is not None:  # netCDF4 has reasons not to open the file, one of which is such a type
+        return given
+    return {name: kind for name, kind in given.items() if document.type_problem(kind, "NETCDF4") is None}
 
 
 def _user_type(kind: Any) -> Extension:
@@ -98,7 +125,7 @@ def _user_type(kind: Any) -> Extension:
     if hasattr(kind, "enum_dict"):
         return Enum(np.dtype(kind.dtype), tuple((name, int(v)) for name, v in kind.enum_dict.items()), kind.name)
     if type(kind).__name__ == "VLType":
-        is_bytes = kind.name == document.BYTES and kind.dtype == np.uint8
+        is_bytes = kind.name in document.NAMES_OF_BYTES and kind.dtype == np.uint8
         return VlenBytes() if is_bytes else VlenArray(np.dtype(kind.dtype), kind.name)
     return Compound(packed(np.dtype(kind.dtype)), kind.name)
 
@@ -113,26 +140,53 @@ def array_spec(opened: OpenedFile, path: str) -> ArraySpec:
     dtype = cell_type(variable)
     if stored is not None and isinstance(dtype, Enum | Compound | VlenArray):
         dtype = opened.types.find(group, stored.id.get_type()) or dtype
-    shape = tuple(int(length) for length in variable.shape)
+    extent = _extent(opened, group, variable, stored)
+    dims, shape = tuple(name for name, _ in extent), tuple(size for _, size in extent)
+    is_misread = shape != tuple(int(length) for length in variable.shape)
     chunking = None if document.is_netcdf3(opened.model) else variable.chunking()
     chunked = isinstance(chunking, list | tuple) and len(chunking) == len(shape) and bool(shape)
     chunks = tuple(map(int, chunking or ())) if chunked else document.virtual_chunks(shape, numpy_dtype(dtype).itemsize)
     return ArraySpec(
         shape=shape,
         dtype=dtype,
-        dims=tuple(_dimension_name(dim) for dim in variable.get_dims()),
+        dims=dims,
         chunks=chunks,
         codecs=_codecs(variable, stored) if chunked else (),
         fill_value=_fill_value(variable, stored, dtype),
-        attrs=attributes(variable, stored, _kinds(opened, group)),
+        attrs=_with_nuls(opened, path, attributes(variable, stored, _kinds(opened, group))),
         problem=None if stored is None else lies_elsewhere(stored),
-        layout={} if chunked else {"contiguous": True},
+        layout=({} if chunked else {"contiguous": True}) | ({MISREAD: True} if is_misread else {}),
     )
+
+
+MISREAD = "misread"
+"""In the layout of a variable: the netCDF library takes its dimensions for others of the same name."""
+
+
+def _extent(opened: OpenedFile, group: str, variable: Any, stored: Any) -> list[tuple[str, int]]:
+    """Return name and length of each dimension of a variable. The library finds them by their names, from the group
+    outward, so that where a name is declared again the scales are asked that the cells are attached to."""
+    dims = variable.get_dims()
+    if (
+        stored is not None
+        and stored.ndim == len(dims)
+        and not opened.repeated_dimensions.isdisjoint(d.name for d in dims)
+    ):
+        dims = [_attached(opened, stored, axis) or dim for axis, dim in enumerate(dims)]
+    return [(_dimension_name(dim), len(dim)) for dim in dims]
+
+
+def _attached(opened: OpenedFile, stored: Any, axis: int) -> Any:
+    """Return the library's dimension whose scale an axis of an h5py dataset is attached to, None where it has none."""
+    scales = stored.dims[axis].values()
+    owner, _, name = str(scales[0].name).lstrip("/").rpartition("/") if scales else ("", "", "")
+    group = opened.group(owner) if name else None
+    return None if group is None else group.dimensions.get(name.removeprefix(NON_COORDINATE))
 
 
 def _dimension_name(dim: Any) -> str:
     """The name of one of the library's dimensions as it was given."""
-    return shown(dim.name, len(dim), lambda name: _is_seen(dim.group(), name))
+    return strip_suffix(dim.name, len(dim), lambda name: _is_seen(dim.group(), name))
 
 
 def _is_seen(group: Any, name: str) -> bool:
@@ -193,17 +247,28 @@ def _hidden_spec(opened: OpenedFile, path: str, stored: Any) -> ArraySpec:
     dtype = _hidden_type(opened, group, stored)
     if dtype is None:
         raise KeyError(path)
-    shape = stored.shape
+    extent = _hidden_extent(opened, stored)
+    shape = tuple(size for _, size in extent)
     return ArraySpec(
         shape=shape,
         dtype=dtype,
-        dims=tuple(_scale_name(stored, axis) for axis in range(stored.ndim)),
+        dims=tuple(name for name, _ in extent),
         chunks=stored.chunks or document.virtual_chunks(shape, numpy_dtype(dtype).itemsize),
         codecs=filters_of(stored) if stored.chunks else (),
+        fill_value=_fill_value(None, stored, dtype),
         attrs=attributes(None, stored, _kinds(opened, group)),
         problem=lies_elsewhere(stored),
         layout={} if stored.chunks else {"contiguous": True},
     )
+
+
+def _hidden_extent(opened: OpenedFile, stored: Any) -> list[tuple[str | None, int]]:
+    """Return name and length of each dimension of an h5py dataset."""
+    if opened.scales is None:
+        return [(_scale_name(stored, axis), size) for axis, size in enumerate(stored.shape)]
+    axes = zip(opened.scales.axes[stored.name], stored.shape, strict=True)
+    found = [(dim, len(dim) if dim is not None and dim.isunlimited() else size) for dim, size in axes]
+    return [(None if dim is None else _dimension_name(dim), size) for dim, size in found]
 
 
 def _scale_name(stored: Any, axis: int) -> str | None:
@@ -212,12 +277,24 @@ def _scale_name(stored: Any, axis: int) -> str | None:
 
 
 def attributes(node: Any, stored: Any, kinds: Kinds | None) -> dict[str, Any]:
-    """The attributes of a group or variable (None: h5py's alone), in order; char is ``str``, string ``np.str_``."""
+    """Return the attributes of a group or variable (None: h5py's alone), in order; char is ``str``, string ``np.str_``.
+    Those of a type that has no form here are left out."""
     if node is None:
-        names = [name for name in stored.attrs if name not in HIDDEN]
-        return {name: _from_hdf5(stored, name, kinds) for name in names}
-    hidden = HIDDEN if stored is not None else frozenset()
-    return {name: _attribute(node, stored, name, kinds) for name in node.ncattrs() if name not in hidden}
+        found = {name: _from_hdf5(stored, name, kinds) for name in stored.attrs if name not in HIDDEN}
+    else:
+        hidden = HIDDEN if stored is not None else frozenset()
+        found = {name: _attribute(node, stored, name, kinds) for name in node.ncattrs() if name not in hidden}
+    return {name: value for name, value in found.items() if value is not _ABSENT}
+
+
+_ABSENT = object()
+
+
+def _with_nuls(opened: OpenedFile, name: str | None, attrs: dict[str, Any]) -> dict[str, Any]:
+    """Return the attributes of a variable (None: of the file) with the NULs that the library takes out of netCDF-3."""
+    texts = {} if opened.header is None else opened.header.texts.get(name, {})
+    with_nuls = {key: data.decode("utf-8", "replace") for key, (_, data) in texts.items() if b"\0" in data != b"\0"}
+    return attrs | with_nuls
 
 
 def _attribute(node: Any, stored: Any, name: str, kinds: Kinds | None) -> Any:
@@ -230,12 +307,34 @@ def _attribute(node: Any, stored: Any, name: str, kinds: Kinds | None) -> Any:
     if isinstance(value, list):
         return np.array(value, np.dtypes.StringDType())
     if isinstance(value, str):
-        return np.str_(value) if stored is not None and _is_string(stored, name) else str(value)
+        return _text(value, stored, name)
     if isinstance(value, bytes):  # the _FillValue of a char variable
         return value.decode("latin-1")
     if isinstance(value, np.ndarray | np.generic) and value.dtype.names is not None:
         return value.astype(packed(value.dtype))
     return value
+
+
+def _text(value: str, stored: Any, name: str) -> str:
+    """Return text as it is stored: netCDF4 takes the NULs out of it.
+
+    netCDF counts the chars of an attribute, so that a NUL at the end is one of them. In a file that netCDF did not
+    write it ends the text, or pads it, which is what HDF5 has it for.
+    """
+    if stored is None or name not in stored.attrs:
+        return str(value)
+    handle = stored.attrs.get_id(name)
+    kind = handle.get_type()
+    if getattr(kind, "is_variable_str", bool)():
+        return np.str_(value)
+    size = kind.get_size()
+    if handle.shape or size == len(value.encode()):
+        return str(value)
+    cells = np.empty((), f"S{size}")
+    handle.read(cells, mtype=kind)
+    data = cells.tobytes()
+    is_text = _PROVENANCE in stored.file.attrs and data != b"\0"  # netCDF4 writes a NUL for an empty text
+    return (data if is_text else data.rstrip(b"\0")).decode("utf-8", "replace")
 
 
 def _type_of(stored: Any, name: str) -> Any:
@@ -244,18 +343,22 @@ def _type_of(stored: Any, name: str) -> Any:
 
 
 def _user_value(value: Any, kind: Extension) -> Any:
-    """Values of an enum, opaque or compound type, tagged with it; those of other types as h5py gives them."""
-    if not isinstance(kind, Enum | Opaque | Compound):
-        return value
+    """Return values of a user type, tagged with it."""
     base = numpy_dtype(kind)
-    cells = np.asarray(value).reshape(-1).astype(base).view(tagged(base, kind))
+    given = np.asarray(value).reshape(-1)
+    if isinstance(kind, VlenArray | VlenBytes):
+        cells = np.empty(given.size, tagged(base, kind))
+        for place, cell in enumerate(given):
+            cells[place] = cell.tobytes() if isinstance(kind, VlenBytes) else cell.astype(kind.base)
+    else:
+        cells = given.astype(base).view(tagged(base, kind))
     if cells.size != 1:
         return cells
     return cells[0] if isinstance(kind, Compound) else cells.reshape(())
 
 
 def _is_string(stored: Any, name: str) -> bool:
-    """Whether the attribute is an NC_STRING: a variable-length string in HDF5."""
+    """Return whether the attribute is an NC_STRING: a variable-length string in HDF5."""
     if name not in stored.attrs:
         return False
     return bool(getattr(_type_of(stored, name), "is_variable_str", bool)())
@@ -265,17 +368,20 @@ def _from_hdf5(stored: Any, name: str, kinds: Kinds | None) -> Any:
     """An attribute that netCDF4 cannot read (of opaque type, say), through h5py."""
     from h5py import Empty
 
-    if kinds is not None and (kind := kinds(_type_of(stored, name))) is not None:
+    handle = _type_of(stored, name)
+    if kinds is not None and (kind := kinds(handle)) is not None:
         return _user_value(stored.attrs[name], kind)
+    if not has_form(handle):
+        return _ABSENT
     value = stored.attrs[name]
     if isinstance(value, Empty):
         return "" if value.dtype.kind == "S" else np.empty(0, value.dtype)
-    if isinstance(value, np.ndarray) and value.dtype == object:
+    if isinstance(value, np.ndarray) and value.dtype == object and _is_string(stored, name):
         return np.array([str(item) for item in value.reshape(-1)], np.dtypes.StringDType())
     if isinstance(value, np.ndarray) and value.size == 1:
         value = value.reshape(-1)[0]
     if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
+        return _text(value.decode("utf-8", "replace"), stored, name)
     if isinstance(value, str):
         return np.str_(value) if _is_string(stored, name) else value
     return value

@@ -1,9 +1,10 @@
 """netCDF files on a server, opened by byte ranges.
 
-The libraries get a sparse local copy that holds everything but the cells: h5py walks the remote file once, which brings
-the structures it touches; what lies between the cells is fetched too, so that no byte is missing that netCDF-C may
-read. Chunks are then read from the server. Cells that only the library can read (a filter, a type or a layout that is
-unknown here) are fetched into the copy when they are first asked for.
+The libraries get a sparse local copy that holds the structures of the file: h5py walks the remote file once, which
+brings what it touches: links, headers and attributes, but neither cells nor the maps of chunks. The map of a variable
+is fetched when its chunks are first read or counted; chunks are then read from the server. Cells that only the library
+can read (a filter, a type or a layout that is unknown here) are fetched into the copy when they are first asked for.
+Where the walk does not do, everything that lies between the cells is fetched, so that no byte is missing.
 """
 
 from __future__ import annotations
@@ -12,25 +13,31 @@ import io
 import os
 import tempfile
 import weakref
-from bisect import insort
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
-from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import FormatError
-from hyperslab.formats.hdf5 import Kinds
+from hyperslab.chunks.grid import Coords
+from hyperslab.errors import FormatError, HyperslabError
+from hyperslab.formats.hdf5 import Kinds, Stored
 from hyperslab.formats.hdf5_lock import LOCK
-from hyperslab.formats.netcdf import classic, library
+from hyperslab.formats.netcdf import chunk_trees, classic, heaps, library
 from hyperslab.formats.netcdf.dataset import NetcdfReader
 from hyperslab.formats.netcdf.opened import HDF5_MAGIC
 from hyperslab.formats.remote_cells import RemoteCells, RemoteChunks
+from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.stores.ranges import merge
 from hyperslab.stores.remote import RemoteFile
+from hyperslab.stores.requests import each_request
 
 Span = tuple[int, int]
 _PAGE = 64 << 10  # bytes that one read of h5py brings at least
 _SMALL = 256 << 10  # cells of fewer bytes come with the structures: another request would cost more
-_KINDS = (RemoteCells, RemoteChunks)
+_NEAR = 32 << 10  # bytes between two nodes that cost less than another of many requests at once (50 ms, 20 MB/s)
+_FEW = 4096  # texts that are read one after the other; of more of them, all that is no cell comes by few requests
+_FAILURES = (OSError, RuntimeError, ValueError, KeyError)
 
 
 class SparseCopy:
@@ -42,24 +49,102 @@ class SparseCopy:
         self._descriptor = descriptor
         self._removal = weakref.finalize(self, _remove, descriptor, self.path)
         self._have: list[Span] = []
+        self._maps: set[str] = set()
+        self.concurrency = file.concurrency
+        self.is_whole = file.head[:4] in classic.MAGICS
+        self._node, self._pauses_at_trees = b"", False
+        self._has_trees = chunk_trees.has_wide_addresses(file.head)
         os.truncate(descriptor, file.size)
-        self._put(0, file.head[: file.size])
+        head = file.head[: file.size]
+        self._put([(0, len(head))], [head])
 
-    def _put(self, start: int, data: bytes) -> None:
-        os.pwrite(self._descriptor, data, start)
-        insort(self._have, (start, start + len(data)))
-        self._have = list(_joined(self._have))
+    def _put(self, spans: Sequence[Span], parts: Sequence[bytes]) -> None:
+        for (start, _), data in zip(spans, parts, strict=True):
+            os.pwrite(self._descriptor, data, start)
+        self._have = list(_joined(sorted([*self._have, *spans])))
+
+    def _missing(self, spans: Iterable[Span]) -> list[Span]:
+        return [hole for span in _joined(sorted(spans)) for hole in _holes(span, self._have)]
 
     def fetch(self, spans: Iterable[Span]) -> None:
         """Have these bytes, those that are missing by few requests."""
-        missing = [hole for span in _joined(sorted(spans)) for hole in _holes(span, self._have)]
-        for (start, _), data in zip(missing, self.file.preads(missing) if missing else (), strict=True):
-            self._put(start, data)
+        if missing := self._missing(spans):
+            self._put(missing, self.file.preads(missing))
 
     def read(self, start: int, stop: int) -> bytes:
-        """Bytes of the file, fetched by whole pages."""
-        self.fetch([(start // _PAGE * _PAGE, min(-(-stop // _PAGE) * _PAGE, self.file.size))])
-        return os.pread(self._descriptor, stop - start, start)
+        """Return bytes of the file, fetched by whole pages."""
+        if self._missing([(start, stop)]):
+            self.fetch([(start // _PAGE * _PAGE, min(-(-stop // _PAGE) * _PAGE, self.file.size))])
+        data = os.pread(self._descriptor, stop - start, start)
+        if self._pauses_at_trees and chunk_trees.is_node(data):
+            self._node = data
+            raise OSError("what lies below this node is fetched first")
+        return data
+
+    def _read_scattered(self, spans: list[Span]) -> list[bytes]:
+        """Return small pieces of the file, fetched by many requests at once; of those that reach out of it none."""
+        within = [(start, stop) for start, stop in spans if stop <= self.file.size]
+        missing = merge(self._missing(within), _NEAR)
+        self._put(missing, each_request([partial(self.file.pread, stop - start, start) for start, stop in missing]))
+        return [os.pread(self._descriptor, stop - start, start) for start, stop in within]
+
+    def preads(self, ranges: Sequence[Span]) -> list[bytes]:
+        """Cells, from the server."""
+        return self.file.preads(ranges)
+
+    def fetch_map(self, name: str) -> None:
+        """Have what tells where the chunks of the HDF5 dataset ``name`` lie."""
+        with LOCK:
+            if self.is_whole or name in self._maps:
+                return
+            if self._has_trees:
+                self._fetch_tree(name)
+            with library.reading(self.file.url, name), _walked(self) as file:
+                file[name].id.chunk_iter(lambda chunk: None)
+            self._maps.add(name)
+
+    def _fetch_tree(self, name: str) -> None:
+        """Have the tree of a dataset's chunks, whose first node HDF5 finds. The rest is read when HDF5 has ended: it
+        holds h5py's lock, which the threads of requests need when they collect garbage."""
+        self._node, self._pauses_at_trees = b"", True
+        try:
+            with suppress(*_FAILURES), _walked(self) as file:
+                file[name].id.chunk_iter(lambda chunk: None)
+        finally:
+            self._pauses_at_trees = False
+        chunk_trees.read_below(self._node, self._read_scattered)
+
+    def fetch_texts(self, name: str) -> None:
+        """Have the cells of the HDF5 dataset ``name`` that lie in heaps: what h5py touches when it reads them."""
+        with LOCK:
+            if self.is_whole:
+                return
+            try:
+                with _walked(self) as file:
+                    stored = file[name]
+                    is_touched = stored.size <= _FEW and not stored.is_virtual and not stored.external
+                    if is_touched:
+                        stored[()]
+            except (*_FAILURES, TypeError):
+                is_touched = False
+            if not is_touched:
+                self.fetch_structures()
+
+    def fetch_structures(self) -> None:
+        """Have all that is no cell, of an HDF5 file."""
+        with LOCK:
+            try:
+                with _walked(self) as file:
+                    cells = sorted(span for dataset in _datasets(file) for span in _skipped(dataset))
+            except _FAILURES as error:
+                raise library.open_error(error, self.file.url) from error
+            self.fetch(_between(cells, self.file.size))
+            self.is_whole = True
+            heaps.check_heaps(self._descriptor, self.file.url)
+
+    def fetch_heaps(self) -> None:
+        """Have the heaps whole whose beginning is here."""
+        self.fetch(list(heaps.heap_spans(self._descriptor)))
 
     def close(self) -> None:
         """Remove the file; closing twice is fine, and who forgets it closes it."""
@@ -97,9 +182,22 @@ class _Stream(io.RawIOBase):
         view = memoryview(buffer).cast("B")
         stop = min(self._place + len(view), self._copy.file.size)
         data = self._copy.read(self._place, stop) if stop > self._place else b""
+        heaps.check_heap(data, self._copy.file.url)
         view[: len(data)] = data
         self._place += len(data)
         return len(data)
+
+
+class MappedChunks(RemoteChunks):
+    """Chunks on a server whose map is fetched into the copy at the first use."""
+
+    def __init__(self, dataset: Any, file: Any, spec: ArraySpec, url: str) -> None:
+        super().__init__(dataset, file, spec, url)
+        self._copy: SparseCopy = file
+
+    def _read_table(self) -> dict[Coords, Stored]:
+        self._copy.fetch_map(self._dataset.name)
+        return super()._read_table()
 
 
 class RemoteNetcdfReader(NetcdfReader):
@@ -107,22 +205,53 @@ class RemoteNetcdfReader(NetcdfReader):
 
     def __init__(self, file: RemoteFile, *, fast: bool = True) -> None:
         self._copy = SparseCopy(file)
+        self._fetched: set[str] = set()
         try:
             _fill(self._copy)
-            super().__init__(self._copy.path, file.url, fast=fast)
+            if not self._copy.is_whole and not self._is_readable(fast):
+                self._copy.fetch_structures()
+            if self._copy.is_whole:
+                super().__init__(self._copy.path, file.url, fast=fast)
         except BaseException:
             self._copy.close()
             raise
 
-    def _stored_in(self) -> tuple[Any, Kinds]:
-        return self._copy.file, _KINDS
+    def _is_readable(self, fast: bool) -> bool:
+        """Open the copy; return whether the libraries find there all that they look for before they read cells."""
+        try:
+            super().__init__(self._copy.path, self._copy.file.url, fast=fast)
+            if self._opened().hdf5 is not None:
+                self._parse_all()
+                return True
+        except HyperslabError:  # perhaps for what the walk left out: the whole copy tells
+            pass
+        if self._file is not None:
+            super().close()
+        return False
 
-    def chunks(self, path: str) -> ChunkSource:
-        """The chunks of the variable: from the server, or through the library once its cells are here."""
-        found = super().chunks(path)
-        if not isinstance(found, _KINDS):
+    def _parse_all(self) -> None:
+        waiting = [""]
+        while waiting:
+            path = waiting.pop()
+            if isinstance(self.node(path), GroupSpec):
+                waiting += [f"{path}/{name}".lstrip("/") for name in self.children(path)]
+
+    def _stored_in(self) -> tuple[Any, Kinds]:
+        return self._copy, (RemoteCells, MappedChunks)
+
+    def _find(self, path: str) -> Any:
+        """Return the library's variable, once its cells are in the copy: what is not read is not fetched."""
+        self._fetch_cells(path)
+        return super()._find(path)
+
+    def _find_hidden(self, path: str) -> Any:
+        self._fetch_cells(path)
+        return super()._find_hidden(path)
+
+    def _fetch_cells(self, path: str) -> None:
+        if path not in self._fetched:
             self._copy.fetch(self._cells_of(path))
-        return found
+            self._fetched.add(path)
 
     def _cells_of(self, path: str) -> list[Span]:
         opened = self._opened()
@@ -130,7 +259,13 @@ class RemoteNetcdfReader(NetcdfReader):
             return classic.spans(opened.header, path)
         with library.reading(self._url, path):
             stored = opened.hdf5_dataset(path)
-            return [] if stored is None else list(_extents(stored))
+            if stored is None:
+                return []
+            if _lies_apart(stored):
+                self._copy.fetch_texts(stored.name)
+            if stored.chunks is not None:
+                self._copy.fetch_map(stored.name)
+            return list(_extents(stored))
 
     def stamp(self, path: str) -> Any:
         """What identifies the version of the remote file."""
@@ -142,21 +277,61 @@ class RemoteNetcdfReader(NetcdfReader):
         self._copy.close()
 
 
+@contextmanager
+def _walked(copy: SparseCopy) -> Iterator[Any]:
+    """Yield the remote file as h5py opens it: what it touches is in the copy from then on."""
+    module = library.needed_h5py("files of netCDF-4 on a server", copy.file.url)
+    with LOCK, module.File(_Stream(copy), "r") as file:
+        yield file
+
+
 def _fill(copy: SparseCopy) -> None:
-    """Fetch all that is no cell."""
-    if copy.file.head[:4] in classic.MAGICS:
+    """Fetch what the libraries look for before they read cells."""
+    if copy.is_whole:
         _fill_header(copy)
         return
     if HDF5_MAGIC not in copy.file.head:
         raise FormatError("the file has the mark of neither netCDF-3 nor HDF5", url=copy.file.url)
-    module = library.needed_h5py("files of netCDF-4 on a server", copy.file.url)
-    with LOCK:
-        try:
-            with module.File(_Stream(copy), "r") as file:
-                cells = sorted(span for dataset in _datasets(file) for span in _skipped(dataset))
-        except (OSError, RuntimeError, ValueError, KeyError) as error:
-            raise library.open_error(error, copy.file.url) from error
-    copy.fetch(_between(cells, copy.file.size))
+    try:
+        with _walked(copy) as file:
+            _touch_below(file, set())
+        copy.fetch_heaps()
+    except HyperslabError:
+        raise
+    except (*_FAILURES, TypeError):  # a type that h5py does not read, or damage, which is told from there
+        copy.fetch_structures()
+
+
+def _touch_below(group: Any, seen: set[int]) -> None:
+    """Read what the libraries read of a group and of all below; h5py's own ``visititems`` would read every map."""
+    module: Any = library.h5py()
+    seen.add(hash(group.id))
+    _touch(group)
+    for name in group:
+        if isinstance(group.get(name, getlink=True), module.HardLink):
+            item = group[name]
+            if hash(item.id) in seen:
+                continue
+            if isinstance(item, module.Group):
+                _touch_below(item, seen)
+            else:
+                seen.add(hash(item.id))
+                _touch(item)
+
+
+def _touch(item: Any) -> None:
+    """Read what the libraries read of an object: netCDF-C goes by the order of creation, others go by the names."""
+    module: Any = library.h5py()
+    by_creation = module.h5.INDEX_CRT_ORDER
+    if isinstance(item, module.Group):
+        with suppress(*_FAILURES):  # no order is kept
+            item.id.links.iterate(lambda name: None, idx_type=by_creation)
+    elif isinstance(item, module.Dataset) and not item.dtype.hasobject:
+        _ = item.fillvalue
+    with suppress(*_FAILURES):
+        module.h5a.iterate(item.id, lambda name: None, index_type=by_creation)
+    for name in item.attrs:
+        _ = item.attrs[name]
 
 
 def _fill_header(copy: SparseCopy) -> None:
@@ -183,9 +358,14 @@ def _datasets(file: Any) -> Iterator[Any]:
 
 def _skipped(dataset: Any) -> list[Span]:
     """The cells that stay on the server: of fixed size, and many."""
-    if dataset.dtype.hasobject or dataset.dtype.metadata or dataset.is_virtual or dataset.external:
+    if _lies_apart(dataset):
         return []
     return [(start, stop) for start, stop in _extents(dataset) if stop - start >= _SMALL or dataset.nbytes > 4 * _SMALL]
+
+
+def _lies_apart(dataset: Any) -> bool:
+    """Return whether cells lie elsewhere than in the chunks: in heaps, or in other datasets or files."""
+    return bool(dataset.dtype.hasobject or dataset.dtype.metadata or dataset.is_virtual or dataset.external)
 
 
 def _extents(dataset: Any) -> Iterator[Span]:
@@ -217,8 +397,11 @@ def _joined(spans: Iterable[Span]) -> Iterator[Span]:
 def _holes(span: Span, have: list[Span]) -> Iterator[Span]:
     """The parts of a span that are not in ``have`` (sorted, apart)."""
     start, stop = span
-    for low, high in have:
-        if high <= start or low >= stop:
+    for place in range(max(bisect_right(have, span) - 1, 0), len(have)):
+        low, high = have[place]
+        if low >= stop:
+            break
+        if high <= start:
             continue
         if start < low:
             yield start, low

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from hyperslab.errors import Invalid
-from hyperslab.formats.apart import apart
+from hyperslab.formats.dimension_suffix import add_suffix
 from hyperslab.model.dims import Dimension
-from hyperslab.model.dtypes import Compound, Extension, Opaque, numpy_dtype, tag_of
+from hyperslab.model.dtypes import Compound, Enum, Extension, Opaque, VlenArray, numpy_dtype, tag_of
 from hyperslab.model.paths import outward
 
 T = TypeVar("T")
@@ -19,7 +19,7 @@ Place = tuple[str, str]
 
 
 @dataclass
-class Declared(Generic[T]):
+class DeclaredDimensions(Generic[T]):
     """What groups declare, in order."""
 
     items: dict[Place, T] = field(default_factory=dict)
@@ -37,13 +37,18 @@ class Declared(Generic[T]):
         self.items = {place: item for place, item in self.items.items() if place[0] != group}
 
 
-class Dimensions(Declared[Dimension]):
+class Dimensions(DeclaredDimensions[Dimension]):
     """The dimensions of a file; unlimited ones grow."""
 
     def find_of(self, group: str, name: str, size: int) -> Place | None:
         """Where the dimension of an array is declared, which may be called apart from others of its name."""
-        plain, other = self.find(group, name), self.find(group, apart(name, size))
+        plain, other = self._of_length(group, name, size), self.find(group, add_suffix(name, size))
         return plain if plain is None or other is None else other
+
+    def _of_length(self, group: str, name: str, size: int) -> Place | None:
+        """Return the nearest dimension of this name and length, else of this name."""
+        named = [(above, name) for above in outward(group) if (above, name) in self.items]
+        return next((place for place in named if self.items[place].size == size), named[0] if named else None)
 
     def place_of(self, group: str, name: str, size: int) -> tuple[Place, Dimension | None]:
         """Where an array in ``group`` finds its dimension, and the new one when it brings it along.
@@ -64,14 +69,15 @@ class Dimensions(Declared[Dimension]):
         return (group, name), Dimension(name, size)
 
 
-class Types(Declared[Extension]):
+class Types(DeclaredDimensions[Extension]):
     """The named types of a file."""
 
     def place_of(self, group: str, name: str, kind: Extension) -> tuple[Place, bool]:
         """Where an array in ``group`` finds its type, and whether it must be made there first."""
         for above in outward(group):
-            if self.items.get((above, name)) == kind:
-                return (above, name), False
+            for known, other in self.of(above).items():
+                if other == kind:
+                    return (above, known), False
         if (group, name) in self.items:
             raise Invalid(f"the group has another type named {name!r}", remedy="give the type another name")
         return (group, name), True
@@ -80,7 +86,7 @@ class Types(Declared[Extension]):
         """The type of an attribute's values: the one that they are tagged with; else one of such cells that is seen
         from the group; else a new one, ``attribute_<n>_t``."""
         kind = tag_of(dtype)
-        if kind is not None:
+        if kind is not None and getattr(kind, "name", None) != "":
             return kind
         for above in outward(group):
             for known in self.of(above).values():
@@ -89,4 +95,6 @@ class Types(Declared[Extension]):
         number = 1
         while self.find(group, name := f"attribute_{number}_t") is not None:
             number += 1
+        if isinstance(kind, Enum | Opaque | VlenArray | Compound):
+            return replace(kind, name=name)
         return Opaque(dtype.itemsize, name) if dtype.names is None else Compound(dtype, name)

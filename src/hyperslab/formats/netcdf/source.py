@@ -10,10 +10,11 @@ import numpy as np
 
 from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.source import Block
+from hyperslab.errors import Unsupported
 from hyperslab.formats.hdf5_lock import LOCK
+from hyperslab.formats.library_array import Part, SlicedArray
 from hyperslab.formats.netcdf import library
 from hyperslab.formats.netcdf.document import is_hidden
-from hyperslab.formats.sliced import Part, SlicedArray
 from hyperslab.model.dtypes import Enum, VlenArray, VlenBytes, VlenString
 from hyperslab.model.spec import ArraySpec
 
@@ -37,8 +38,13 @@ class LibraryChunks(SlicedArray):
     def take(self, coords: Coords, part: Part, out: Block) -> None:
         """A part of the variable, as cells of the model."""
         with library.reading(self._url, self._node):
-            cells = self._find()[part or ...]
-        out[...] = from_library(cells, self._spec)
+            cells = from_library(self._find()[part or ...], self._spec)
+        if (
+            cells.ndim == out.ndim and cells.shape != out.shape
+        ):  # h5py's dataset ends before its dimension, which others made longer
+            out[...] = self._spec.fill_cell()
+            out = out[tuple(slice(size) for size in cells.shape)]
+        out[...] = cells
 
 
 class WorkingChunks(LibraryChunks):
@@ -72,7 +78,7 @@ def from_library(cells: Any, spec: ArraySpec) -> Block:
         found = cells
         if not (isinstance(cells, np.ndarray) and cells.dtype == object):
             found = np.empty((), object)
-            found[()] = np.asarray(cells)
+            found[()] = np.atleast_1d(cells)  # the library gives a lone number for a lone cell of one
         return found if isinstance(spec.dtype, VlenArray) else _each(found, lambda cell: cell.tobytes())
     values = np.asarray(cells)
     return values if values.dtype == spec.numpy_dtype else values.astype(spec.numpy_dtype)
@@ -84,7 +90,9 @@ def write_cells(variable: Any, extent: Part, cells: Block, spec: ArraySpec) -> N
         return
     match spec.dtype:
         case VlenString():
-            variable[extent or ...] = cells.astype(object) if cells.ndim else str(cells[()])
+            texts = cells.astype(object)
+            _refuse_nul(texts)
+            variable[extent or ...] = texts if cells.ndim else str(cells[()])
         case VlenArray() | VlenBytes():
             arrays = _each(cells, _array_of(spec.dtype))
             variable[extent or ...] = arrays if cells.ndim else arrays[()]
@@ -93,9 +101,29 @@ def write_cells(variable: Any, extent: Part, cells: Block, spec: ArraySpec) -> N
             start = [part.start for part in extent]
             variable._put(np.ascontiguousarray(cells, base), start, list(cells.shape), [1] * cells.ndim)
         case kind if is_hidden(kind):
-            variable[extent or ...] = cells.astype(variable.dtype)  # which tells h5py of enums in fields
+            _write_hidden(variable, extent, cells)
         case _:
             variable[extent or ...] = cells if cells.ndim else cells[()]
+
+
+def _write_hidden(dataset: Any, extent: Part, cells: Block) -> None:
+    """Put the bytes of cells into a slice of an h5py dataset as they are: netCDF's chars are text of HDF5 that ends
+    with a NUL, and HDF5, asked to convert, has no room for one."""
+    from h5py import h5s
+
+    place, memory = dataset.id.get_space(), h5s.create(h5s.SCALAR)
+    if extent:
+        place.select_hyperslab(tuple(part.start for part in extent), cells.shape)
+        memory = h5s.create_simple(cells.shape)
+    dataset.id.write(memory, place, np.ascontiguousarray(cells, dataset.dtype), mtype=dataset.id.get_type())
+
+
+def _refuse_nul(texts: Block) -> None:
+    """Raise Unsupported for a text that the library would store up to its first NUL."""
+    cut = next((text for text in texts.flat if "\0" in str(text)), None)
+    if cut is not None:
+        remedy = "leave the NUL out, or use format zarr3, which keeps it"
+        raise Unsupported(f"text in netCDF ends at its first NUL: {cut!r:.60}", remedy=remedy)
 
 
 def _array_of(dtype: VlenArray | VlenBytes) -> Callable[[Any], Block]:

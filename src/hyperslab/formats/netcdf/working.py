@@ -5,9 +5,11 @@ netCDF4 and h5py take turns: two HDF5 libraries must not have one file open for 
 
 from __future__ import annotations
 
+import mmap
 import os
 import shutil
 import weakref
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -15,9 +17,10 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, StorageError
 from hyperslab.formats.asked import no_file
 from hyperslab.formats.hdf5_lock import LOCK
-from hyperslab.formats.netcdf import library
+from hyperslab.formats.netcdf import classic, library
 from hyperslab.stores.files import open_folder, sync_and_close, sync_folder, write_error
 from hyperslab.stores.keys import temporary_name
+from hyperslab.stores.leftovers import remove_leftovers
 from hyperslab.stores.locks import hold_folder
 
 Version = tuple[int, int, int, int]
@@ -34,6 +37,7 @@ class WorkingCopy:
         self._url = url
         self._mode = mode
         self._settings = settings
+        self.variables = 0
         folder, name = os.path.split(self._target)
         self.path = os.path.join(folder, temporary_name(name))
         self._before: Version | None = of._before if of is not None else self._version()
@@ -70,6 +74,15 @@ class WorkingCopy:
         if not copy:
             self._dataset = self._kept(library.open_dataset(self.path, "w", self._url, format=self.model)[0])
 
+    def cache_bytes(self, chunk: int) -> int:
+        """Return the bytes of decoded chunks that the library may keep of a variable until it encodes and writes them,
+        where one takes ``chunk`` bytes: a share of the cache, but room for one chunk if there is a cache.
+
+        By itself it keeps 64 MiB of each until the file is closed (netCDF-C 4.10), also where it is told to keep 0.
+        """
+        cache = int(self._settings.cache_bytes or 0)
+        return max(cache // max(self.variables, 1), min(chunk, cache), 1)
+
     def netcdf(self) -> Any:
         """The library's dataset of the working copy."""
         if self._dataset is None:
@@ -84,6 +97,19 @@ class WorkingCopy:
             self._close_handles()
             self._hdf5 = self._kept(module.File(self.path, "r+"))
         return self._hdf5
+
+    def header(self) -> classic.ClassicHeader:
+        """Return the header of a netCDF-3 working copy, which is closed."""
+        self._close_handles()
+        with open(self.path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return classic.parse(data)
+
+    def patch(self, pieces: Mapping[int, bytes]) -> None:
+        """Write bytes at their places into the working copy, which is closed."""
+        with open(self.path, "r+b") as file:
+            for start, data in pieces.items():
+                file.seek(start)
+                file.write(data)
 
     def _kept(self, handle: Any) -> Any:
         """The handle, which the garbage collector is not to close itself."""
@@ -122,6 +148,7 @@ class WorkingCopy:
             self.discard()
             raise
         self._finish.detach()
+        remove_leftovers(self._target)
 
     def _rename(self) -> None:
         now = self._version()

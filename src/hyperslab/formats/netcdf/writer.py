@@ -11,12 +11,13 @@ import numpy as np
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import HyperslabError, Invalid, StorageError, Unsupported
+from hyperslab.errors import HyperslabError, Invalid, Problem, StorageError, Unsupported
 from hyperslab.formats.asked import array_at, closed, no_node
 from hyperslab.formats.netcdf import defining, document, library
 from hyperslab.formats.netcdf.contents import Contents, Spec
 from hyperslab.formats.netcdf.dataset import NetcdfReader
 from hyperslab.formats.netcdf.growing import grow
+from hyperslab.formats.netcdf.parsing import MISREAD
 from hyperslab.formats.netcdf.scope import Place
 from hyperslab.formats.netcdf.source import LibraryChunks, WorkingChunks
 from hyperslab.formats.netcdf.storage import storage_of
@@ -24,7 +25,7 @@ from hyperslab.formats.netcdf.working import WorkingCopy
 from hyperslab.model.attrs import equal
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import Compound, tagged, tagged_fields
-from hyperslab.model.paths import outward
+from hyperslab.model.paths import child, is_within, outward, split
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.unclosed import Unclosed
@@ -38,7 +39,9 @@ class NetcdfWriter:
 
     def __init__(self, path: str, url: str, mode: str, model: str, settings: Settings = DEFAULTS) -> None:
         self._url = url
+        self._path = path
         self._model = model
+        self._hidden: list[Problem] | None = None if mode == "r+" else []
         self._settings = settings
         self._closed = False
         self._failed = False
@@ -47,10 +50,13 @@ class NetcdfWriter:
         if mode == "r+":
             reader = NetcdfReader(path, url)
             try:
+                if reader.limit is not None:
+                    raise reader.limit
                 self._model, self._contents = reader.model, Contents.of(reader)
             finally:
                 reader.close()
         self._work = WorkingCopy(path, url, mode, self._model, settings)
+        self._work.variables = len(self._contents.places)
         self._held_back = Unclosed(self, url)
         self._held_back.changed = mode != "r+"
 
@@ -80,6 +86,9 @@ class NetcdfWriter:
         spec = array_at(path, self.node(path), self._url)
         if spec.problem is not None:
             raise Unsupported(spec.problem, url=self._url, node=path)
+        if MISREAD in spec.layout:
+            message = "the netCDF library takes the dimensions of this array for others of the same name"
+            raise Unsupported(message, url=self._url, node=path, remedy="convert it to a new file")
         changing, wrote = lambda: self._changing(path), lambda stops: self._wrote(path, stops)
         return WorkingChunks(lambda: self._find(path), spec, self._url, path, changing, wrote)
 
@@ -124,8 +133,13 @@ class NetcdfWriter:
             raise closed(self._url)
 
     def new_array(self, spec: ArraySpec) -> ArraySpec:
-        """A user's wish with named dimensions and typed attributes; Unsupported names what this file cannot hold."""
+        """Return a user's wish with named dimensions and typed attributes; Unsupported names what this file cannot
+        hold, Invalid a dimension whose name netCDF does not take."""
         self._refuse(spec, "")
+        for dim in spec.dims:
+            if dim is not None and "/" in dim:
+                remedy = "a name holds no slash: name the dimension otherwise"
+                raise Invalid(f"{dim!r} is no name of a dimension in netCDF", url=self._url, remedy=remedy)
         if not document.is_netcdf3(self._model):
             storage_of(spec, (False,) * len(spec.shape))
         return spec.evolve(dims=document.regular_dims(spec), attrs=document.regular_attrs(spec, self._model))
@@ -165,7 +179,8 @@ class NetcdfWriter:
     def _put_group(self, path: str, spec: GroupSpec) -> None:
         self._make_groups(path)
         for name, kind in spec.types.items():
-            self._place_of_type(path, document.named_type(kind, name))
+            if (path, name) not in self._contents.types.items:
+                self._make_type(path, name, document.named_type(kind, name))
         for dim in spec.dims:
             known = self._contents.dims.items.get((path, dim.name))
             if known is None:
@@ -215,10 +230,17 @@ class NetcdfWriter:
                 typed[name] = document.attribute_value(np.asarray(value, tagged(value.dtype, kind)), self._model)
         return attrs | typed, places
 
+    def _check_free(self, group: str, name: str) -> None:
+        """Refuse a name that a type, variable or group has already: in HDF5 they share their names."""
+        if (group, name) in self._contents.types.items or child(group, name) in self._contents.specs:
+            message = f"a type of the group, or a variable with a type of its own, is called {name!r} already"
+            raise Invalid(message, remedy="give another name")
+
     def _make_array(self, path: str, wish: ArraySpec) -> None:
         group, _, name = path.rpartition("/")
         self._make_groups(group)
         spec = document.regular_spec(wish, name, self._model)
+        self._check_free(group, name)
         places = []
         for dim, size in zip(spec.dims, spec.shape, strict=True):
             place, new = self._contents.dims.place_of(group, dim or "", size)
@@ -238,18 +260,24 @@ class NetcdfWriter:
         done = dict(list(spec.attrs.items())[:1]) if defining.begins_with_fill(spec) else {}
         self._contents.add(path, made.evolve(attrs=done))
         self._contents.places[path] = tuple(places)
+        self._work.variables = len(self._contents.places)
         self._put_attributes(path, dict(spec.attrs))
         grow(self._work, self._contents, path, spec.shape, new=True)
 
     def _place_of_type(self, group: str, kind: Any) -> Place:
-        for _, inner in tagged_fields(kind.base) if isinstance(kind, Compound) else ():
-            self._place_of_type(group, inner)
         name = document.type_name(kind)
         place, new = self._contents.types.place_of(group, name, kind)
         if new:
-            defining.define_type(self._work, group, name, kind)
-            self._contents.types.items[place] = kind
+            self._make_type(group, name, kind)
         return place
+
+    def _make_type(self, group: str, name: str, kind: Any) -> None:
+        """A new type of a group, after those of its fields."""
+        self._check_free(group, name)
+        for _, inner in tagged_fields(kind.base) if isinstance(kind, Compound) else ():
+            self._place_of_type(group, inner)
+        defining.define_type(self._work, group, name, kind)
+        self._contents.types.items[group, name] = kind
 
     def _change_array(self, path: str, wish: ArraySpec) -> None:
         known = self._contents.array(path)
@@ -267,8 +295,52 @@ class NetcdfWriter:
         self._check_open()
         if self._contents.node(path) is None:
             raise no_node(path, self._url)
+        self._raise_if_rewriting_loses(besides=path)
         self._contents.remove(path)
         self._dropped = True
+        self._hidden = [problem for problem in self._not_shown() if not is_within(problem.node, path)]
+
+    def move(self, source: str, target: str) -> None:
+        """Rename a node with all below it, by a copy of it."""
+        self._raise_if_rewriting_loses()
+        waiting = [(source, target)]
+        while waiting:
+            old, new = waiting.pop()
+            spec = self.node(old)
+            self.put(new, spec)
+            if isinstance(spec, ArraySpec):
+                self._copy_cells(self._work, old, new, self._contents.array(old))
+            below = reversed(self.children(old))
+            waiting += [(child(old, name), child(new, name)) for name in below]
+        self.drop(source)
+
+    def omitted(self, path: str) -> list[Problem]:
+        """Return what the file that was opened has at a node, or right below it, and is not shown."""
+        return [problem for problem in self._not_shown() if path in self._places_told_at(problem)]
+
+    def _places_told_at(self, problem: Problem) -> tuple[str, ...]:
+        """Return the nodes that a problem belongs to: of cells none, which are told by the array's spec."""
+        if problem.kind == "cells":
+            return ()
+        is_shown = self._contents.node(problem.node) is not None
+        return (problem.node,) if is_shown else (split(problem.node)[0],)
+
+    def _not_shown(self) -> list[Problem]:
+        if self._hidden is None:
+            reader = NetcdfReader(self._path, self._url)
+            try:
+                self._hidden = reader.lost_by_rewriting()
+            finally:
+                reader.close()
+        return self._hidden
+
+    def _raise_if_rewriting_loses(self, besides: str | None = None) -> None:
+        """Refuse to write the file anew where it holds, outside of the node ``besides``, what is not shown."""
+        lost = [problem for problem in self._not_shown() if besides is None or not is_within(problem.node, besides)]
+        if lost:
+            message = f"the file would be written anew without what is not shown: {'; '.join(map(str, lost))}"
+            remedy = "convert what is shown to a new file (allow_loss=True), or change the file with h5py"
+            raise Unsupported(message, url=self._url, node=besides, remedy=remedy)
 
     def _rewrite(self) -> None:
         """Copy what is left into a new working copy: netCDF itself removes nothing."""
@@ -280,7 +352,7 @@ class NetcdfWriter:
                 if spec is not None:
                     self.put(path, spec)
                 if isinstance(spec, ArraySpec):
-                    self._copy_cells(work, path, spec)
+                    self._copy_cells(work, path, path, spec)
             self._contents.given = contents.given
         except BaseException:
             self._failed = True
@@ -288,9 +360,9 @@ class NetcdfWriter:
         finally:
             work.discard()
 
-    def _copy_cells(self, work: WorkingCopy, path: str, spec: ArraySpec) -> None:
+    def _copy_cells(self, work: WorkingCopy, path: str, new: str, spec: ArraySpec) -> None:
         source = LibraryChunks(lambda: defining.find_cells(work, path, spec), spec, self._url, path)
-        target = self.chunks(path)
+        target = self.chunks(new)
         for coords in source.grid:
             block = source.read(coords)
             if block is not None:
@@ -311,8 +383,19 @@ class NetcdfWriter:
         if self._failed:
             self.discard()
             raise StorageError("a write failed, so nothing was published", url=self._url, remedy="repeat the changes")
+        try:
+            self._write_nuls()
+        except BaseException:
+            self.discard()
+            raise
         self._closed, self._held_back.changed = True, False
         self._work.publish()
+
+    def _write_nuls(self) -> None:
+        for path, spec in self._contents.specs.items():
+            if texts := document.texts_that_end_with_nul(spec.attrs):
+                with self._changing(path):
+                    defining.write_nuls(self._work, path, isinstance(spec, GroupSpec), texts)
 
     def discard(self) -> None:
         """Close without publishing: the old file, or nothing, stays."""

@@ -80,7 +80,7 @@ class Zarr2Format:
         return Zarr2()
 
     def sniff(self, probe: Probe) -> bool:
-        """Whether the root has one of the documents; a consolidated dataset is known by one request."""
+        """Return whether the root has one of the documents; a consolidated dataset is known by one request."""
         return any(probe.get(name) is not None for name in (COPY, GROUP, ARRAY))
 
     def open(self, where: Location, mode: Mode, **options: Any) -> KeyedReader:

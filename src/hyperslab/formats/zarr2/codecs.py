@@ -25,8 +25,10 @@ def read_codecs(doc: Mapping[str, Any], ndim: int, faults: Faults) -> tuple[Code
 
     The cells lie in the byte order of the dtype, so ``bytes`` needs none.
     """
-    steps = [*_transposed(doc.get("order", "C"), ndim, faults)]
     filters = doc.get("filters")
+    steps = _transposed(doc.get("order", "C"), ndim, faults)
+    if isinstance(filters, list) and any(map(_is_nested, filters)):
+        steps = []
     if not (filters is None or isinstance(filters, list)):
         faults.refuse("filters", f"filters is {brief(filters)}, not a list")
         filters = None
@@ -45,6 +47,13 @@ def _transposed(order: Any, ndim: int, faults: Faults) -> list[Codec]:
     if order not in ("C", "F"):
         faults.refuse("order", f"order is {brief(order)}, not 'C' or 'F'")
     return [Codec("transpose", {"order": list(reversed(range(ndim)))})] if order == "F" and ndim > 1 else []
+
+
+def _is_nested(said: Any) -> bool:
+    """Return whether the cells stand in lists of lists, by their axes, whatever the order in which others lie in
+    memory.
+    """
+    return isinstance(said, dict) and isinstance(said.get("id"), str) and canonical(said["id"]) == "json2"
 
 
 def _read_codec(said: Mapping[str, Any]) -> Codec:
@@ -74,7 +83,7 @@ def write_codecs(codecs: Sequence[Codec], ndim: int) -> dict[str, Any]:
     if steps and steps[0].name == "transpose":
         if list(steps[0].config["order"]) != list(reversed(range(ndim))):
             raise Unsupported("format zarr2 has no axis order but C and F", remedy="use format zarr3")
-        order = "F" if ndim > 1 else "C"
+        order = "F" if ndim > 1 and all(step.name != "json2" for step in steps) else "C"
         del steps[0]
     written = [_write_codec(step) for step in steps if step.name != "bytes"]
     compressor = written.pop() if steps and steps[-1].name in COMPRESSORS else None

@@ -7,8 +7,8 @@ from typing import Any
 
 from hyperslab.formats.faults import Faults
 from hyperslab.formats.keys import KeyOf
+from hyperslab.formats.metadata_dialect import Copy, Docs
 from hyperslab.formats.parsing import Parses
-from hyperslab.formats.spelling import Copy, Docs
 from hyperslab.formats.zarr2 import document
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.keys import is_key
@@ -18,7 +18,7 @@ _NAMES = (document.ARRAY, document.GROUP, document.ATTRIBUTES)
 
 
 class Zarr2(Parses):
-    """The :class:`~hyperslab.formats.spelling.Spelling` of Zarr v2."""
+    """The :class:`~hyperslab.formats.metadata_dialect.MetadataDialect` of Zarr v2."""
 
     format = "zarr2"
     nodes = (document.ARRAY, document.GROUP)
@@ -34,7 +34,7 @@ class Zarr2(Parses):
         return document.render(spec)
 
     def is_array(self, docs: Docs) -> bool:
-        """Whether there is a ``.zarray``."""
+        """Return whether there is a ``.zarray``."""
         return document.ARRAY in docs
 
     def key_of(self, spec: ArraySpec) -> KeyOf:

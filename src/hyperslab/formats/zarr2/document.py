@@ -14,20 +14,29 @@ import numpy as np
 from hyperslab.chunks.grid import Coords
 from hyperslab.codecs.chain import try_chain
 from hyperslab.errors import Unsupported
+from hyperslab.formats.bounded_memo import BoundedMemo
 from hyperslab.formats.codec_kinds import serial_codec, with_serial
+from hyperslab.formats.extended_metadata import (
+    ExtendedMetadata,
+    marked_type,
+    needs_mark,
+    plain_type,
+    read_attributes,
+    write_attributes,
+)
 from hyperslab.formats.faults import Faults, brief
 from hyperslab.formats.fill_values import as_fill, same_fill
-from hyperslab.formats.index_marks import read_indexes, write_indexes
-from hyperslab.formats.marks import Marks, marked_type, needs_mark, plain_type, read_attributes, write_attributes
-from hyperslab.formats.recent import Recent
+from hyperslab.formats.index_json import read_indexes, write_indexes
 from hyperslab.formats.zarr2.codecs import read_codecs, write_codecs
 from hyperslab.formats.zarr2.dtypes import read_dtype, read_fill, write_dtype, write_fill
-from hyperslab.model.dtypes import DataType, Opaque, describe
+from hyperslab.model.dtypes import DataType, Opaque, describe, numpy_dtype
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 ARRAY, GROUP, ATTRIBUTES = ".zarray", ".zgroup", ".zattrs"
 DIMENSIONS = "_ARRAY_DIMENSIONS"
 Docs = Mapping[str, Mapping[str, Any]]
+UNWRITTEN = "fill_is_unwritten"
+"""In ``ArraySpec.layout``: the fill value is what unwritten cells read as, and cells that are equal to it count."""
 _SEPARATORS = (".", "/")
 
 
@@ -78,21 +87,27 @@ def read_array(doc: Mapping[str, Any], stored: Mapping[str, Any], faults: Faults
         attrs=attrs,
         indexes=read_indexes(marks.indexes, dims, shape) if marks.indexes else {},
         problem=faults.problem,
-        layout={"zarr2": doc},
+        layout={"zarr2": doc} | ({UNWRITTEN: True} if marks.unwritten else {}),
     )
 
 
-def _cells(doc: Mapping[str, Any], codecs: Any, marks: Marks, faults: Faults) -> tuple[DataType, Any]:
+def _cells(doc: Mapping[str, Any], codecs: Any, marks: ExtendedMetadata, faults: Faults) -> tuple[DataType, Any]:
     try:
         dtype = marked_type(read_dtype(doc.get("dtype"), codecs), marks.dtype)
     except TypeError as error:
         faults.cannot("dtype", f"dtype: {error}")
         return Opaque(1, brief(doc.get("dtype"))), None
     try:
-        return dtype, read_fill(doc.get("fill_value"), dtype)
+        fill = read_fill(doc.get("fill_value"), dtype)
+        # as zarr-python has it: times that were never written are none, and not the first one of their calendar
+        return dtype, np.array("NaT", numpy_dtype(dtype))[()] if fill is None and _is_time(dtype) else fill
     except (TypeError, OverflowError) as error:
         faults.refuse("fill_value", f"fill_value for cells of type {describe(dtype)}: {error}")
         return dtype, None
+
+
+def _is_time(dtype: DataType) -> bool:
+    return isinstance(dtype, np.dtype) and dtype.kind in "mM"
 
 
 def _dims(attrs: dict[str, Any], ndim: int, faults: Faults) -> tuple[str | None, ...]:
@@ -112,7 +127,7 @@ def render(spec: GroupSpec | ArraySpec) -> dict[str, dict[str, Any]]:
     old: Mapping[str, Any] = spec.layout.get("zarr2", {})
     if isinstance(spec, GroupSpec):
         return {
-            ATTRIBUTES: write_attributes(spec.attrs, Marks(spec.dims, None, spec.types)),
+            ATTRIBUTES: write_attributes(spec.attrs, ExtendedMetadata(spec.dims, None, spec.types)),
             GROUP: {"zarr_format": 2, **{key: value for key, value in old.items() if key != "zarr_format"}},
         }
     attrs = dict(spec.attrs)
@@ -122,7 +137,9 @@ def render(spec: GroupSpec | ArraySpec) -> dict[str, dict[str, Any]]:
     hidden = ["_FillValue"] if spec.numpy_dtype.kind == "c" and "_FillValue" in attrs else []
     was = _was(old)
     dtype = needs_mark(spec.dtype) if was is None or was.dtype != spec.dtype else None
-    marks = Marks(dtype=dtype, indexes=write_indexes(spec.indexes, spec.dims))
+    marks = ExtendedMetadata(
+        dtype=dtype, indexes=write_indexes(spec.indexes, spec.dims), unwritten=UNWRITTEN in spec.layout
+    )
     return {ATTRIBUTES: write_attributes(attrs, marks, hidden=hidden), ARRAY: render_array(spec, old)}
 
 
@@ -130,7 +147,7 @@ def _as_it_was(old: Mapping[str, Any]) -> ArraySpec | None:
     return read_array(old, {}, Faults("")) if old else None
 
 
-_was = Recent(_as_it_was)
+_was = BoundedMemo(_as_it_was)
 
 
 def render_array(spec: ArraySpec, old: Mapping[str, Any]) -> dict[str, Any]:
@@ -158,10 +175,10 @@ def new_array(wish: ArraySpec) -> ArraySpec:
     if wish.layout.get("shards") is not None:
         raise Unsupported("format zarr2 has no shards", remedy="use format zarr3")
     fill = wish.fill_value
-    if fill is None and isinstance(wish.dtype, np.dtype) and wish.dtype.kind in "mM":
-        fill = np.array("NaT", wish.dtype)[()]
+    if fill is None and _is_time(wish.dtype):
+        fill = np.array("NaT", numpy_dtype(wish.dtype))[()]
     codecs = with_serial(wish.codecs, serial_codec(wish.dtype))
-    layout = {"zarr2": wish.layout["zarr2"]} if "zarr2" in wish.layout else {}
+    layout = {name: wish.layout[name] for name in ("zarr2", UNWRITTEN) if name in wish.layout}
     spec = wish.evolve(codecs=codecs, fill_value=as_fill(fill, wish.dtype), layout=layout, problem=None)
     found = _parsed(render(spec))
     try_chain(found)

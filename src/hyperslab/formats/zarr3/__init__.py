@@ -77,7 +77,9 @@ class Zarr3Format:
         return Zarr3()
 
     def sniff(self, probe: Probe) -> bool:
-        """Whether the root has a ``zarr.json``, or is the place of nodes that have one and of no other documents."""
+        """Return whether the root has a ``zarr.json``, or is the place of nodes that have one and of no other
+        documents.
+        """
         if probe.get(NAME) is not None:
             return True
         if not probe.where.is_dir() or any(probe.get(name) is not None for name in _FORMAT_2):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.codecs.chain import INDEX_CODECS, try_chain
-from hyperslab.errors import Invalid
+from hyperslab.errors import FormatError, Invalid
 from hyperslab.formats.codec_kinds import ARRAY, serial_codec, with_serial
 from hyperslab.formats.fill_values import as_fill
 from hyperslab.formats.zarr3.codecs import cells_after
@@ -36,7 +36,10 @@ def new_array(wish: ArraySpec) -> ArraySpec:
         codecs, chunks = _sharded(codecs, wish.chunks, shards), tuple(shards)
     fill = as_fill(_zero(dtype) if wish.fill_value is None else wish.fill_value, dtype)
     spec = wish.evolve(dtype=dtype, chunks=chunks, codecs=codecs, fill_value=fill, layout={}, problem=None)
-    found = parse(render(spec))
+    try:
+        found = parse(render(spec))
+    except FormatError as error:
+        raise Invalid(error.message, remedy="choose other codecs for these cells") from None
     if not isinstance(found, ArraySpec):
         raise Invalid("this is no array")
     try_chain(found)

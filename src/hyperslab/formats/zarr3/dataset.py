@@ -7,8 +7,8 @@ from typing import Any
 
 from hyperslab.formats.faults import Faults
 from hyperslab.formats.keys import KeyOf
+from hyperslab.formats.metadata_dialect import Copy, Docs
 from hyperslab.formats.parsing import Parses
-from hyperslab.formats.spelling import Copy, Docs
 from hyperslab.formats.zarr3 import document
 from hyperslab.formats.zarr3.creation import new_array
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -18,7 +18,7 @@ _EMPTY = {"kind": "inline", "must_understand": False, "metadata": {}}
 
 
 class Zarr3(Parses):
-    """The :class:`~hyperslab.formats.spelling.Spelling` of Zarr v3."""
+    """The :class:`~hyperslab.formats.metadata_dialect.MetadataDialect` of Zarr v3."""
 
     format = "zarr3"
     nodes = (document.NAME,)
@@ -34,7 +34,7 @@ class Zarr3(Parses):
         return document.render(spec)
 
     def is_array(self, docs: Docs) -> bool:
-        """Whether its ``node_type`` is ``array``."""
+        """Return whether its ``node_type`` is ``array``."""
         return docs[document.NAME].get("node_type") == "array"
 
     def key_of(self, spec: ArraySpec) -> KeyOf:

@@ -11,13 +11,20 @@ from typing import Any
 
 import numpy as np
 
+from hyperslab.formats.bounded_memo import BoundedMemo
 from hyperslab.formats.codec_kinds import unknown
+from hyperslab.formats.extended_metadata import (
+    ExtendedMetadata,
+    marked_type,
+    needs_mark,
+    plain_type,
+    read_attributes,
+    write_attributes,
+)
 from hyperslab.formats.faults import Faults, brief
 from hyperslab.formats.fill_values import same_fill
-from hyperslab.formats.index_marks import read_indexes, write_indexes
+from hyperslab.formats.index_json import read_indexes, write_indexes
 from hyperslab.formats.keys import KeyOf
-from hyperslab.formats.marks import Marks, marked_type, needs_mark, plain_type, read_attributes, write_attributes
-from hyperslab.formats.recent import Recent
 from hyperslab.formats.zarr3 import missing_value
 from hyperslab.formats.zarr3.codecs import read_codecs, write_codecs
 from hyperslab.formats.zarr3.dtypes import is_raw, read_dtype, write_dtype
@@ -172,7 +179,7 @@ def render(spec: GroupSpec | ArraySpec) -> dict[str, dict[str, Any]]:
     """The document of a node; Unsupported names what Zarr v3 cannot hold."""
     old: Mapping[str, Any] = spec.layout.get("zarr3", {})
     if isinstance(spec, GroupSpec):
-        attributes = write_attributes(spec.attrs, Marks(spec.dims, None, spec.types))
+        attributes = write_attributes(spec.attrs, ExtendedMetadata(spec.dims, None, spec.types))
         return {NAME: {"zarr_format": 3, "node_type": "group"} | dict(old) | {"attributes": attributes}}
     spelled, hidden = {}, []
     if missing_value.NAME in spec.attrs:
@@ -183,12 +190,12 @@ def render(spec: GroupSpec | ArraySpec) -> dict[str, dict[str, Any]]:
             spelled = {missing_value.NAME: said}
     was = _as_it_was(old) if old else None
     dtype = mark_of(spec.dtype) if was is None or was.dtype != spec.dtype else None
-    marks = Marks(dtype=dtype, indexes=write_indexes(spec.indexes, spec.dims))
+    marks = ExtendedMetadata(dtype=dtype, indexes=write_indexes(spec.indexes, spec.dims))
     attributes = write_attributes(spec.attrs, marks, spelled, hidden)
     return {NAME: _render_array(spec, old, was) | {"attributes": attributes}}
 
 
-_as_it_was = Recent(lambda old: _read_array(old, {}, Faults("")))
+_as_it_was = BoundedMemo(lambda old: _read_array(old, {}, Faults("")))
 
 
 def mark_of(dtype: DataType) -> Any:
@@ -219,7 +226,7 @@ def _render_array(spec: ArraySpec, old: Mapping[str, Any], was: ArraySpec | None
 
 
 def _still_cuts(old: Mapping[str, Any], spec: ArraySpec) -> bool:
-    """Whether the old grid gives these chunks for the new shape."""
+    """Return whether the old grid gives these chunks for the new shape."""
     faults = Faults("")
     return read_grid(old.get("chunk_grid"), spec.shape, faults) == spec.chunks and not faults.fatal
 

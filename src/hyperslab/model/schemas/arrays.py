@@ -191,7 +191,7 @@ class VArraySchema(ArraySchema):
 
     @property
     def is_regular(self) -> bool:
-        """Whether all tiles are of one shape and their number is fixed."""
+        """Return whether all tiles are of one shape and their number is fixed."""
         return not self.unlimited and not any(
             size % length for size, length in zip(self.shape, self.arrays_shape, strict=True)
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from hyperslab.errors import SchemaError
 from hyperslab.model.schemas.dimensions import check_name
 from hyperslab.model.schemas.dtype_names import dtype_name, dtype_of, is_numeric
-from hyperslab.model.schemas.times import get_utc
+from hyperslab.model.schemas.times import as_moment
 
 _NAMES: dict[type, str] = {
     int: "int",
@@ -68,17 +68,18 @@ def type_of(name: Any) -> type:
 def checked_value(attribute: AttributeSchema, value: Any) -> Any:
     """A value of the attribute's type as a plain Python value; SchemaError names the attribute.
 
-    NumPy numbers are taken by value, whole numbers for floats as well; never a bool.
+    NumPy numbers are taken by value, whole numbers for floats as well; never a bool. Times may be datetimes, dates, ISO
+    texts or datetime64.
     """
     kind = attribute.dtype
     make = _MAKERS.get(kind)
     try:
         made = make(value) if make else _numpy_number(value, np.dtype(kind))
     except (TypeError, ValueError, OverflowError) as error:
-        said = error.message if isinstance(error, SchemaError) else f"{error}"
+        said, remedy = (error.message, error.remedy) if isinstance(error, SchemaError) else (f"{error}", None)
         raise SchemaError(
             f"attribute {attribute.name!r} takes {type_name(kind)}, not {_shown(value)} ({said})",
-            remedy=f"give a value of the type {type_name(kind)}",
+            remedy=remedy or f"give a value of the type {type_name(kind)}",
         ) from None
     return made
 
@@ -120,9 +121,9 @@ def _text(value: Any) -> str:
 
 
 def _moment(value: Any) -> datetime:
-    if not isinstance(value, datetime):
-        raise TypeError("a datetime is needed: get_utc makes one of ISO 8601 text")
-    return get_utc(value)
+    if not isinstance(value, date | str | np.datetime64):
+        raise TypeError("a datetime, a date, ISO 8601 text or a datetime64 is needed")
+    return as_moment(value)
 
 
 def _tuple(value: Any) -> tuple[Any, ...]:
@@ -134,10 +135,33 @@ def _tuple(value: Any) -> tuple[Any, ...]:
 def _member(value: Any) -> Any:
     if isinstance(value, tuple):
         return _tuple(value)
+    if isinstance(value, str) and _spells_complex(value):
+        raise TypeError(f"inside a tuple the text {value!r} cannot be told from the complex number")
     for kinds, make in _MEMBERS:
         if _is_number(value, *kinds):
             return make(value)
     raise TypeError(f"a tuple holds texts, numbers, datetimes and tuples, not {type(value).__name__}")
+
+
+def with_complex(value: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return a stored tuple with the numbers for the texts inside it that spell complex numbers."""
+    return tuple(map(_with_complex, value))
+
+
+def _with_complex(member: Any) -> Any:
+    if isinstance(member, tuple):
+        return with_complex(member)
+    return complex(member) if isinstance(member, str) and _spells_complex(member) else member
+
+
+def _spells_complex(text: str) -> bool:
+    """Return True when ``text`` is what Python makes of a complex number."""
+    if not text.endswith(("j", "j)")):
+        return False
+    try:
+        return str(complex(text)) == text
+    except ValueError:
+        return False
 
 
 _MEMBERS: tuple[tuple[tuple[type, ...], Callable[[Any], Any]], ...] = (

@@ -100,7 +100,7 @@ class DimensionSchema:
         """The labels of the first ``size`` positions; None when only the positions themselves name them."""
         if self._names is not None:
             return self._names
-        return None if self.scale is None else dims.Scale(self.scale.start_value, self.scale.step, size)
+        return None if self.scale is None else dims.ScaleIndex(self.scale.start_value, self.scale.step, size)
 
 
 @dataclass(frozen=True, slots=True, init=False)

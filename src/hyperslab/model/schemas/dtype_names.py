@@ -76,7 +76,7 @@ _REAL = re.compile(_NUMBER, re.IGNORECASE | re.ASCII)
 
 
 def is_numeric(kind: Any) -> bool:
-    """Whether this is a NumPy scalar type of whole, real or complex numbers (no abstract one, no bool)."""
+    """Return whether this is a NumPy scalar type of whole, real or complex numbers (no abstract one, no bool)."""
     return isinstance(kind, type) and kind in _TYPES
 
 
@@ -107,12 +107,12 @@ def dtype_of(name: Any) -> np.dtype[Any]:
 
 
 def is_extended(dtype: np.dtype[Any]) -> bool:
-    """Whether cells of this type are floats of 80 bits, or pairs of them."""
+    """Return whether cells of this type are floats of 80 bits, or pairs of them."""
     return dtype.char in "gG"
 
 
 def reads_extended(cells: type[np.floating[Any]] = np.longdouble) -> bool:
-    """Whether a type of this platform, its long double, is the 80-bit float of x86 in 16 bytes."""
+    """Return whether a type of this platform, its long double, is the 80-bit float of x86 in 16 bytes."""
     return np.finfo(cells).nmant == 63 and np.dtype(cells).itemsize == 16
 
 
@@ -155,7 +155,7 @@ def _whole_fill(value: Any, dtype: np.dtype[Any], *, is_complex: bool) -> np.gen
 
 
 def _same_finiteness(value: Any, cell: np.generic) -> bool:
-    """Whether no finite part of the value has become infinite."""
+    """Return whether no finite part of the value has become infinite."""
     parts = (value.real, cell.real), (value.imag, cell.imag)
     return not any(np.isinf(there) and abs(here) != np.inf for here, there in parts)
 

@@ -13,8 +13,8 @@ from typing import Any
 from hyperslab.errors import SchemaError
 from hyperslab.model.guessing import meant
 from hyperslab.model.schemas.arrays import ArraySchema
-from hyperslab.model.schemas.attributes import AttributeSchema, checked_value
-from hyperslab.model.schemas.times import check_span, get_utc, iso
+from hyperslab.model.schemas.attributes import AttributeSchema, checked_value, with_complex
+from hyperslab.model.schemas.times import check_span, iso
 
 is_id = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.ASCII).fullmatch
 """A match when a text is an id: a UUID of any version, in either case of letters. It is one segment of a key."""
@@ -92,19 +92,16 @@ def changed(schema: ArraySchema, record: Record, update: Values, *, strict: bool
 
 
 def check_key(schema: ArraySchema, values: Values) -> dict[str, Any]:
-    """Values of attributes to look arrays up by, primary or custom, in the types of the schema; SchemaError.
-
-    A datetime may be given as ISO text.
-    """
+    """Return values of attributes to look arrays up by, primary or custom, in the types of the schema; SchemaError."""
     values = _mapping(values, "searched")
     _check_known(schema.attributes, values, "searched")
     return {known.name: check_sought(known, values[known.name]) for known in schema.attributes if known.name in values}
 
 
 def check_sought(attribute: AttributeSchema, value: Any) -> Any:
-    """One value to look arrays up by; a datetime may be given as ISO text."""
-    if attribute.dtype is datetime and isinstance(value, str):
-        return get_utc(value)
+    """Return one value to look arrays up by; a complex number inside a tuple may be given as text."""
+    if attribute.dtype is tuple and isinstance(value, tuple):
+        value = with_complex(value)
     return checked_value(attribute, value)
 
 

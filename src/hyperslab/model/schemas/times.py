@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,19 @@ def get_utc(value: datetime | str) -> datetime:
     except (OverflowError, ValueError) as error:
         raise SchemaError(f"{value!r} has no time in UTC: {error}", remedy="years go from 1 to 9999") from None
     return datetime.combine(moment.date(), moment.time(), UTC)
+
+
+def as_moment(value: date | str | np.datetime64) -> datetime:
+    """Return the datetime in UTC of a datetime, a date (its midnight), ISO 8601 text or a datetime64; SchemaError."""
+    if isinstance(value, np.datetime64):
+        exact = value.astype("M8[us]")
+        moment = exact.item()
+        if np.isnat(value) or exact != value or not isinstance(moment, datetime):
+            raise SchemaError(f"{value!r} is no whole microsecond", remedy="the years go from 1 to 9999")
+        return get_utc(moment)
+    if isinstance(value, datetime | str):
+        return get_utc(value)
+    return datetime(value.year, value.month, value.day, tzinfo=UTC)
 
 
 def _parsed(text: str) -> datetime:

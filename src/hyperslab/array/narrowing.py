@@ -1,0 +1,97 @@
+"""Values that cells of a type would hold otherwise: numbers that overflow, text that would be cut, missing text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hyperslab.errors import Invalid
+from hyperslab.model.dtypes import DataType
+
+Values = np.ndarray[Any, Any]
+
+_MISSING = ("NAType", "NaTType")
+"""The classes of pandas.NA and pandas.NaT."""
+_REMEDY = "cast the data first, if that is meant"
+
+
+def require_fit(values: Values, dtype: DataType, node: str = "") -> None:
+    """Raise Invalid for whole numbers, truth values, text and times that cells of ``dtype`` would hold otherwise, for
+    floats that would become infinite, and for complex numbers where they are real. Other floats are rounded."""
+    if not isinstance(dtype, np.dtype):
+        return
+    source, target = values.dtype.kind, dtype.kind
+    if source in "mM" and target != source and target in "biufcmM":
+        kind = "times" if source == "M" else "timedeltas"
+        remedy = "give numbers of the units that the array has"
+        raise Invalid(f"cells of {dtype} hold no {kind}", node=node, remedy=remedy)
+    if np.can_cast(values.dtype, dtype, "safe"):
+        return
+    if source == "c" and target in "biuf":
+        raise Invalid(f"cells of {dtype} hold no complex numbers", node=node, remedy=_REMEDY)
+    lost = _lost(values, dtype, node)
+    if lost is not None and lost.any():
+        raise Invalid(f"cells of {dtype} cannot hold {values[lost].flat[0]}", node=node, remedy=_REMEDY)
+
+
+def _lost(values: Values, dtype: np.dtype[Any], node: str) -> Values | None:
+    """Return a mask of the cells that would change; None for pairs of types that say nothing of each other."""
+    source, target = values.dtype.kind, dtype.kind
+    if source == "O":
+        return _cut(values, dtype) if target in "SU" else None
+    if not any(source in kinds and target in kinds for kinds in ("biufc", "SUT", "M", "m")):
+        return None
+    try:
+        with np.errstate(invalid="ignore", over="ignore"):
+            cells = values.astype(dtype)
+    except ValueError as error:
+        raise Invalid(f"data do not fit cells of {dtype}: {error}", node=node, remedy=_REMEDY) from error
+    if target in "fc":
+        lost = np.isinf(cells) & np.isfinite(values)
+    else:
+        lost = cells != values if target in "biu" else cells.astype(values.dtype) != values
+    return np.asarray(lost & ~np.isnat(values) if target in "mM" else lost)
+
+
+def _cut(values: Values, dtype: np.dtype[Any]) -> Values:
+    """Return a mask of the objects that are longer than text of a length; missing ones are empty."""
+    room = text_room(dtype)
+    lengths = [_length(cell, dtype.kind) for cell in values.reshape(-1)]
+    return np.array([length > room for length in lengths], bool).reshape(values.shape)
+
+
+def _length(cell: Any, kind: str) -> int:
+    if isinstance(cell, bytes):
+        return len(cell.rstrip(b"\0"))
+    text = "" if is_missing(cell) else str(cell).rstrip("\0")
+    return len(text.encode()) if kind == "S" else len(text)
+
+
+def text_room(dtype: np.dtype[Any]) -> int:
+    """Return the bytes or characters that a cell of text of a fixed length holds."""
+    return dtype.itemsize // (4 if dtype.kind == "U" else 1)
+
+
+def is_missing(cell: Any) -> bool:
+    """Return whether a cell among text is none: None, NaN, or what pandas writes for it."""
+    if isinstance(cell, float | np.floating):
+        return bool(np.isnan(cell))
+    return cell is None or type(cell).__name__ in _MISSING
+
+
+def without_missing(values: Values) -> Values:
+    """Return text with empty cells where there is none: as xarray and netCDF store what is missing."""
+    if values.dtype.kind == "T":
+        return _of_string_dtype(values)
+    if values.dtype.kind != "O":
+        return values
+    missing = np.array([is_missing(cell) for cell in values.reshape(-1)], bool).reshape(values.shape)
+    return np.where(missing, "", values) if missing.any() else values
+
+
+def _of_string_dtype(values: Values) -> Values:
+    """Of ``StringDType`` only those have missing cells whose dtype says how they are called."""
+    if not hasattr(values.dtype, "na_object"):
+        return values
+    return without_missing(values.astype(object)).astype(np.dtypes.StringDType())

@@ -1,0 +1,217 @@
+"""Sparse cells: chunks as lists of cells into one list by a plan, and one list into the chunks that it falls into.
+
+Nothing is made dense but, chunk by chunk, what is stored dense, or with another fill value than its neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from hyperslab.chunks import execute
+from hyperslab.chunks.boxes import Box
+from hyperslab.chunks.cache import BlockCache
+from hyperslab.chunks.grid import Axis, Coords, Grid
+from hyperslab.chunks.grouping import batches, grouped
+from hyperslab.chunks.memory import require
+from hyperslab.chunks.plan import Piece, Plan
+from hyperslab.chunks.pool import each_batch
+from hyperslab.chunks.settings import DEFAULTS, MEBIBYTE, Settings
+from hyperslab.chunks.source import Block, ChunkSource, ListsChunks
+from hyperslab.errors import Unsupported
+from hyperslab.model.coo import Coo, Numbers, same_bits
+from hyperslab.model.spec import ArraySpec
+
+_BATCH = 64  # chunks that one thread takes at a time
+_LARGE = 64 * MEBIBYTE  # chunks of more bytes are not made dense to read some cells of them
+_FEW = 64  # chunks that are written though they hold nothing, rather than asking which are stored
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+def read(source: ChunkSource, plan: Plan, fill: Numbers, settings: Settings = DEFAULTS) -> Coo:
+    """The plan's cells as a list, of an array whose cells are ``fill`` (0-d) where no chunk was written.
+
+    The result has the fill value that all chunks have in common, else ``fill``. Unsupported for a plan of points;
+    MemoryLimit where a chunk has to be made dense that is too large.
+    """
+    if not plan.basic:
+        raise Unsupported("points of a sparse array", remedy="select by slices, then index the sparse array in memory")
+    found: list[tuple[Piece, Coo | None]] = []
+    dtype = fill.dtype
+
+    def work(pieces: Sequence[Piece]) -> None:
+        found.extend((piece, part) for piece, part in _parts(source, pieces, dtype, fill, settings))
+
+    pieces = len(plan)
+    workers = min(settings.threads, -(-pieces // _BATCH))
+    each_batch(work, batches(plan, _BATCH, _BATCH), workers)
+    common = _common_fill([part for _, part in found], fill)
+    return _joined(plan.shape, [_placed(piece, part, common) for piece, part in found], common)
+
+
+def reader_of(spec: ArraySpec) -> Callable[..., None]:
+    """:func:`.execute.read`, or what does the same of a sparse array."""
+    return execute.read if spec.sparse is None else read_dense
+
+
+def read_dense(
+    source: ChunkSource,
+    plan: Plan,
+    out: Block,
+    fill: Numbers,
+    settings: Settings = DEFAULTS,
+    cache: BlockCache | None = None,
+) -> None:
+    """:func:`.execute.read` of an array that may be sparse: chunks too large to be dense need not become so."""
+    if plan.basic and hasattr(source, "read_coo") and execute.chunk_bytes(plan, out.dtype) > _LARGE:
+        require(out.nbytes, settings.memory_limit)
+        read(source, plan, fill, settings).put_into(out)
+    else:
+        execute.read(source, plan, out, fill, settings, cache)
+
+
+def _parts(
+    source: ChunkSource, pieces: Sequence[Piece], dtype: np.dtype[Any], fill: Numbers, settings: Settings
+) -> Iterator[tuple[Piece, Coo | None]]:
+    """Each piece with its cells; None: they were never written."""
+    fetch = getattr(source, "fetch", None)
+    sparse = hasattr(source, "read_coo")
+    reader: Any = fetch([piece.coords for piece in pieces]) if sparse and fetch is not None else source
+    read_coo = getattr(reader, "read_coo", None) or getattr(source, "read_coo", None)
+    for piece in pieces:
+        if read_coo is not None:
+            listed = read_coo(piece.coords)
+            yield piece, None if listed is None else listed.part(_cuts(piece.within)).astype(dtype)
+            continue
+        require(prod(source.grid.chunk_shape(piece.coords)) * dtype.itemsize, settings.memory_limit)
+        block = source.read(piece.coords)
+        yield piece, None if block is None else Coo.of_dense(block[piece.within].astype(dtype, copy=False), fill)
+
+
+def _cuts(index: Any) -> tuple[slice, ...]:
+    """An index of slices; that of an array without axes is the ellipsis."""
+    return () if Ellipsis in index else index
+
+
+def _common_fill(parts: Sequence[Coo | None], fill: Numbers) -> Numbers:
+    """The fill value of all chunks; that of the array where they differ, or some were never written."""
+    fills = {None if part is None else part.fill.tobytes(): part for part in parts}
+    if len(fills) != 1:
+        return fill
+    (only,) = fills.values()
+    return fill if only is None else only.fill
+
+
+def _placed(piece: Piece, part: Coo | None, common: Numbers) -> Coo | None:
+    """Cells of one chunk where they stand in the result; None: all are the fill value."""
+    if part is None:
+        return None
+    part = part.with_fill(common)
+    if not part.shape:
+        return part
+    rows = [row * (cut.step or 1) + cut.start for row, cut in zip(part.coords, piece.out, strict=True)]
+    return Coo(part.shape, np.array(rows, np.intp).reshape(part.coords.shape), part.data, part.fill)
+
+
+def _joined(shape: tuple[int, ...], parts: Sequence[Coo | None], fill: Numbers) -> Coo:
+    there = [part for part in parts if part is not None and part.nnz]
+    if not there:
+        return _empty(shape, fill)
+    coords = np.concatenate([part.coords for part in there], axis=1)
+    return Coo(shape, coords, np.concatenate([part.data for part in there]), fill).canonical()
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
+def takes(source: ChunkSource, box: Box) -> bool:
+    """Return whether a source stores lists, and the box is made of whole chunks."""
+    return hasattr(source, "write_coo") and all(
+        cut.stop == cut.start or (_begins(axis, cut.start) and (cut.stop == axis.length or _begins(axis, cut.stop)))
+        for axis, cut in zip(source.grid.axes, box, strict=True)
+    )
+
+
+def _begins(axis: Axis, position: int) -> bool:
+    return axis.start(axis.find(position)) == position
+
+
+def write(source: Any, box: Box, cells: Coo, fill: Numbers, settings: Settings = DEFAULTS) -> None:
+    """Put ``cells`` (of the box's shape and the array's dtype) into a box of whole chunks (see :func:`takes`).
+
+    Where there are many chunks, those without a cell that is not ``fill``, the array's own, are not made.
+    """
+    if 0 in cells.shape:
+        return
+    lists = dict(_lists(source.grid, box, cells.canonical()))
+    for coords in _others(source, box, lists, is_fill=bool(same_bits(cells.fill.reshape(1), fill).all())):
+        lists[coords] = _empty(tuple(cut.stop - cut.start for cut in source.grid.extent(coords)), cells.fill)
+
+    def work(batch: list[Coords]) -> None:
+        with execute.locked(source, batch, settings):
+            source.write_coo(((coords, lists[coords]) for coords in batch), durable=settings.durable)
+
+    groups = list(grouped(sorted(lists), source.grid))
+    with execute.transaction_of(source, settings):
+        each_batch(work, groups, min(settings.threads, len(groups)))
+
+
+def _empty(shape: tuple[int, ...], fill: Numbers) -> Coo:
+    return Coo(shape, np.empty((len(shape), 0), np.intp), np.empty(0, fill.dtype), fill)
+
+
+def _others(source: Any, box: Box, lists: dict[Coords, Coo], *, is_fill: bool) -> Iterator[Coords]:
+    """Chunks of the box that hold nothing and must say so."""
+    ranges = [
+        range(axis.find(cut.start), axis.find(cut.stop - 1) + 1)
+        for axis, cut in zip(source.grid.axes, box, strict=True)
+    ]
+    inside: Iterator[Coords] = product(*ranges)
+    if is_fill and isinstance(source, ListsChunks) and prod(map(len, ranges)) > _FEW:
+        inside = (at for at in source.stored() if all(i in part for i, part in zip(at, ranges, strict=True)))
+    return (coords for coords in inside if coords not in lists)
+
+
+def _lists(grid: Grid, box: Box, cells: Coo) -> Iterator[tuple[Coords, Coo]]:
+    """What falls into each chunk, of those into which something falls."""
+    if not cells.nnz:
+        return
+    places = [row + cut.start for row, cut in zip(cells.coords, box, strict=True)]
+    chunks = np.array([axis.find_many(row) for axis, row in zip(grid.axes, places, strict=True)], np.intp)
+    chunks = chunks.reshape(len(grid.axes), cells.nnz)
+    order = np.lexsort(chunks[::-1]) if len(chunks) else np.arange(cells.nnz)
+    edges = np.flatnonzero((chunks[:, order][:, 1:] != chunks[:, order][:, :-1]).any(axis=0)) + 1
+    for members in np.split(order, edges):
+        coords = tuple(chunks[:, members[0]].tolist())
+        extent = grid.extent(coords)
+        inner = [row[members] - cut.start for row, cut in zip(places, extent, strict=True)]
+        shape = tuple(cut.stop - cut.start for cut in extent)
+        local = np.array(inner, np.intp).reshape(len(shape), len(members))
+        yield coords, Coo(shape, local, cells.data[members], cells.fill)
+
+
+def slabs(grid: Grid, box: Box, most: int) -> Iterator[Box]:
+    """The box in parts of whole chunks (shards), or what of them lies in it, of at most ``most`` cells if they can."""
+    cuts: list[list[slice]] = []
+    for axis, cut in zip(reversed((grid.outer or grid).axes), reversed(box), strict=True):
+        cuts.insert(0, list(_spans(axis, cut, most)))
+        most = max(1, most // max((part.stop - part.start for part in cuts[0]), default=1))
+    return product(*cuts)
+
+
+def _spans(axis: Axis, cut: slice, most: int) -> Iterator[slice]:
+    if cut.stop == cut.start:
+        return
+    start = end = cut.start
+    for index in range(axis.find(cut.start) + 1, axis.find(cut.stop - 1) + 2):
+        edge = min(axis.start(index), cut.stop) if index < axis.count else cut.stop
+        if edge - start > most and end > start:
+            yield slice(start, end)
+            start = end
+        end = edge
+    yield slice(start, cut.stop)

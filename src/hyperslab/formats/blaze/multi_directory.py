@@ -1,0 +1,264 @@
+"""Shards: directories that hold the superchunks of one array one after another, on whatever stores, read as one."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from hyperslab.chunks.auto import whole_chunks
+from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.chunks.settings import Settings
+from hyperslab.chunks.source import Block, ChunkSource
+from hyperslab.errors import HyperslabError, Invalid, Problem, ReadOnly, Unsupported
+from hyperslab.formats.asked import names_below, no_node
+from hyperslab.formats.blaze.columns import Columns
+from hyperslab.formats.blaze.dataset import BlazeReader
+from hyperslab.formats.blaze.document import ColumnStorage, own, spelled
+from hyperslab.formats.blaze.superchunks import Superchunks
+from hyperslab.formats.in_memory import CellsInMemory
+from hyperslab.formats.one_array import Labelled, StoredCoordinate
+from hyperslab.model.dims import Dimension
+from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.stores.base import Store
+
+
+def join_labels(parts: Sequence[Labelled], names: Sequence[str]) -> Labelled:
+    """The array that shards are parts of: their rows one after another, all else as the first one says.
+
+    Invalid names the shard that does not fit: other cells or rows, or no whole number of chunks before the last.
+    """
+    first = parts[0]
+    spec, storing = first.spec, ColumnStorage.of(first.spec)
+    for part, name in zip(parts, names, strict=True):
+        now = ColumnStorage.of(part.spec)
+        if part.spec.dtype != spec.dtype or part.spec.shape[1:] != spec.shape[1:] or not spec.shape:
+            message = f"{name} holds rows of {part.spec.shape[1:]} {part.spec.dtype}, the first one of "
+            raise Invalid(f"{message}{spec.shape[1:]} {spec.dtype}", remedy="give shards of one array")
+        if now.rows != storing.rows or (part is not parts[-1] and part.spec.shape[0] % storing.rows):
+            message = f"{name} has {part.spec.shape[0]} rows in chunks of {now.rows}"
+            raise Invalid(f"{message}, which does not go on in chunks of {storing.rows}", remedy="convert them instead")
+    rows = sum(part.spec.shape[0] for part in parts)
+    per = storing.per if all(_is_whole(part.spec, storing) for part in parts[:-1]) else 1
+    whole = own(_with_per(spec.evolve(shape=(rows, *spec.shape[1:])), storing, per))
+    coords = {name: _joined(name, parts) for name in first.coords}
+    dims = tuple(
+        Dimension(dim.name, rows if dim.name == spec.dims[0] else dim.size, dim.unlimited) for dim in first.group.dims
+    )
+    return Labelled(first.name, whole, coords, first.group.evolve(dims=dims))
+
+
+def _is_whole(spec: ArraySpec, storing: ColumnStorage) -> bool:
+    return ColumnStorage.of(spec).per == storing.per and spec.shape[0] % (storing.rows * storing.per) == 0
+
+
+def _with_per(spec: ArraySpec, storing: ColumnStorage, per: int) -> ArraySpec:
+    return spec if per == storing.per else spelled(spec, replace(storing, per=per))
+
+
+def _joined(name: str, parts: Sequence[Labelled]) -> StoredCoordinate:
+    """A coordinate along the rows goes on from shard to shard."""
+    first = parts[0].coords[name]
+    along = parts[0].spec.dims[0]
+    if along is None or along not in first.spec.dims:
+        return first
+    axis = first.spec.dims.index(along)
+    missing = [part.name for part in parts if name not in part.coords]
+    if missing:
+        raise Invalid(f"a shard has no coordinate {name!r}", remedy="give shards of one array")
+    cells = np.concatenate([part.coords[name].cells for part in parts], axis)
+    return StoredCoordinate(first.spec.evolve(shape=cells.shape, chunks=whole_chunks(cells.shape)), cells)
+
+
+def cut_labels(labelled: Labelled, start: int, stop: int) -> Labelled:
+    """The rows from ``start`` to ``stop`` as an array of their own, with what the coordinates say of them."""
+    spec = labelled.spec
+    along = spec.dims[0]
+    coords = {}
+    for name, each in labelled.coords.items():
+        cells, shape = each.cells, each.spec.shape
+        if along is not None and along in each.spec.dims:
+            axis = each.spec.dims.index(along)
+            cells = cells[(*[slice(None)] * axis, slice(start, stop))]
+            shape = cells.shape
+        coords[name] = StoredCoordinate(each.spec.evolve(shape=shape, chunks=whole_chunks(shape)), cells)
+    rows = stop - start
+    dims = tuple(replace(dim, size=rows) if dim.name == along else dim for dim in labelled.group.dims)
+    part = own(spec.evolve(shape=(rows, *spec.shape[1:])))
+    return Labelled(labelled.name, part, coords, labelled.group.evolve(dims=dims))
+
+
+class JoinedChunks:
+    """The chunks of all shards, one after another. Read-only."""
+
+    fetches_stamps = False
+
+    def __init__(self, spec: ArraySpec, parts: Sequence[Superchunks | Columns]) -> None:
+        self._spec = spec
+        self._parts = parts
+        counts = [part.grid.counts[0] for part in parts]
+        self._starts = [0, *accumulate(counts)][: len(parts)]
+        outer = Grid.of(spec.shape, spec.chunks) if spec.inner_chunks else None
+        self._grid = Grid.of(spec.shape, spec.inner_chunks or spec.chunks, outer)
+        known = [part.concurrency for part in parts if part.concurrency is not None]
+        self.concurrency = max(known, default=None)
+
+    @property
+    def grid(self) -> Grid:
+        """How the array is cut."""
+        return self._grid
+
+    def _find(self, coords: Coords) -> tuple[int, Coords]:
+        """The shard of a chunk, and its place there."""
+        number = bisect_right(self._starts, coords[0]) - 1
+        return number, (coords[0] - self._starts[number], *coords[1:])
+
+    def _by_shard(self, coords: Iterable[Coords]) -> dict[int, list[Coords]]:
+        """The chunks of each shard, as they are called there."""
+        found: dict[int, list[Coords]] = {}
+        for each in coords:
+            number, local = self._find(each)
+            found.setdefault(number, []).append(local)
+        return found
+
+    def fetch(self, coords: Sequence[Coords]) -> _Fetched:
+        """Get what is stored of these chunks, shard by shard."""
+        fetched = {number: self._parts[number].fetch(local) for number, local in self._by_shard(coords).items()}
+        return _Fetched(self._find, fetched)
+
+    def read_into(self, coords: Coords, out: Block) -> bool:
+        """Decode the chunk into ``out``; False when it was never written."""
+        number, local = self._find(coords)
+        return self._parts[number].read_into(local, out)
+
+    def read(self, coords: Coords) -> Block | None:
+        """The decoded chunk in memory of its own, or None when it was never written."""
+        number, local = self._find(coords)
+        return self._parts[number].read(local)
+
+    def write(self, coords: Coords, block: Block) -> None:
+        """Refused."""
+        raise ReadOnly("shards are only read together", remedy="open one of them for writing, or gather them")
+
+    def erase(self, coords: Coords) -> None:
+        """Refused."""
+        raise ReadOnly("shards are only read together", remedy="open one of them for writing, or gather them")
+
+    def stamp(self, coords: Coords) -> Any:
+        """What identifies the stored version of the chunk's superchunk."""
+        number, local = self._find(coords)
+        stamp = self._parts[number].stamp(local)
+        return None if stamp is None else (number, stamp)
+
+    def stored(self) -> Iterator[Coords]:
+        """The coordinates of every chunk that is stored."""
+        for start, part in zip(self._starts, self._parts, strict=True):
+            yield from ((start + first, *rest) for first, *rest in part.stored())
+
+    def nbytes_stored(self) -> int:
+        """Bytes of all data files."""
+        return sum(part.nbytes_stored() for part in self._parts)
+
+    def stored_sizes(self, coords: Iterable[Coords]) -> int:
+        """Bytes of the files that these chunks lie in."""
+        return sum(self._parts[number].stored_sizes(local) for number, local in self._by_shard(coords).items())
+
+
+class _Fetched:
+    def __init__(self, find: Callable[[Coords], tuple[int, Coords]], fetched: dict[int, Any]) -> None:
+        self._find = find
+        self._fetched = fetched
+
+    def read_into(self, coords: Coords, out: Block) -> bool:
+        number, local = self._find(coords)
+        return bool(self._fetched[number].read_into(local, out))
+
+
+class JoinedReader:
+    """Shards open for reading."""
+
+    def __init__(self, store: Store, stores: Sequence[Store], settings: Settings) -> None:
+        self._store = store
+        self.parts = [BlazeReader(each, settings) for each in stores]
+        for part in self.parts:
+            if part.table is not None:
+                raise Unsupported("tables of bcolz have no shards", url=part.store.url, remedy="open them one by one")
+        self._labelled: Labelled | None = None
+
+    @property
+    def store(self) -> Store:
+        """The places of all shards."""
+        return self._store
+
+    @property
+    def labelled(self) -> Labelled:
+        """The array that they are parts of."""
+        found = self._labelled  # another thread may forget it
+        if found is None:
+            labels = [part.folder.labelled for part in self.parts]
+            found = self._labelled = join_labels(labels, [part.store.url for part in self.parts])
+        return found
+
+    @property
+    def main(self) -> str | None:
+        """The name of the array."""
+        return self.labelled.name
+
+    def children(self, path: str) -> list[str]:
+        """The array and its coordinates."""
+        return names_below(self.node(path), self.labelled.names)
+
+    def node(self, path: str) -> GroupSpec | ArraySpec:
+        """The group, the array, a coordinate, or a field of the array that is stored on its own."""
+        return self.labelled.node(path) or self._field(path)[0]
+
+    def _field(self, path: str) -> tuple[ArraySpec, JoinedChunks]:
+        found = [part.folder.field(tuple(path.split("/"))) for part in self.parts]
+        known = [each for each in found if each is not None]
+        if len(known) < len(found):
+            raise no_node(path, self._store.url)
+        rows = self.labelled.spec.shape[0]
+        spec = known[0][0]
+        whole = own(spec.evolve(shape=(rows, *spec.shape[1:])))
+        if self.labelled.spec.inner_chunks is None:
+            whole = _with_per(whole, ColumnStorage.of(whole), 1)
+        return whole, JoinedChunks(whole, [source for _, source in known])
+
+    def chunks(self, path: str) -> ChunkSource:
+        """The chunks of an array."""
+        labelled = self.labelled
+        if path == labelled.name:
+            return JoinedChunks(labelled.spec, [part.folder.source(part.folder.labelled.spec) for part in self.parts])
+        if path in labelled.coords:
+            return CellsInMemory(labelled.coords[path].cells)
+        return self._field(path)[1]
+
+    def problems(self, *, deep: bool, workers: int) -> Iterator[Problem]:
+        """Every problem of every shard."""
+        for part in self.parts:
+            for problem in part.problems(deep=deep, workers=workers):
+                yield replace(problem, message=f"{problem.message} in {part.store.url}")
+        try:
+            _ = self.labelled
+        except HyperslabError as error:
+            yield Problem("", "shards", error.message)
+
+    def refresh(self, path: str) -> None:
+        """Read the documents anew when they are needed."""
+        self._labelled = None
+        for part in self.parts:
+            part.refresh(path)
+
+    def stamp(self, path: str) -> Any:
+        """What identifies the present version of the documents; None where a store cannot tell."""
+        stamps = tuple(part.stamp("") for part in self.parts)
+        return None if None in stamps else stamps
+
+    def close(self) -> None:
+        """Let go of the stores."""
+        for part in self.parts:
+            part.close()

@@ -1,0 +1,270 @@
+"""The chunks of the array as they will be in the file: those that were given since, over those that are there.
+
+A stored chunk has no more rows than the array; one at its end is made anew when the array gets longer or shorter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from hyperslab.chunks import execute
+from hyperslab.chunks.plan import make_plan
+from hyperslab.chunks.settings import Settings
+from hyperslab.chunks.source import Block
+from hyperslab.codecs.blosc import HEADER, Blosc, may_move
+from hyperslab.errors import Invalid
+from hyperslab.formats.bloscpack.creation import AUTO
+from hyperslab.formats.bloscpack.document import Content, in_rows
+from hyperslab.formats.bloscpack.encoding import Encoder, Slack
+from hyperslab.formats.bloscpack.preamble import Sizes, Style
+from hyperslab.formats.bloscpack.source import StreamChunks
+from hyperslab.selection.region import Range, Region
+from hyperslab.stores.files import write_errors
+
+
+class Slots(Protocol):
+    """Where slots are kept that were given."""
+
+    def put(self, number: int, slot: bytes) -> None: ...
+    def get(self, number: int) -> bytes | None: ...
+    def cut(self, count: int) -> None: ...
+    def size_of(self, number: int) -> int: ...
+    def __contains__(self, number: int) -> bool: ...
+    def __iter__(self) -> Iterator[int]: ...
+    def discard(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Base:
+    """The array as the file has it: ``rows`` in each of its chunks, ``length`` in all that still count."""
+
+    stream: StreamChunks
+    content: Content
+    length: int
+
+
+class PendingChunks:
+    """Chunks of ``rows`` rows by their number. Several threads may put and read different ones. ``fresh``: makes what
+    keeps the slots."""
+
+    def __init__(
+        self, content: Content, rows: int, style: Style, slack: Slack, fresh: Callable[[], Slots], url: str
+    ) -> None:
+        self.content = content
+        self.rows = rows
+        self.style = style
+        self.slack = slack
+        self.slots = fresh()
+        self.base: Base | None = None
+        self._url = url
+        self._fresh = fresh
+        self._encoder = Encoder(content, style.digest, slack)
+        self._edges: set[int] = set()
+        self._blank: dict[int, bytes] = {}
+
+    # -- how many ---------------------------------------------------------------------------------------------------
+
+    @property
+    def length(self) -> int:
+        """Rows of the array."""
+        return self.content.spec.shape[self.content.axis] if self.content.spec.shape else 1
+
+    @property
+    def count(self) -> int:
+        """Chunks that the file will have, which is one at least."""
+        return self.sizes.count
+
+    @property
+    def sizes(self) -> Sizes:
+        """Bytes of the chunks before compression, and their number."""
+        return Sizes.of(self.content.nbytes, self.rows * self.content.row)
+
+    @property
+    def said_sizes(self) -> Sizes:
+        """As the header says them: an empty array in chunks that nobody chose has none, as in bloscpack."""
+        return Sizes(0, 0, 1) if self.content.spec.layout.get(AUTO) and not self.content.nbytes else self.sizes
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of a whole chunk."""
+        return in_rows(self.content.spec.shape, self.content.order, self.rows)
+
+    def rows_in(self, number: int) -> int:
+        """Rows that a chunk will have."""
+        return max(0, min(self.rows, self.length - number * self.rows))
+
+    # -- cells ------------------------------------------------------------------------------------------------------
+
+    def read_into(self, number: int, out: Block) -> bool:
+        """The chunk, and the fill value behind what it holds; False when it was never written."""
+        with self._medium():
+            slot = self.slots.get(number)
+        if slot is not None:
+            rows = self._decode(slot, out)
+        elif self.base is not None and number * self.rows < self.base.length and self.base.content.nbytes:
+            rows = self._read_base(number, out)
+        else:
+            return False
+        if rows < self.rows:
+            self._part(out, rows, self.rows)[...] = self.content.spec.fill_cell()
+        return True
+
+    def block(self, number: int) -> Block:
+        """The whole chunk in memory of its own; the fill value where nothing was written."""
+        out = np.empty(self.shape, self.content.spec.numpy_dtype)
+        if not self.read_into(number, out):
+            out[...] = self.content.spec.fill_cell()
+        return out
+
+    def _part(self, block: Block, start: int, stop: int) -> Block:
+        """Rows of a block."""
+        if not block.ndim:
+            return block
+        return block[start:stop] if self.content.axis == 0 else block[..., start:stop]
+
+    def _decode(self, slot: bytes, out: Block) -> int:
+        """The cells of a slot into the first rows of ``out``; how many rows those are."""
+        size = self.style.digest.size
+        chunk = memoryview(slot)[: len(slot) - size]
+        self.style.digest.check(chunk, slot[len(slot) - size :])
+        nbytes = HEADER.unpack_from(chunk)[4]
+        if not nbytes:
+            return 0
+        rows = nbytes // self.content.row
+        raw = np.empty(nbytes, np.uint8)
+        Blosc.decode_into(chunk, raw.data)
+        target = self._part(out, 0, rows)
+        cells = raw.view(self.content.stored)
+        turned = target.shape[::-1] if self.content.order == "F" else target.shape
+        target[...] = (cells.reshape(turned).T if self.content.order == "F" else cells.reshape(turned)).astype(
+            target.dtype, copy=False
+        )
+        return int(rows)
+
+    def _read_base(self, number: int, out: Block) -> int:
+        base: Any = self.base
+        start = number * self.rows
+        stop = min(start + self.rows, base.length)
+        if base.stream.grid.fixed == out.shape and base.length == base.content.spec.shape[self.content.axis]:
+            base.stream.read_into(tuple(number if i == self.content.axis else 0 for i in range(out.ndim)), out)
+            return int(stop - start)
+        shape = base.content.spec.shape
+        axes = tuple(Range(0, length, 1) for length in shape)
+        if shape:
+            axis = self.content.axis
+            axes = (*axes[:axis], Range(start, stop - start, 1), *axes[axis + 1 :])
+        plan = make_plan(Region(axes), base.stream.grid)
+        target = self._part(out, 0, stop - start)
+        cells = np.empty(plan.shape, target.dtype)
+        execute.read(base.stream, plan, cells, self.content.spec.fill_cell(), Settings(workers=1))
+        target[...] = cells
+        return int(stop - start)
+
+    def put(self, number: int, block: Block) -> None:
+        """Take a chunk, of which the rows within the array are kept."""
+        slot = self._encoder.slot(block[tuple(map(slice, self._shape_of(self.rows_in(number))))])
+        with self._medium():
+            self.slots.put(number, slot)
+
+    def raw(self, number: int) -> bytes:
+        """A chunk as it will be stored, without its digest."""
+        with self._medium():
+            slot = self.slots.get(number)
+        if slot is None:
+            rows = self._shape_of(self.rows_in(number))
+            slot = self._encoder.slot(self.block(number)[tuple(map(slice, rows))])
+        return slot[: len(slot) - self.style.digest.size]
+
+    def put_raw(self, number: int, chunk: bytes) -> None:
+        """Take a Blosc chunk as it is; Invalid unless it decodes to as many bytes as are wanted."""
+        size = self.rows_in(number) * self.content.row
+        if not may_move(chunk, size):
+            raise Invalid(f"this is no Blosc chunk of {size} bytes", key=f"chunk {number}")
+        with self._medium():
+            self.slots.put(number, self._encoder.seal(chunk))
+
+    def _shape_of(self, rows: int) -> tuple[int, ...]:
+        """The shape of so many rows of the array."""
+        shape, axis = self.content.spec.shape, self.content.axis
+        return (*shape[:axis], rows, *shape[axis + 1 :]) if shape else ()
+
+    def missing(self, number: int) -> bytes:
+        """The slot of a chunk that nobody wrote."""
+        rows = self.rows_in(number)
+        if rows not in self._blank:
+            cells = self.content.spec.filled(self._shape_of(rows))
+            self._blank = {rows: self._encoder.slot(cells)}
+        return self._blank[rows]
+
+    def _medium(self) -> AbstractContextManager[None]:
+        return write_errors(self._url, "")
+
+    # -- another shape ----------------------------------------------------------------------------------------------
+
+    def become(self, content: Content) -> PendingChunks:
+        """The chunks of the array with other documents, or another shape; these chunks are not to be used any more."""
+        old, new = self.content.spec.shape, content.spec.shape
+        others = [i for i in range(len(new)) if i != self.content.axis]
+        if any(old[i] != new[i] for i in others):
+            return self._recut(content)
+        before, last = self.length, self.count - 1
+        self.content, self._blank = content, {}
+        if old != new:
+            self._edges |= {last, self.count - 1}
+        if self.length < before:
+            with self._medium():
+                self.slots.cut(-(-self.length // self.rows))
+            if self.base is not None and self.length < self.base.length:
+                self.base = Base(self.base.stream, self.base.content, self.length)
+            self.settle()
+        return self
+
+    def _recut(self, content: Content) -> PendingChunks:
+        """Rows of another length: every chunk is another one."""
+        made = PendingChunks(content, self.rows, self.style, self.slack, self._fresh, self._url)
+        kept: Any = (*(slice(0, min(pair)) for pair in zip(self.shape, made.shape, strict=True)), ...)
+        for number in range(min(self.count, made.count)):
+            block = content.spec.filled(made.shape)
+            block[kept] = self.block(number)[kept]
+            made.put(number, block)
+        return made
+
+    def settle(self) -> None:
+        """Make anew the chunks at the edge that hold more or fewer rows than they shall."""
+        for number in sorted(self._edges):
+            held = self._rows_held(number)
+            if number < self.count and held is not None and held != self.rows_in(number):
+                self.put(number, self.block(number))
+        self._edges.clear()
+
+    def _rows_held(self, number: int) -> int | None:
+        """Rows that are stored of a chunk; None when there is none."""
+        with self._medium():
+            slot = self.slots.get(number)
+        if slot is not None:
+            nbytes = int(HEADER.unpack_from(slot)[4])
+            return nbytes // self.content.row if nbytes else 0
+        if self.base is None or number * self.rows >= max(self.base.length, 1):
+            return None
+        length = self.base.content.spec.shape[self.content.axis] if self.content.spec.shape else 1
+        return max(0, min(self.rows, length - number * self.rows))
+
+    # -- to come back to --------------------------------------------------------------------------------------------
+
+    def mark(self) -> Any:
+        """The state now, for :meth:`reset`."""
+        marked: Any = self.slots
+        return self.content, self.base, marked.mark()
+
+    def reset(self, mark: Any) -> Self:
+        """As it was when the mark was made."""
+        slots: Any = self.slots
+        self.content, self.base, waiting = mark
+        self._blank = {}
+        slots.reset(waiting)
+        return self

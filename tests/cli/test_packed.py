@@ -1,0 +1,79 @@
+"""Packed cells are decoded once, and nobody takes stored numbers for physical ones."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+from click.testing import CliRunner, Result
+
+import hyperslab as hs
+from hyperslab.cli import main
+
+PACKED = np.array([0, 100, -32767], "i2")
+PHYSICAL = [270.0, 289.27, np.nan]
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    packing = {"scale_factor": 0.1927, "add_offset": 270.0, "_FillValue": np.int16(-32767), "units": "K"}
+    with hs.create(tmp_path / "s.nc") as root:
+        root.create_array("time", data=np.arange(3), dims=("time",), attrs={"units": "days since 2000-01-01"})
+        limits = {"valid_min": np.int16(-100), "valid_range": np.array([-100, 200], "i2")}
+        root.create_array("t", data=PACKED, dims=("time",), attrs=packing | limits)
+        root.create_array("when", data=np.arange(3), dims=("time",), attrs={"units": "hours since 2000-01-01"})
+    return tmp_path / "s.nc"
+
+
+@pytest.mark.parametrize("ending", [".nc", ".zarr"])
+def test_decoded_cells_are_written_without_their_packing(tmp_path: Path, source: Path, ending: str) -> None:
+    out = tmp_path / f"out{ending}"
+    assert run("get", source, "t", "--decoded", "-o", out).exit_code == 0
+    with hs.open(out) as root:
+        np.testing.assert_allclose(root["t"][...], PHYSICAL)
+        np.testing.assert_allclose(root["t"].decoded()[...], PHYSICAL)
+        assert not {"scale_factor", "add_offset", "missing_value"} & set(root["t"].attrs)
+        np.testing.assert_allclose(root["t"].attrs["valid_range"], [250.73, 308.54])
+        np.testing.assert_allclose(root["t"].attrs["valid_min"], 250.73)
+    engine: dict[str, Any] = {} if ending == ".nc" else {"engine": "zarr", "consolidated": False}
+    with xr.open_dataset(out, **engine) as dataset:
+        np.testing.assert_allclose(dataset["t"].values, PHYSICAL)
+        assert dataset["time"].values[1] == np.datetime64("2000-01-02")
+
+
+@pytest.mark.parametrize("ending", [".nc", ".zarr"])
+def test_decoded_times_stay_times(tmp_path: Path, source: Path, ending: str) -> None:
+    out = tmp_path / f"out{ending}"
+    result = run("get", source, "when", "--decoded", "-o", out)
+    assert result.exit_code == 0, result.stderr
+    assert hs.open(out)["when"].decoded()[1] == np.datetime64("2000-01-01T01:00")
+
+
+@pytest.mark.parametrize("ending", [".nc", ".zarr"])
+def test_stored_cells_are_written_with_what_unpacks_them(tmp_path: Path, source: Path, ending: str) -> None:
+    hs.convert(source, tmp_path / "s2.zarr", format="zarr2")
+    text = (tmp_path / "s2.zarr/t/.zattrs").read_text()
+    (tmp_path / "s2.zarr/t/.zattrs").write_text(
+        json.dumps({name: value for name, value in json.loads(text).items() if name != "_FillValue"})
+    )
+    document = json.loads((tmp_path / "s2.zarr/t/.zarray").read_text())
+    (tmp_path / "s2.zarr/t/.zarray").write_text(json.dumps(document | {"fill_value": -32767}))
+    for place in (source, tmp_path / "s2.zarr"):
+        out = tmp_path / f"out-{place.stem}{ending}"
+        result = run("get", place, "t", "-o", out)
+        assert result.exit_code == 0 and "packed" not in result.stderr
+        assert hs.open(out)["t"][...].tolist() == PACKED.tolist()
+        np.testing.assert_allclose(hs.open(out)["t"].decoded()[...], PHYSICAL)
+
+
+def test_packed_numbers_that_are_printed_are_said_to_be_packed(tmp_path: Path, source: Path) -> None:
+    for more in ([], ["--json"], ["-o", tmp_path / "t.csv"]):
+        assert "--decoded" in run("get", source, "t", *more).stderr
+    assert "packed" not in run("get", source, "t", "--decoded").stderr
+    assert "packed" not in run("get", source, "time").stderr

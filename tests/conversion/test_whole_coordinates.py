@@ -1,0 +1,25 @@
+"""Chunk lengths by dimension cut cells; the coordinates along those dimensions stay whole."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hyperslab as hs
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3", "netcdf", "nczarr"])
+@pytest.mark.parametrize("how", [{}, {"shards": {"time": 10}}])
+def test_coordinates_stay_whole(tmp_path: Path, format: str, how: dict[str, Any]) -> None:
+    if how and format != "zarr3":
+        pytest.skip("no shards")
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("time", data=np.arange(50), dims=("time",), chunks=50)
+        root.create_array("t", data=np.zeros((50, 4)), dims=("time", "x"))
+        root.create_array("g/time", data=np.arange(50), dims=("time",), chunks=5)
+        root.create_array("hours", data=np.arange(50), dims=("time",), chunks=50)
+    hs.convert(tmp_path / "a.zarr", tmp_path / "b", format=format, chunks={"time": 1}, verify=True, **how)
+    with hs.open(tmp_path / "b") as root:
+        assert root["time"].chunks in (None, (50,)) and root["g/time"].chunks in (None, (50,))
+        assert root["t"].chunks == (1, 4) and root["hours"].chunks == (1,)

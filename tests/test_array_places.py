@@ -1,0 +1,97 @@
+"""The place of an array in a tree: ``hs.open("era.zarr/t")`` is the array of the tree, with its labels."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hyperslab as hs
+from servers.files import serving
+from servers.s3 import S3
+
+TREES: dict[str, tuple[str, dict[str, Any]]] = {
+    "zarr2": ("zarr2", {}),
+    "zarr3": ("zarr3", {}),
+    "consolidated": ("zarr3", {"consolidated": True}),
+    "nczarr-current": ("nczarr", {"dialect": "current"}),
+    "nczarr-draft": ("nczarr", {"dialect": "draft"}),
+    "hdmf-v2": ("hdmf", {"profile": "v2"}),
+    "hdmf-v3": ("hdmf", {"profile": "v3"}),
+}
+
+
+def make(place: Any, tree: str = "zarr3", **more: Any) -> None:
+    """Labels of ``lat`` lie beside the array, those of ``time`` in the group above."""
+    form, options = TREES[tree]
+    with hs.create(place, form, **options, **more) as root:
+        root.create_array("time", data=np.arange(4), dims=["time"], units="days since 2020-01-01")
+        group = root.create_group("surface")
+        group.create_array("lat", data=np.array([10.0, 20.0, 30.0]), dims=["lat"])
+        group.create_array("2 m", data=np.arange(12.0).reshape(4, 3), dims=["time", "lat"], chunks=(1, 3))
+
+
+def assert_labelled(array: Any) -> None:
+    assert array.path == "surface/2 m"
+    assert array["2020-01-02", 20.0] == array.sel(time="2020-01-02", lat=20.0) == 4.0
+    assert array[1, 1] == 4.0
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_it_keeps_its_labels(tmp_path: Path, tree: str) -> None:
+    make(tmp_path / "era.zarr", tree)
+    place = tmp_path / "era.zarr/surface/2 m"
+    assert_labelled(hs.open(place))
+    assert_labelled(hs.open_array(f"{place}/"))
+    assert_labelled(pickle.loads(pickle.dumps(hs.open(place))))
+    assert hs.open_array(tmp_path / "era.zarr/surface", path="2 m").path == "2 m"
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_a_change_is_one_of_the_tree(tmp_path: Path, tree: str) -> None:
+    """Consolidated metadata of the whole follows, and so do the lengths that siblings share."""
+    make(tmp_path / "era.zarr", tree)
+    with hs.open_array(tmp_path / "era.zarr/surface/2 m", "r+") as array:
+        array.attrs["units"] = "K"
+        array["2020-01-02", 20.0] = 7.0
+    found: Any = hs.open(tmp_path / "era.zarr")["surface/2 m"]
+    assert (found.units, found[1, 1]) == ("K", 7.0)
+    assert not hs.check(tmp_path / "era.zarr")
+
+
+@pytest.mark.parametrize("kind", ["s3", "web", "url"])
+def test_it_does_so_everywhere(tmp_path: Path, s3: S3, kind: str) -> None:
+    if kind == "s3":
+        url, options = f"s3://{s3.bucket()}", {"storage_options": s3.options}
+        make(url, **options)
+        assert_labelled(hs.open(f"{url}/surface/2%20m", **options))
+    elif kind == "url":
+        make(tmp_path / "era.zarr")
+        assert_labelled(hs.open(f"file://{tmp_path}/era.zarr/surface/2%20m"))
+    else:
+        make(tmp_path / "era.zarr", "zarr2")
+        with serving(tmp_path) as host:
+            assert_labelled(hs.open(f"{host}/era.zarr/surface/2%20m"))
+
+
+def test_one_that_stands_alone_is_as_it_is(tmp_path: Path) -> None:
+    """No folder around it is looked through for other datasets, and one of a group that says otherwise is not taken."""
+    make(tmp_path / "era.zarr")
+    hs.convert(tmp_path / "era.zarr/surface/2 m", tmp_path / "alone.zarr", "zarr3")
+    alone = hs.open_array(tmp_path / "alone.zarr")
+    assert (alone.path, alone.shape) == ("", (4, 3))
+    with hs.create(tmp_path / "stale.zarr", "zarr3", consolidated=True) as root:
+        root.create_array("a", data=np.arange(3))
+    (tmp_path / "stale.zarr/a/zarr.json").write_bytes((tmp_path / "alone.zarr/zarr.json").read_bytes())
+    assert hs.open_array(tmp_path / "stale.zarr/a").shape == (4, 3)
+
+
+def test_the_whole_of_its_dataset_is_converted_and_compared(tmp_path: Path) -> None:
+    """What takes datasets takes the array alone."""
+    make(tmp_path / "era.zarr")
+    hs.convert(tmp_path / "era.zarr/surface/2 m", tmp_path / "b.zarr", "zarr2", verify=True)
+    assert hs.open_array(tmp_path / "b.zarr").path == ""
+    assert not hs.diff(tmp_path / "era.zarr/surface/2 m", tmp_path / "b.zarr")

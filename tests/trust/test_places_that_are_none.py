@@ -1,0 +1,68 @@
+"""Places that hold no dataset, and documents that lead nowhere: errors of the house that say what to do."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+import zarr
+
+import hyperslab as hs
+from hyperslab.errors import FormatError, HyperslabError, Invalid, NotFound
+
+
+@pytest.mark.parametrize("opening", [hs.open, lambda url: xr.open_dataset(url, engine="hyperslab"), hs.check])
+def test_a_path_that_leads_to_nothing_is_a_missing_file(tmp_path: Path, opening: Any) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        opening(str(tmp_path / "none.zarr"))
+    assert isinstance(caught.value, NotFound) and isinstance(caught.value, KeyError)
+
+
+def test_a_pipe_is_told_as_such(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(HyperslabError, match="pipe"):
+        hs.open(tmp_path / "pipe")
+
+
+@pytest.mark.parametrize("obj", [np.arange(3), xr.Dataset({"a": ("x", [1, 2])})])
+def test_save_says_what_replaces(tmp_path: Path, obj: Any) -> None:
+    with pytest.raises(Invalid, match="mode='w'"):
+        hs.save(tmp_path / "x.zarr", obj, overwrite=True)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        b'{"version": 1, "refs": {"a/\xff": "x"}}',
+        b'{"version": 1, "refs": {".zgroup": "{\\"zarr_format\\":2}", "a": "\xff\xfe"}}',
+        b'{"version": 1, "refs": {".zgroup": ["a\\u0000b", 0, 4]}}',
+        b'{"version": 1, "refs": {".zgroup": ["a\\ud83d", 0, 4]}}',
+        b'{"version": 1, "refs": {".zgroup": ["http://h/a\\u0000b"]}}',
+    ],
+)
+def test_references_of_no_text(tmp_path: Path, document: bytes) -> None:
+    (tmp_path / "x.json").write_bytes(document)
+    with pytest.raises(FormatError):
+        hs.open(tmp_path / "x.json")
+    with pytest.raises(FormatError):
+        hs.check(tmp_path / "x.json")
+
+
+class OtherStore(zarr.storage.MemoryStore):
+    """A store as another library makes it."""
+
+
+OtherStore.__module__ = "icechunk.store"
+
+
+def test_a_kind_of_zarrs_store_that_another_library_makes(tmp_path: Path) -> None:
+    store = OtherStore()
+    zarr.create_array(store, shape=(4,), dtype="i4", chunks=(2,))[:] = 7
+    found: Any = hs.open(store)
+    assert found[...].tolist() == [7] * 4
+    with hs.open_group(OtherStore(), "x", format="zarr3") as root:
+        root["a"] = np.arange(3)
