@@ -176,6 +176,22 @@ def test_what_netcdf_fills_without_a_marker_is_masked_nowhere(tmp_path: Path, so
                 assert not root[name].attrs
 
 
+def test_a_chunk_beyond_the_array_makes_up_for_no_chunk_that_is_missing(tmp_path: Path) -> None:
+    """A killed append leaves such chunks; the fill value of cells that nobody wrote stays, and so no chunk is made."""
+    default = np.float32(9.969209968386869e36)
+    with hs.create(tmp_path / "a", format="nczarr") as root:
+        options: Any = {"chunks": (2,), "codec": "blosc:lz4", "fill_value": default}
+        root.create_array("gap", shape=(6,), dtype="f4", dims=("x",), **options)[:4] = [1, 2, 3, 4]
+    with hs.open(tmp_path / "a") as root:
+        wanted = root["gap"][...]
+    assert wanted[4:].tolist() == [default] * 2
+    (tmp_path / "a/gap/3").write_bytes((tmp_path / "a/gap/0").read_bytes())
+    hs.convert(tmp_path / "a", tmp_path / "b", format="zarr2")
+    with hs.open(tmp_path / "b") as root:
+        np.testing.assert_array_equal(root["gap"][...], wanted)
+    assert not (tmp_path / "b/gap/2").exists()  # what nobody wrote is not written
+
+
 def test_rows_with_another_marker_are_not_appended(tmp_path: Path, written: Path) -> None:
     hs.convert(written, tmp_path / "t.zarr", format="zarr3")
     with hs.open(tmp_path / "t.zarr", "r+") as root:

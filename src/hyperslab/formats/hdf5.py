@@ -30,6 +30,10 @@ from hyperslab.model.spec import ArraySpec, Codec
 Stored = tuple[int, int, int]
 """Where a chunk lies: offset, bytes, and the mask of filters that it was not passed through."""
 
+_FLETCHER32 = 3
+"""HDF5's number of the filter that appends a checksum."""
+_CHECKSUM = 4
+"""Bytes of that checksum."""
 HAS_PREAD = hasattr(os, "preadv")
 """True if the system reads at an offset; elsewhere the library reads everything."""
 
@@ -100,6 +104,34 @@ def _plain_type(dataset: Any, spec: ArraySpec) -> bool:
             return isinstance(kind, h5t.TypeStringID) and not kind.is_variable_str() and kind.get_size() == 1
         case _:
             return False
+
+
+def check_chunk_sizes(dataset: Any, url: str) -> None:
+    """Raise CorruptChunk for a chunk of an h5py dataset that is stored in fewer bytes than its filters give.
+
+    HDF5 2.2.0 reads beyond its buffer for such a chunk, which ends the process: its filter fletcher32 takes the 4 bytes
+    of the checksum from the length without a look. The sizes lie in B-trees, which have no checksum of their own.
+    """
+    from h5py import h5d
+
+    plist = dataset.id.get_create_plist()
+    if plist.get_layout() != h5d.CHUNKED or not plist.get_nfilters():
+        return
+    numbers = [plist.get_filter(index)[0] for index in range(plist.get_nfilters())]
+    sums = sum(1 << index for index, number in enumerate(numbers) if number == _FLETCHER32)
+
+    def check(chunk: Any) -> None:
+        found, least = chunk.size, 1 + (_CHECKSUM if sums & ~chunk.filter_mask else 0)
+        if found < least:
+            key = f"{dataset.name} chunk at cell {tuple(chunk.chunk_offset)}"
+            message = "the index of the chunks is damaged: a chunk is shorter than its filters make any"
+            remedy = "restore the file from a copy, or convert what is sound to a new one (--skip-damaged)"
+            raise CorruptChunk(message, url=url, key=key, expected=least, found=found, remedy=remedy)
+
+    try:
+        dataset.id.chunk_iter(check)
+    except (RuntimeError, OSError, ValueError) as error:
+        raise CorruptChunk(f"the index of the chunks is damaged: {error}", url=url, key=dataset.name) from error
 
 
 class StoredChunks(ReadOnlyChunks):

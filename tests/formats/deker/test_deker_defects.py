@@ -42,6 +42,7 @@ from hyperslab.formats.deker.paths import tile_folder
 from hyperslab.model.dims import TimeScale
 from hyperslab.model.schemas import ArraySchema, AttributeSchema, DimensionSchema, Record
 from hyperslab.model.schemas.records import changed, new_id
+from hyperslab.stores.keys import temporary_name
 from hyperslab.stores.location import Location
 from programs import Program
 
@@ -427,6 +428,31 @@ def test_22_a_folder_that_is_no_collection_is_passed_over_and_told(tmp_path: Pat
     where = Location.of(tmp_path)
     assert LAYOUT.names(where) == ["c"]
     assert [remedy.problem.kind for remedy in LAYOUT.remedies(where)] == ["alien-folder", "alien-file", "stray-lock"]
+
+
+@pytest.mark.parametrize("left", [[], [".c.json.adb9f98010daae5a.tmp", ".collection.json.adb9f98010e0e80c.tmp"]])
+def test_the_folder_of_a_collection_that_was_never_made_is_removed(tmp_path: Path, left: list[str]) -> None:
+    make(tmp_path)
+    folder = tmp_path / "collections/unfinished"
+    folder.mkdir()
+    for name in left:
+        (folder / name).write_text("{")
+        os.utime(folder / name, (0, 0))
+    (remedy,) = LAYOUT.remedies(Location.of(tmp_path))
+    assert (remedy.problem.kind, remedy.action) == ("temporary", "remove its folder")
+    hs.repair(tmp_path, dry_run=False)
+    assert not folder.exists()
+    assert list(LAYOUT.remedies(Location.of(tmp_path))) == []
+
+
+def test_the_folder_of_a_collection_that_is_being_made_stays(tmp_path: Path) -> None:
+    make(tmp_path)
+    folder = tmp_path / "collections/unfinished"
+    folder.mkdir()
+    (folder / temporary_name("unfinished.json")).write_text("{")
+    assert [remedy.action for remedy in LAYOUT.remedies(Location.of(tmp_path))] == [None]
+    hs.repair(tmp_path, dry_run=False)
+    assert folder.exists()
 
 
 def test_24_no_space_leaks_in_files(tmp_path: Path) -> None:

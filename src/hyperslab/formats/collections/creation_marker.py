@@ -40,13 +40,17 @@ def creations(store: Any, places: Places) -> list[str]:
 
 
 def is_under_way(store: Any, places: Places) -> bool:
-    """Return whether any is; in a store that takes no locks nobody can tell, and so none is."""
-    return not store.read_only and not all(is_dead(store, places, name) for name in creations(store, places))
+    """Return whether any is, as far as the store can tell."""
+    return not all(is_dead(store, places, name) for name in creations(store, places))
 
 
 def is_dead(store: Any, places: Places, name: str) -> bool:
-    """Return True when the maker of this name is at work no more, as far as the store can tell."""
-    if name not in creations(store, places):
+    """Return whether the maker of this name is at work no more.
+
+    A store that was opened for reading takes no locks and cannot tell; the maker counts as dead there, and problems say
+    that it may be at work.
+    """
+    if store.read_only or name not in creations(store, places):
         return True
     try:
         with lock_node(store, f"{places.folder(CREATING)}/{name}", 0):

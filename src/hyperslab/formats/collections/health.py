@@ -301,7 +301,7 @@ class Health:
         if batch is not None and self._holding.batches.ids([said]) == [None]:
             if is_dead(self._store, self._places, batch):
                 act = partial(self._release_entry, entry, said)
-                message = "a key entry of arrays that were not made to the end"
+                message = "a writer died, or is at work, while it made the arrays of this key entry"
                 yield finding(self._places.name, "dangling-key", message, entry, "remove it", act, (entry,))
             return
         if not self._keyed or id in self._damaged or self._is_array_of(id, entry):

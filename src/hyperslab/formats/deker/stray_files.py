@@ -36,6 +36,9 @@ def leftovers(folder: str, names: Collection[str], known: Collection[str]) -> It
         if is_temporary(name):
             if is_left(path):
                 yield _remedy("temporary", "an unfinished change was left", path, "remove it", partial(_remove, path))
+        elif _is_unfinished(path):
+            message = f"the collection {name} was not made or not removed to the end"
+            yield _remedy("temporary", message, path, "remove its folder", partial(_remove_unfinished, path))
         elif os.path.isdir(path):
             yield _remedy("alien-folder", f"{name} is no collection: it has no document {name}.json", path)
         elif name.endswith(".lock"):
@@ -46,6 +49,24 @@ def leftovers(folder: str, names: Collection[str], known: Collection[str]) -> It
                 yield _remedy("stray-lock", message, path, *(("remove it", partial(_unlock, path)) if empty else ()))
         else:
             yield _remedy("alien-file", f"{name} is no part of a collection", path)
+
+
+def _is_unfinished(path: str) -> bool:
+    """Return whether a folder holds nothing but the temporary files of writers that died."""
+    try:
+        return not os.path.islink(path) and all(is_left(f"{path}/{name}") for name in os.listdir(path))
+    except OSError:
+        return False
+
+
+def _remove_unfinished(path: str) -> None:
+    """Remove such a folder; one that a writer has begun to fill meanwhile stays, since it is not empty."""
+    with write_errors(path, ""), suppress(FileNotFoundError):
+        for name in os.listdir(path):
+            if is_left(f"{path}/{name}"):
+                os.unlink(f"{path}/{name}")
+        with suppress(OSError):
+            os.rmdir(path)
 
 
 def _remedy(

@@ -27,6 +27,7 @@ class NetcdfReader:
         self._url = url
         self._fast = fast
         self._specs: dict[str, GroupSpec | ArraySpec] = {}
+        self._sound: set[str] = set()
 
     @property
     def model(self) -> str:
@@ -94,10 +95,32 @@ class NetcdfReader:
         find = self._find if is_shown else self._find_hidden
         return LibraryChunks(lambda: find(path), spec, self._url, path)
 
+    def _check_sizes(self, path: str) -> None:
+        """Raise CorruptChunk for an array with chunks that end the process when the library decodes them."""
+        if path not in self._sound:
+            stored = self._opened().hdf5_dataset(path)
+            if stored is not None:
+                hdf5.check_chunk_sizes(stored, self._url)
+            self._sound.add(path)
+
+    def unreadable(self) -> dict[str, CorruptChunk]:
+        """Return the errors of the arrays, among those whose specs were read, that the library must not read."""
+        found = {}
+        for path, spec in self._specs.items():
+            try:
+                if isinstance(spec, ArraySpec) and spec.codecs:
+                    with library.reading(self._url, path):
+                        self._check_sizes(path)
+            except CorruptChunk as error:
+                found[path] = error.locate(node=path)
+        return found
+
     def _find(self, path: str) -> Any:
+        self._check_sizes(path)
         return self._opened().variable(path)
 
     def _find_hidden(self, path: str) -> Any:
+        self._check_sizes(path)
         stored = self._opened().hdf5_dataset(path)
         spec = self.node(path)
         return stored.asstr() if isinstance(spec, ArraySpec) and isinstance(spec.dtype, VlenString) else stored

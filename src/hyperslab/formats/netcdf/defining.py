@@ -246,7 +246,12 @@ def _is_hidden(spec: ArraySpec | GroupSpec) -> bool:
 
 
 def find_cells(work: WorkingCopy, path: str, spec: ArraySpec) -> Any:
-    """The library's variable at ``path``, giving its cells as stored; h5py's dataset where netCDF4 has none."""
+    """Return the library's variable at ``path``, with its cells as stored; h5py's dataset where netCDF4 has none.
+
+    CorruptChunk for a variable with chunks that end the process when the library decodes them.
+    """
+    if path in work.unreadable:
+        raise work.unreadable[path]
     if _is_hidden(spec):
         return _hdf5_node(work.hdf5(), path)
     variable = raw(_node(work, path, spec))

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from hyperslab.chunks.settings import Settings
-from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, StorageError
+from hyperslab.errors import AlreadyExists, Conflict, CorruptChunk, HyperslabError, StorageError
 from hyperslab.formats.asked import no_file
 from hyperslab.formats.hdf5_lock import LOCK
 from hyperslab.formats.netcdf import classic, library
@@ -38,6 +38,7 @@ class WorkingCopy:
         self._mode = mode
         self._settings = settings
         self.variables = 0
+        self.unreadable: Mapping[str, CorruptChunk] = {}
         folder, name = os.path.split(self._target)
         self.path = os.path.join(folder, temporary_name(name))
         self._before: Version | None = of._before if of is not None else self._version()

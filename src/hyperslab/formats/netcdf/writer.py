@@ -11,7 +11,7 @@ import numpy as np
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import HyperslabError, Invalid, Problem, StorageError, Unsupported
+from hyperslab.errors import CorruptChunk, HyperslabError, Invalid, Problem, StorageError, Unsupported
 from hyperslab.formats.asked import array_at, closed, no_node
 from hyperslab.formats.netcdf import defining, document, library
 from hyperslab.formats.netcdf.contents import Contents, Spec
@@ -47,16 +47,19 @@ class NetcdfWriter:
         self._failed = False
         self._dropped = False
         self._contents = Contents()
+        unreadable: dict[str, CorruptChunk] = {}
         if mode == "r+":
             reader = NetcdfReader(path, url)
             try:
                 if reader.limit is not None:
                     raise reader.limit
                 self._model, self._contents = reader.model, Contents.of(reader)
+                unreadable = reader.unreadable()
             finally:
                 reader.close()
         self._work = WorkingCopy(path, url, mode, self._model, settings)
         self._work.variables = len(self._contents.places)
+        self._work.unreadable = unreadable
         self._held_back = Unclosed(self, url)
         self._held_back.changed = mode != "r+"
 
@@ -297,6 +300,7 @@ class NetcdfWriter:
             raise no_node(path, self._url)
         self._raise_if_rewriting_loses(besides=path)
         self._contents.remove(path)
+        self._work.unreadable = {at: error for at, error in self._work.unreadable.items() if not is_within(at, path)}
         self._dropped = True
         self._hidden = [problem for problem in self._not_shown() if not is_within(problem.node, path)]
 
@@ -335,7 +339,11 @@ class NetcdfWriter:
         return self._hidden
 
     def _raise_if_rewriting_loses(self, besides: str | None = None) -> None:
-        """Refuse to write the file anew where it holds, outside of the node ``besides``, what is not shown."""
+        """Refuse to write the file anew where it holds, outside of the node ``besides``, what is not shown or cannot
+        be read."""
+        for path, error in self._work.unreadable.items():
+            if besides is None or not is_within(path, besides):
+                raise error
         lost = [problem for problem in self._not_shown() if besides is None or not is_within(problem.node, besides)]
         if lost:
             message = f"the file would be written anew without what is not shown: {'; '.join(map(str, lost))}"
