@@ -12,7 +12,7 @@ from nwb_files import small_file
 from pynwb import TimeSeries, validate
 
 import hyperslab as hs
-from hyperslab.bridges.hdmf.indexes import with_room
+from hyperslab.bridges.hdmf.datasets import with_room
 from hyperslab.errors import Invalid
 from hyperslab.hdmf import HyperslabIO
 

@@ -15,7 +15,7 @@ from pynwb import NWBHDF5IO, TimeSeries, get_manager
 from pynwb.testing.mock import ecephys, ophys
 
 import hyperslab as hs
-from hyperslab.bridges.hdmf.pointers import Pointers
+from hyperslab.bridges.hdmf.write_plan import Pointers
 from hyperslab.hdmf import HyperslabDataIO, HyperslabIO
 
 KEYS = {"name", "source", "path", "object_id", "source_object_id"}

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.formats.hdmf import FORMAT
-from hyperslab.formats.hdmf.dataset import HdmfReader
+from hyperslab.formats.hdmf.reader import HdmfReader
 from hyperslab.model.refs import ObjectReference
 from hyperslab.stores.location import Location
 

@@ -9,8 +9,8 @@ import pytest
 
 from hyperslab.errors import FormatError, Invalid, Unsupported
 from hyperslab.formats.documents import read_document, write_again
-from hyperslab.formats.hdmf.attribute_names import RESERVED
-from hyperslab.formats.hdmf.options import HDMFOptions
+from hyperslab.formats.hdmf.attributes import RESERVED
+from hyperslab.formats.hdmf.profile import HDMFOptions
 from hyperslab.formats.hdmf.v2 import HdmfV2
 from hyperslab.formats.hdmf.v3 import HdmfV3
 from hyperslab.model.attrs import equal, equal_attrs

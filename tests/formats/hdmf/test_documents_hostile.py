@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from hyperslab.errors import FormatError, HyperslabError, UnsafePickle
 from hyperslab.formats.documents import read_document
-from hyperslab.formats.hdmf.objects import check_fill
-from hyperslab.formats.hdmf.options import HDMFOptions
+from hyperslab.formats.hdmf.cell_types import check_fill
+from hyperslab.formats.hdmf.profile import HDMFOptions
 from hyperslab.formats.hdmf.v2 import HdmfV2
 from hyperslab.formats.hdmf.v3 import HdmfV3
 from hyperslab.model.refs import Link

@@ -10,7 +10,7 @@ import pytest
 from hyperslab.codecs.base import ChunkLayout
 from hyperslab.codecs.chain import build_chain
 from hyperslab.errors import FormatError, Invalid, Unsupported
-from hyperslab.formats.hdmf.objects import same_type
+from hyperslab.formats.hdmf.cell_types import same_type
 from hyperslab.formats.hdmf.v3 import HdmfV3
 from hyperslab.formats.metadata_dialect import MetadataDialect
 from hyperslab.model.dtypes import ObjectRef, RegionRef, VlenArray, VlenBytes, VlenString, tagged

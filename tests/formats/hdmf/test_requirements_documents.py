@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from hyperslab.errors import Invalid, Unsupported
-from hyperslab.formats.hdmf.attribute_names import RESERVED
-from hyperslab.formats.hdmf.objects import JSON2
-from hyperslab.formats.hdmf.options import HDMFOptions
+from hyperslab.formats.hdmf.attributes import RESERVED
+from hyperslab.formats.hdmf.cell_types import JSON2
+from hyperslab.formats.hdmf.profile import HDMFOptions
 from hyperslab.formats.hdmf.v2 import HdmfV2
 from hyperslab.formats.hdmf.v3 import HdmfV3
 from hyperslab.model.dtypes import ObjectRef, RegionRef, VlenBytes, VlenString, tag_of, tagged

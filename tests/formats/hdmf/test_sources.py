@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hyperslab.errors import BrokenLink, ExternalLinkRefused, Invalid, Unsupported
-from hyperslab.formats.hdmf.sources import Allowed, place_of
+from hyperslab.formats.hdmf.link_sources import Allowed, place_of
 from hyperslab.model.refs import Link
 from hyperslab.stores.location import Location
 from hyperslab.stores.memory import MemoryStore

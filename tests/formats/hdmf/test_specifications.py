@@ -13,7 +13,7 @@ import pytest
 from golden_hdmf import GOLDEN, opened
 
 from hyperslab.errors import FormatError, HyperslabError, UnsafePickle, Unsupported
-from hyperslab.formats.hdmf.specifications import version_key
+from hyperslab.formats.hdmf.reader import version_key
 from hyperslab.model.dtypes import VlenString
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.memory import MemoryStore

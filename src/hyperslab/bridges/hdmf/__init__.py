@@ -2,7 +2,7 @@
 
 from hyperslab.bridges.extras import hdmf
 from hyperslab.bridges.hdmf.backend import HyperslabIO
-from hyperslab.bridges.hdmf.data_io import HyperslabDataIO
+from hyperslab.bridges.hdmf.datasets import HyperslabDataIO
 
 assert hdmf  # asked for first, so that it is named where it is missing
 

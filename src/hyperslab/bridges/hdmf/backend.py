@@ -3,32 +3,93 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from hdmf.backends.errors import UnsupportedOperation
 from hdmf.backends.io import HDMFIO
 from hdmf.backends.utils import WriteStatusTracker
-from hdmf.build import BuildManager, GroupBuilder, TypeMap
+from hdmf.backends.warnings import BrokenLinkWarning
+from hdmf.build import BuildManager, ConstructError, GroupBuilder, TypeMap
 
 from hyperslab import api
 from hyperslab.array import Array
-from hyperslab.bridges.hdmf import specs
-from hyperslab.bridges.hdmf.asking import CORE, doc_of, manager_for, object_codec_of
-from hyperslab.bridges.hdmf.casting import Casting
-from hyperslab.bridges.hdmf.constructing import construct
-from hyperslab.bridges.hdmf.indexes import let_grow
-from hyperslab.bridges.hdmf.planning import Planner
-from hyperslab.bridges.hdmf.pointers import Pointers, root_of, target_of
-from hyperslab.bridges.hdmf.reading import Builders
-from hyperslab.bridges.hdmf.writing import BuilderWriter
+from hyperslab.bridges.hdmf import schemas
+from hyperslab.bridges.hdmf.builder_reader import Builders
+from hyperslab.bridges.hdmf.builder_writer import BuilderWriter
+from hyperslab.bridges.hdmf.datasets import let_grow
+from hyperslab.bridges.hdmf.schemas import CORE, Casting, doc_of, manager_for, object_codec_of
+from hyperslab.bridges.hdmf.write_plan import Planner, Pointers, path_of, root_of, target_of
 from hyperslab.chunks.progress import Report, reporting
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.formats import detect
 from hyperslab.group import Group
 from hyperslab.model.refs import ObjectReference
 from hyperslab.stores.location import Location, Probe
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# Containers of a file some of whose links lead nowhere: what cannot be made without them is left out.
+
+
+class Incomplete(Protocol):
+    """An open file."""
+
+    @property
+    def manager(self) -> Any: ...
+    @property
+    def incomplete(self) -> list[Any]:
+        """Builders that lack a link or a reference."""
+        ...
+
+
+def construct(file: Incomplete, read: Callable[[], Any]) -> Any:
+    """What ``read`` gives, begun anew without a builder that cannot be made since it lacks a link or reference."""
+    while True:
+        try:
+            return read()
+        except ConstructError as error:
+            builder, why = error.args
+            if not _leave_out(builder, file.incomplete):
+                raise
+            message = f"{path_of(builder)} is left out, it lacks what cannot be read: {why}"
+            warnings.warn(message, BrokenLinkWarning, stacklevel=3)
+            file.manager.clear_cache()
+
+
+def _leave_out(builder: Any, incomplete: list[Any]) -> bool:
+    """Take a builder, and what leads to it, out of the tree, if it or something of it lacks something."""
+    if builder.parent is None or not any(_is_within(each, builder) for each in incomplete):
+        return False
+    places = list(_places(root_of(builder), builder))
+    for holder, names, name in places:
+        del names[name]
+        if isinstance(holder, GroupBuilder):
+            del holder.obj_type[name]
+        incomplete.append(holder)
+    return bool(places)
+
+
+def _places(group: Any, wanted: Any) -> Iterator[tuple[Any, dict[str, Any], str]]:
+    """Where a tree has a builder: the holder, which of its mappings, and the name there."""
+    nodes = [group, *group.datasets.values()]
+    for holder in nodes:
+        mappings = [holder.attributes]
+        if holder is group:
+            mappings += [group.groups, group.datasets, group.links]
+        for names in mappings:
+            yield from [(holder, names, name) for name, each in names.items() if target_of(each) is wanted]
+    for below in group.groups.values():
+        if below is not wanted:
+            yield from _places(below, wanted)
+
+
+def _is_within(builder: Any, above: Any) -> bool:
+    while builder is not None and builder is not above:
+        builder = builder.parent
+    return builder is not None
+
 
 _MODES = {"r": "r", "r-": "r", "r+": "r+", "a": "a", "w": "w", "w-": "x", "x": "x"}
 _FORMAT = "hdmf"
@@ -225,13 +286,13 @@ class HyperslabIO(HDMFIO):
         """Load the schemas that a file keeps (a path, an open ``io`` or its ``file``) into a catalogue or type map."""
         opened = file if file is not None else None if io is None else io.root
         if opened is not None:
-            return specs.load(namespace_catalog, opened._session, namespaces)
+            return schemas.load_schemas(namespace_catalog, opened._session, namespaces)
         with api.open_group(path, format=_FORMAT, storage_options=storage_options) as root:
-            return specs.load(namespace_catalog, root._session, namespaces)
+            return schemas.load_schemas(namespace_catalog, root._session, namespaces)
 
     def load_namespaces_io(self, namespace_catalog: Any, namespaces: list[str] | None = None) -> dict[str, Any]:
         """The same, of this file."""
-        return specs.load(namespace_catalog, self.root._session, namespaces)
+        return schemas.load_schemas(namespace_catalog, self.root._session, namespaces)
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
@@ -265,9 +326,9 @@ class HyperslabIO(HDMFIO):
             writing.run(planner.plan(builder), together=not exhaust_dci)
             if cache_spec:
                 own = self.manager.namespace_catalog
-                names = own.namespaces if self._has_manager else specs.without_unused(own, builder, CORE)
+                names = own.namespaces if self._has_manager else schemas.used_namespaces(own, builder, CORE)
                 others = ((catalog, catalog.namespaces) for catalog in catalogs)
-                specs.cache(root._session, [(own, names), *others])
+                schemas.cache_schemas(root._session, [(own, names), *others])
         for path, wrapper in writing.unfilled:
             wrapper.dataset = self.root[path]
 

@@ -33,9 +33,9 @@ from hyperslab.formats.base import Feature, Format, FormatInfo, Mode
 from hyperslab.formats.choices import check_known
 from hyperslab.formats.codec_kinds import BYTES
 from hyperslab.formats.features import Variant
-from hyperslab.formats.hdmf.dataset import HdmfReader
-from hyperslab.formats.hdmf.options import HDMFOptions
-from hyperslab.formats.hdmf.remedies import HdmfExamined, HdmfMended
+from hyperslab.formats.hdmf.damage import HdmfExamined, HdmfMended
+from hyperslab.formats.hdmf.profile import HDMFOptions
+from hyperslab.formats.hdmf.reader import HdmfReader
 from hyperslab.formats.hdmf.survey import Profiled
 from hyperslab.formats.hdmf.v2 import HdmfV2
 from hyperslab.formats.hdmf.v3 import HdmfV3

@@ -8,29 +8,72 @@ Profile v2: ``{"value": {"source": …, "path": …, …}, "zarr_dtype": "object
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
 from hyperslab.codecs.reference_json import reference_of, spelled
-from hyperslab.errors import HyperslabError, Unsupported
+from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.formats.cells_json import SPECIAL, base64_to_bytes, bytes_to_base64
 from hyperslab.formats.extended_metadata import MARK, VERSION
-from hyperslab.formats.faults import Faults
-from hyperslab.formats.hdmf.attribute_names import Words
-from hyperslab.formats.hdmf.dtype_words import OBJECT, REGION
+from hyperslab.formats.faults import Faults, brief
+from hyperslab.formats.hdmf.cell_types import OBJECT, REGION
 from hyperslab.formats.typed_attrs import Code, decode, encode
 from hyperslab.model.attrs import Attrs
 from hyperslab.model.dtypes import tag_of
-from hyperslab.model.refs import ObjectReference, RegionReference
+from hyperslab.model.paths import check_name
+from hyperslab.model.refs import Link, ObjectReference, RegionReference
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# The reserved attributes of both profiles: they stand in documents, and never among the attributes that users see.
+
+
+SPECLOC = ".specloc"
+"""At the root: the path of the group in which the specifications are."""
+SPECIFICATIONS = "specifications"
+"""That group's usual path."""
+REFERENCE_FIELDS, REGION_FIELDS = "_REFERENCE_FIELDS", "_REGION_FIELDS"
+RESERVED = ("zarr_link", "zarr_dtype", SPECLOC, "_LINKS", "_DTYPE", REFERENCE_FIELDS, REGION_FIELDS)
+OWN, LINKS, PLACE = "hdmf", "links", "specloc"
+"""The part of a spec's ``layout`` that is this format's; in that of a group its links by name, and in that of the root
+the path of the group of the specifications."""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What one profile calls the links of a group and the type of an array."""
+
+    profile: Literal["v2", "v3"]
+    links: str
+    dtype: str
+
+
+V2 = Words("v2", "zarr_link", "zarr_dtype")
+V3 = Words("v3", "_LINKS", "_DTYPE")
+
+
+def split(stored: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The reserved attributes of a node, and the others."""
+    own = {name: stored[name] for name in RESERVED if name in stored}
+    return own, {name: value for name, value in stored.items() if name not in own}
+
+
+def refuse_reserved(attrs: Iterable[str]) -> None:
+    """Invalid for an attribute of users that bears a reserved name."""
+    for name in attrs:
+        if name in RESERVED:
+            remedy = "choose another name; hyperslab writes this one itself for links, types and specifications"
+            raise Invalid(f"the attribute name {name!r} is reserved in format hdmf", remedy=remedy)
+
 
 Reference = ObjectReference | RegionReference
 FILL = "_FillValue"
 """Spelled by Zarr's own formats, as xarray knows it."""
 _TEXT = "utf-8:"
 _REFERENCE = "_REFERENCE"
-_KEYS = frozenset({"source", "path", "object_id", "source_object_id", "region"})
+_REFERENCE_KEYS = frozenset({"source", "path", "object_id", "source_object_id", "region"})
 _IDS = ("object_id", "source_object_id")
 
 
@@ -127,7 +170,7 @@ def _write_reference(name: str, value: Reference, old: Any, words: Words, region
             f"attribute {name!r} is a region reference, which hdmf-zarr of Zarr v2 cannot open a dataset with",
             remedy="region_attributes=True if only hyperslab is to read it, profile='v3', or store it in an array",
         )
-    said = {key: kept for key, kept in inner.items() if key not in _KEYS}
+    said = {key: kept for key, kept in inner.items() if key not in _REFERENCE_KEYS}
     said |= spelled(value, scalar_as_one=words.profile == "v2")
     if words.profile == "v2":
         return {"value": said, "zarr_dtype": REGION if isinstance(value, RegionReference) else OBJECT}
@@ -180,3 +223,65 @@ def marked(stored: Mapping[str, Any], **parts: Any) -> dict[str, Any]:
     for name, part in said.items():
         mark[name] = {**mark.get(name, {}), **part} if isinstance(part, dict) and name == "attrs" else part
     return {name: value for name, value in stored.items() if name != MARK} | {MARK: mark}
+
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# Links as a group's document has them: a list of objects with a name each (``zarr_link``, ``_LINKS``). Pure.
+
+
+_LINK_KEYS = ("name", "source", "path", "object_id", "source_object_id")
+
+
+def read_links(said: Any, word: str, faults: Faults) -> tuple[dict[str, Link], list[Any]]:
+    """The links by name, and the entries that are none: they are kept as they stand."""
+    if not isinstance(said, list):
+        faults.note("links", f"{word} is {brief(said)}, not a list of links")
+        return {}, [said]
+    links: dict[str, Link] = {}
+    others = []
+    for entry in said:
+        reason = _fault(entry, links)
+        if reason is None:
+            links[entry["name"]] = _read_link(entry)
+        else:
+            others.append(entry)
+            faults.note("links", f"{word}: {brief(entry)} is no link: {reason}")
+    return links, others
+
+
+def _fault(entry: Any, links: Mapping[str, Link]) -> str | None:
+    if not isinstance(entry, dict):
+        return "it is not an object"
+    if missing := [key for key in _LINK_KEYS[:3] if not isinstance(entry.get(key), str)]:
+        return f"it has no text {missing[0]!r}"
+    if not all(isinstance(entry.get(key), str | None) for key in _LINK_KEYS[3:]):
+        return "an object_id is no text"
+    try:
+        check_name(entry["name"])
+    except Invalid as error:
+        return error.message
+    return "another link has this name" if entry["name"] in links else None
+
+
+def _read_link(entry: Mapping[str, Any]) -> Link:
+    path = entry["path"]
+    return Link(
+        target=path if path.startswith("/") else f"/{path}",
+        source=entry["source"] or ".",
+        object_id=entry.get("object_id"),
+        source_object_id=entry.get("source_object_id"),
+        layout={key: value for key, value in entry.items() if key not in _LINK_KEYS},
+    )
+
+
+def write_links(links: Mapping[str, Link], others: Iterable[Any], profile: Literal["v2", "v3"]) -> list[Any]:
+    """The list of a document. Profile v2 names the two object ids always, v3 where they are known."""
+    return [*(_write_link(name, link, profile) for name, link in links.items()), *others]
+
+
+def _write_link(name: str, link: Link, profile: str) -> dict[str, Any]:
+    check_name(name)
+    ids = {"object_id": link.object_id, "source_object_id": link.source_object_id}
+    if profile == "v3":
+        ids = {key: value for key, value in ids.items() if value is not None}
+    return {"name": name, "source": link.source, "path": link.target, **ids, **link.layout}

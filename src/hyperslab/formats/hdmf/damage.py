@@ -3,28 +3,145 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from hyperslab.chunks.auto import longest_chunk
+from hyperslab.chunks.settings import Settings
+from hyperslab.codecs.base import ChunkLayout
+from hyperslab.codecs.chain import build_chain
+from hyperslab.codecs.pickled import read_pickled
+from hyperslab.codecs.reference_text import of_text
 from hyperslab.errors import HyperslabError, Problem, UnsafePickle
+from hyperslab.formats.base import Remedy
 from hyperslab.formats.dtype_names import dtype_from_json
 from hyperslab.formats.faults import brief
-from hyperslab.formats.hdmf.attribute_names import OWN
-from hyperslab.formats.hdmf.dtype_words import word_of
-from hyperslab.formats.hdmf.lost_types import meant_word, needs_word
-from hyperslab.formats.hdmf.object_ids import id_of
-from hyperslab.formats.hdmf.objects import check_fill, words_of
-from hyperslab.formats.hdmf.specifications import is_specification, place_said, read_schema
-from hyperslab.formats.hdmf.spelling import attributes_of, with_attributes
-from hyperslab.formats.hdmf.survey import HDMFSurvey, Spec
+from hyperslab.formats.hdmf.attributes import OWN
+from hyperslab.formats.hdmf.cell_types import OBJECT, OBJECTS, PICKLE, REGION, check_fill, word_of, words_of
+from hyperslab.formats.hdmf.link_diagnosis import LINKS, of_cells, of_links, of_references
+from hyperslab.formats.hdmf.link_sources import Allowed
+from hyperslab.formats.hdmf.profile import attributes_of, with_attributes
+from hyperslab.formats.hdmf.reader import is_specification, place_said, read_schema
+from hyperslab.formats.hdmf.reference_ids import object_id_of
+from hyperslab.formats.hdmf.survey import HDMFSurvey, Others, Profiled, Spec
+from hyperslab.formats.hdmf.writer import HdmfDocuments
 from hyperslab.formats.keyed_commit import Change
-from hyperslab.formats.keyed_damage import NodeDamage
+from hyperslab.formats.keyed_damage import NodeDamage, remedies_of
+from hyperslab.formats.keyed_dataset import KeyedReader
 from hyperslab.formats.zarr2.document import ARRAY, ATTRIBUTES
-from hyperslab.model.dtypes import DataType, VlenBytes, VlenString, numpy_dtype
+from hyperslab.model.dtypes import DataType, ObjectRef, VlenBytes, VlenString, numpy_dtype
 from hyperslab.model.paths import child
+from hyperslab.model.refs import ObjectReference, path_within
 from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.stores.base import Store, WritableStore
+from hyperslab.stores.location import Location
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# What cells are whose documents do not tell it any more: the first stored chunk is asked.
+#
+# Zarr v2 says ``|O`` of text and references alike, and v3 has references as text; without ``zarr_dtype`` or
+# ``_DTYPE`` they would be taken for text.
+
+
+_OBJECT_DTYPES = ("|O", "O", "object")
+
+
+def meant_word(survey: HDMFSurvey, path: str, spec: ArraySpec) -> Any:
+    """Return the ``zarr_dtype`` or ``_DTYPE`` that the first stored chunk speaks of; None where it tells nothing."""
+    try:
+        if survey.profile.words.profile == "v3":
+            return _word_of_texts(survey, path, spec)
+        return _word_of_objects(survey.docs(path)[ARRAY], survey, path, spec)
+    except (HyperslabError, ValueError, RecursionError):
+        return None
+
+
+def needs_word(survey: HDMFSurvey, path: str, spec: ArraySpec) -> bool:
+    """Return whether the type of the cells is nowhere but in that word."""
+    if survey.profile.words.profile == "v3":
+        return isinstance(spec.dtype, VlenString)
+    doc = survey.docs(path)[ARRAY]
+    dtype = doc.get("dtype")
+    filters = doc.get("filters")
+    first = filters[0].get("id") if isinstance(filters, list) and filters and isinstance(filters[0], dict) else None
+    fields = dtype if isinstance(dtype, list) else [[None, dtype]]
+    return first in ("json2", "pickle") and any(_is_object(field) for field in fields)
+
+
+def _is_object(field: Any) -> bool:
+    return isinstance(field, list) and len(field) > 1 and field[1] in _OBJECT_DTYPES
+
+
+def _word_of_objects(doc: Mapping[str, Any], survey: HDMFSurvey, path: str, spec: ArraySpec) -> Any:
+    fields = doc["dtype"] if isinstance(doc["dtype"], list) else None
+    columns = _columns(survey, path, spec, 1 if fields is None else len(fields))
+    if columns is None:
+        return None
+    if fields is None:
+        return _kind(columns[0])
+    pairs = zip(fields, columns, strict=True)
+    words = [_kind(column) if _is_object(field) else str(field[1]) for field, column in pairs]
+    if None in words:
+        return None
+    named = zip(fields, ("str_" if word == "str" else word for word in words), strict=True)
+    return [{"name": field[0], "dtype": word} for field, word in named]
+
+
+def _kind(values: Sequence[Any]) -> str | None:
+    """Return what values of JSON or of a pickle are together; those that were never written say nothing."""
+    found = {_kind_of_value(value) for value in values if value is not None and not (value == 0 and value is not False)}
+    return found.pop() if len(found) == 1 else None
+
+
+def _kind_of_value(value: Any) -> str | None:
+    if isinstance(value, str):
+        return "str"
+    if isinstance(value, ObjectReference):
+        return OBJECT
+    if isinstance(value, dict) and isinstance(value.get("path"), str):
+        return OBJECT if value.get("region") is None else REGION
+    return None
+
+
+def _columns(survey: HDMFSurvey, path: str, spec: ArraySpec, count: int) -> list[list[Any]] | None:
+    """Return the plain values of the first stored chunk, by field."""
+    keys = (place for place in survey.store.list(path) if not place[len(child(path, "")) :].startswith("."))
+    data = next((found for place in sorted(keys) if (found := survey.store.get(place)) is not None), None)
+    if data is None:
+        return None
+    shape = longest_chunk(spec.chunks)
+    raw = bytes(build_chain(spec.codecs, ChunkLayout(spec.dtype, shape, spec.fill_value)).unpack(data))
+    if any(codec.name == PICKLE for codec in spec.codecs):
+        values = 1
+        for length in shape:
+            values *= length
+        return list(map(list, read_pickled(raw, values * count).columns))
+    items = json.loads(raw)[:-2]
+    for _ in shape[1:]:
+        items = [cell for item in items for cell in item]
+    if count == 1:
+        return [items]
+    rows = [item for item in items if isinstance(item, list) and len(item) == count]
+    return [list(column) for column in zip(*rows, strict=True)] or None
+
+
+def _word_of_texts(survey: HDMFSurvey, path: str, spec: ArraySpec) -> str | None:
+    """Return references where each text of the first chunk is one, and leads to a node of the dataset."""
+    source = survey.documents.chunks_as(path, spec)
+    block = next((found for coords in source.grid if (found := source.read(coords)) is not None), None)
+    texts = [] if block is None else [text for text in block.reshape(-1).tolist() if text]
+    if not texts:
+        return None
+    for text in texts:
+        reference = of_text(text, ObjectRef())
+        if not isinstance(reference, ObjectReference) or survey.find(path_within(reference), []) is None:
+            return "str"
+    return OBJECTS["v3"]
+
 
 _TYPES = ("neurodata_type", "data_type")
 _ELSEWHERE = frozenset({"links"})
@@ -49,7 +166,7 @@ def of_root(survey: HDMFSurvey) -> Iterator[NodeDamage]:
     if place is not None and not isinstance(survey.spec(place), GroupSpec):
         yield NodeDamage(Problem("", "specloc-missing", f".specloc names /{place}, where no group is"))
     objects = (path for path, spec in survey.specs.items() if _type_of(spec) and not survey.is_specification(path))
-    if id_of(root) is None and next(objects, None) is not None:
+    if object_id_of(root) is None and next(objects, None) is not None:
         message = "the root has no object_id: links and references cannot say which dataset they mean"
         yield NodeDamage(Problem("", "root-object-id", message))
 
@@ -92,7 +209,7 @@ def of_node(survey: HDMFSurvey, path: str) -> Iterator[NodeDamage]:
     for number, problem in enumerate(survey.profile.problems(survey.docs(path), path)):
         if problem.kind not in _ELSEWHERE:
             yield _noted(survey, path, problem, str(number))
-    if path and _type_of(spec) is not None and id_of(spec) is None and not survey.is_specification(path):
+    if path and _type_of(spec) is not None and object_id_of(spec) is None and not survey.is_specification(path):
         yield NodeDamage(Problem(path, "object-id", f"a {brief(_type_of(spec))} without object_id"))
     if isinstance(spec, ArraySpec):
         yield from _other_type(survey, path, spec)
@@ -207,3 +324,109 @@ def of_schema(survey: HDMFSurvey, path: str) -> Iterator[NodeDamage]:
         read_schema(survey.documents, path)
     except HyperslabError as error:
         yield NodeDamage(Problem(path, "specification", f"the schema cannot be read: {error.message}"), "text")
+
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# Attributes of profile v2 that are gone with their file, while consolidated metadata still has them: the links of a
+# group are among them. No writer takes the file away and leaves the copy.
+
+
+def of_attributes(survey: HDMFSurvey, path: str) -> Iterator[NodeDamage]:
+    """Those of one node."""
+    copied = survey.copy.get(path, {}).get(ATTRIBUTES)
+    if not copied or not _is_gone(survey, path):
+        return
+    place = child(path, ATTRIBUTES)
+    names = ", ".join(map(repr, copied))
+    message = f"consolidated metadata has attributes of this node that are gone from it: {names} [key={place}]"
+
+    def change() -> Change:
+        return Change({path: {**survey.docs(path), ATTRIBUTES: copied}})
+
+    action = "take the attributes from consolidated metadata"
+    yield NodeDamage(Problem(path, "lost-attributes", message), "", action, change, part=LINKS)
+
+
+def _is_gone(survey: HDMFSurvey, path: str) -> bool:
+    try:
+        return survey.store.get(child(path, ATTRIBUTES)) is None
+    except HyperslabError:
+        return False
+
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# Everything that is known to go wrong in datasets of HDMF, looked for in one of them, and how each is mended.
+#
+# Documents are changed where they are wrong, with consolidated metadata; a mend looks again, under the lock of the
+# root.
+
+
+Examiner = Callable[[HDMFSurvey], Iterable[NodeDamage]]
+
+
+class _Examined:
+    """What is told of a dataset; ``_look`` makes a survey of it as it is stored now."""
+
+    _look: Callable[[], AbstractContextManager[HDMFSurvey]]
+
+    def problems(self, *, deep: bool, workers: int) -> Iterator[Problem]:
+        """What is wrong with the documents, but for what each key tells alone; ``deep``: with references in cells."""
+        return (remedy.problem for remedy in self.remedies(deep=deep, workers=workers) if not remedy.sound)
+
+    def remedies(self, *, deep: bool, workers: int) -> Iterator[Remedy]:
+        """The same, with what mends it."""
+        with self._look() as survey:
+            yield from remedies_of(self, survey, self._look, _examiners(survey, deep))
+
+
+class HdmfExamined(_Examined, KeyedReader):
+    """The documents of the dataset at ``where``, of which every problem is told; links are followed to where they may
+    lead, and to places that are allowed."""
+
+    def __init__(
+        self, store: Store, profile: Profiled, settings: Settings, where: Location, allow: Allowed = ()
+    ) -> None:
+        super().__init__(store, profile, settings)
+        self._look = partial(_looking, store, profile, settings, where, allow)
+
+
+class HdmfMended(_Examined, HdmfDocuments):
+    """The same, open for what mends them."""
+
+    def __init__(
+        self, store: WritableStore, profile: Profiled, settings: Settings, where: Location, allow: Allowed = ()
+    ) -> None:
+        super().__init__(store, profile, settings, consolidated=True)
+        self._look = partial(_looking, store, profile, settings, where, allow)
+
+    def mend(self, change: Change) -> None:
+        """Store documents as they are given, and consolidated metadata."""
+        self._commit(change)
+        self._forget("")
+
+
+@contextmanager
+def _looking(
+    store: Store, profile: Profiled, settings: Settings, where: Location, allow: Allowed
+) -> Iterator[HDMFSurvey]:
+    """A look at what is stored now."""
+    others = Others(settings, allow)
+    try:
+        yield HDMFSurvey(store, profile, settings, where, others)
+    finally:
+        others.close()
+
+
+def _examiners(survey: HDMFSurvey, deep: bool) -> Iterator[Examiner]:
+    """What looks at parts of a dataset, in the order in which they are mended."""
+    for path in survey.specs:
+        yield partial(of_attributes, path=path)
+    for path in survey.specs:
+        yield partial(of_node, path=path)
+        yield partial(of_links, path=path)
+        yield partial(of_references, path=path)
+        if deep:
+            yield partial(of_cells, path=path)
+            yield partial(of_schema, path=path)
+    yield of_root
+    yield of_ids

@@ -13,14 +13,15 @@ import numpy as np
 
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block
-from hyperslab.errors import Invalid
+from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.formats.cas_chunks import CasChunks
 from hyperslab.formats.keyed import KeyedChunks
+from hyperslab.formats.keyed_dataset import KeyedReader
 from hyperslab.formats.keys import ChunkKeys
 from hyperslab.model.dtypes import DataType, ObjectRef, RegionRef, tagged_fields
-from hyperslab.model.paths import normalize
+from hyperslab.model.paths import child, normalize
 from hyperslab.model.refs import Link, ObjectReference, Pointer, RegionReference
-from hyperslab.model.spec import ArraySpec
+from hyperslab.model.spec import ArraySpec, GroupSpec
 
 IdOf = Callable[[str], str | None]
 """The ``object_id`` of the node at a path, ``""`` the root; None where it has none or is not there."""
@@ -115,3 +116,40 @@ def completed_chunks(keys: ChunkKeys, spec: ArraySpec, fields: tuple[str, ...], 
     """The chunks of an array with references."""
     made = CompletedSwaps if keys.swaps else CompletedChunks
     return made(keys, spec, Grid.of(spec.shape, spec.chunks), fields, id_of)
+
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# The path of each node by its ``object_id``: how the target of a link is found that was moved.
+
+
+ID = "object_id"
+
+
+def object_id_of(spec: GroupSpec | ArraySpec) -> str | None:
+    """What a node calls itself; None where it does not."""
+    said = spec.attrs.get(ID)
+    return said if isinstance(said, str) and said else None
+
+
+def paths_by_id(documents: KeyedReader, passed: str | None) -> Mapping[str, list[str]]:
+    """Return the paths of all nodes that can be read but for those below ``passed`` (the specifications), by what they
+    call themselves; most often one each."""
+    found: dict[str, list[str]] = {}
+    for path, spec in _nodes(documents, passed):
+        if (said := object_id_of(spec)) is not None:
+            found.setdefault(said, []).append(path)
+    return found
+
+
+def _nodes(documents: KeyedReader, passed: str | None) -> Iterator[tuple[str, GroupSpec | ArraySpec]]:
+    """Each group before what is in it, however deep they lie in one another."""
+    waiting = [""]
+    while waiting:
+        path = waiting.pop()
+        try:
+            spec = documents.node(path)
+            names = list(documents.children(path)) if isinstance(spec, GroupSpec) else []
+        except HyperslabError:
+            continue
+        yield path, spec
+        waiting += [below for name in reversed(names) if (below := child(path, name)) != passed]

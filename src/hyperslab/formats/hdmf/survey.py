@@ -9,12 +9,11 @@ from functools import cached_property
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import BrokenLink, HyperslabError
-from hyperslab.formats.hdmf.attribute_names import SPECIFICATIONS
-from hyperslab.formats.hdmf.dataset import links_of
-from hyperslab.formats.hdmf.object_ids import id_of
-from hyperslab.formats.hdmf.options import HDMFOptions
-from hyperslab.formats.hdmf.sources import Allowed, PointedPlace, find_dataset
-from hyperslab.formats.hdmf.specifications import place_said
+from hyperslab.formats.hdmf.attributes import SPECIFICATIONS
+from hyperslab.formats.hdmf.link_sources import Allowed, PointedPlace, find_dataset
+from hyperslab.formats.hdmf.profile import HDMFOptions
+from hyperslab.formats.hdmf.reader import links_of, place_said
+from hyperslab.formats.hdmf.reference_ids import object_id_of
 from hyperslab.formats.hdmf.v2 import HdmfV2
 from hyperslab.formats.hdmf.v3 import HdmfV3
 from hyperslab.formats.keyed_dataset import KeyedReader, holds_nodes
@@ -121,7 +120,7 @@ class HDMFSurvey:
         """The paths of the nodes with an ``object_id``, by that; the specifications have none."""
         found: dict[str, list[str]] = {}
         for path, spec in self.specs.items():
-            said = id_of(spec)
+            said = object_id_of(spec)
             if said is not None and not self.is_specification(path):
                 found.setdefault(said, []).append(path)
         return found
@@ -129,7 +128,7 @@ class HDMFSurvey:
     def id_of(self, path: str) -> str | None:
         """What a node calls itself."""
         spec = self.spec(path)
-        return None if spec is None else id_of(spec)
+        return None if spec is None else object_id_of(spec)
 
     @property
     def specifications(self) -> str:

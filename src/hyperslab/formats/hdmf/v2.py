@@ -18,17 +18,17 @@ from hyperslab.formats.bounded_memo import BoundedMemo
 from hyperslab.formats.codec_kinds import with_serial
 from hyperslab.formats.extended_metadata import MARK
 from hyperslab.formats.faults import Faults, brief
-from hyperslab.formats.hdmf.attribute_names import OWN, V2, split
-from hyperslab.formats.hdmf.attributes import marked
-from hyperslab.formats.hdmf.dtype_words import SCALAR, is_known, word_of
-from hyperslab.formats.hdmf.objects import (
+from hyperslab.formats.hdmf.attributes import OWN, V2, marked, split
+from hyperslab.formats.hdmf.cell_types import (
     CODECS,
     PICKLE,
+    SCALAR,
     as_objects,
     as_row,
     as_text,
     filter_of,
     has_regions,
+    is_known,
     is_object,
     objects_of,
     refuse_fill,
@@ -36,10 +36,10 @@ from hyperslab.formats.hdmf.objects import (
     serial_of,
     stand_in,
     stands_in,
+    word_of,
     words_of,
 )
-from hyperslab.formats.hdmf.options import HDMFOptions
-from hyperslab.formats.hdmf.spelling import SPECIFICATION_CODECS, Profile, attributes_of, with_attributes
+from hyperslab.formats.hdmf.profile import SPECIFICATION_CODECS, HDMFOptions, Profile, attributes_of, with_attributes
 from hyperslab.formats.metadata_dialect import Docs
 from hyperslab.formats.zarr2 import document
 from hyperslab.formats.zarr2.dataset import Zarr2

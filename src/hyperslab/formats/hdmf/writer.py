@@ -13,19 +13,17 @@ from typing import Any
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import AlreadyExists, HyperslabError, Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.base import Format
-from hyperslab.formats.hdmf.attribute_names import LINKS, OWN, PLACE, SPECIFICATIONS, SPECLOC, V2, V3
-from hyperslab.formats.hdmf.dataset import HdmfReader, links_of
-from hyperslab.formats.hdmf.object_ids import id_of
-from hyperslab.formats.hdmf.options import HDMFOptions
+from hyperslab.formats.hdmf.attributes import LINKS, OWN, PLACE, SPECIFICATIONS, SPECLOC, V2, V3
+from hyperslab.formats.hdmf.profile import HDMFOptions, attributes_of, with_attributes
+from hyperslab.formats.hdmf.reader import HdmfReader, is_specification, links_of, place_said
 from hyperslab.formats.hdmf.reference_ids import (
     completed,
     completed_attrs,
     completed_chunks,
     is_complete,
+    object_id_of,
     reference_fields,
 )
-from hyperslab.formats.hdmf.specifications import is_specification, place_said
-from hyperslab.formats.hdmf.spelling import attributes_of, with_attributes
 from hyperslab.formats.hdmf.v2 import HdmfV2
 from hyperslab.formats.hdmf.v3 import HdmfV3
 from hyperslab.formats.keyed_commit import Change
@@ -64,7 +62,7 @@ class HdmfDocuments(KeyedWriter):
             spec = self.known(path)
         except HyperslabError:
             return None
-        return None if spec is None else id_of(spec)
+        return None if spec is None else object_id_of(spec)
 
     def _documents_of(self, path: str, spec: Spec) -> Docs:
         docs = super()._documents_of(path, self.with_ids(spec))

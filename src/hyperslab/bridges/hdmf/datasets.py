@@ -1,4 +1,11 @@
-"""Arrays of ours as hdmf takes them: read when they are indexed, appended to and changed in place."""
+"""Ragged columns of tables in a writable file: their indexes count rows as far as they get, in wider cells if need be.
+
+hdmf itself gives an index that it read 255 rows, and fails at the next one, when a part of the row was added already.
+
+
+Arrays of ours as hdmf takes them: read when they are indexed, appended to and changed in place.
+
+How one dataset is to be stored: the wrapper that users put around its data."""
 
 from __future__ import annotations
 
@@ -8,12 +15,71 @@ from typing import Any
 
 import numpy as np
 from hdmf.build import ObjectMapper
+from hdmf.common import VectorIndex
 from hdmf.data_utils import AbstractDataChunkIterator, DataChunk, DataIO
 from hdmf.query import HDMFDataset
 
 from hyperslab.array import Array
-from hyperslab.bridges.hdmf.indexes import with_room
+from hyperslab.errors import Invalid
+from hyperslab.formats.codec_kinds import ARRAY, COMPRESSORS
+from hyperslab.group import Group
 from hyperslab.model.dtypes import VlenBytes, is_fixed
+from hyperslab.model.paths import split
+from hyperslab.model.spec import ArraySpec, Codec
+
+_HIDDEN = "{}~widened"
+
+
+def let_grow(container: Any) -> Any:
+    """The container of a file, all of whose indexes take any number of rows: their data widen themselves."""
+    below = [container]  # hdmf's all_children would remember what there is now as all that there ever is
+    for each in below:
+        below += each.children
+        if isinstance(each, VectorIndex):
+            each._VectorIndex__uint = np.uint64  # hdmf has no public way
+            each._VectorIndex__maxval = np.iinfo(np.uint64).max
+    return container
+
+
+def with_room(array: Array, cells: np.ndarray[Any, Any]) -> Array:
+    """The array, put anew with the narrowest cells that hold those to be added, where it has no room for them."""
+    if array.dtype.kind != "u" or cells.dtype.kind not in "iu" or not cells.size or cells.min() < 0:
+        return array
+    dtype = np.min_scalar_type(cells.max())
+    return array if dtype.itemsize <= array.dtype.itemsize else _put_anew(array, dtype)
+
+
+def _put_anew(array: Array, dtype: np.dtype[Any]) -> Array:
+    above, name = split(array.path)
+    parent = Group(array._session, above)
+    hidden = _HIDDEN.format(name)
+    with parent.batch():
+        parent.create_array(
+            hidden,
+            data=array[...].astype(dtype),
+            dims=array.dims,
+            chunks=array.chunks,
+            shards=array.shards,
+            codec=_codec_for(array.spec, dtype),
+            attrs=dict(array.attrs),
+        )
+        del parent[name]
+        parent.move(hidden, name)
+    found = parent[name]
+    if not isinstance(found, Array):
+        raise TypeError(f"/{array.path} is no array")
+    return found
+
+
+def _codec_for(spec: ArraySpec, dtype: np.dtype[Any]) -> Any:
+    """How the cells are compressed, for cells of another width; the default where they are made others first."""
+    codecs = next((each.config["codecs"] for each in spec.codecs if each.name == "sharding_indexed"), spec.codecs)
+    if any(each.name in ARRAY for each in codecs):
+        return "default"
+    widths = {"typesize": dtype.itemsize, "elementsize": dtype.itemsize}
+    steps = [each for each in codecs if each.name in COMPRESSORS or each.name == "shuffle"]
+    return [Codec(each.name, {key: widths.get(key, each.config[key]) for key in each.config}) for each in steps]
+
 
 LARGE = 64 << 20
 """Bytes of cells from which an array is handed to other backends piece by piece."""
@@ -85,9 +151,9 @@ class HyperslabDataset(HDMFDataset):
         if is_fixed(array.data_type):
             return array[key]
         if array.size > _KEPT:
-            return _plain(array[key])
+            return _text_as_objects(array[key])
         if self._kept is None:
-            self._kept = _plain(array[...])
+            self._kept = _text_as_objects(array[...])
         return self._kept[tuple(key) if isinstance(key, tuple) else key]
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -103,7 +169,7 @@ class HyperslabDataset(HDMFDataset):
 
     def __iter__(self) -> Iterator[Any]:
         if is_fixed(self._array.data_type) or self._array.size > _KEPT:
-            return map(_plain, self._array)
+            return map(_text_as_objects, self._array)
         return iter(self._cells(...))
 
     def __next__(self) -> Any:
@@ -204,10 +270,84 @@ def _column(rows: list[Any]) -> np.ndarray[Any, Any]:
     return nested
 
 
-def _plain(cells: Any) -> Any:
+def _text_as_objects(cells: Any) -> Any:
     """Text as objects."""
     return cells.astype(object) if isinstance(cells, np.ndarray) and cells.dtype.kind == "T" else cells
 
 
 for _kind in (HyperslabDataset, StreamedDataset):
     ObjectMapper.no_convert(_kind)
+
+
+class HyperslabDataIO(DataIO):
+    """Data with the way they are stored by :class:`~hyperslab.hdmf.HyperslabIO`.
+
+    ``chunks``, ``shards`` (profile v3), ``codec`` (``"zstd:5"``, ``"none"``, a list …) and ``fill_value`` are what they
+    are in ``Group.create_array``. ``data`` may be an :class:`~hyperslab.array.Array` of any format. ``link_data``: of
+    data that are an array of an open HDMF dataset, whether a link to it is written rather than a copy (None: as
+    ``write`` is told). Without data, ``shape`` and ``dtype`` make an array of
+    nothing but fill values, to be filled by :attr:`dataset` once the file is written.
+    """
+
+    def __init__(
+        self,
+        data: Any = None,
+        *,
+        chunks: Any = "auto",
+        shards: Any = None,
+        codec: Any = "default",
+        fill_value: Any = None,
+        link_data: bool | None = None,
+        dtype: Any = None,
+        shape: tuple[int, ...] | None = None,
+    ) -> None:
+        if isinstance(data, Array):
+            data = lazy(data)
+        super().__init__(
+            data=data, **({} if dtype is None else {"dtype": dtype}), **({} if shape is None else {"shape": shape})
+        )
+        self._settings = {"chunks": chunks, "shards": shards, "codec": codec, "fill_value": fill_value}
+        self._link_data = link_data
+        self._dataset: Array | None = None
+
+    @property
+    def io_settings(self) -> dict[str, Any]:
+        """``chunks``, ``shards``, ``codec`` and ``fill_value``."""
+        return dict(self._settings)
+
+    @property
+    def link_data(self) -> bool | None:
+        """Return whether a link is written to data that are an array; None: as ``write`` is told."""
+        return self._link_data
+
+    def get_io_params(self) -> dict[str, Any]:
+        """The arguments, without the data: hdmf wraps converted data anew."""
+        return {**self._settings, "link_data": self._link_data}
+
+    @property
+    def dataset(self) -> Array | None:
+        """The array that was made of a wrapper without data; None before it is written."""
+        return self._dataset
+
+    @dataset.setter
+    def dataset(self, array: Array) -> None:
+        self._dataset = array
+
+
+def settings_of(data: Any) -> dict[str, Any]:
+    """What a wrapper says of storage, in our words. Of those of other backends the chunk lengths count, and the shape;
+    their compression is HDF5's or zarr's, and the default codec of ours takes its place."""
+    if isinstance(data, HyperslabDataIO):
+        return data.io_settings
+    said = getattr(data, "io_settings", None) or {}
+    chunks = said.get("chunks")
+    return {"chunks": tuple(chunks)} if isinstance(chunks, list | tuple) else {}
+
+
+def shape_of(data: Any) -> tuple[tuple[int, ...], Any]:
+    """Shape and dtype of a wrapper without data; Invalid where it has none."""
+    said = getattr(data, "io_settings", None) or {}
+    shape, dtype = said.get("shape") or data.shape, said.get("dtype") or data.dtype
+    if shape is None or dtype is None or None in shape:
+        raise Invalid("a dataset without data needs a shape and a dtype", remedy="give shape= and dtype=")
+    return tuple(shape), dtype

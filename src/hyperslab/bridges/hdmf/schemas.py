@@ -1,0 +1,311 @@
+"""The schemas that a file keeps: read for hdmf's catalogues, and written from them.
+
+Attributes as the schema wants them: JSON has one kind of whole number and one of text, a schema has more.
+
+What the backend asks of hdmf, pynwb and the schemas: type maps, codecs by the peer's names, documentation."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from hdmf.backends.utils import NamespaceToBuilderHelper
+from hdmf.build import BuildManager, GroupBuilder, TypeMap
+from hdmf.spec import SpecReader
+from hdmf.spec.write import SpecWriter
+
+from hyperslab.array.session import OpenDataset
+from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.formats.base import HoldsSpecifications, Plans, Writer
+from hyperslab.formats.hdmf.attributes import SPECIFICATIONS
+from hyperslab.formats.hdmf.reader import place_said
+from hyperslab.model.dtypes import VlenString
+from hyperslab.model.refs import Link
+from hyperslab.model.spec import ArraySpec, GroupSpec
+
+_NAMESPACE = "namespace"
+_UNVERSIONED = "unversioned"
+
+
+class _NamespaceReader(SpecReader):
+    """One version of a namespace."""
+
+    def __init__(self, source: str, schemas: Mapping[str, Any]) -> None:
+        super().__init__(source=source)
+        self._schemas = schemas
+
+    def read_spec(self, spec_path: str) -> Any:
+        """The schema of one source."""
+        return self._schemas[spec_path]
+
+    def read_namespace(self, ns_path: str) -> Any:
+        """What the namespace itself says."""
+        return self._schemas[ns_path]["namespaces"]
+
+
+def load_schemas(catalog: Any, session: OpenDataset, namespaces: Iterable[str] | None = None) -> dict[str, Any]:
+    """Load the newest version of each namespace that the file keeps (of ``namespaces``) into a catalogue or type map;
+    by name, what each includes of which others."""
+    kept = kept_schemas(session)
+    readers = {}
+    for name in kept if namespaces is None else namespaces:
+        versions = list(kept[name])
+        version = next((each for each in reversed(versions) if each not in (_UNVERSIONED, "None")), versions[-1])
+        readers[name] = _NamespaceReader(
+            f"{session.url}:/{specifications_path(session)}/{name}/{version}", kept[name][version]
+        )
+    return dict(catalog.load_namespaces(_NAMESPACE, reader=readers)) if readers else {}
+
+
+def kept_schemas(session: OpenDataset) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+    """What the file keeps: namespace, version, source."""
+    return session.reader.specifications() if isinstance(session.reader, HoldsSpecifications) else {}
+
+
+def specifications_path(session: OpenDataset) -> str:
+    """The group in which the file keeps them, or would."""
+    root = session.reader.node("")
+    return SPECIFICATIONS if isinstance(root, Link) else place_said(root) or SPECIFICATIONS
+
+
+class _Texts(SpecWriter):
+    """The schemas of a namespace as JSON texts by source."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+
+    def write_spec(self, spec_file_dict: Any, path: str) -> None:
+        """One source."""
+        self.texts[path] = json.dumps(spec_file_dict, separators=(",", ":"))
+
+    def write_namespace(self, namespace: Any, path: str) -> None:
+        """What the namespace itself says."""
+        self.write_spec({"namespaces": [namespace]}, path)
+
+
+def cache_schemas(session: OpenDataset, catalogs: Iterable[tuple[Any, Iterable[str]]]) -> None:
+    """Keep these namespaces of catalogues in the file, those versions that it has not yet; the first one counts."""
+    writer = session.writer()
+    kept = {(name, version) for name, versions in kept_schemas(session).items() for version in versions}
+    named: set[str] = set()
+    for catalog, names in catalogs:
+        for name in names:
+            version = catalog.get_namespace(name).version or _UNVERSIONED
+            if name not in named and (name, version) not in kept:
+                _keep(writer, f"{specifications_path(session)}/{name}/{version}", _texts(catalog, name))
+            named.add(name)
+
+
+def used_namespaces(catalog: Any, builder: Any, name: str) -> list[str]:
+    """Return the namespaces of a catalogue; without ``name``, and what builds on it, where no builder of a tree uses
+    it."""
+    used = {found for each in _namespaces_in(builder) for found in _included(catalog, each)}
+    return [each for each in catalog.namespaces if name in used or name not in _included(catalog, each)]
+
+
+def _namespaces_in(builder: Any) -> set[str]:
+    """Return the namespaces that builders of a tree say they are of."""
+    found = set()
+    waiting = [builder]
+    while waiting:
+        each = waiting.pop()
+        said = each.attributes.get("namespace")
+        if isinstance(said, str):
+            found.add(said)
+        waiting += [*getattr(each, "groups", {}).values(), *getattr(each, "datasets", {}).values()]
+    return found
+
+
+def _included(catalog: Any, name: str) -> set[str]:
+    """Return a namespace with those that it builds on."""
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        each = waiting.pop()
+        if each not in found and each in catalog.namespaces:
+            waiting += [part["namespace"] for part in catalog.get_namespace(each)["schema"] if "namespace" in part]
+        found.add(each)
+    return found
+
+
+def _texts(catalog: Any, name: str) -> dict[str, str]:
+    texts = _Texts()
+    NamespaceToBuilderHelper.convert_namespace(catalog, name).export(_NAMESPACE, writer=texts)
+    return texts.texts
+
+
+def _keep(writer: Writer, folder: str, texts: Mapping[str, str]) -> None:
+    wish = ArraySpec(shape=(), dtype=VlenString(), chunks=(), fill_value="")
+    spec = writer.new_array(wish) if isinstance(writer, Plans) else wish
+    writer.put(folder, GroupSpec())
+    for source, text in texts.items():
+        path = f"{folder}/{source}"
+        writer.put(path, spec)
+        writer.chunks(path).write((), np.array(text, np.dtypes.StringDType()))
+
+
+def has_namespace(session: OpenDataset, name: str) -> bool:
+    """Return whether the file keeps a namespace."""
+    try:
+        return name in kept_schemas(session)
+    except HyperslabError:
+        return False
+
+
+Cast = Callable[[Any], Any]
+_UNSIGNED = {"uint": "u4", "uint8": "u1", "uint16": "u2", "uint32": "u4", "uint64": "u8"}
+_TYPE_KEYS = ("neurodata_type", "data_type")
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What the schema wants of a node: of its attributes, and of what is right below it without a type of its own."""
+
+    casts: Mapping[str, Cast]
+    below: Mapping[str, _Wanted]
+
+
+_NOTHING = _Wanted({}, {})
+
+
+class Casting:
+    """Casts the attributes of builders by the schemas of a catalogue; what no schema speaks of stays as it is."""
+
+    def __init__(self, catalog: Any) -> None:
+        self._catalog = catalog
+        self._known: dict[tuple[Any, Any], _Wanted] = {}
+
+    def cast(self, builder: Any, wanted: _Wanted = _NOTHING) -> None:
+        """A builder, and all below it, in place."""
+        attributes = builder.attributes
+        kind = next((attributes[key] for key in _TYPE_KEYS if key in attributes), None)
+        if kind is not None:
+            wanted = self._of(attributes.get("namespace"), kind)
+        for name, cast in wanted.casts.items():
+            if name in attributes:
+                attributes[name] = cast(attributes[name])
+        if isinstance(builder, GroupBuilder):
+            for each in (*builder.groups.values(), *builder.datasets.values()):
+                self.cast(each, wanted.below.get(each.name, _NOTHING))
+
+    def _of(self, namespace: Any, kind: Any) -> _Wanted:
+        key = namespace, kind
+        if key not in self._known:
+            try:
+                self._known[key] = _wanted(self._catalog.get_spec(namespace, kind))
+            except (KeyError, TypeError, ValueError):  # a type that no schema has
+                self._known[key] = _NOTHING
+        return self._known[key]
+
+
+def _wanted(spec: Any) -> _Wanted:
+    casts = {each.name: cast for each in spec.attributes if (cast := _cast_to(each.dtype)) is not None}
+    nodes = (*getattr(spec, "groups", ()), *getattr(spec, "datasets", ()))
+    untyped = [
+        each for each in nodes if each.name is not None and each.data_type_def is None and each.data_type_inc is None
+    ]
+    below = {each.name: _wanted(each) for each in untyped}
+    return _Wanted(casts, {name: each for name, each in below.items() if each.casts or each.below})
+
+
+def _cast_to(dtype: Any) -> Cast | None:
+    if dtype in ("long", "int64"):
+        return _signed
+    if dtype in ("ascii", "bytes"):
+        return _bytes
+    if isinstance(dtype, str) and dtype in _UNSIGNED:
+        least = np.dtype(_UNSIGNED[dtype])
+        return lambda value: _unsigned(value, least)
+    return None
+
+
+def _signed(value: Any) -> Any:
+    return np.int64(value) if _is_whole(value) and -(2**63) <= value < 2**63 else value
+
+
+def _unsigned(value: Any, least: np.dtype[Any]) -> Any:
+    """The number in the least type that holds it and that the schema allows; lists as arrays."""
+    if isinstance(value, list) and value and all(_is_whole(each) and 0 <= each < 2**64 for each in value):
+        return np.array(value, np.promote_types(least, np.min_scalar_type(max(value))))
+    if not _is_whole(value) or not 0 <= value < 2**64:
+        return value
+    return np.promote_types(least, np.min_scalar_type(value)).type(value)
+
+
+def _bytes(value: Any) -> Any:
+    return (
+        [_bytes(each) for each in value] if isinstance(value, list) else value.encode() if type(value) is str else value
+    )
+
+
+def _is_whole(value: Any) -> bool:
+    return type(value) is int
+
+
+_CODECS = {"json2": "json2", "pickle": "pickle"}
+CORE = "core"
+"""The namespace of NWB."""
+
+
+def manager_for(given: BuildManager | TypeMap | None, session: OpenDataset | None, *, load: bool) -> BuildManager:
+    """The manager to build and construct by. Without one given: of pynwb's types for its files, or where it is in use,
+    else of hdmf's; with the schemas that the file keeps."""
+    if isinstance(given, BuildManager):
+        return given
+    if isinstance(given, TypeMap):
+        return BuildManager(given)
+    type_map = _type_map("pynwb" in sys.modules if session is None else _is_nwb(session))
+    if session is not None and load:
+        load_schemas(type_map, session)
+    return BuildManager(type_map)
+
+
+def _is_nwb(session: OpenDataset) -> bool:
+    root = session.reader.node("")
+    return (isinstance(root, GroupSpec) and "nwb_version" in root.attrs) or has_namespace(session, CORE)
+
+
+def _type_map(nwb: bool) -> TypeMap:
+    if nwb:
+        try:
+            from pynwb import get_type_map
+        except ImportError:
+            pass
+        else:
+            return get_type_map()
+    from hdmf.common import get_type_map as common
+
+    return common()
+
+
+def object_codec_of(name: str | None, codec_class: Any) -> str:
+    """``json2`` or ``pickle``, also by the class of numcodecs that hdmf-zarr takes: only its id is looked at."""
+    if codec_class is None:
+        return name or "json2"
+    known = _CODECS.get(getattr(codec_class, "codec_id", ""))
+    if known is None or name not in (None, known):
+        remedy = "give numcodecs.JSON or numcodecs.Pickle, or object_codec='json2' or 'pickle'"
+        raise Invalid(f"object_codec_class={codec_class!r}", remedy=remedy)
+    return known
+
+
+def doc_of(builder: Any, manager: Any) -> str | None:
+    """What the schema says that a group or dataset is; None where no schema speaks of it."""
+    spec = _spec_of(builder, manager)
+    return None if spec is None else str(spec.doc)
+
+
+def _spec_of(builder: Any, manager: Any) -> Any:
+    if builder.matched_spec is not None:
+        return builder.matched_spec
+    name, namespace = manager.get_builder_dt(builder), manager.get_builder_ns(builder)
+    if name is not None and namespace is not None:
+        return manager.namespace_catalog.get_spec(namespace, name)
+    above = None if builder.parent is None else _spec_of(builder.parent, manager)
+    if above is None:
+        return None
+    return above.get_group(builder.name) if hasattr(builder, "groups") else above.get_dataset(builder.name)
