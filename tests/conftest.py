@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 with suppress(ImportError):  # before any test brings netCDF4, whose HDF5 library its filters would take for h5py's
     import_module("hdf5plugin")
+with suppress(ImportError):
+    import_module("hyperslab.xarray")  # the accessor, which many tests save with
 
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 

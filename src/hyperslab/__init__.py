@@ -7,8 +7,6 @@ they are first used, so that importing hyperslab costs next to nothing.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from hyperslab.bridges.awaiting import await_xarray
-
 if TYPE_CHECKING:
     from hyperslab import errors, stores
     from hyperslab.api import create, list_formats, open, open_array, open_group
@@ -89,9 +87,6 @@ def __getattr__(name: str) -> Any:
     if name in ("errors", "stores"):
         return import_module(f"hyperslab.{name}")
     raise AttributeError(f"module 'hyperslab' has no attribute {name!r}")
-
-
-await_xarray()
 
 
 def __dir__() -> list[str]:

@@ -32,6 +32,27 @@ def test_the_bridge_and_the_accessor_are_there(tmp_path: Path, order: str) -> No
     assert hs.open(tmp_path / "b.zarr")["a"][...].tolist() == [0, 1, 2]
 
 
+ALONE = {
+    "import hyperslab.xarray": True,
+    "import hyperslab.xarray as hx; import xarray": True,
+    "import xarray, hyperslab": False,  # nothing of xarray's is changed unasked
+}
+
+
+@pytest.mark.parametrize("words", ALONE)
+def test_the_accessor_comes_with_its_module(words: str) -> None:
+    program = f"""
+import sys
+{words}
+assert not [finder for finder in sys.meta_path if "hyperslab" in type(finder).__module__]
+import xarray
+print([hasattr(getattr(xarray, name), "hyperslab") for name in ("Dataset", "DataArray", "DataTree")])
+"""
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.strip() == str([ALONE[words]] * 3)
+
+
 HALF_IMPORTED = """
 import sys, threading
 import numpy as np

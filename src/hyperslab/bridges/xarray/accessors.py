@@ -1,4 +1,7 @@
-"""``ds.hyperslab.save``, ``da.hyperslab.save``, ``dt.hyperslab.save``."""
+"""The accessor ``hyperslab`` of xarray's objects: ``ds.hyperslab.save``, ``da.hyperslab.save``, ``dt.hyperslab.save``.
+
+xarray has entry points for engines, but none for accessors: they are there once this module is imported.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,17 @@ from typing import Any
 import xarray as xr
 
 from hyperslab import api
+from hyperslab.bridges.xarray.saving import save_xarray
 
 
 class Accessor:
-    """What hyperslab adds to a Dataset, DataArray or DataTree."""
+    """Add the methods of hyperslab to a Dataset, DataArray or DataTree, which it gets as ``obj``."""
 
     def __init__(self, obj: Any) -> None:
         self._obj = obj
 
     def save(self, url: api.Target, **options: Any) -> Any:
-        """``hyperslab.save(url, obj, ...)``."""
-        from hyperslab.bridges.xarray.saving import save_xarray  # it needs xarray, whose import brings this module
-
+        """Save the object, as ``hyperslab.save(url, obj, ...)`` does."""
         return save_xarray(url, self._obj, **options)
 
 

@@ -22,7 +22,7 @@ from hyperslab.bridges.xarray.reading import FILLS_APART, PROVENANCE, indexed, o
 from hyperslab.bridges.xarray.regions import region_dims, resolve, where_of
 from hyperslab.bridges.xarray.replacing import replacing
 from hyperslab.bridges.xarray.wrapped import check_sparse
-from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.formats.base import Feature, RemembersRows
 from hyperslab.formats.fill_values import same_fill
 from hyperslab.group import Group
@@ -234,7 +234,7 @@ def _append_all(group: Group, pairs: list[tuple[Any, xr.Variable]], dim: str, be
         for array, shape in before:
             with suppress(HyperslabError):  # of a file that is written whole nothing is kept
                 array.resize(shape)
-        if isinstance(error, HyperslabError) and "unlimited" in str(error) and _lacks_unlimited(group, dim):
+        if isinstance(error, Invalid | Unsupported) and _lacks_unlimited(group, dim):
             saying = f"save it with ds.encoding['unlimited_dims'] = {{{dim!r}}}"
             error.remedy = "; ".join(filter(None, (error.remedy, saying)))
         raise
