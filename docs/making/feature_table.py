@@ -7,7 +7,7 @@ from pathlib import Path
 
 import hyperslab as hs
 from hyperslab.conversion.losses import BECOMES, STORAGE
-from hyperslab.formats.features import Feature, Variant
+from hyperslab.formats.base import Feature, Variant
 
 PAGE = Path(__file__).parents[1] / "formats" / "matrix.md"
 _INTRODUCTION = """\

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "bridges" / "hdmf"))
 import every_format as matrix
 from every_format import HOLD_ONE, MAIN, NEVER, VARIANTS, Shelf
 
-from hyperslab.formats.features import Feature
+from hyperslab.formats.base import Feature
 
 if TYPE_CHECKING:
     from servers.mongo import Mongo

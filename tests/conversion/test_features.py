@@ -11,8 +11,7 @@ import pytest
 
 import hyperslab as hs
 from hyperslab.formats import get_format
-from hyperslab.formats.base import Varies
-from hyperslab.formats.features import Feature
+from hyperslab.formats.base import Feature, Varies
 
 COLUMNS = (
     ("zarr2", "zarr2"),

@@ -12,7 +12,7 @@ import feature_table
 
 import hyperslab as hs
 from hyperslab.conversion.losses import BECOMES, STORAGE
-from hyperslab.formats.features import Feature
+from hyperslab.formats.base import Feature
 
 
 def test_the_page_is_what_the_formats_declare() -> None:

@@ -5,8 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hyperslab.formats.coalesce import fetch_coalesced
-from hyperslab.stores.ranges import merge
+from hyperslab.stores.ranges import fetch_coalesced, merge
 
 DATA = bytes(range(256)) * 4
 

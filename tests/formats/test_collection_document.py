@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hyperslab.errors import FormatError, SchemaError
-from hyperslab.formats import record_text
 from hyperslab.formats.collection_document import (
     CollectionDocument,
     bare_spec,
@@ -28,7 +27,8 @@ from hyperslab.formats.collection_document import (
     schema_of,
     text,
 )
-from hyperslab.formats.faults import Faults
+from hyperslab.formats.format_errors import Faults
+from hyperslab.formats.metadata_json import records
 from hyperslab.model.dims import FloatLabels, Labels, ScaleIndex, TimeScale
 from hyperslab.model.schemas import (
     AnyArraySchema,
@@ -117,9 +117,9 @@ def test_records_of_deker_come_back_byte_for_byte(name: str) -> None:
     for said in golden.arrays(name):
         meta = {key: said[key] for key in ("id", "primary_attributes", "custom_attributes")}
         faults = Faults(name)
-        record = record_text.record_from_json(document.schema, meta, faults)
+        record = records.record_from_json(document.schema, meta, faults)
         assert not faults.problems
-        assert record_text.text(record, updated="updated" in said["note"]) == json.dumps(meta).encode()
+        assert records.text(record, updated="updated" in said["note"]) == json.dumps(meta).encode()
         spec = bare_spec(document, record)
         assert list(spec.shape) == said["shape"]
         assert record_of(document, spec.attrs) == record
@@ -406,7 +406,7 @@ STORED: dict[str, Any] = {
 def read(said: Any) -> Record:
     """The record of JSON values; FormatError."""
     faults = Faults("a")
-    record = record_text.record_from_json(EVERY, said, faults)
+    record = records.record_from_json(EVERY, said, faults)
     faults.check()
     return record
 
@@ -481,7 +481,7 @@ def test_attributes_that_are_missing_or_unknown_are_noted() -> None:
     del said["custom_attributes"]["cd"]
     said["custom_attributes"]["new"] = 1
     faults = Faults("a")
-    record = record_text.record_from_json(EVERY, said, faults)
+    record = records.record_from_json(EVERY, said, faults)
     assert record.custom["cd"] is None
     assert "new" not in record.custom
     assert [problem.kind for problem in faults.problems] == ["unknown-attribute", "missing-attribute"]
@@ -490,8 +490,8 @@ def test_attributes_that_are_missing_or_unknown_are_noted() -> None:
 
 def test_after_an_update_datetimes_have_a_space_as_the_peer_writes_them() -> None:
     record = replace(read(STORED), custom={**read(STORED).custom, "cd": datetime(2001, 1, 1, tzinfo=UTC)})
-    assert record_text.record_to_json(record)["custom_attributes"]["cd"] == "2001-01-01T00:00:00+00:00"
-    said = json.loads(record_text.text(record, updated=True))
+    assert records.record_to_json(record)["custom_attributes"]["cd"] == "2001-01-01T00:00:00+00:00"
+    said = json.loads(records.text(record, updated=True))
     assert said["custom_attributes"]["cd"] == "2001-01-01 00:00:00+00:00"
     assert said["primary_attributes"]["d"] == "2020-01-01T00:00:00+00:00"
     assert read(said) == record
@@ -520,10 +520,10 @@ def test_records_come_back_from_their_text(data: st.DataObject) -> None:
     key, rest = check_new(EVERY, primary, {**custom, "cd": data.draw(moments), "small": 0.1, "whole": 255})
     record = Record(new_id(), key, rest)
     for updated in (False, True):
-        stored = record_text.text(record, updated=updated)
+        stored = records.text(record, updated=updated)
         found = read(json.loads(stored))
-        assert record_text.text(found, updated=updated) == stored
-        assert record_text.key_text(EVERY, found) == record_text.key_text(EVERY, record)
+        assert records.text(found, updated=updated) == stored
+        assert records.key_text(EVERY, found) == records.key_text(EVERY, record)
         if not any(value != value for value in key.values()):
             assert key_of(EVERY, found) == key_of(EVERY, record)
         for name in ("i", "s", "d"):
@@ -534,8 +534,8 @@ def test_equal_keys_have_equal_texts() -> None:
     schema = ArraySchema(
         [DimensionSchema("x", 2)], float, [AttributeSchema("f", float, True), AttributeSchema("s", str, True)]
     )
-    assert record_text.key_text(schema, {"s": "é", "f": -0.0}) == b'[0.0,"\\u00e9"]'
-    assert record_text.key_text(schema, {"s": "1", "f": nan}) == b'[NaN,"1"]'
+    assert records.key_text(schema, {"s": "é", "f": -0.0}) == b'[0.0,"\\u00e9"]'
+    assert records.key_text(schema, {"s": "1", "f": nan}) == b'[NaN,"1"]'
 
 
 names = st.text(min_size=1).filter(str.strip)

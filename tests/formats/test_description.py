@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hyperslab.errors import FormatError
-from hyperslab.formats.description import node_from_json, node_to_json
+from hyperslab.formats.metadata_json.nodes import node_from_json, node_to_json
 from hyperslab.model.attrs import equal_attrs
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import VlenString

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 import hyperslab as hs
 from hyperslab.formats import zarr2, zarr3
-from hyperslab.formats.extended_metadata import MARK, VERSION
-from hyperslab.formats.index_json import read_indexes, write_indexes
+from hyperslab.formats.metadata_json.extended_metadata import MARK, VERSION, read_indexes, write_indexes
 from hyperslab.model.dims import Coordinate, FloatLabels, Index, Labels, ScaleIndex, TimeScale
 from hyperslab.model.spec import ArraySpec
 

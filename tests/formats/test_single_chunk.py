@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hyperslab.errors import Conflict, CorruptChunk, Unsupported
-from hyperslab.formats.features import Feature
+from hyperslab.formats.base import Feature
 from hyperslab.formats.single_chunk import PLAIN, SingleChunkArray, whole_wish
 from hyperslab.model.dtypes import VlenString
 from hyperslab.model.spec import ArraySpec

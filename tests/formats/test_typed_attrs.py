@@ -13,9 +13,15 @@ from hypothesis.extra import numpy as npst
 
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.documents import read_json, write_json
-from hyperslab.formats.extended_metadata import MARK, ExtendedMetadata, marked_type, read_attributes, write_attributes
-from hyperslab.formats.type_names import read_type
-from hyperslab.formats.typed_attrs import decode, decode_attrs, encode, encode_attrs
+from hyperslab.formats.metadata_json.attributes import decode, decode_attrs, encode, encode_attrs
+from hyperslab.formats.metadata_json.dtypes import read_type
+from hyperslab.formats.metadata_json.extended_metadata import (
+    MARK,
+    ExtendedMetadata,
+    marked_type,
+    read_attributes,
+    write_attributes,
+)
 from hyperslab.model.attrs import equal
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import Char, Compound, Enum, Opaque, VlenArray, VlenBytes, VlenString, tagged, tagged_fields

@@ -14,8 +14,7 @@ from hyperslab.chunks.pool import batched, each_batch
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError
-from hyperslab.formats.base import Examines, HoldsOne, Reader, Repairs
-from hyperslab.formats.omissions import omitted_at
+from hyperslab.formats.base import Examines, HoldsOne, Reader, Repairs, omitted_at
 from hyperslab.model.nesting import flattened
 from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec, GroupSpec

@@ -15,10 +15,10 @@ from hyperslab.codecs.base import ChunkLayout
 from hyperslab.codecs.chain import as_codecs, build_chain
 from hyperslab.codecs.shard_index import MISSING, Entries, ShardIndex
 from hyperslab.errors import CorruptChunk, HyperslabError
-from hyperslab.formats.coalesce import fetch_coalesced
 from hyperslab.formats.keys import ChunkKeys
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import GetRanges
+from hyperslab.stores.ranges import fetch_coalesced
 
 _BATCH = 16 << 20
 """Stored bytes of inner chunks that are fetched at once."""

@@ -22,7 +22,7 @@ from hyperslab.cli.cdl_values import (
     type_name,
 )
 from hyperslab.cli.naming import named_dims
-from hyperslab.formats.omissions import omitted_at
+from hyperslab.formats.base import omitted_at
 from hyperslab.group import Group
 from hyperslab.model.dtypes import Compound, Enum, Extension, Opaque, VlenArray
 from hyperslab.model.nesting import flattened

@@ -14,7 +14,7 @@ from hyperslab.database import Array, AttributeSchema, Client, Collection, Prefi
 from hyperslab.database.dimensions import labels_text
 from hyperslab.errors import CollectionNotFound, HyperslabError, Invalid, NodeNotFound
 from hyperslab.formats import SCHEMES
-from hyperslab.formats.record_text import value_to_json
+from hyperslab.formats.metadata_json.records import value_to_json
 from hyperslab.model.guessing import meant
 from hyperslab.model.schemas.attributes import type_name
 from hyperslab.stores.location import Location

@@ -8,8 +8,7 @@ from typing import Any
 
 from hyperslab.array import Array
 from hyperslab.errors import HyperslabError, Problem
-from hyperslab.formats.base import TellsStorage
-from hyperslab.formats.omissions import omitted_at
+from hyperslab.formats.base import TellsStorage, omitted_at
 from hyperslab.group import Group
 from hyperslab.model.dtypes import describe
 from hyperslab.model.nesting import flattened

@@ -19,8 +19,7 @@ from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.conversion.losses import COLUMNS, Features, held_type, needs
 from hyperslab.conversion.parts import SourcePart
 from hyperslab.errors import Invalid, Problem, ReadOnly
-from hyperslab.formats.base import Feature, Reader
-from hyperslab.formats.omissions import omitted_at
+from hyperslab.formats.base import Feature, Reader, omitted_at
 from hyperslab.formats.zarr2.document import UNWRITTEN
 from hyperslab.model.cells import as_type
 from hyperslab.model.dtypes import Compound, DataType, describe, numpy_dtype, tag_of

@@ -15,8 +15,7 @@ from hyperslab.conversion.parts import SourcePart
 from hyperslab.conversion.selecting import Picked, Select, check_dimensions, pick
 from hyperslab.conversion.translate import Cutting, new_array, new_group
 from hyperslab.errors import HyperslabError
-from hyperslab.formats.base import Feature, Format, Reader
-from hyperslab.formats.omissions import omitted_at
+from hyperslab.formats.base import Feature, Format, Reader, omitted_at
 from hyperslab.model.cells import as_type
 from hyperslab.model.paths import child, outward, split
 from hyperslab.model.spec import ArraySpec, GroupSpec

@@ -18,7 +18,7 @@ from hyperslab.database.subsets import Subset, VSubset
 from hyperslab.database.tiles import read_tiles, write_tiles
 from hyperslab.errors import HyperslabError, NodeNotFound, SchemaError
 from hyperslab.formats.collection_document import bare_spec
-from hyperslab.formats.record_text import record_to_json
+from hyperslab.formats.metadata_json.records import record_to_json
 from hyperslab.model.schemas import ArraySchema, Record, VArraySchema
 from hyperslab.model.schemas.records import changed
 

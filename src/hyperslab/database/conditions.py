@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import SchemaError
-from hyperslab.formats.record_text import value_to_json
+from hyperslab.formats.metadata_json.records import value_to_json
 from hyperslab.model.guessing import meant
 from hyperslab.model.schemas import AnyArraySchema, AttributeSchema, Record
 from hyperslab.model.schemas.records import check_sought, settled

@@ -15,7 +15,7 @@ from hashlib import blake2b
 from typing import Any
 
 from hyperslab.database.table import Row
-from hyperslab.formats.record_text import value_from_json, value_to_json
+from hyperslab.formats.metadata_json.records import value_from_json, value_to_json
 from hyperslab.model.schemas import AttributeSchema
 
 _MAGIC = b"hyperslab index 1 "

@@ -13,8 +13,8 @@ from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.errors import CorruptChunk, FormatError, NodeNotFound, Unsupported
 from hyperslab.formats.base import Feature, Format, FormatInfo, Mode, Reader, Writer
-from hyperslab.formats.description import node_from_json, node_to_json
 from hyperslab.formats.documents import read_json, write_json
+from hyperslab.formats.metadata_json.nodes import node_from_json, node_to_json
 from hyperslab.formats.single_chunk import PLAIN, SingleChunkArray, whole_wish
 from hyperslab.model.paths import outward, split
 from hyperslab.model.spec import ArraySpec, GroupSpec

@@ -2,18 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import Problem
-from hyperslab.formats.features import Feature as Feature
-from hyperslab.formats.features import FormatInfo as FormatInfo
+from hyperslab.model.paths import child
 from hyperslab.model.refs import Link, Pointer
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.location import Location, Probe
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# What formats can hold, declared once per format and variant: what ``convert``, ``check`` and people read. Pure.
+
+
+class Feature(StrEnum):
+    """What a format can hold; ``convert`` and ``check`` ask."""
+
+    GROUPS = "groups"
+    ARRAYS = "several arrays"
+    DIMENSIONS = "dimension names"
+    UNLIMITED = "unlimited dimensions"
+    ATTRIBUTES = "attributes"
+    TYPED_ATTRIBUTES = "attribute dtypes"
+    STRINGS = "variable-length strings"
+    VLEN = "variable-length arrays"
+    STRUCTURED = "structured types"
+    SUBARRAYS = "sub-array fields"
+    USER_TYPES = "named types (enum, opaque, compound)"
+    CHAR = "char"
+    COMPLEX = "complex numbers"
+    BOOLEAN = "booleans"
+    DATETIME = "datetime64 and timedelta64"
+    FLOAT16 = "float16"
+    UNICODE = "fixed-length unicode"
+    FIXED_BYTES = "fixed-length bytes"
+    BIG_ENDIAN = "big-endian cells"
+    SCALARS = "0-d arrays"
+    CHUNKS = "chunks"
+    VARYING_CHUNKS = "varying chunk sizes"
+    SHARDS = "shards"
+    CODECS = "codecs"
+    CHECKSUMS = "checksums"
+    LINKS = "links"
+    REFERENCES = "references"
+    SPARSE = "sparse arrays"
+    LABELS = "labels of dimensions"
+    UNITS = "units"
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A way in which a format is written: what it can hold that way, and ``options`` of ``create`` and ``convert`` that
+    ask for it. ``notes``: why it lacks a feature, or how it has it, where that does not go without saying."""
+
+    name: str
+    features: frozenset[Feature] = field(repr=False)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    notes: Mapping[Feature, str] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(
+            self, "notes", {feature: self.notes[feature] for feature in Feature if feature in self.notes}
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FormatInfo:
+    """One line of ``list_formats``. ``variants``: the first one is what a new dataset becomes."""
+
+    name: str
+    holds: str
+    recognised_by: str
+    writable: bool
+    variants: tuple[Variant, ...] = ()
+
 
 Mode = Literal["r", "r+", "a", "w", "x"]
 
@@ -400,3 +466,61 @@ class Format(Protocol):
         Options: ``settings``; ``remembered``, what a probe has read by key (only where it read any); the format's own.
         """
         ...
+
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# What a dataset holds and its format does not show, asked of any reader.
+
+
+NAMES = "names"
+"""The kind of a problem that tells of a node whose name no path can have."""
+
+
+def omitted_at(reader: Reader, path: str) -> Iterable[Problem]:
+    """Return what a node has, among its attributes or right below it, and is not shown."""
+    return reader.omitted(path) if isinstance(reader, Omits) else ()
+
+
+def omitted_below(reader: Reader, path: str) -> Iterator[Problem]:
+    """Yield what a node and those below it hold and is not shown, group by group."""
+    if not isinstance(reader, Omits):
+        return
+    waiting = [path]
+    while waiting:
+        path = waiting.pop()
+        yield from reader.omitted(path)
+        waiting += [child(path, name) for name in reader.children(path)]
+
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# Blocks of ``batch()`` of one writer, one within another or on several threads: what waits is stored after them.
+
+
+class BatchBlocks:
+    """True while a block runs. After the last one what waits is stored, then ``held`` is let go.
+
+    ``mutex`` is the writer's own: what asks under it whether a change waits, and notes the change, is never too late.
+    """
+
+    def __init__(self, mutex: AbstractContextManager[object]) -> None:
+        self._mutex = mutex
+        self._running = 0
+        self.held = ExitStack()
+
+    def __bool__(self) -> bool:
+        return bool(self._running)
+
+    @contextmanager
+    def block(self, flush: Callable[[], None]) -> Iterator[None]:
+        """One block; ``flush`` stores what waits, and what it raises is raised at the end of the last."""
+        with self._mutex:
+            self._running += 1
+        try:
+            yield
+        finally:
+            with self._mutex:
+                self._running -= 1
+                is_last = not self._running
+            if is_last:
+                with self.held:
+                    flush()

@@ -15,8 +15,8 @@ from typing import Any, Literal, TypeVar
 
 from hyperslab.chunks.auto import whole_chunks
 from hyperslab.errors import FormatError, Problem, SchemaError
-from hyperslab.formats import record_text
-from hyperslab.formats.faults import Faults, brief
+from hyperslab.formats.format_errors import Faults, brief
+from hyperslab.formats.metadata_json import records
 from hyperslab.model.schemas.arrays import ArraySchema, VArraySchema
 from hyperslab.model.schemas.attributes import AttributeSchema, type_of
 from hyperslab.model.schemas.dimensions import AnyDimensionSchema, DimensionSchema, TimeDimensionSchema
@@ -279,7 +279,7 @@ def bare_spec(document: CollectionDocument, record: Record, shape: Sequence[int]
         chunks=whole_chunks(lengths),
         dims=tuple(dimension.name for dimension in schema.dimensions),
         fill_value=schema.fill_value,
-        attrs=record_text.record_to_json(record),
+        attrs=records.record_to_json(record),
         indexes=schema.indexes(record.values, lengths),
         problem="cells are floats of 80 bits, which this platform has not" if lacking else None,
     )
@@ -288,6 +288,6 @@ def bare_spec(document: CollectionDocument, record: Record, shape: Sequence[int]
 def record_of(document: CollectionDocument, attrs: Mapping[str, Any]) -> Record:
     """The record that the attributes of an array's spec hold; FormatError lists every problem."""
     faults = Faults(document.name)
-    record = record_text.record_from_json(document.schema, attrs, faults)
+    record = records.record_from_json(document.schema, attrs, faults)
     faults.check()
     return record

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hyperslab.formats.features import Feature
+from hyperslab.formats.base import Feature
 
 _BESIDE = "in `collections.json` beside the collections, at most 16 MiB an array"
 NOTES = {

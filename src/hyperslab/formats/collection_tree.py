@@ -21,11 +21,11 @@ import numpy as np
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, Problem
-from hyperslab.formats.asked import array_at, no_node
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.collection_document import CollectionDocument, render
 from hyperslab.formats.collection_stores import CollectionStore, Layout
 from hyperslab.formats.collection_tree_document import KEY, Kept, Tree, parse
+from hyperslab.formats.format_errors import array_at, no_node
 from hyperslab.formats.in_memory import CellsInMemory
 from hyperslab.model.paths import normalize, split
 from hyperslab.model.spec import ArraySpec, GroupSpec

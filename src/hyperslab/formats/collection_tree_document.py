@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import FormatError
-from hyperslab.formats.cells_json import cell_from_json, cell_to_json
-from hyperslab.formats.description import attrs_from_json, attrs_to_json, group_from_json, group_to_json
-from hyperslab.formats.dtype_names import dtype_from_json, dtype_to_json
+from hyperslab.formats.metadata_json.cells import cell_from_json, cell_to_json
+from hyperslab.formats.metadata_json.dtypes import dtype_from_json, dtype_to_json
+from hyperslab.formats.metadata_json.nodes import attrs_from_json, attrs_to_json, group_from_json, group_to_json
 from hyperslab.formats.one_array import STRING, cells_from_json, cells_to_json
 from hyperslab.model.dtypes import DataType, VlenString
 from hyperslab.model.paths import normalize, outward, split

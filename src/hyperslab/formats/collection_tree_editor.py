@@ -9,7 +9,7 @@ from typing import Any
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import AlreadyExists, Unsupported
-from hyperslab.formats.batching import BatchBlocks
+from hyperslab.formats.base import BatchBlocks
 from hyperslab.formats.collection_document import CollectionDocument
 from hyperslab.formats.collection_stores import CollectionStore, Layout
 from hyperslab.formats.collection_tree import CollectionTreeReader

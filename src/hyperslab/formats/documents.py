@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from hyperslab.errors import FormatError
-from hyperslab.formats.faults import flawed
+from hyperslab.formats.format_errors import flawed
 
 
 @dataclass(frozen=True, slots=True)

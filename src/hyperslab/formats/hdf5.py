@@ -23,7 +23,7 @@ from hyperslab.codecs.base import Buffer, ChunkLayout
 from hyperslab.codecs.blosc import CNAMES
 from hyperslab.codecs.chain import Chain, build_chain
 from hyperslab.errors import CorruptChunk, HyperslabError, StorageError, Unsupported
-from hyperslab.formats.refused import ReadOnlyChunks
+from hyperslab.formats.format_errors import ReadOnlyChunks
 from hyperslab.model.dtypes import Char, Enum
 from hyperslab.model.spec import ArraySpec, Codec
 

@@ -11,8 +11,8 @@ import numpy as np
 from hyperslab.chunks.auto import whole_chunks
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block
+from hyperslab.formats.format_errors import ReadOnlyChunks
 from hyperslab.formats.one_array import cells_to_json
-from hyperslab.formats.refused import ReadOnlyChunks
 from hyperslab.model.spec import ArraySpec
 
 

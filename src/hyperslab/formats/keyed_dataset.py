@@ -13,9 +13,9 @@ from typing import Any
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, StorageError, Unsupported
-from hyperslab.formats.asked import array_at, no_node
 from hyperslab.formats.consolidated import Consolidated, read_copy
 from hyperslab.formats.documents import read_document
+from hyperslab.formats.format_errors import array_at, no_node
 from hyperslab.formats.metadata_dialect import Docs, MetadataDialect
 from hyperslab.formats.sources import open_chunks
 from hyperslab.model.paths import child, is_within, relative

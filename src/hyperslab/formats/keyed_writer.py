@@ -10,7 +10,7 @@ from typing import Any
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import AlreadyExists, FormatError, Invalid
-from hyperslab.formats.batching import BatchBlocks
+from hyperslab.formats.base import BatchBlocks
 from hyperslab.formats.documents import check_limits, write_again
 from hyperslab.formats.keyed_commit import Change, Commits
 from hyperslab.formats.keyed_dataset import KeyedReader

@@ -9,7 +9,7 @@ import numpy as np
 
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block
-from hyperslab.formats.refused import read_only
+from hyperslab.formats.format_errors import read_only
 from hyperslab.model.spec import ArraySpec
 
 Part = tuple[slice, ...]

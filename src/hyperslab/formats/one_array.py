@@ -23,9 +23,15 @@ import numpy as np
 from hyperslab.chunks.auto import whole_chunks
 from hyperslab.errors import FormatError, Invalid, Unsupported
 from hyperslab.formats.base import Feature
-from hyperslab.formats.cells_json import base64_to_bytes, bytes_to_base64, cell_from_json, cell_to_json
-from hyperslab.formats.description import array_from_json, array_to_json, attrs_from_json, attrs_to_json, object_in
-from hyperslab.formats.dtype_names import dtype_from_json, dtype_to_json
+from hyperslab.formats.metadata_json.cells import base64_to_bytes, bytes_to_base64, cell_from_json, cell_to_json
+from hyperslab.formats.metadata_json.dtypes import dtype_from_json, dtype_to_json
+from hyperslab.formats.metadata_json.nodes import (
+    array_from_json,
+    array_to_json,
+    attrs_from_json,
+    attrs_to_json,
+    object_in,
+)
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import DataType, VlenString, describe, numpy_dtype
 from hyperslab.model.paths import check_name

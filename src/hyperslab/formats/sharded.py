@@ -25,10 +25,10 @@ from hyperslab.codecs.bounds import most_stored
 from hyperslab.codecs.chain import Chain, as_codecs, build_chain
 from hyperslab.codecs.shard_index import MISSING, Entries, Part, ShardIndex
 from hyperslab.errors import Conflict, CorruptChunk, FormatError, HyperslabError
-from hyperslab.formats.coalesce import fetch_coalesced
 from hyperslab.formats.keys import ChunkKeys, fill_bytes, is_all
 from hyperslab.formats.shard_index_cache import ShardIndexCache
 from hyperslab.model.spec import ArraySpec
+from hyperslab.stores.ranges import fetch_coalesced
 from hyperslab.stores.scratch import Scratch
 
 _TRIES = 20  # a shard replaced this often while its parts are fetched has a writer that never rests

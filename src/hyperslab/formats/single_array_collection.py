@@ -12,8 +12,8 @@ import numpy as np
 from hyperslab.errors import Unsupported
 from hyperslab.formats.collection_document import CollectionDocument, LayoutName
 from hyperslab.formats.collection_labels import dimension_schema
-from hyperslab.formats.dtype_names import dtype_to_json
 from hyperslab.formats.hdf5_filters import filter_of
+from hyperslab.formats.metadata_json.dtypes import dtype_to_json
 from hyperslab.model.dims import Index
 from hyperslab.model.dtypes import VlenString, describe
 from hyperslab.model.schemas import AnyArraySchema, ArraySchema, HDF5Options, VArraySchema

@@ -13,7 +13,7 @@ from hyperslab.chunks.auto import whole_chunks
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block
 from hyperslab.errors import CorruptChunk, Unsupported
-from hyperslab.formats.features import Feature
+from hyperslab.formats.base import Feature
 from hyperslab.formats.in_memory import resized
 from hyperslab.model.dtypes import describe
 from hyperslab.model.paths import split

@@ -7,7 +7,7 @@ from hyperslab.chunks import execute
 from hyperslab.chunks.grouping import grouped
 from hyperslab.chunks.source import ChunkSource, ListsChunks
 from hyperslab.errors import Unsupported
-from hyperslab.formats.omissions import omitted_below
+from hyperslab.formats.base import omitted_below
 from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec, GroupSpec
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from hyperslab.array.session import OpenDataset
 from hyperslab.errors import HyperslabError
-from hyperslab.formats.omissions import NAMES, omitted_at
+from hyperslab.formats.base import NAMES, omitted_at
 from hyperslab.model.amounts import shape_text
 from hyperslab.model.dtypes import describe
 from hyperslab.model.nesting import flattened

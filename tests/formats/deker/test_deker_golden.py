@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from deker_arrays import QUICK, kinds, read, reopen
 
-from hyperslab.formats import record_text
 from hyperslab.formats.deker.layout import LAYOUT
+from hyperslab.formats.metadata_json import records
 from hyperslab.stores.location import Location
 
 MOVED = {"moved-link"}
@@ -46,7 +46,7 @@ def test_cells_and_attributes_are_the_truth(root: Path, name: str, array: dict[s
     part = tuple(slice(1, length, 2) for length in truth.shape)
     assert np.array_equal(read(holding, array["id"], *part), truth[part], equal_nan=True)
     record = holding.record(array["id"])
-    said = record_text.record_to_json(record, updated=" " in str(array["custom_attributes"].get("cd")))
+    said = records.record_to_json(record, updated=" " in str(array["custom_attributes"].get("cd")))
     assert said["primary_attributes"] == array["primary_attributes"]
     assert said["custom_attributes"] == array["custom_attributes"]
     if record.primary:

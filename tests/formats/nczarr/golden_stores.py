@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hyperslab.formats.documents import read_document
-from hyperslab.formats.faults import Faults
+from hyperslab.formats.format_errors import Faults
 from hyperslab.formats.metadata_dialect import Docs
 from hyperslab.formats.nczarr import current
 from hyperslab.formats.nczarr.context import Context, NCZarrOptions

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hyperslab.formats.documents import read_json
-from hyperslab.formats.faults import Faults
+from hyperslab.formats.format_errors import Faults
 from hyperslab.formats.nczarr import current
 from hyperslab.formats.nczarr.context import Context, NCZarrOptions
 from hyperslab.formats.nczarr.generation import Generation

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hyperslab.formats.faults import Faults
+from hyperslab.formats.format_errors import Faults
 from hyperslab.formats.nczarr import current
 from hyperslab.formats.nczarr.context import Context
 from hyperslab.formats.nczarr.generation import Generation, generation_of

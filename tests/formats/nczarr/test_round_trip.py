@@ -9,9 +9,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hyperslab.formats.cells_json import SPECIAL
-from hyperslab.formats.faults import Faults
-from hyperslab.formats.fill_values import same_fill
+from hyperslab.formats.format_errors import Faults
+from hyperslab.formats.metadata_json.cells import SPECIAL, same_fill
 from hyperslab.formats.nczarr import current
 from hyperslab.formats.nczarr.context import Context, NCZarrOptions
 from hyperslab.formats.nczarr.generation import Generation

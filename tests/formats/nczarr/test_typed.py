@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hyperslab.errors import Unsupported
-from hyperslab.formats.faults import Faults
+from hyperslab.formats.format_errors import Faults
 from hyperslab.formats.nczarr.source_texts import source_texts
 from hyperslab.formats.nczarr.typed import is_hidden, read_attributes, read_value, regular, write_value
 from hyperslab.model.attrs import equal

@@ -24,7 +24,7 @@ from hyperslab.bridges.xarray.replacing import replacing
 from hyperslab.bridges.xarray.wrapped import check_sparse
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.formats.base import Feature, RemembersRows
-from hyperslab.formats.fill_values import same_fill
+from hyperslab.formats.metadata_json.cells import same_fill
 from hyperslab.group import Group
 from hyperslab.group.creation import room_for_text
 from hyperslab.model.dims import Dimension

@@ -8,7 +8,7 @@ import click
 
 from hyperslab import api
 from hyperslab.cli.output import columns, json_option, print_json
-from hyperslab.formats.features import Feature, FormatInfo, Variant
+from hyperslab.formats.base import Feature, FormatInfo, Variant
 
 
 @click.command("formats", epilog="Example: hyperslab formats --json")

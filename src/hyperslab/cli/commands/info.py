@@ -13,7 +13,7 @@ from hyperslab.cli.naming import arrays_of
 from hyperslab.cli.opening import open_dataset, url_argument
 from hyperslab.cli.output import columns, json_option, print_json
 from hyperslab.cli.storage import storage_option
-from hyperslab.formats.omissions import omitted_below
+from hyperslab.formats.base import omitted_below
 from hyperslab.group import Group
 from hyperslab.model.amounts import size_text
 from hyperslab.model.paths import child, split

@@ -24,8 +24,7 @@ from hyperslab.formats.b2nd import document, frame, library
 from hyperslab.formats.b2nd.dataset import B2ndReader
 from hyperslab.formats.b2nd.trees import EMBEDDED, TreeReader
 from hyperslab.formats.b2nd.writer import B2ndWriter
-from hyperslab.formats.base import Feature, FormatInfo, Mode, Reader
-from hyperslab.formats.features import Variant
+from hyperslab.formats.base import Feature, FormatInfo, Mode, Reader, Variant
 from hyperslab.stores.location import Location, Probe
 
 _ZIP = b"PK"

@@ -9,9 +9,9 @@ from typing import Any
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import HyperslabError
-from hyperslab.formats.asked import array_at, closed, names_below, no_node
 from hyperslab.formats.b2nd import document, library
 from hyperslab.formats.b2nd.source import StoredSlices
+from hyperslab.formats.format_errors import array_at, closed, names_below, no_node
 from hyperslab.formats.in_memory import CellsInMemory
 from hyperslab.formats.one_array import Labelled, is_label
 from hyperslab.model.spec import ArraySpec, GroupSpec

@@ -26,8 +26,8 @@ from hyperslab.errors import (
     StorageError,
     Unsupported,
 )
-from hyperslab.formats.asked import no_file
 from hyperslab.formats.b2nd import frame
+from hyperslab.formats.format_errors import no_file
 from hyperslab.formats.library_array import Part
 from hyperslab.stores.files import read_error, version_of
 

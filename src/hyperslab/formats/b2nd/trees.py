@@ -11,10 +11,10 @@ from typing import Any
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError
-from hyperslab.formats.asked import array_at, closed, no_node
 from hyperslab.formats.b2nd import document, frame, library
 from hyperslab.formats.b2nd.dataset import described
 from hyperslab.formats.b2nd.source import SlicedChunks
+from hyperslab.formats.format_errors import array_at, closed, no_node
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 EMBEDDED = "embed.b2e"

@@ -18,11 +18,11 @@ from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, Invalid, StorageError, Unsupported
-from hyperslab.formats.asked import array_at, closed, names_below, no_node
 from hyperslab.formats.b2nd import document, library
 from hyperslab.formats.b2nd.dataset import B2ndReader
 from hyperslab.formats.b2nd.source import B2ndCells, ChangedSlices, MemoryCells, all_cells, whole
 from hyperslab.formats.b2nd.working import WorkingFile
+from hyperslab.formats.format_errors import array_at, closed, names_below, no_node
 from hyperslab.formats.one_array import Labelled, StoredCoordinate, found_main, main_array, no_text
 from hyperslab.model.dtypes import VlenString
 from hyperslab.model.paths import split

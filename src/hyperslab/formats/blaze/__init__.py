@@ -25,12 +25,11 @@ from typing import Any, Literal
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import AlreadyExists, FormatError, Unsupported
-from hyperslab.formats.base import Feature, Format, FormatInfo, Mode, Reader
+from hyperslab.formats.base import Feature, Format, FormatInfo, Mode, Reader, Variant
 from hyperslab.formats.blaze.dataset import BlazeReader
 from hyperslab.formats.blaze.document import SIZES, STORAGE, TABLE, BlazeOptions
 from hyperslab.formats.blaze.multi_directory import JoinedReader
 from hyperslab.formats.blaze.writer import BlazeWriter
-from hyperslab.formats.features import Variant
 from hyperslab.formats.one_array import FEATURES, NOTES
 from hyperslab.stores.building import building, can_build
 from hyperslab.stores.location import Location, Probe, Several

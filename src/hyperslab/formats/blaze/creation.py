@@ -12,8 +12,8 @@ from hyperslab.codecs.blosc import MAX_BYTES
 from hyperslab.codecs.checksums import WORDS as CHECKSUMS
 from hyperslab.errors import Unsupported
 from hyperslab.formats.blaze.document import BlazeOptions, ColumnStorage, columns, is_safe, row_bytes, spelled
-from hyperslab.formats.dtype_names import dtype_to_json
-from hyperslab.formats.typed_attrs import encode_attrs
+from hyperslab.formats.metadata_json.attributes import encode_attrs
+from hyperslab.formats.metadata_json.dtypes import dtype_to_json
 from hyperslab.model.dtypes import VlenString, describe, packed
 from hyperslab.model.spec import ArraySpec, Chunks, Codec
 

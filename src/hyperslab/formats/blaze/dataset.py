@@ -11,11 +11,11 @@ from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, Problem
-from hyperslab.formats.asked import array_at, names_below, no_node
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.blaze.document import ATTRIBUTES, LABELS, SIZES, TABLE, ColumnStorage, parse_table
 from hyperslab.formats.blaze.folder import ArrayFolder
 from hyperslab.formats.blaze.problems import remedies
+from hyperslab.formats.format_errors import array_at, names_below, no_node
 from hyperslab.formats.in_memory import CellsInMemory
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import Stamps, Store

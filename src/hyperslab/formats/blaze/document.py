@@ -22,8 +22,8 @@ from hyperslab.errors import FormatError, Invalid
 from hyperslab.formats.blaze.data_file import Shape
 from hyperslab.formats.bloscpack.dtype_text import long_name, read_dtype
 from hyperslab.formats.bloscpack.encoding import Slack, check_slack
-from hyperslab.formats.cells_json import cell_from_json, cell_to_json
-from hyperslab.formats.faults import Faults
+from hyperslab.formats.format_errors import Faults
+from hyperslab.formats.metadata_json.cells import cell_from_json, cell_to_json
 from hyperslab.formats.one_array import Labelled, labels_from_json, labels_to_json
 from hyperslab.model.spec import ArraySpec, Codec
 from hyperslab.stores.keys import is_key

@@ -15,11 +15,11 @@ from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.errors import HyperslabError, Invalid, Problem, ReadOnly, Unsupported
-from hyperslab.formats.asked import names_below, no_node
 from hyperslab.formats.blaze.columns import Columns
 from hyperslab.formats.blaze.dataset import BlazeReader
 from hyperslab.formats.blaze.document import ColumnStorage, own, spelled
 from hyperslab.formats.blaze.superchunks import Superchunks
+from hyperslab.formats.format_errors import names_below, no_node
 from hyperslab.formats.in_memory import CellsInMemory
 from hyperslab.formats.one_array import Labelled, StoredCoordinate
 from hyperslab.model.dims import Dimension

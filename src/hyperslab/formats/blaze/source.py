@@ -24,9 +24,9 @@ from hyperslab.formats.blaze.document import ColumnStorage, row_bytes
 from hyperslab.formats.blaze.keys import DataKeys
 from hyperslab.formats.blaze.numbering import Numbering
 from hyperslab.formats.bloscpack.header import SIZE
-from hyperslab.formats.coalesce import fetch_coalesced
 from hyperslab.formats.shard_index_cache import ShardIndexCache
 from hyperslab.model.spec import ArraySpec
+from hyperslab.stores.ranges import fetch_coalesced
 
 _TRIES = 20  # a file replaced this often while its parts are fetched has a writer that never rests
 Stored = tuple[Buffer, ChunkOffsets, int] | None

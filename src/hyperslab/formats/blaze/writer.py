@@ -11,7 +11,6 @@ from typing import Any
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import Invalid, NodeNotFound, Unsupported
-from hyperslab.formats.asked import no_node
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.blaze import creation
 from hyperslab.formats.blaze.coordinates import (
@@ -38,9 +37,10 @@ from hyperslab.formats.blaze.document import (
     render,
 )
 from hyperslab.formats.blaze.folder import ArrayFolder, publish
+from hyperslab.formats.format_errors import no_node
 from hyperslab.formats.in_memory import resized
+from hyperslab.formats.metadata_json.attributes import encode_attrs
 from hyperslab.formats.one_array import Labelled, StoredCoordinate, main_array, main_arrays, no_text
-from hyperslab.formats.typed_attrs import encode_attrs
 from hyperslab.model.dtypes import VlenString
 from hyperslab.model.paths import normalize
 from hyperslab.model.refs import Link

@@ -18,15 +18,14 @@ from typing import Any
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import Invalid, Unsupported
-from hyperslab.formats.asked import no_file
-from hyperslab.formats.base import Feature, FormatInfo, Mode, Reader
+from hyperslab.formats.base import Feature, FormatInfo, Mode, Reader, Variant
 from hyperslab.formats.bloscpack.creation import OPTIONS, BloscpackOptions
 from hyperslab.formats.bloscpack.creator import BloscpackCreator
 from hyperslab.formats.bloscpack.dataset import BloscpackReader
 from hyperslab.formats.bloscpack.file import LocalFile, ServedFile
 from hyperslab.formats.bloscpack.header import MAGIC
 from hyperslab.formats.bloscpack.writer import BloscpackWriter
-from hyperslab.formats.features import Variant
+from hyperslab.formats.format_errors import no_file
 from hyperslab.formats.one_array import FEATURES, NOTES
 from hyperslab.stores.location import Location, Probe
 from hyperslab.stores.schemes import REMOTE

@@ -17,7 +17,7 @@ from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.bloscpack.document import axis_of, in_rows, row_bytes
 from hyperslab.formats.bloscpack.encoding import CODEC, Slack, blosc_of, check_slack, typesize_of
 from hyperslab.formats.bloscpack.preamble import Style
-from hyperslab.formats.dtype_names import dtype_to_json
+from hyperslab.formats.metadata_json.dtypes import dtype_to_json
 from hyperslab.formats.one_array import Labelled, labels_to_json
 from hyperslab.model.dtypes import VlenString, describe
 from hyperslab.model.spec import ArraySpec, Codec

@@ -13,7 +13,6 @@ from hyperslab.chunks.source import ChunkSource
 from hyperslab.codecs.blosc import HEADER, may_move
 from hyperslab.codecs.blosc_blocks import used_bytes
 from hyperslab.errors import HyperslabError, Problem
-from hyperslab.formats.asked import array_at, names_below, no_node
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.bloscpack.document import Content, contradiction, parse
 from hyperslab.formats.bloscpack.file import LocalFile, ServedFile, settled
@@ -22,6 +21,7 @@ from hyperslab.formats.bloscpack.preamble import Preamble, read_appendix, read_f
 from hyperslab.formats.bloscpack.problems import SURPLUS, chunk_problems, remedies_of, told
 from hyperslab.formats.bloscpack.source import open_stream
 from hyperslab.formats.bloscpack.table import ChunkTable, Tables, codecs_of, read_table, stored_end
+from hyperslab.formats.format_errors import array_at, names_below, no_node
 from hyperslab.formats.in_memory import CellsInMemory
 from hyperslab.model.spec import ArraySpec, GroupSpec
 

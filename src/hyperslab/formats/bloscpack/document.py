@@ -20,9 +20,9 @@ import numpy as np
 from hyperslab.errors import FormatError, Unsupported
 from hyperslab.formats.bloscpack.dtype_text import long_name, read_dtype, write_dtype
 from hyperslab.formats.bloscpack.metadata import Doc
-from hyperslab.formats.faults import flawed
+from hyperslab.formats.format_errors import flawed
+from hyperslab.formats.metadata_json.attributes import encode_attrs
 from hyperslab.formats.one_array import DEFAULT, KEYS, Labelled, is_label, labels_from_json, labels_to_json
-from hyperslab.formats.typed_attrs import encode_attrs
 from hyperslab.model.dtypes import packed
 from hyperslab.model.spec import ArraySpec, Codec
 

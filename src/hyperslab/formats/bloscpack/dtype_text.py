@@ -15,7 +15,7 @@ import numpy as np
 
 from hyperslab.errors import FormatError, Unsupported
 from hyperslab.formats.bloscpack.metadata import read_literal
-from hyperslab.formats.dtype_names import LARGEST, dtype_from_json, field_shape
+from hyperslab.formats.metadata_json.dtypes import LARGEST, dtype_from_json, field_shape
 
 _LONG = re.compile(r"bool|u?int(?:8|16|32|64)|float(?:16|32|64)|complex(?:64|128)|(?:datetime|timedelta)64(?:\[\w+\])?")
 _SHORT = re.compile(r"[<>|=]?(?:[a-zA-Z?]\d*(?:\[\w+\])?)")

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from hyperslab.errors import CorruptChunk, HyperslabError
-from hyperslab.formats.asked import closed, no_file
 from hyperslab.formats.bloscpack.journal import UndoRecord, journal_path, pending
+from hyperslab.formats.format_errors import closed, no_file
 from hyperslab.formats.hdf5 import pread_into
 from hyperslab.stores.files import MISSING, READ_REGULAR, read_error, version_of
 from hyperslab.stores.remote import RemoteFile

@@ -21,7 +21,7 @@ from typing import Any, Literal, Self
 from hyperslab.codecs.blosc import MAX_BYTES
 from hyperslab.codecs.digests import DIGESTS, Digest
 from hyperslab.errors import FormatError, Problem
-from hyperslab.formats.faults import flawed
+from hyperslab.formats.format_errors import flawed
 
 MAGIC = b"blpk"
 SECTION = b"JSON"

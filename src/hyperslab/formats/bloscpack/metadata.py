@@ -27,7 +27,7 @@ from hyperslab.codecs.digests import DIGESTS, Digest
 from hyperslab.errors import CorruptChunk, FormatError, Invalid, Problem
 from hyperslab.formats.bloscpack.header import SECTION
 from hyperslab.formats.documents import LIMITS, DocumentLimits, check_limits, read_json
-from hyperslab.formats.faults import flawed
+from hyperslab.formats.format_errors import flawed
 
 Doc = dict[str, Any]
 

@@ -26,7 +26,7 @@ from hyperslab.formats.bloscpack.metadata import (
     write_text,
 )
 from hyperslab.formats.documents import LIMITS
-from hyperslab.formats.faults import flawed
+from hyperslab.formats.format_errors import flawed
 
 MOST_RESERVED = 65536
 """Offsets that are kept in reserve at the most; bloscpack keeps ten times the chunks."""

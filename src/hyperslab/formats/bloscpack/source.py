@@ -22,7 +22,7 @@ from hyperslab.errors import Conflict, CorruptChunk, HyperslabError, MissingChun
 from hyperslab.formats.bloscpack.document import Content
 from hyperslab.formats.bloscpack.file import LocalFile, ServedFile, Stamp
 from hyperslab.formats.bloscpack.table import ChunkTable, Tables
-from hyperslab.formats.refused import ReadOnlyChunks, read_only
+from hyperslab.formats.format_errors import ReadOnlyChunks, read_only
 from hyperslab.stores.scratch import Scratch
 
 Take = Callable[[ChunkTable, int], tuple[Buffer, int]]

@@ -15,7 +15,7 @@ from hyperslab.errors import CorruptChunk, MissingChunks
 from hyperslab.formats.bloscpack.file import FileBytes, settled
 from hyperslab.formats.bloscpack.header import BloscpackHeader
 from hyperslab.formats.bloscpack.preamble import Preamble
-from hyperslab.formats.faults import flawed
+from hyperslab.formats.format_errors import flawed
 from hyperslab.model.spec import Codec
 
 Numbers = np.ndarray[Any, Any]

@@ -13,7 +13,6 @@ from typing import Any
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import Conflict, FormatError, Invalid
-from hyperslab.formats.asked import no_file
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.bloscpack.commit import Old, commit
 from hyperslab.formats.bloscpack.creation import BloscpackOptions
@@ -26,6 +25,7 @@ from hyperslab.formats.bloscpack.pending_chunks import PendingChunks
 from hyperslab.formats.bloscpack.problems import remedies_of
 from hyperslab.formats.bloscpack.state import State
 from hyperslab.formats.bloscpack.writing import StateWriter, settle_journal
+from hyperslab.formats.format_errors import no_file
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.files import version_of, write_errors
 from hyperslab.stores.locks import hold_file

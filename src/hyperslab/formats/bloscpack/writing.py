@@ -13,11 +13,11 @@ import numpy as np
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.errors import Conflict, HyperslabError
-from hyperslab.formats.asked import array_at, closed, names_below
 from hyperslab.formats.bloscpack.cells import CoordinateCells, MainCells
 from hyperslab.formats.bloscpack.creation import BloscpackOptions, new_array
 from hyperslab.formats.bloscpack.journal import journal_path, roll_back
 from hyperslab.formats.bloscpack.state import State
+from hyperslab.formats.format_errors import array_at, closed, names_below
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
 

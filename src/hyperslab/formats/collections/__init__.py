@@ -26,11 +26,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hyperslab.formats.base import Feature, FormatInfo
+from hyperslab.formats.base import Feature, FormatInfo, Variant
 from hyperslab.formats.collection_notes import NOTES
 from hyperslab.formats.collection_stores import Layout
 from hyperslab.formats.collection_tree_format import FEATURES, CollectionTreeFormat
-from hyperslab.formats.features import Variant
 
 
 def _layouts() -> Sequence[Layout]:

@@ -13,18 +13,23 @@ from typing import Any
 import msgspec
 
 from hyperslab.errors import FormatError, Invalid, Problem
-from hyperslab.formats import record_text
 from hyperslab.formats.collection_document import CollectionDocument
 from hyperslab.formats.collections.cutting import new_spec
 from hyperslab.formats.documents import check_limits, read_document, write_again, write_json
-from hyperslab.formats.extended_metadata import MARK, ExtendedMetadata, read_attributes, write_attributes
-from hyperslab.formats.faults import Faults
-from hyperslab.formats.index_json import write_indexes
+from hyperslab.formats.format_errors import Faults
+from hyperslab.formats.metadata_json import records
+from hyperslab.formats.metadata_json.extended_metadata import (
+    MARK,
+    ExtendedMetadata,
+    read_attributes,
+    write_attributes,
+    write_indexes,
+)
 from hyperslab.formats.zarr3.document import NAME, mark_of, parse, render
 from hyperslab.model.schemas.records import Record
 from hyperslab.model.spec import ArraySpec
 
-OWN = (record_text.ID, record_text.PRIMARY, record_text.CUSTOM)
+OWN = (records.ID, records.PRIMARY, records.CUSTOM)
 """The attributes of an array that are its record."""
 LAYOUT = "collections"
 """Where ``spec.layout`` keeps what was read, so that a change of one thing takes back no other one's change."""
@@ -74,13 +79,13 @@ class ArrayDocuments:
     def text(self, record: Record) -> bytes:
         """The document of a new array; Invalid when its attributes are too large to be read again."""
         marks = self._marks or self._marks_of(record.values)
-        attributes = write_attributes(record_text.record_to_json(record), marks)
+        attributes = write_attributes(records.record_to_json(record), marks)
         return _checked(self._head + write_json(attributes).rstrip() + b"\n}", record.id)
 
     def record(self, data: bytes, id: str) -> Record:
         """The record that a stored document holds; FormatError."""
         faults = Faults(f"{self.document.name}/{id}")
-        record = record_text.record_from_json(self.document.schema, _own_attributes(data), faults)
+        record = records.record_from_json(self.document.schema, _own_attributes(data), faults)
         if record.id != id and not faults.fatal:
             faults.refuse("id", f"the document is that of the array {record.id}")
         faults.check()
@@ -89,7 +94,7 @@ class ArrayDocuments:
     def problems(self, data: bytes, id: str) -> list[Problem]:
         """What is wrong with the record of a stored document, also what a reader survives."""
         faults = Faults(f"{self.document.name}/{id}")
-        record_text.record_from_json(self.document.schema, _own_attributes(data), faults)
+        records.record_from_json(self.document.schema, _own_attributes(data), faults)
         return faults.problems
 
     def spec(self, data: bytes, id: str) -> ArraySpec:
@@ -123,18 +128,18 @@ class ArrayDocuments:
     def renewed(self, spec: ArraySpec, record: Record) -> bytes:
         """A stored document with another record, and labels that follow it; what others have added stays."""
         indexes = self.document.schema.indexes(record.values, spec.shape)
-        attrs = {**spec.attrs, **record_text.record_to_json(record)}
+        attrs = {**spec.attrs, **records.record_to_json(record)}
         return _checked(write_again(render(spec.evolve(attrs=attrs, indexes=indexes))[NAME]), record.id)
 
     def merged(self, stored: ArraySpec, wish: ArraySpec) -> ArraySpec:
         """The stored array with what ``wish`` changes of the spec that it was made of: shape and custom attributes."""
         before = wish.layout.get(LAYOUT, {"attrs": {}, "shape": None})
         shape = stored.shape if wish.shape == before["shape"] else wish.shape
-        old = before["attrs"].get(record_text.CUSTOM) or {}
-        new = wish.attrs.get(record_text.CUSTOM) or {}
+        old = before["attrs"].get(records.CUSTOM) or {}
+        new = wish.attrs.get(records.CUSTOM) or {}
         changed = {name: value for name, value in new.items() if name not in old or old[name] != value}
-        custom = {**(stored.attrs.get(record_text.CUSTOM) or {}), **changed}
-        attrs = {**stored.attrs, record_text.CUSTOM: custom}
+        custom = {**(stored.attrs.get(records.CUSTOM) or {}), **changed}
+        attrs = {**stored.attrs, records.CUSTOM: custom}
         same = all(wish.attrs.get(name, attrs[name]) == attrs[name] for name in OWN[:2])
         if not same or wish.dtype != stored.dtype or wish.chunks != stored.chunks or wish.dims != stored.dims:
             message = "id, primary attributes, type, dimensions and cut of an array of a collection never change"
@@ -155,9 +160,9 @@ def _own_attributes(data: bytes) -> Mapping[str, Any]:
         found = _decode(data).attributes
         if b'"attrs"' not in bytes(found.mark):
             return {
-                record_text.ID: found.id,
-                record_text.PRIMARY: found.primary_attributes,
-                record_text.CUSTOM: found.custom_attributes,
+                records.ID: found.id,
+                records.PRIMARY: found.primary_attributes,
+                records.CUSTOM: found.custom_attributes,
             }
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         pass

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hyperslab.formats.documents import read_document
-from hyperslab.formats.faults import flawed
+from hyperslab.formats.format_errors import flawed
 from hyperslab.stores.base import Stamp
 
 _IS_TXN = re.compile(r"[0-9a-f]{16}").fullmatch

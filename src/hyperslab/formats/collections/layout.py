@@ -17,7 +17,7 @@ from hyperslab.formats.collections.holding import CollectionHolding
 from hyperslab.formats.collections.places import COLLECTIONS, FOLDERS, INDEX, Places
 from hyperslab.formats.collections.store_fallbacks import keep_folder, lock_node, put_new, size_of
 from hyperslab.formats.documents import read_document
-from hyperslab.formats.faults import Faults
+from hyperslab.formats.format_errors import Faults
 from hyperslab.model.schemas.records import check_name
 from hyperslab.stores.base import Store
 from hyperslab.stores.location import Location

@@ -9,7 +9,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 
-from hyperslab.formats.record_text import key_text
+from hyperslab.formats.metadata_json.records import key_text
 from hyperslab.model.schemas.arrays import ArraySchema
 from hyperslab.model.schemas.records import Record, Values
 

@@ -20,7 +20,7 @@ from hyperslab.chunks.grid import Coords
 from hyperslab.errors import HyperslabError
 from hyperslab.formats.collections.deletion_guard import Presence
 from hyperslab.formats.collections.journal import JournalEntry, WriteJournal
-from hyperslab.formats.faults import flawed
+from hyperslab.formats.format_errors import flawed
 from hyperslab.formats.keys import ChunkKeys
 from hyperslab.stores.base import Stamp
 

@@ -14,12 +14,12 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 
 from hyperslab.errors import AlreadyExists, NodeNotFound
-from hyperslab.formats import record_text
 from hyperslab.formats.deker import links, paths
 from hyperslab.formats.deker.files import empty_file, in_folder, sync_entries, sync_removal, write_beside
 from hyperslab.formats.deker.folder import Folder
 from hyperslab.formats.deker.locks import hold_place
 from hyperslab.formats.deker.records import Key, Records
+from hyperslab.formats.metadata_json import records
 from hyperslab.model.schemas.records import Record, check_id
 from hyperslab.stores import locks
 from hyperslab.stores.files import discard
@@ -57,7 +57,7 @@ class DekerCreation:
         durable = self._folder.settings.durable
         if os.path.lexists(path):
             raise self._taken(f"the id {record.id}")
-        text = record_text.text(record)
+        text = records.text(record)
         body = empty_file(text.decode(), self._size) if self._folder.kind == "array" else text
         head = os.path.dirname(path)
         missing = first_missing(head) if durable else head

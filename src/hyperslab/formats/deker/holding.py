@@ -17,7 +17,6 @@ from math import prod
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, Invalid, NodeNotFound, Problem, StorageError, Unsupported
-from hyperslab.formats import record_text
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.collection_document import CollectionDocument, record_of, text
 from hyperslab.formats.deker import links, listing, locks, paths
@@ -30,6 +29,7 @@ from hyperslab.formats.deker.records import Key, Records
 from hyperslab.formats.deker.rewriting import Rewriting
 from hyperslab.formats.deker.source import FileCells
 from hyperslab.formats.deker.system_errors import translate_errors
+from hyperslab.formats.metadata_json import records
 from hyperslab.model.schemas.records import Record
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Stamp, Unversioned
@@ -102,7 +102,7 @@ class DekerHolding:
             new = change(old)
             if new.id != id or dict(new.primary) != dict(old.primary):
                 raise Invalid("the id and the primary attributes of an array never change", url=path)
-            body = record_text.text(new, updated=True)
+            body = records.text(new, updated=True)
             if self.folder.kind == "varray":
                 put_file(path, body, durable=self.folder.settings.durable)
                 return new

@@ -26,7 +26,7 @@ from hyperslab.formats.deker.paths import Kind
 from hyperslab.formats.deker.records import Records
 from hyperslab.formats.deker.stray_files import is_left
 from hyperslab.formats.deker.system_errors import translate_errors
-from hyperslab.formats.faults import Faults
+from hyperslab.formats.format_errors import Faults
 from hyperslab.model.schemas.records import Record
 from hyperslab.stores.files import remove_tree
 from hyperslab.stores.keys import is_temporary

@@ -7,13 +7,13 @@ import os
 from contextlib import suppress
 
 from hyperslab.errors import FormatError, HyperslabError, NodeNotFound
-from hyperslab.formats import record_text
 from hyperslab.formats.collection_document import CollectionDocument
 from hyperslab.formats.deker import links, paths
 from hyperslab.formats.deker.folder import Folder, read_bounded
 from hyperslab.formats.deker.opened import file_stamp, open_file
 from hyperslab.formats.documents import check_limits
-from hyperslab.formats.faults import Faults
+from hyperslab.formats.format_errors import Faults
+from hyperslab.formats.metadata_json import records
 from hyperslab.model.schemas.records import Record, is_id, key_of
 from hyperslab.stores.files import read_error
 
@@ -72,7 +72,7 @@ class Records:
             reason = error.said if isinstance(error, FormatError) else f"the metadata is no JSON: {error}"
             faults.refuse("meta", reason)
             said = {}
-        record = record_text.record_from_json(self._document.schema, said, faults)
+        record = records.record_from_json(self._document.schema, said, faults)
         if record.id != id:
             faults.note("id", f"the metadata is of {record.id!r}, the file is named {id}")
         return Record(id, record.primary, record.custom)

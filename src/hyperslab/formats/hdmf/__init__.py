@@ -29,10 +29,9 @@ from typing import Any, Literal
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import HyperslabError, Invalid
-from hyperslab.formats.base import Feature, Format, FormatInfo, Mode
+from hyperslab.formats.base import Feature, Format, FormatInfo, Mode, Variant
 from hyperslab.formats.choices import check_known
 from hyperslab.formats.codec_kinds import BYTES
-from hyperslab.formats.features import Variant
 from hyperslab.formats.hdmf.damage import HdmfExamined, HdmfMended
 from hyperslab.formats.hdmf.profile import HDMFOptions
 from hyperslab.formats.hdmf.reader import HdmfReader

@@ -2,7 +2,7 @@
 
 Profile v2: ``{"value": {"source": …, "path": …, …}, "zarr_dtype": "object"}`` (``"region"``); profile v3:
 ``{"_REFERENCE": {…}}``. What JSON does not say of a value's type rides in the mark ``_hyperslab``, in the codes of
-:mod:`~hyperslab.formats.typed_attrs`; ``utf-8:`` before a code means that its bytes stand as text, not as base64.
+:mod:`~hyperslab.formats.metadata_json.attributes`; ``utf-8:`` before a code means that its bytes stand as text, not as base64.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import numpy as np
 
 from hyperslab.codecs.reference_json import reference_of, spelled
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
-from hyperslab.formats.cells_json import SPECIAL, base64_to_bytes, bytes_to_base64
-from hyperslab.formats.extended_metadata import MARK, VERSION
-from hyperslab.formats.faults import Faults, brief
+from hyperslab.formats.format_errors import Faults, brief
 from hyperslab.formats.hdmf.cell_types import OBJECT, REGION
-from hyperslab.formats.typed_attrs import Code, decode, encode
+from hyperslab.formats.metadata_json.attributes import Code, decode, encode
+from hyperslab.formats.metadata_json.cells import SPECIAL, base64_to_bytes, bytes_to_base64
+from hyperslab.formats.metadata_json.extended_metadata import MARK, VERSION
 from hyperslab.model.attrs import Attrs
 from hyperslab.model.dtypes import tag_of
 from hyperslab.model.paths import check_name

@@ -18,9 +18,9 @@ import numpy as np
 from hyperslab.codecs import json2, pickle_writing
 from hyperslab.codecs.pickled import fill_of_pickle
 from hyperslab.errors import FormatError, Invalid, Unsupported
-from hyperslab.formats.cells_json import base64_to_bytes, bytes_to_base64
-from hyperslab.formats.dtype_names import dtype_from_json, dtype_to_json
-from hyperslab.formats.faults import Faults
+from hyperslab.formats.format_errors import Faults
+from hyperslab.formats.metadata_json.cells import base64_to_bytes, bytes_to_base64
+from hyperslab.formats.metadata_json.dtypes import dtype_from_json, dtype_to_json
 from hyperslab.formats.zarr3.dtypes import CORE
 from hyperslab.model.dtypes import (
     Compound,

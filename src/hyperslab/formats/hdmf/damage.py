@@ -18,8 +18,7 @@ from hyperslab.codecs.pickled import read_pickled
 from hyperslab.codecs.reference_text import of_text
 from hyperslab.errors import HyperslabError, Problem, UnsafePickle
 from hyperslab.formats.base import Remedy
-from hyperslab.formats.dtype_names import dtype_from_json
-from hyperslab.formats.faults import brief
+from hyperslab.formats.format_errors import brief
 from hyperslab.formats.hdmf.attributes import OWN
 from hyperslab.formats.hdmf.cell_types import OBJECT, OBJECTS, PICKLE, REGION, check_fill, word_of, words_of
 from hyperslab.formats.hdmf.link_diagnosis import LINKS, of_cells, of_links, of_references
@@ -32,6 +31,7 @@ from hyperslab.formats.hdmf.writer import HdmfDocuments
 from hyperslab.formats.keyed_commit import Change
 from hyperslab.formats.keyed_damage import NodeDamage, remedies_of
 from hyperslab.formats.keyed_dataset import KeyedReader
+from hyperslab.formats.metadata_json.dtypes import dtype_from_json
 from hyperslab.formats.zarr2.document import ARRAY, ATTRIBUTES
 from hyperslab.model.dtypes import DataType, ObjectRef, VlenBytes, VlenString, numpy_dtype
 from hyperslab.model.paths import child

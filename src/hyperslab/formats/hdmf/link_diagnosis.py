@@ -15,7 +15,7 @@ from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.memory import require
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import BrokenLink, ExternalLinkRefused, HyperslabError, Problem
-from hyperslab.formats.faults import brief
+from hyperslab.formats.format_errors import brief
 from hyperslab.formats.hdmf.attributes import OWN, inner_of
 from hyperslab.formats.hdmf.link_sources import PointedPlace, is_absolute, plain
 from hyperslab.formats.hdmf.profile import attributes_of, with_attributes

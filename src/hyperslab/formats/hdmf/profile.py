@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from hyperslab.errors import Invalid
 from hyperslab.formats.choices import check_choices, check_truth
-from hyperslab.formats.faults import Faults, brief
+from hyperslab.formats.format_errors import Faults, brief
 from hyperslab.formats.hdmf.attributes import (
     LINKS,
     OWN,
@@ -27,8 +27,7 @@ from hyperslab.formats.hdmf.attributes import (
     write_values,
 )
 from hyperslab.formats.keys import KeyOf
-from hyperslab.formats.metadata_dialect import Copy, Docs, MetadataDialect
-from hyperslab.formats.parsing import Parses
+from hyperslab.formats.metadata_dialect import Copy, Docs, MetadataDialect, Parses
 from hyperslab.formats.zarr2.dataset import Zarr2
 from hyperslab.formats.zarr2.document import ATTRIBUTES
 from hyperslab.formats.zarr3.dataset import Zarr3

@@ -16,8 +16,7 @@ from hyperslab.codecs.chain import try_chain
 from hyperslab.errors import Unsupported
 from hyperslab.formats.bounded_memo import BoundedMemo
 from hyperslab.formats.codec_kinds import with_serial
-from hyperslab.formats.extended_metadata import MARK
-from hyperslab.formats.faults import Faults, brief
+from hyperslab.formats.format_errors import Faults, brief
 from hyperslab.formats.hdmf.attributes import OWN, V2, marked, split
 from hyperslab.formats.hdmf.cell_types import (
     CODECS,
@@ -41,6 +40,7 @@ from hyperslab.formats.hdmf.cell_types import (
 )
 from hyperslab.formats.hdmf.profile import SPECIFICATION_CODECS, HDMFOptions, Profile, attributes_of, with_attributes
 from hyperslab.formats.metadata_dialect import Docs
+from hyperslab.formats.metadata_json.extended_metadata import MARK
 from hyperslab.formats.zarr2 import document
 from hyperslab.formats.zarr2.dataset import Zarr2
 from hyperslab.model.dtypes import DataType, VlenBytes, VlenString, numpy_dtype

@@ -15,8 +15,7 @@ from hyperslab.codecs.chain import try_chain
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.bounded_memo import BoundedMemo
 from hyperslab.formats.codec_kinds import SERIAL
-from hyperslab.formats.extended_metadata import MARK
-from hyperslab.formats.faults import Faults, brief
+from hyperslab.formats.format_errors import Faults, brief
 from hyperslab.formats.hdmf.attributes import OWN, REFERENCE_FIELDS, REGION_FIELDS, V3, marked, split
 from hyperslab.formats.hdmf.cell_types import (
     OBJECTS,
@@ -31,7 +30,8 @@ from hyperslab.formats.hdmf.cell_types import (
 )
 from hyperslab.formats.hdmf.profile import SPECIFICATION_CODECS, HDMFOptions, Profile, attributes_of, with_attributes
 from hyperslab.formats.metadata_dialect import Docs
-from hyperslab.formats.type_names import describe_type
+from hyperslab.formats.metadata_json.dtypes import describe_type
+from hyperslab.formats.metadata_json.extended_metadata import MARK
 from hyperslab.formats.zarr3 import document
 from hyperslab.formats.zarr3.creation import new_array
 from hyperslab.formats.zarr3.dataset import Zarr3

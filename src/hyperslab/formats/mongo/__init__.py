@@ -23,9 +23,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import Invalid, NotFound
-from hyperslab.formats.base import Feature, FormatInfo, Mode, Reader
+from hyperslab.formats.base import Feature, FormatInfo, Mode, Reader, Variant
 from hyperslab.formats.choices import check_known
-from hyperslab.formats.features import Variant
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.location import Location, Probe
 

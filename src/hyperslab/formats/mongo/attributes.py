@@ -2,7 +2,7 @@
 
 Text, truths, whole numbers of 64 bits, floats, bytes, None, lists and mappings of these are stored as they are, dates
 as BSON's own. NumPy's scalars and arrays become numbers and lists, and their types stand in ``attr_types`` of the field
-``hyperslab`` (the codes are those of ``formats/typed_attrs``).
+``hyperslab`` (the codes are those of ``metadata_json.attributes``).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import HyperslabError, Unsupported
-from hyperslab.formats import typed_attrs
+from hyperslab.formats.metadata_json import attributes
 from hyperslab.formats.mongo.document_limits import check_levels
 from hyperslab.model.attrs import Attrs, equal
 
@@ -53,7 +53,7 @@ def encode(name: str, value: Any) -> tuple[Any, Any]:
     if isinstance(value, np.ndarray | np.generic | complex):
         array = np.asarray(value)
         try:
-            stored, code = typed_attrs.encode(name, value)
+            stored, code = attributes.encode(name, value)
         except HyperslabError as error:
             raise Unsupported(f"format mongo: {error.message}", remedy=_REMEDY) from None
         if array.dtype.kind == "u" and array.dtype.itemsize == 8:
@@ -102,7 +102,7 @@ def _plain(name: str, value: Any) -> Any:
 def decode(value: Any, code: Any = None) -> Any:
     """The typed value; what no attribute can be (ids, expressions) as text."""
     if code is not None:
-        return typed_attrs.decode(_numbers(value, code), code)
+        return attributes.decode(_numbers(value, code), code)
     match value:
         case None | bool() | str() | bytes() | float():
             return value
@@ -124,7 +124,7 @@ def _decode_inner(value: Any) -> Any:
 
 
 def _numbers(value: Any, code: Any) -> Any:
-    """What is stored in the words of ``typed_attrs``."""
+    """What is stored in the words of ``metadata_json.attributes``."""
     if isinstance(value, list):
         return [_numbers(part, code) for part in value]
     if isinstance(code, str) and isinstance(value, str) and code.partition("[")[0].endswith("u8") and value.isdigit():

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, NotFound, Problem
-from hyperslab.formats.asked import no_node
 from hyperslab.formats.base import Remedy
+from hyperslab.formats.format_errors import no_node
 from hyperslab.formats.mongo import examine, infer_schema, names, objects
 from hyperslab.formats.mongo.changes import durably
 from hyperslab.formats.mongo.chunk_collection import ChunkCollection

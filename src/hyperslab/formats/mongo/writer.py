@@ -14,7 +14,7 @@ import numpy as np
 from hyperslab.chunks.auto import whole_chunks
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import Conflict, Invalid, NodeNotFound, Unsupported
-from hyperslab.formats.batching import BatchBlocks
+from hyperslab.formats.base import BatchBlocks
 from hyperslab.formats.mongo import lease, names
 from hyperslab.formats.mongo.chunk_collection import ChunkCollection
 from hyperslab.formats.mongo.dataset import DERIVED, ObjectReader, Stock

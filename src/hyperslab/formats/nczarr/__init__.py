@@ -28,9 +28,8 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
-from hyperslab.formats.base import Feature, Format, FormatInfo, Mode
+from hyperslab.formats.base import Feature, Format, FormatInfo, Mode, Variant
 from hyperslab.formats.choices import check_known
-from hyperslab.formats.features import Variant
 from hyperslab.formats.keyed_dataset import KeyedReader
 from hyperslab.formats.keyed_format import open_keyed
 from hyperslab.formats.nczarr.context import NCZarrOptions

@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hyperslab.formats.dtype_names import dtype_from_json
-from hyperslab.formats.faults import Faults, brief
+from hyperslab.formats.format_errors import Faults, brief
+from hyperslab.formats.metadata_json.dtypes import dtype_from_json
 from hyperslab.formats.zarr2 import document
 from hyperslab.model.dtypes import Char, DataType, Enum, VlenString, numpy_dtype
 from hyperslab.model.spec import ArraySpec, Codec

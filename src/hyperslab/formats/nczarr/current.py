@@ -14,9 +14,9 @@ import numpy as np
 
 from hyperslab.codecs.chain import try_chain
 from hyperslab.errors import Invalid, Unsupported
-from hyperslab.formats.faults import Faults, brief
-from hyperslab.formats.fill_values import as_fill
+from hyperslab.formats.format_errors import Faults, brief
 from hyperslab.formats.metadata_dialect import Docs
+from hyperslab.formats.metadata_json.cells import as_fill
 from hyperslab.formats.nczarr.cells import (
     Meaning,
     read_once,

@@ -13,7 +13,7 @@ from hyperslab.codecs.base import ChunkLayout
 from hyperslab.codecs.chain import build_chain
 from hyperslab.errors import HyperslabError, Problem
 from hyperslab.formats.documents import mend_json
-from hyperslab.formats.faults import brief
+from hyperslab.formats.format_errors import brief
 from hyperslab.formats.keyed_commit import Change
 from hyperslab.formats.metadata_dialect import Docs
 from hyperslab.formats.nczarr.cells import with_item_size

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from hyperslab.errors import Problem
-from hyperslab.formats.faults import brief
+from hyperslab.formats.format_errors import brief
 from hyperslab.formats.keyed_commit import Change
 from hyperslab.formats.metadata_dialect import Docs
 from hyperslab.formats.nczarr.dimension_names import declared, name_all

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hyperslab.formats.dimension_suffix import strip_suffix
-from hyperslab.formats.faults import LONGEST, Faults, brief
+from hyperslab.formats.format_errors import LONGEST, Faults, brief
 from hyperslab.formats.nczarr.context import Context
 from hyperslab.formats.nczarr.names import anonymous, place_of, qualified
 from hyperslab.formats.zarr2.document import DIMENSIONS

@@ -22,11 +22,10 @@ import numpy as np
 
 from hyperslab.codecs.chain import try_chain
 from hyperslab.errors import Unsupported
-from hyperslab.formats.cells_json import bytes_to_base64
 from hyperslab.formats.codec_kinds import with_serial
-from hyperslab.formats.faults import Faults, brief
-from hyperslab.formats.fill_values import as_fill
+from hyperslab.formats.format_errors import Faults, brief
 from hyperslab.formats.metadata_dialect import Docs
+from hyperslab.formats.metadata_json.cells import as_fill, bytes_to_base64
 from hyperslab.formats.nczarr.cells import (
     TEXT,
     read_array,

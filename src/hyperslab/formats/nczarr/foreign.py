@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 
 from hyperslab.codecs.iso_time import iso_texts
-from hyperslab.formats.cells_json import bytes_to_base64
-from hyperslab.formats.extended_metadata import MARK
-from hyperslab.formats.extended_metadata import read_attributes as read_marked
-from hyperslab.formats.faults import Faults, brief
-from hyperslab.formats.fill_values import number_from_json
+from hyperslab.formats.format_errors import Faults, brief
 from hyperslab.formats.metadata_dialect import Docs
+from hyperslab.formats.metadata_json.cells import bytes_to_base64, number_from_json
+from hyperslab.formats.metadata_json.extended_metadata import MARK
+from hyperslab.formats.metadata_json.extended_metadata import read_attributes as read_marked
 from hyperslab.formats.nczarr.cells import read_array, text_length, with_text
 from hyperslab.formats.nczarr.context import Context
 from hyperslab.formats.nczarr.dimension_names import SCALAR

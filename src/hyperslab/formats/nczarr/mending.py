@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.formats.faults import Faults, brief
-from hyperslab.formats.fill_values import as_fill
+from hyperslab.formats.format_errors import Faults, brief
+from hyperslab.formats.metadata_json.cells import as_fill
 from hyperslab.formats.nczarr.context import Context
 from hyperslab.formats.nczarr.generation import Generation
 from hyperslab.model.dtypes import Char, DataType, VlenString

@@ -9,13 +9,12 @@ from typing import Any
 
 from hyperslab.errors import ReadOnly
 from hyperslab.formats.base import Format, Varies
-from hyperslab.formats.faults import Faults
+from hyperslab.formats.format_errors import Faults
 from hyperslab.formats.keys import KeyOf
-from hyperslab.formats.metadata_dialect import Copy, Docs
+from hyperslab.formats.metadata_dialect import Copy, Docs, Parses
 from hyperslab.formats.nczarr import current, draft, foreign
 from hyperslab.formats.nczarr.context import Context, NCZarrOptions
 from hyperslab.formats.nczarr.generation import ARRAY, GROUP, Generation, generation_of, provenance_of
-from hyperslab.formats.parsing import Parses
 from hyperslab.formats.zarr2 import document
 from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec, GroupSpec

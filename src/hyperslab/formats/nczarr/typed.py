@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
-from hyperslab.formats.cells_json import cell_to_json
-from hyperslab.formats.dtype_names import dtype_from_json
-from hyperslab.formats.faults import Faults
+from hyperslab.formats.format_errors import Faults
+from hyperslab.formats.metadata_json.cells import cell_to_json
+from hyperslab.formats.metadata_json.dtypes import dtype_from_json
 from hyperslab.formats.nczarr.names import in_bytes
 from hyperslab.formats.nczarr.user_values import number, read_user, write_user_cell
 from hyperslab.model.dtypes import Enum, Extension, Opaque, describe, tag_of

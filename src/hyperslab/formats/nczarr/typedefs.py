@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import Unsupported
-from hyperslab.formats.dtype_names import dtype_from_json, dtype_to_json, field_shape
-from hyperslab.formats.faults import Faults, brief
+from hyperslab.formats.format_errors import Faults, brief
+from hyperslab.formats.metadata_json.dtypes import dtype_from_json, dtype_to_json, field_shape
 from hyperslab.formats.nczarr.context import Context
 from hyperslab.formats.nczarr.names import in_bytes, place_of, qualified
 from hyperslab.model.dtypes import Compound, DataType, Enum, Extension, Opaque, describe, numpy_dtype, tag_of, tagged

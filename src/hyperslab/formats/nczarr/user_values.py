@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.formats.cells_json import base64_to_bytes, bytes_to_base64, cell_from_json, cell_to_json
+from hyperslab.formats.metadata_json.cells import base64_to_bytes, bytes_to_base64, cell_from_json, cell_to_json
 from hyperslab.model.dtypes import Compound, Enum, Extension, Opaque, describe, tagged
 
 _SPECIAL = re.compile(r"([+-]?)(?:(nan)|inf(?:inity)?)f?", re.IGNORECASE)

@@ -21,7 +21,7 @@ from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ListsChunks
 from hyperslab.errors import AlreadyExists, HyperslabError, NodeNotFound
-from hyperslab.formats.asked import array_at
+from hyperslab.formats.format_errors import array_at
 from hyperslab.formats.keyed_commit import Change
 from hyperslab.formats.keyed_writer import KeyedWriter, check_document
 from hyperslab.formats.metadata_dialect import Docs

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hyperslab.formats.faults import Faults, brief
+from hyperslab.formats.format_errors import Faults, brief
 from hyperslab.formats.nczarr.context import Context
 from hyperslab.formats.nczarr.dimension_names import declared, nearest, read_dimension
 from hyperslab.formats.nczarr.names import anonymous, is_anonymous, place_of, qualified

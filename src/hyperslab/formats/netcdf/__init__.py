@@ -24,9 +24,8 @@ from typing import Any, Literal
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import Invalid, Unsupported
-from hyperslab.formats.asked import no_file
-from hyperslab.formats.base import Feature, FormatInfo, Mode, Reader
-from hyperslab.formats.features import Variant
+from hyperslab.formats.base import Feature, FormatInfo, Mode, Reader, Variant
+from hyperslab.formats.format_errors import no_file
 from hyperslab.formats.netcdf import document, library
 from hyperslab.formats.netcdf.classic import MAGICS
 from hyperslab.formats.netcdf.dataset import NetcdfReader

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from math import prod
 
 from hyperslab.errors import FormatError
-from hyperslab.formats.faults import flawed
+from hyperslab.formats.format_errors import flawed
 
 MAGICS = {b"CDF\x01": 1, b"CDF\x02": 2, b"CDF\x05": 5}
 _TAGS = {"dimensions": 0x0A, "variables": 0x0B, "attributes": 0x0C}

@@ -8,12 +8,12 @@ from typing import Any
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import Conflict, CorruptChunk, Problem, Unsupported
 from hyperslab.formats import hdf5
-from hyperslab.formats.asked import array_at, closed, no_node
+from hyperslab.formats.base import omitted_below
+from hyperslab.formats.format_errors import array_at, closed, no_node
 from hyperslab.formats.netcdf import classic, library, parsing
 from hyperslab.formats.netcdf.omissions import omitted
 from hyperslab.formats.netcdf.opened import FileDescriptor, OpenedFile, open_for
 from hyperslab.formats.netcdf.source import LibraryChunks
-from hyperslab.formats.omissions import omitted_below
 from hyperslab.model.dtypes import VlenString, is_fixed
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.files import version_of

@@ -11,7 +11,7 @@ import os
 import struct
 from collections.abc import Iterator
 
-from hyperslab.formats.faults import flawed
+from hyperslab.formats.format_errors import flawed
 
 _MARK = b"GCOL\x01\0\0\0"
 _HEAD = struct.Struct("<HHIQ")

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, MissingLibrary, StorageError, Unsupported
-from hyperslab.formats.faults import flawed
+from hyperslab.formats.format_errors import flawed
 from hyperslab.formats.hdf5_lock import LOCK
 from hyperslab.formats.hdf5_plugin import load_plugin
 from hyperslab.stores.files import version_of

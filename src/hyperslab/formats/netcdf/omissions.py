@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from hyperslab.errors import Problem
-from hyperslab.formats.base import Feature
+from hyperslab.formats.base import NAMES, Feature
 from hyperslab.formats.netcdf import parsing
 from hyperslab.formats.netcdf.named import describe_hdf5, holds_references
 from hyperslab.formats.netcdf.opened import OpenedFile
 from hyperslab.formats.netcdf.scale_tree import NON_COORDINATE
-from hyperslab.formats.omissions import NAMES
 from hyperslab.model.paths import child, is_name
 from hyperslab.model.spec import ArraySpec, GroupSpec
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import Conflict, FormatError, HyperslabError, Unsupported
-from hyperslab.formats.asked import no_file
+from hyperslab.formats.format_errors import no_file
 from hyperslab.formats.hdf5_lock import LOCK
 from hyperslab.formats.netcdf import classic, library
 from hyperslab.formats.netcdf.confined import check_links

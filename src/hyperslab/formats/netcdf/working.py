@@ -15,7 +15,7 @@ from typing import Any
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import AlreadyExists, Conflict, CorruptChunk, HyperslabError, StorageError
-from hyperslab.formats.asked import no_file
+from hyperslab.formats.format_errors import no_file
 from hyperslab.formats.hdf5_lock import LOCK
 from hyperslab.formats.netcdf import classic, library
 from hyperslab.stores.files import open_folder, sync_and_close, sync_folder, write_error

@@ -23,8 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from hyperslab.formats.base import Feature, FormatInfo, Mode
-from hyperslab.formats.features import Variant
+from hyperslab.formats.base import Feature, FormatInfo, Mode, Variant
 from hyperslab.formats.keyed_dataset import KeyedReader
 from hyperslab.formats.keyed_format import open_keyed
 from hyperslab.formats.zarr2.dataset import COPY, Zarr2

@@ -8,7 +8,7 @@ from typing import Any
 from hyperslab.codecs.registry import VIEWING, canonical
 from hyperslab.errors import Unsupported
 from hyperslab.formats.codec_kinds import ARRAY, BYTES, COMPRESSORS, SERIAL, unknown
-from hyperslab.formats.faults import Faults, brief
+from hyperslab.formats.format_errors import Faults, brief
 from hyperslab.model.spec import Codec
 
 _NAMES = {"packbits": "numcodecs.packbits"}

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hyperslab.formats.faults import Faults
+from hyperslab.formats.format_errors import Faults
 from hyperslab.formats.keys import KeyOf
-from hyperslab.formats.metadata_dialect import Copy, Docs
-from hyperslab.formats.parsing import Parses
+from hyperslab.formats.metadata_dialect import Copy, Docs, Parses
 from hyperslab.formats.zarr2 import document
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.keys import is_key

@@ -16,17 +16,18 @@ from hyperslab.codecs.chain import try_chain
 from hyperslab.errors import Unsupported
 from hyperslab.formats.bounded_memo import BoundedMemo
 from hyperslab.formats.codec_kinds import serial_codec, with_serial
-from hyperslab.formats.extended_metadata import (
+from hyperslab.formats.format_errors import Faults, brief
+from hyperslab.formats.metadata_json.cells import as_fill, same_fill
+from hyperslab.formats.metadata_json.extended_metadata import (
     ExtendedMetadata,
     marked_type,
     needs_mark,
     plain_type,
     read_attributes,
+    read_indexes,
     write_attributes,
+    write_indexes,
 )
-from hyperslab.formats.faults import Faults, brief
-from hyperslab.formats.fill_values import as_fill, same_fill
-from hyperslab.formats.index_json import read_indexes, write_indexes
 from hyperslab.formats.zarr2.codecs import read_codecs, write_codecs
 from hyperslab.formats.zarr2.dtypes import read_dtype, read_fill, write_dtype, write_fill
 from hyperslab.model.dtypes import DataType, Opaque, describe, numpy_dtype

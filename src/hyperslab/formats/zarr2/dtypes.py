@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import Unsupported
-from hyperslab.formats.cells_json import base64_to_bytes, bytes_to_base64
-from hyperslab.formats.dtype_names import dtype_from_json, dtype_to_json
-from hyperslab.formats.fill_values import number_from_json, number_to_json
+from hyperslab.formats.metadata_json.cells import base64_to_bytes, bytes_to_base64, number_from_json, number_to_json
+from hyperslab.formats.metadata_json.dtypes import dtype_from_json, dtype_to_json
 from hyperslab.model.dtypes import (
     DataType,
     ObjectRef,

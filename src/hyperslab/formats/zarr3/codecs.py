@@ -14,7 +14,7 @@ from hyperslab.codecs.chain import INDEX_CODECS
 from hyperslab.codecs.registry import VIEWING, canonical
 from hyperslab.errors import Unsupported
 from hyperslab.formats.codec_kinds import ARRAY, BYTES, SERIAL
-from hyperslab.formats.faults import Faults, brief
+from hyperslab.formats.format_errors import Faults, brief
 from hyperslab.formats.zarr3.dtypes import has_order, read_dtype
 from hyperslab.formats.zarr3.grid import extension
 from hyperslab.model.dtypes import DataType

@@ -10,7 +10,7 @@ import numpy as np
 from hyperslab.codecs.chain import INDEX_CODECS, try_chain
 from hyperslab.errors import FormatError, Invalid
 from hyperslab.formats.codec_kinds import ARRAY, serial_codec, with_serial
-from hyperslab.formats.fill_values import as_fill
+from hyperslab.formats.metadata_json.cells import as_fill
 from hyperslab.formats.zarr3.codecs import cells_after
 from hyperslab.formats.zarr3.document import parse, render
 from hyperslab.formats.zarr3.dtypes import has_order

@@ -13,18 +13,19 @@ import numpy as np
 
 from hyperslab.formats.bounded_memo import BoundedMemo
 from hyperslab.formats.codec_kinds import unknown
-from hyperslab.formats.extended_metadata import (
+from hyperslab.formats.format_errors import Faults, brief
+from hyperslab.formats.keys import KeyOf
+from hyperslab.formats.metadata_json.cells import same_fill
+from hyperslab.formats.metadata_json.extended_metadata import (
     ExtendedMetadata,
     marked_type,
     needs_mark,
     plain_type,
     read_attributes,
+    read_indexes,
     write_attributes,
+    write_indexes,
 )
-from hyperslab.formats.faults import Faults, brief
-from hyperslab.formats.fill_values import same_fill
-from hyperslab.formats.index_json import read_indexes, write_indexes
-from hyperslab.formats.keys import KeyOf
 from hyperslab.formats.zarr3 import missing_value
 from hyperslab.formats.zarr3.codecs import read_codecs, write_codecs
 from hyperslab.formats.zarr3.dtypes import is_raw, read_dtype, write_dtype

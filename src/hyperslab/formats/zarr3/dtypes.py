@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import MissingLibrary, Unsupported
-from hyperslab.formats.dtype_names import LARGEST
+from hyperslab.formats.metadata_json.dtypes import LARGEST
 from hyperslab.model.dtypes import SMALL, DataType, VlenArray, VlenBytes, VlenString, describe, numpy_dtype, small
 from hyperslab.model.schemas.dtype_names import is_extended, reads_extended
 

@@ -6,8 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.formats.cells_json import SPECIAL, base64_to_bytes, bytes_to_base64, float_from_json, int_from_json
-from hyperslab.formats.fill_values import bits_cell, number_from_json, number_to_json
+from hyperslab.formats.metadata_json.cells import (
+    SPECIAL,
+    base64_to_bytes,
+    bits_cell,
+    bytes_to_base64,
+    float_from_json,
+    int_from_json,
+    number_from_json,
+    number_to_json,
+)
 from hyperslab.formats.zarr3.dtypes import is_raw, is_small
 from hyperslab.model.dtypes import DataType, VlenArray, VlenBytes, VlenString, numpy_dtype
 

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from hyperslab.chunks.auto import whole_chunks
-from hyperslab.formats.faults import LONGEST, Faults, brief
+from hyperslab.formats.format_errors import LONGEST, Faults, brief
 from hyperslab.formats.keys import KeyOf
 from hyperslab.model.spec import Chunks
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.formats.cells_json import base64_to_bytes, bytes_to_base64, float_to_json
-from hyperslab.formats.extended_metadata import MARK, VERSION
-from hyperslab.formats.typed_attrs import Code, encode
+from hyperslab.formats.metadata_json.attributes import Code, encode
+from hyperslab.formats.metadata_json.cells import base64_to_bytes, bytes_to_base64, float_to_json
+from hyperslab.formats.metadata_json.extended_metadata import MARK, VERSION
 from hyperslab.model.dtypes import DataType, numpy_dtype
 
 NAME = "_FillValue"

@@ -1,10 +1,14 @@
-"""What is wrong with a document, collected while it is parsed, and the checks that several formats share."""
+"""The errors that every format raises alike, and the problems of a document collected while it is parsed."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from hyperslab.errors import FormatError, Problem
+from hyperslab.chunks.grid import Coords
+from hyperslab.chunks.source import Block
+from hyperslab.errors import FormatError, Invalid, NodeNotFound, NotFound, Problem, ReadOnly
+from hyperslab.model.spec import ArraySpec, GroupSpec
 
 LONGEST = 2**63 - 1
 """The largest length of a dimension or chunk."""
@@ -86,3 +90,47 @@ def brief(value: Any) -> str:
     """A value as short text for a message."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def no_node(path: str, url: str) -> NodeNotFound:
+    """The error for a path at which nothing lies."""
+    return NodeNotFound(f"there is no /{path}", url=url, node=path)
+
+
+def no_file(url: str) -> NotFound:
+    """The error for a file that is not there."""
+    return NotFound("there is no such file", url=url)
+
+
+def closed(url: str) -> Invalid:
+    """The error for what is asked of a dataset that was closed."""
+    return Invalid("the dataset is closed", url=url, remedy="open it again")
+
+
+def names_below(spec: GroupSpec | ArraySpec, names: Iterable[str]) -> list[str]:
+    """The names right below a node, in a dataset whose arrays all lie in its root: nothing is below an array."""
+    return list(names) if isinstance(spec, GroupSpec) else []
+
+
+def array_at(path: str, spec: GroupSpec | ArraySpec, url: str) -> ArraySpec:
+    """The spec of an array whose cells are asked for; NodeNotFound for that of a group."""
+    if not isinstance(spec, ArraySpec):
+        raise NodeNotFound("this is a group, not an array", url=url, node=path)
+    return spec
+
+
+def read_only() -> ReadOnly:
+    """The error for a change of a dataset that is open for reading."""
+    return ReadOnly("this dataset is open for reading", remedy="open it with mode='r+'")
+
+
+class ReadOnlyChunks:
+    """The half of a source that writes."""
+
+    def write(self, coords: Coords, block: Block) -> None:
+        """Refused."""
+        raise read_only()
+
+    def erase(self, coords: Coords) -> None:
+        """Refused."""
+        raise read_only()

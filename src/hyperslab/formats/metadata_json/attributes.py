@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import Invalid, Unsupported
-from hyperslab.formats.cells_json import (
+from hyperslab.formats.metadata_json.cells import (
     SPECIAL,
     base64_to_bytes,
     bytes_to_base64,
@@ -27,8 +27,7 @@ from hyperslab.formats.cells_json import (
     float_to_json,
     int_from_json,
 )
-from hyperslab.formats.dtype_names import dtype_from_json, dtype_to_json
-from hyperslab.formats.type_names import describe_type, read_type
+from hyperslab.formats.metadata_json.dtypes import describe_type, dtype_from_json, dtype_to_json, read_type
 from hyperslab.model.attrs import Attrs, untagged
 from hyperslab.model.dtypes import Compound, Enum, Extension, Opaque, VlenArray, VlenBytes, numpy_dtype, tag_of, tagged
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import SchemaError
-from hyperslab.formats.faults import Faults, brief
+from hyperslab.formats.format_errors import Faults, brief
 from hyperslab.model.schemas.arrays import ArraySchema
 from hyperslab.model.schemas.attributes import AttributeSchema, type_name, with_complex
 from hyperslab.model.schemas.records import Record, Values, check_id, key_of

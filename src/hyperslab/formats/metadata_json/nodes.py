@@ -2,7 +2,7 @@
 
 Only what there is to say is in it. Of an array ``{"dims": ["time", null], "attrs": {"units": "K"}, "types": {},
 "fill_value": -1.0}``; of a group ``attrs``, ``types`` and its declared dimensions, ``{"dims": {"time": {"size": 240,
-"unlimited": true}}}``. ``types`` holds codes for attributes whose type JSON does not say (``typed_attrs``).
+"unlimited": true}}}``. ``types`` holds codes for attributes whose type JSON does not say (``attributes``).
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from hyperslab.errors import FormatError
-from hyperslab.formats.cells_json import cell_from_json, cell_to_json
-from hyperslab.formats.typed_attrs import decode_attrs, encode_attrs
+from hyperslab.formats.metadata_json.attributes import decode_attrs, encode_attrs
+from hyperslab.formats.metadata_json.cells import cell_from_json, cell_to_json
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import VlenString
 from hyperslab.model.spec import ArraySpec, GroupSpec
