@@ -27,7 +27,7 @@ from hyperslab.formats.collection_document import (
     schema_of,
     text,
 )
-from hyperslab.formats.format_errors import Faults
+from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.metadata_json import records
 from hyperslab.model.dims import FloatLabels, Labels, ScaleIndex, TimeScale
 from hyperslab.model.schemas import (
@@ -116,9 +116,9 @@ def test_records_of_deker_come_back_byte_for_byte(name: str) -> None:
     document = parse(json.loads(golden.document(name)), name)
     for said in golden.arrays(name):
         meta = {key: said[key] for key in ("id", "primary_attributes", "custom_attributes")}
-        faults = Faults(name)
-        record = records.record_from_json(document.schema, meta, faults)
-        assert not faults.problems
+        problems = Problems(name)
+        record = records.record_from_json(document.schema, meta, problems)
+        assert not problems
         assert records.text(record, updated="updated" in said["note"]) == json.dumps(meta).encode()
         spec = bare_spec(document, record)
         assert list(spec.shape) == said["shape"]
@@ -381,11 +381,11 @@ def test_what_users_leave_out_is_completed() -> None:
 
 
 def test_a_schema_alone() -> None:
-    faults = Faults("a")
-    assert schema_of("array", json.loads(WEATHER)["schema"], faults) == weather()
-    assert not faults.problems
-    assert schema_of("array", None, faults) is None
-    assert faults.fatal
+    problems = Problems("a")
+    assert schema_of("array", json.loads(WEATHER)["schema"], problems) == weather()
+    assert not problems
+    assert schema_of("array", None, problems) is None
+    assert problems.is_fatal
 
 
 KINDS: dict[str, type] = {"i": int, "f": float, "c": complex, "s": str, "t": tuple, "d": datetime}
@@ -405,9 +405,9 @@ STORED: dict[str, Any] = {
 
 def read(said: Any) -> Record:
     """The record of JSON values; FormatError."""
-    faults = Faults("a")
-    record = records.record_from_json(EVERY, said, faults)
-    faults.check()
+    problems = Problems("a")
+    record = records.record_from_json(EVERY, said, problems)
+    problems.raise_if_fatal()
     return record
 
 
@@ -480,12 +480,12 @@ def test_attributes_that_are_missing_or_unknown_are_noted() -> None:
     said = json.loads(json.dumps(STORED))
     del said["custom_attributes"]["cd"]
     said["custom_attributes"]["new"] = 1
-    faults = Faults("a")
-    record = records.record_from_json(EVERY, said, faults)
+    problems = Problems("a")
+    record = records.record_from_json(EVERY, said, problems)
     assert record.custom["cd"] is None
     assert "new" not in record.custom
-    assert [problem.kind for problem in faults.problems] == ["unknown-attribute", "missing-attribute"]
-    assert not faults.fatal
+    assert [problem.kind for problem in problems] == ["unknown-attribute", "missing-attribute"]
+    assert not problems.is_fatal
 
 
 def test_after_an_update_datetimes_have_a_space_as_the_peer_writes_them() -> None:

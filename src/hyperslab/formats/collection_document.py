@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 
 from hyperslab.chunks.auto import whole_chunks
 from hyperslab.errors import FormatError, Problem, SchemaError
-from hyperslab.formats.format_errors import Faults, brief
+from hyperslab.formats.format_errors import Problems, brief
 from hyperslab.formats.metadata_json import records
 from hyperslab.model.schemas.arrays import ArraySchema, VArraySchema
 from hyperslab.model.schemas.attributes import AttributeSchema, type_of
@@ -105,9 +105,9 @@ def text(document: CollectionDocument) -> bytes:
 
 def parse(doc: Any, name: str) -> CollectionDocument:
     """The collection of a document that lies under this name; FormatError lists every problem."""
-    faults = Faults(name)
-    document = read(doc, name, faults)
-    faults.check()
+    problems = Problems(name)
+    document = read(doc, name, problems)
+    problems.raise_if_fatal()
     if document is None:
         raise FormatError("the document says nothing", node=name)
     return document
@@ -115,34 +115,34 @@ def parse(doc: Any, name: str) -> CollectionDocument:
 
 def problems(doc: Any, name: str) -> list[Problem]:
     """Every defect of a document, also those that a reader survives."""
-    faults = Faults(name)
-    read(doc, name, faults)
-    return faults.problems
+    problems = Problems(name)
+    read(doc, name, problems)
+    return problems
 
 
-def read(doc: Any, name: str, faults: Faults) -> CollectionDocument | None:
-    """The collection; what is wrong goes to ``faults``, None when that is too much."""
+def read(doc: Any, name: str, problems: Problems) -> CollectionDocument | None:
+    """The collection; what is wrong goes to ``problems``, None when that is too much."""
     if not isinstance(doc, Mapping):
-        faults.refuse("document", f"the document is {brief(doc)}, not an object")
+        problems.fatal("document", f"the document is {brief(doc)}, not an object")
         return None
     if doc.get("name") != name:
         said = brief(doc.get("name"))
         if "name" in doc:
-            faults.note("name", f"name is {said}, the place says {name!r}, which counts")
+            problems.warn("name", f"name is {said}, the place says {name!r}, which counts")
         else:
-            faults.refuse("name", "name is missing")
+            problems.fatal("name", "name is missing")
     kind = doc.get("type")
     if kind not in ("array", "varray"):
-        faults.refuse("type", f"type is {brief(kind)}, not 'array' or 'varray'")
-    _check_version(doc, faults)
+        problems.fatal("type", f"type is {brief(kind)}, not 'array' or 'varray'")
+    _check_version(doc, problems)
     layout = doc.get("layout", "deker")
     if layout not in ("hyperslab", "deker"):
-        faults.refuse("layout", f"layout is {brief(layout)}, not 'hyperslab' or 'deker'")
-    schema = schema_of("varray" if kind == "varray" else "array", doc.get("schema"), faults)
-    options = _made("options", lambda: options_from_json(doc.get("options")), faults)
-    if schema is None or faults.fatal:
+        problems.fatal("layout", f"layout is {brief(layout)}, not 'hyperslab' or 'deker'")
+    schema = schema_of("varray" if kind == "varray" else "array", doc.get("schema"), problems)
+    options = _made("options", lambda: options_from_json(doc.get("options")), problems)
+    if schema is None or problems.is_fatal:
         return None
-    return _made("schema", lambda: _document(doc, name, schema, options, layout), faults)
+    return _made("schema", lambda: _document(doc, name, schema, options, layout), problems)
 
 
 def _document(
@@ -167,36 +167,36 @@ def _document(
     )
 
 
-def _check_version(doc: Mapping[str, Any], faults: Faults) -> None:
+def _check_version(doc: Mapping[str, Any], problems: Problems) -> None:
     said = doc.get("metadata_version")
     parts = said.split(".") if isinstance(said, str) else []
     if not parts or not all(part.isascii() and part.isdigit() for part in parts):
-        faults.refuse("metadata_version", f"metadata_version is {brief(said)}, not a version such as {VERSION!r}")
+        problems.fatal("metadata_version", f"metadata_version is {brief(said)}, not a version such as {VERSION!r}")
     elif [*map(int, parts), 0, 0] > [*_NEWEST, *(0 for _ in parts)]:
-        faults.refuse("metadata_version", f"metadata_version is {said}, {VERSION} is the newest that is known")
+        problems.fatal("metadata_version", f"metadata_version is {said}, {VERSION} is the newest that is known")
 
 
-def schema_of(kind: Literal["array", "varray"], said: Any, faults: Faults) -> ArraySchema | VArraySchema | None:
+def schema_of(kind: Literal["array", "varray"], said: Any, problems: Problems) -> ArraySchema | VArraySchema | None:
     """The schema of a document's ``schema``; None when it cannot be made."""
     if not isinstance(said, Mapping):
-        faults.refuse("schema", f"schema is {brief(said)}, not an object")
+        problems.fatal("schema", f"schema is {brief(said)}, not an object")
         return None
-    dimensions = _each("schema.dimensions", said.get("dimensions"), _dimension, faults)
-    attributes = _each("schema.attributes", said.get("attributes"), _attribute, faults)
-    dtype = _made("schema.dtype", lambda: dtype_of(said.get("dtype")), faults)
+    dimensions = _each("schema.dimensions", said.get("dimensions"), _dimension, problems)
+    attributes = _each("schema.attributes", said.get("attributes"), _attribute, problems)
+    dtype = _made("schema.dtype", lambda: dtype_of(said.get("dtype")), problems)
     fill = None
     if "fill_value" not in said:
-        faults.refuse("schema.fill_value", "schema.fill_value is missing")
+        problems.fatal("schema.fill_value", "schema.fill_value is missing")
     elif dtype is not None:
-        fill = _made("schema.fill_value", lambda: fill_of(said["fill_value"], dtype), faults)
+        fill = _made("schema.fill_value", lambda: fill_of(said["fill_value"], dtype), problems)
     for key in said:
         if key not in _SCHEMA_KEYS:
-            faults.note("unknown-key", f"schema.{key} is not known: kept as it stands")
-    if faults.fatal:
+            problems.warn("unknown-key", f"schema.{key} is not known: kept as it stands")
+    if problems.is_fatal:
         return None
     if kind == "array":
-        return _made("schema", lambda: ArraySchema(dimensions, dtype, attributes, fill), faults)
-    return _made("schema", lambda: VArraySchema(dimensions, dtype, attributes, fill, **_grid(said)), faults)
+        return _made("schema", lambda: ArraySchema(dimensions, dtype, attributes, fill), problems)
+    return _made("schema", lambda: VArraySchema(dimensions, dtype, attributes, fill, **_grid(said)), problems)
 
 
 def _grid(said: Mapping[str, Any]) -> dict[str, Any]:
@@ -230,24 +230,24 @@ def _field(said: Mapping[str, Any], name: str) -> Any:
     return said[name]
 
 
-def _each(kind: str, said: Any, make: Callable[[Mapping[str, Any]], Made], faults: Faults) -> list[Made]:
+def _each(kind: str, said: Any, make: Callable[[Mapping[str, Any]], Made], problems: Problems) -> list[Made]:
     if not isinstance(said, Sequence) or isinstance(said, str):
-        faults.refuse(kind, f"{kind} is {brief(said)}, not a list")
+        problems.fatal(kind, f"{kind} is {brief(said)}, not a list")
         return []
     found = []
     for place, part in enumerate(said):
         if not isinstance(part, Mapping):
-            faults.refuse(kind, f"{kind}[{place}] is {brief(part)}, not an object")
-        elif (made := _made(f"{kind}[{place}]", partial(make, part), faults)) is not None:
+            problems.fatal(kind, f"{kind}[{place}] is {brief(part)}, not an object")
+        elif (made := _made(f"{kind}[{place}]", partial(make, part), problems)) is not None:
             found.append(made)
     return found
 
 
-def _made(kind: str, make: Callable[[], Made], faults: Faults) -> Made | None:
+def _made(kind: str, make: Callable[[], Made], problems: Problems) -> Made | None:
     try:
         return make()
     except SchemaError as error:
-        faults.refuse(kind, f"{kind}: {error.message}")
+        problems.fatal(kind, f"{kind}: {error.message}")
         return None
 
 
@@ -287,7 +287,7 @@ def bare_spec(document: CollectionDocument, record: Record, shape: Sequence[int]
 
 def record_of(document: CollectionDocument, attrs: Mapping[str, Any]) -> Record:
     """The record that the attributes of an array's spec hold; FormatError lists every problem."""
-    faults = Faults(document.name)
-    record = records.record_from_json(document.schema, attrs, faults)
-    faults.check()
+    problems = Problems(document.name)
+    record = records.record_from_json(document.schema, attrs, problems)
+    problems.raise_if_fatal()
     return record

@@ -16,68 +16,67 @@ MOST_DIMENSIONS = 64
 _INT = frozenset({int})
 
 
-class Faults:
-    """The defects of one node's documents.
+class Problems(list[Problem]):
+    """The problems of one node's documents, in the order in which they were found.
 
-    ``refuse``: the document cannot be understood. ``cannot``: it can, but its cells cannot be decoded. ``note``: it can
-    be read as it stands.
+    A reader goes on after a problem, so that it finds all of them. How bad one is, it tells by the method:
+
+    - ``warn``: the document can be read as it stands;
+    - ``undecodable``: it can be read, but not the cells of its array;
+    - ``fatal``: no spec can be made of it.
     """
 
     def __init__(self, node: str) -> None:
+        super().__init__()
         self.node = node
-        self.problems: list[Problem] = []
-        self._fatal = False
-        self._cannot: list[str] = []
+        self.is_fatal = False
+        self._undecodable: list[str] = []
 
-    def note(self, kind: str, message: str) -> None:
-        """Something that a reader survives."""
-        self.problems.append(Problem(self.node, kind, message))
+    def warn(self, kind: str, message: str) -> None:
+        """Add a problem that a reader survives."""
+        self.append(Problem(self.node, kind, message))
 
-    def cannot(self, kind: str, message: str) -> None:
-        """Something that makes the cells unreadable."""
-        self.note(kind, message)
-        self._cannot.append(message)
+    def undecodable(self, kind: str, message: str) -> None:
+        """Add a problem for which the array's cells cannot be decoded."""
+        self.warn(kind, message)
+        self._undecodable.append(message)
 
-    def refuse(self, kind: str, message: str) -> None:
-        """Something that makes the document meaningless."""
-        self.note(kind, message)
-        self._fatal = True
-
-    @property
-    def fatal(self) -> bool:
-        """Return whether no spec can be made."""
-        return self._fatal
+    def fatal(self, kind: str, message: str) -> None:
+        """Add a problem that makes the document meaningless."""
+        self.warn(kind, message)
+        self.is_fatal = True
 
     @property
-    def problem(self) -> str | None:
-        """Why the cells cannot be decoded, None when they can."""
-        return "; ".join(self._cannot) or None
+    def undecodable_reason(self) -> str | None:
+        """Return why the cells cannot be decoded, None when they can."""
+        return "; ".join(self._undecodable) or None
 
-    def check(self) -> None:
-        """FormatError with every problem when no spec can be made."""
-        if self._fatal:
-            shown = "; ".join(problem.message for problem in self.problems)
-            raise FormatError(shown, problems=self.problems, node=self.node)
+    def raise_if_fatal(self) -> None:
+        """Raise a FormatError that lists every problem, when no spec can be made."""
+        if self.is_fatal:
+            shown = "; ".join(problem.message for problem in self)
+            raise FormatError(shown, problems=self, node=self.node)
 
-    def lengths(self, kind: str, value: Any, least: int, ndim: int | None = None) -> tuple[int, ...] | None:
-        """A list of whole numbers from ``least`` to 2^63-1, as many as there are dimensions; None when it is not."""
+    def lengths(self, kind: str, value: object, least: int, ndim: int | None = None) -> tuple[int, ...] | None:
+        """Return a list of whole numbers from ``least`` to 2^63-1, one per dimension; None, and a fatal problem, when
+        ``value`` is none."""
         if not isinstance(value, list) or not _INT.issuperset(map(type, value)):
-            self.refuse(kind, f"{kind} is {brief(value)}, not a list of whole numbers")
+            self.fatal(kind, f"{kind} is {brief(value)}, not a list of whole numbers")
         elif ndim is not None and len(value) != ndim:
-            self.refuse(kind, f"{kind} has {len(value)} lengths for {ndim} dimensions")
+            self.fatal(kind, f"{kind} has {len(value)} lengths for {ndim} dimensions")
         elif len(value) > MOST_DIMENSIONS:
-            self.refuse(kind, f"{kind} has {len(value)} dimensions, at most {MOST_DIMENSIONS} are possible")
+            self.fatal(kind, f"{kind} has {len(value)} dimensions, at most {MOST_DIMENSIONS} are possible")
         elif value and not (min(value) >= least and max(value) <= LONGEST):
-            self.refuse(kind, f"{kind} {value} has lengths below {least} or beyond 2^63-1")
+            self.fatal(kind, f"{kind} {value} has lengths below {least} or beyond 2^63-1")
         else:
             return tuple(value)
         return None
 
     def mapping(self, kind: str, value: Any) -> dict[str, Any] | None:
-        """A JSON object; None when it is not."""
+        """Return a JSON object; None, and a fatal problem, when ``value`` is none."""
         if isinstance(value, dict):
             return value
-        self.refuse(kind, f"{kind} is {brief(value)}, not an object")
+        self.fatal(kind, f"{kind} is {brief(value)}, not an object")
         return None
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from hyperslab.errors import Problem
-from hyperslab.formats.format_errors import Faults
+from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.keys import KeyOf
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -103,18 +103,18 @@ class Parses(ABC):
     """The part of a :class:`~hyperslab.formats.metadata_dialect.MetadataDialect` that reading documents gives."""
 
     @abstractmethod
-    def read(self, docs: Docs, node: str, faults: Faults) -> GroupSpec | ArraySpec:
-        """The spec; what is wrong goes to ``faults``."""
+    def read(self, docs: Docs, node: str, problems: Problems) -> GroupSpec | ArraySpec:
+        """The spec; what is wrong goes to ``problems``."""
 
     def parse(self, docs: Docs, node: str) -> GroupSpec | ArraySpec:
         """The spec; FormatError lists every problem."""
-        faults = Faults(node)
-        spec = self.read(docs, node, faults)
-        faults.check()
+        problems = Problems(node)
+        spec = self.read(docs, node, problems)
+        problems.raise_if_fatal()
         return spec
 
     def problems(self, docs: Docs, node: str) -> list[Problem]:
         """Every defect of the documents, also those that a reader survives."""
-        faults = Faults(node)
-        self.read(docs, node, faults)
-        return faults.problems
+        problems = Problems(node)
+        self.read(docs, node, problems)
+        return problems

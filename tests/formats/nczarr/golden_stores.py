@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hyperslab.formats.documents import read_document
-from hyperslab.formats.format_errors import Faults
+from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.metadata_dialect import Docs
 from hyperslab.formats.nczarr import current
 from hyperslab.formats.nczarr.context import Context, NCZarrOptions
@@ -67,7 +67,7 @@ def context(version: str, store: str, options: NCZarrOptions | None = None) -> C
     def group(path: str) -> GroupSpec | None:
         if ".zgroup" not in raw(version, store).get(path, {}):
             return None
-        found = current.parse(documents(version, store, path), path, made, Faults(path))
+        found = current.parse(documents(version, store, path), path, made, Problems(path))
         assert isinstance(found, GroupSpec)
         return found
 
@@ -83,7 +83,7 @@ def context(version: str, store: str, options: NCZarrOptions | None = None) -> C
 
 def read(
     version: str, store: str, node: str, options: NCZarrOptions | None = None
-) -> tuple[GroupSpec | ArraySpec, Faults]:
+) -> tuple[GroupSpec | ArraySpec, Problems]:
     """The spec of a node, and what was noted."""
-    faults = Faults(node)
-    return current.parse(documents(version, store, node), node, context(version, store, options), faults), faults
+    problems = Problems(node)
+    return current.parse(documents(version, store, node), node, context(version, store, options), problems), problems

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hyperslab.errors import FormatError, Invalid, Unsupported
-from hyperslab.formats.format_errors import Faults
+from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.nczarr import current
 from hyperslab.formats.nczarr.context import Context, NCZarrOptions
 from hyperslab.formats.nczarr.generation import Generation
@@ -38,7 +38,7 @@ def context(provenance=None, generation=Generation.V2C, groups=GROUPS, **options
     def group(path):
         if path not in groups:
             return None
-        return current.parse({".zgroup": {"zarr_format": 2}, ".zattrs": groups[path]}, path, bare, Faults(path))
+        return current.parse({".zgroup": {"zarr_format": 2}, ".zattrs": groups[path]}, path, bare, Problems(path))
 
     bare = Context(generation=Generation.V2C)
     return Context(generation=generation, options=NCZarrOptions(**options), provenance=provenance or {}, group=group)
@@ -46,18 +46,18 @@ def context(provenance=None, generation=Generation.V2C, groups=GROUPS, **options
 
 def read(zarray=None, zattrs=None, node="a", where=None):
     """The array of these documents, and the kinds of what was noted."""
-    faults = Faults(node)
+    problems = Problems(node)
     spec = current.parse(
-        {".zarray": ZARRAY | (zarray or {}), ".zattrs": zattrs or {}}, node, where or context(), faults
+        {".zarray": ZARRAY | (zarray or {}), ".zattrs": zattrs or {}}, node, where or context(), problems
     )
-    faults.check()
-    return spec, [problem.kind for problem in faults.problems]
+    problems.raise_if_fatal()
+    return spec, [problem.kind for problem in problems]
 
 
 def read_group(zattrs, node="", **zgroup):
-    faults = Faults(node)
-    spec = current.parse({".zgroup": {"zarr_format": 2} | zgroup, ".zattrs": zattrs}, node, context(), faults)
-    return spec, [problem.kind for problem in faults.problems]
+    problems = Problems(node)
+    spec = current.parse({".zgroup": {"zarr_format": 2} | zgroup, ".zattrs": zattrs}, node, context(), problems)
+    return spec, [problem.kind for problem in problems]
 
 
 def refers(*names, **more):
@@ -279,10 +279,10 @@ def test_3_9_what_is_spelled_matters_only_where_it_must():
 
     where = Context(generation=Generation.V2C, texts=texts)
     plain = {"a": 1, "b": "text", "_nczarr_attr": {"types": {"b": ">S1"}}}
-    current.parse({".zgroup": {"zarr_format": 2}, ".zattrs": plain}, "g", where, Faults("g"))
+    current.parse({".zgroup": {"zarr_format": 2}, ".zattrs": plain}, "g", where, Problems("g"))
     assert asked == []
     stored = {"c": 1.0, "big": 2**70, "_nczarr_attr": {"types": {"c": ">S1"}}}
-    spec = current.parse({".zgroup": {"zarr_format": 2}, ".zattrs": stored}, "g", where, Faults("g"))
+    spec = current.parse({".zgroup": {"zarr_format": 2}, ".zattrs": stored}, "g", where, Problems("g"))
     assert dict(spec.attrs) == {"c": "1.0", "big": str(2**70)}
     assert set(asked) == {"g"}
 
@@ -519,9 +519,9 @@ def test_an_attribute_that_is_no_fill_value_makes_none():
 
 def test_the_version_of_a_group():
     assert read_group({}, zarr_format=3)[1] == ["zarr_format"]
-    faults = Faults("")
-    current.parse({".zgroup": {}}, "", context(), faults)
-    assert ([problem.kind for problem in faults.problems], faults.fatal) == (["zarr_format"], False)
+    problems = Problems("")
+    current.parse({".zgroup": {}}, "", context(), problems)
+    assert ([problem.kind for problem in problems], problems.is_fatal) == (["zarr_format"], False)
 
 
 # -- wishes -----------------------------------------------------------------------------------------------------------

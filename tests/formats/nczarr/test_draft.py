@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
-from hyperslab.formats.format_errors import Faults
+from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.nczarr import draft, foreign
 from hyperslab.formats.nczarr.context import Context, NCZarrOptions
 from hyperslab.formats.nczarr.generation import Generation
@@ -38,10 +38,10 @@ def context(**options):
 
 def parsed(docs, node, **options):
     """The spec of the documents once they went through JSON, and the kinds of what was noted."""
-    faults = Faults(node)
-    spec = draft.parse(json.loads(json.dumps(docs, allow_nan=False)), node, context(**options), faults)
-    faults.check()
-    return spec, [problem.kind for problem in faults.problems]
+    problems = Problems(node)
+    spec = draft.parse(json.loads(json.dumps(docs, allow_nan=False)), node, context(**options), problems)
+    problems.raise_if_fatal()
+    return spec, [problem.kind for problem in problems]
 
 
 def wish(dtype, **more):
@@ -174,16 +174,16 @@ def changed(document):
 )
 def test_no_document_does_harm(document, sides, node, dialect):
     docs = {".zarray" if "shape" in document else ".zgroup": document, **sides}
-    faults = Faults(node)
-    spec = dialect.parse(docs, node, context(native=False), faults)
+    problems = Problems(node)
+    spec = dialect.parse(docs, node, context(native=False), problems)
     assert isinstance(spec, ArraySpec | GroupSpec)
-    if faults.fatal or (isinstance(spec, ArraySpec) and spec.problem) or dialect is foreign:
+    if problems.is_fatal or (isinstance(spec, ArraySpec) and spec.problem) or dialect is foreign:
         return
     try:
         again = dialect.render(spec, node, context())
     except HyperslabError:
         return
-    faults = Faults(node)
-    back = dialect.parse(again, node, context(native=False), faults)
-    assert not faults.fatal
+    problems = Problems(node)
+    back = dialect.parse(again, node, context(native=False), problems)
+    assert not problems.is_fatal
     assert equal_attrs(back.attrs, spec.attrs)

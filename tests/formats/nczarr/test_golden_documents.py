@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hyperslab.formats.documents import read_json
-from hyperslab.formats.format_errors import Faults
+from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.nczarr import current
 from hyperslab.formats.nczarr.context import Context, NCZarrOptions
 from hyperslab.formats.nczarr.generation import Generation
@@ -70,7 +70,7 @@ def test_generations(version, store):
 @pytest.mark.parametrize(("version", "store", "path"), ARRAYS)
 def test_array(version, store, path):
     said = golden.truth(version)[store]["vars"][path]
-    spec, faults = golden.read(version, store, path[1:])
+    spec, problems = golden.read(version, store, path[1:])
     match said["type"]:
         case "char":
             assert (spec.dtype, spec.fill_value) == (Char(), b"")
@@ -86,7 +86,7 @@ def test_array(version, store, path):
     if "sel" not in said and "shape" in said:
         assert list(spec.shape) == said["shape"]
     assert spec.problem is None or path.startswith("/szip")
-    kinds = {problem.kind for problem in faults.problems}
+    kinds = {problem.kind for problem in problems}
     assert kinds <= {"elementsize", "fill_value", "byte-order", "unknown-codec"}
     assert ("fill_value" in kinds) == (said["type"] == "double")
     assert ("byte-order" in kinds) == ((version, path) == ("4.9.0", "/be"))
@@ -125,8 +125,8 @@ def test_attributes(version, store):
     for path, said in golden.truth(version)[store]["attrs"].items():
         if path[1:] not in golden.raw(version, store) or (version, store) == ("4.9.0", "attrs"):
             continue
-        spec, faults = golden.read(version, store, path[1:])
-        assert [problem for problem in faults.problems if problem.kind == "attribute"] == []
+        spec, problems = golden.read(version, store, path[1:])
+        assert [problem for problem in problems if problem.kind == "attribute"] == []
         visible = {name: told for name, told in said.items() if name != "_nczarr_default_maxstrlen"}
         assert set(spec.attrs) == set(visible)
         for name, told in visible.items():
@@ -148,7 +148,7 @@ def test_documents_that_are_written_again_are_the_same(version, store):
         written = current.render(spec, node, context)
         if ".zarray" in docs:
             assert written[".zarray"]["dtype"] in (docs[".zarray"]["dtype"], "|i1", "|u1")
-        again = current.parse(written, node, Context(generation=Generation.V2C, group=context.group), Faults(node))
+        again = current.parse(written, node, Context(generation=Generation.V2C, group=context.group), Problems(node))
         assert again.evolve(layout={}, attrs={}) == spec.evolve(layout={}, attrs={}), node
         assert set(again.attrs) == set(spec.attrs)
         assert all(equal(again.attrs[name], spec.attrs[name]) for name in spec.attrs)
@@ -169,10 +169,10 @@ def test_documents_that_are_written_again_are_the_same(version, store):
     ],
 )
 def test_big_endian_cells_are_read_in_the_order_that_they_have(version, byteorder, swapped, noted):
-    spec, faults = golden.read(version, "types", "be", NCZarrOptions(byteorder=byteorder))
+    spec, problems = golden.read(version, "types", "be", NCZarrOptions(byteorder=byteorder))
     assert spec.dtype == np.dtype(">f8")
     assert (Codec("bytes", {"endian": "little"}) in spec.codecs) == swapped
-    assert ("byte-order" in [problem.kind for problem in faults.problems]) == noted
+    assert ("byte-order" in [problem.kind for problem in problems]) == noted
     little, _ = golden.read(version, "types", "v_f8", NCZarrOptions(byteorder=byteorder))
     assert little.codecs == (Codec("bytes"),)
 

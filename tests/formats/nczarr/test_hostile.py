@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hyperslab.errors import Invalid, Unsupported
-from hyperslab.formats.format_errors import Faults
+from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.nczarr import current
 from hyperslab.formats.nczarr.context import Context, NCZarrOptions
 from hyperslab.formats.nczarr.generation import Generation
@@ -65,17 +65,17 @@ ATTRIBUTES = st.builds(
 
 def survives(docs: dict[str, Any], context: Context) -> None:
     """The documents are refused, or read; what was read is written, and read again as the same."""
-    faults = Faults("a")
-    spec = current.parse(docs, "a", context, faults)
+    problems = Problems("a")
+    spec = current.parse(docs, "a", context, problems)
     assert isinstance(spec, GroupSpec | ArraySpec)
-    if faults.fatal or context.generation.is_older:
+    if problems.is_fatal or context.generation.is_older:
         return
     try:
         written = current.render(spec, "a", context)
     except (Unsupported, Invalid):
         return
     stored = json.loads(json.dumps(written))
-    again = current.parse(stored, "a", Context(generation=Generation.V2C, options=context.options), Faults("a"))
+    again = current.parse(stored, "a", Context(generation=Generation.V2C, options=context.options), Problems("a"))
     assert set(again.attrs) == set(spec.attrs)
     if isinstance(spec, ArraySpec) and isinstance(again, ArraySpec):
         assert (again.shape, again.dims, again.dtype) == (spec.shape, spec.dims, spec.dtype)
@@ -97,7 +97,7 @@ def test_arrays(attributes, dtype, fill, changes, context):
 
 @given(ATTRIBUTES)
 def test_an_array_is_read_whatever_its_attributes_are(attributes):
-    faults = Faults("a")
-    spec = current.parse({".zarray": ZARRAY, ".zattrs": attributes}, "a", CONTEXTS[-1], faults)
-    assert not faults.fatal
+    problems = Problems("a")
+    spec = current.parse({".zarray": ZARRAY, ".zattrs": attributes}, "a", CONTEXTS[-1], problems)
+    assert not problems.is_fatal
     assert (spec.dtype, spec.problem) == (np.dtype("i4"), None)

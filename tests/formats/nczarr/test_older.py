@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hyperslab.formats.format_errors import Faults
+from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.nczarr import current
 from hyperslab.formats.nczarr.context import Context
 from hyperslab.formats.nczarr.generation import Generation, generation_of
@@ -62,8 +62,8 @@ def generation(request):
 
 
 def read(docs, generation):
-    faults = Faults("n")
-    return current.parse(docs, "n", Context(generation=generation), faults), faults.problems
+    problems = Problems("n")
+    return current.parse(docs, "n", Context(generation=generation), problems), problems
 
 
 def test_the_generation_is_told_by_where_the_keys_are(generation):

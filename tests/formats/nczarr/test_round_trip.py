@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hyperslab.formats.format_errors import Faults
+from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.metadata_json.cells import SPECIAL, same_fill
 from hyperslab.formats.nczarr import current
 from hyperslab.formats.nczarr.context import Context, NCZarrOptions
@@ -85,10 +85,10 @@ def wishes(draw: st.DrawFn) -> ArraySpec:
 
 def read(docs: Any, node: str, context: Context) -> Any:
     """The spec of documents that went through JSON."""
-    faults = Faults(node)
+    problems = Problems(node)
     stored = json.loads(json.dumps(docs, allow_nan=False))
-    spec = current.parse(stored, node, context, faults)
-    assert faults.problems == []
+    spec = current.parse(stored, node, context, problems)
+    assert problems == []
     return spec
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hyperslab.errors import Unsupported
-from hyperslab.formats.format_errors import Faults
+from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.nczarr.source_texts import source_texts
 from hyperslab.formats.nczarr.typed import is_hidden, read_attributes, read_value, regular, write_value
 from hyperslab.model.attrs import equal
@@ -103,7 +103,7 @@ def test_floats_that_are_no_numbers_are_read_in_any_spelling(text, number):
 @pytest.mark.parametrize("code", [">S1", "<U1", "char", "|J0"])
 def test_char_text_that_stands_bare_in_the_document_is_as_it_is_spelled(text, code):
     texts = source_texts(f'{{"a": {text}}}'.encode())
-    assert read_attributes({"a": 42}, {"a": code}, lambda: texts, Faults("")) == {"a": text}
+    assert read_attributes({"a": 42}, {"a": code}, lambda: texts, Problems("")) == {"a": text}
 
 
 @pytest.mark.parametrize(
@@ -142,10 +142,10 @@ def test_how_values_are_spelled_is_asked_once_and_only_where_it_matters():
         return {"big": str(2**70), "mixed": '[1,  "a"]', "bare": "1.0"}
 
     plain = {"a": 1, "b": [1, 2.5], "c": "42", "d": ["x", "y"], "e": [1, 2], "f": True, "g": 2**64 - 1}
-    read_attributes(plain, {"e": "<f8", "c": ">S1"}, texts, Faults(""))
+    read_attributes(plain, {"e": "<f8", "c": ">S1"}, texts, Problems(""))
     assert asked == []
     bare = {"big": 2**70, "mixed": [1, "a"], "bare": 1.0}
-    assert read_attributes(plain | bare, {"bare": ">S1"}, texts, Faults("")).items() >= texts().items()
+    assert read_attributes(plain | bare, {"bare": ">S1"}, texts, Problems("")).items() >= texts().items()
     assert len(asked) == 2
 
 
@@ -154,12 +154,12 @@ def test_how_values_are_spelled_is_asked_once_and_only_where_it_matters():
     [(300, "<u1"), ("a", "<i4"), (1.5, "<i4"), ([[1]], "<f8"), (1, "<c8"), (1, "nonsense"), (1, 5), (1, "|O"), (1, [])],
 )
 def test_a_value_that_is_not_of_its_type_is_guessed_and_noted(value, code):
-    faults = Faults("g")
-    found = read_attributes({"a": value, "b": 1}, {"a": code, "b": "<i2"}, dict, faults)
+    problems = Problems("g")
+    found = read_attributes({"a": value, "b": 1}, {"a": code, "b": "<i2"}, dict, problems)
     assert equal(found["a"], read_value(value, None, None))
     assert equal(found["b"], np.int16(1))
-    assert [(problem.node, problem.kind) for problem in faults.problems] == [("g", "attribute")]
-    assert "'a'" in faults.problems[0].message
+    assert [(problem.node, problem.kind) for problem in problems] == [("g", "attribute")]
+    assert "'a'" in problems[0].message
 
 
 @pytest.mark.parametrize(
@@ -254,11 +254,11 @@ def test_compounds_of_user_types_keep_the_types_of_their_fields():
     [("QUI=", "/raw_t"), (5, "/raw_t"), ({"a": 1}, "/point_t"), (5, "/point_t"), ("Stratus", "/cloud_t"), (1, "/v")],
 )
 def test_values_that_are_not_of_their_user_type_are_guessed(value, code):
-    faults = Faults("")
+    problems = Problems("")
     kinds = TYPES | {"/v": VlenArray(np.dtype("i4"), "v")}
-    found = read_attributes({"a": value}, {"a": code}, dict, faults, kinds.get)
+    found = read_attributes({"a": value}, {"a": code}, dict, problems, kinds.get)
     assert equal(found["a"], read_value(value, None, None))
-    assert len(faults.problems) == 1
+    assert len(problems) == 1
 
 
 def test_compounds_with_text_that_is_none_are_refused():

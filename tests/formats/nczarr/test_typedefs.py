@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hyperslab.errors import Invalid, Unsupported
-from hyperslab.formats.format_errors import Faults
+from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.nczarr.context import Context
 from hyperslab.formats.nczarr.generation import Generation
 from hyperslab.formats.nczarr.typedefs import (
@@ -44,11 +44,11 @@ def scope(group="", **groups):
 
 def read(doc, stored=(), group="", **groups):
     """The types of a document, and what was noted of it."""
-    faults = Faults(group)
-    types, left = read_types(doc, dict(stored), scope(group, **groups), faults)
+    problems = Problems(group)
+    types, left = read_types(doc, dict(stored), scope(group, **groups), problems)
     assert types.keys() | left.keys() == doc.keys()
-    assert set(left) == {problem.message.split("'")[1] for problem in faults.problems}
-    return types, [problem.message for problem in faults.problems]
+    assert set(left) == {problem.message.split("'")[1] for problem in problems}
+    return types, [problem.message for problem in problems]
 
 
 def test_types_lie_in_one_another_in_any_order():

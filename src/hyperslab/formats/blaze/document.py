@@ -22,7 +22,7 @@ from hyperslab.errors import FormatError, Invalid
 from hyperslab.formats.blaze.data_file import Shape
 from hyperslab.formats.bloscpack.dtype_text import long_name, read_dtype
 from hyperslab.formats.bloscpack.encoding import Slack, check_slack
-from hyperslab.formats.format_errors import Faults
+from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.metadata_json.cells import cell_from_json, cell_to_json
 from hyperslab.formats.one_array import Labelled, labels_from_json, labels_to_json
 from hyperslab.model.spec import ArraySpec, Codec
@@ -129,21 +129,23 @@ def parse(docs: Docs, layout: str, per: int | None = None, *, rowwise: bool = Fa
 
     FormatError lists every problem; Unsupported for cells that are objects.
     """
-    faults = Faults("")
+    problems = Problems("")
     sizes, storage = docs.get(SIZES, {}), docs.get(STORAGE, {})
-    shape = faults.lengths("shape", sizes.get("shape"), 0)
-    dtype = _dtype(storage.get("dtype"), faults)
+    shape = problems.lengths("shape", sizes.get("shape"), 0)
+    dtype = _dtype(storage.get("dtype"), problems)
     rows = storage.get("chunklen")
     if type(rows) is not int or rows < 1:
-        faults.refuse("chunklen", f"chunklen is {rows!r:.60}, not a whole number of at least 1")
+        problems.fatal("chunklen", f"chunklen is {rows!r:.60}, not a whole number of at least 1")
     own = docs.get(SUPERCHUNKS, {})
-    per = _per(own, per, layout, faults)
-    faults.check()
+    per = _per(own, per, layout, problems)
+    problems.raise_if_fatal()
     assert shape is not None and dtype is not None and isinstance(rows, int)
     spec = ArraySpec(shape=shape, dtype=dtype, chunks=(1,) * len(shape))
     if rows * row_bytes(spec) > MAX_BYTES:
-        faults.refuse("chunklen", f"chunks of {rows} rows take {rows * row_bytes(spec)} bytes, Blosc takes {MAX_BYTES}")
-        faults.check()
+        problems.fatal(
+            "chunklen", f"chunks of {rows} rows take {rows * row_bytes(spec)} bytes, Blosc takes {MAX_BYTES}"
+        )
+        problems.raise_if_fatal()
     checksum = _one_of(NUMBERS, own.get("checksum"), "adler32") if layout == "blaze" else "none"
     storing = ColumnStorage(layout, rows, per, checksum, _codec(storage, own, spec), _slack(own.get("slack", 0)))
     kept = {key: storage[key] for key in storage if key not in _KEYS}
@@ -165,27 +167,27 @@ def parse(docs: Docs, layout: str, per: int | None = None, *, rowwise: bool = Fa
     return Labelled(labelled.name, main, labelled.coords, labelled.group)
 
 
-def _dtype(said: Any, faults: Faults) -> np.dtype[Any] | None:
+def _dtype(said: Any, problems: Problems) -> np.dtype[Any] | None:
     try:
         dtype = read_dtype(said)
     except TypeError as error:
-        faults.refuse("dtype", str(error))
+        problems.fatal("dtype", str(error))
         return None
     if not dtype.itemsize:
-        faults.refuse("dtype", f"cells of type {dtype} have no bytes")
+        problems.fatal("dtype", f"cells of type {dtype} have no bytes")
     for path, _ in columns(dtype):
         for name in path:
             if not is_safe(name):
-                faults.refuse("field-name", f"the field {name!r} is no name of a folder")
+                problems.fatal("field-name", f"the field {name!r} is no name of a folder")
     return dtype
 
 
-def _per(own: Mapping[str, Any], found: int | None, layout: str, faults: Faults) -> int:
+def _per(own: Mapping[str, Any], found: int | None, layout: str, problems: Problems) -> int:
     if layout == "bcolz":
         return 1
     per = own.get("nchunks", found if found is not None else 1)
     if type(per) is not int or not 1 <= per <= 1 << 32:
-        faults.refuse("superchunk", f"{per!r:.60} chunks in a superchunk")
+        problems.fatal("superchunk", f"{per!r:.60} chunks in a superchunk")
         return 1
     return per
 

@@ -16,7 +16,7 @@ from hyperslab.errors import FormatError, Invalid, Problem
 from hyperslab.formats.collection_document import CollectionDocument
 from hyperslab.formats.collections.cutting import new_spec
 from hyperslab.formats.documents import check_limits, read_document, write_again, write_json
-from hyperslab.formats.format_errors import Faults
+from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.metadata_json import records
 from hyperslab.formats.metadata_json.extended_metadata import (
     MARK,
@@ -84,18 +84,18 @@ class ArrayDocuments:
 
     def record(self, data: bytes, id: str) -> Record:
         """The record that a stored document holds; FormatError."""
-        faults = Faults(f"{self.document.name}/{id}")
-        record = records.record_from_json(self.document.schema, _own_attributes(data), faults)
-        if record.id != id and not faults.fatal:
-            faults.refuse("id", f"the document is that of the array {record.id}")
-        faults.check()
+        problems = Problems(f"{self.document.name}/{id}")
+        record = records.record_from_json(self.document.schema, _own_attributes(data), problems)
+        if record.id != id and not problems.is_fatal:
+            problems.fatal("id", f"the document is that of the array {record.id}")
+        problems.raise_if_fatal()
         return record
 
     def problems(self, data: bytes, id: str) -> list[Problem]:
         """What is wrong with the record of a stored document, also what a reader survives."""
-        faults = Faults(f"{self.document.name}/{id}")
-        records.record_from_json(self.document.schema, _own_attributes(data), faults)
-        return faults.problems
+        problems = Problems(f"{self.document.name}/{id}")
+        records.record_from_json(self.document.schema, _own_attributes(data), problems)
+        return problems
 
     def spec(self, data: bytes, id: str) -> ArraySpec:
         """The array of a stored document; FormatError."""

@@ -17,7 +17,7 @@ from hyperslab.formats.collections.holding import CollectionHolding
 from hyperslab.formats.collections.places import COLLECTIONS, FOLDERS, INDEX, Places
 from hyperslab.formats.collections.store_fallbacks import keep_folder, lock_node, put_new, size_of
 from hyperslab.formats.documents import read_document
-from hyperslab.formats.format_errors import Faults
+from hyperslab.formats.format_errors import Problems
 from hyperslab.model.schemas.records import check_name
 from hyperslab.stores.base import Store
 from hyperslab.stores.location import Location
@@ -151,8 +151,8 @@ def _problems_of(store: Store, name: str) -> Iterator[Problem]:
     if not _is_name(name):
         yield Problem(name, "unusable-name", f"{name!r} is no name of a collection: it is not shown")
         return
-    faults = Faults(name)
+    problems = Problems(name)
     with suppress(FormatError):  # which opening the collection tells
-        collection_document.read(read_document(data, Places(name).document), name, faults)
-        if not faults.fatal:
-            yield from faults.problems
+        collection_document.read(read_document(data, Places(name).document), name, problems)
+        if not problems.is_fatal:
+            yield from problems

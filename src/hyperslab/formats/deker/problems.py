@@ -26,7 +26,7 @@ from hyperslab.formats.deker.paths import Kind
 from hyperslab.formats.deker.records import Records
 from hyperslab.formats.deker.stray_files import is_left
 from hyperslab.formats.deker.system_errors import translate_errors
-from hyperslab.formats.format_errors import Faults
+from hyperslab.formats.format_errors import Problems
 from hyperslab.model.schemas.records import Record
 from hyperslab.stores.files import remove_tree
 from hyperslab.stores.keys import is_temporary
@@ -133,11 +133,11 @@ class CollectionSurvey:
                 yield from self._files.examine(self._node(id), place, opened)
 
     def _record(self, id: str, place: str, text: str | None) -> Iterator[Remedy]:
-        faults = Faults(self._node(id))
-        record = self.stored.parse(id, text or "", faults)
-        for problem in faults.problems:
+        problems = Problems(self._node(id))
+        record = self.stored.parse(id, text or "", problems)
+        for problem in problems:
             yield self._found(problem.node, problem.kind, problem.message, place)
-        if faults.fatal:
+        if problems.is_fatal:
             self.damaged.add(id)
         else:
             self.records[id] = record

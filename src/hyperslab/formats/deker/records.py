@@ -12,7 +12,7 @@ from hyperslab.formats.deker import links, paths
 from hyperslab.formats.deker.folder import Folder, read_bounded
 from hyperslab.formats.deker.opened import file_stamp, open_file
 from hyperslab.formats.documents import check_limits
-from hyperslab.formats.format_errors import Faults
+from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.metadata_json import records
 from hyperslab.model.schemas.records import Record, is_id, key_of
 from hyperslab.stores.files import read_error
@@ -55,26 +55,26 @@ class Records:
 
     def read(self, id: str) -> Record:
         """A record; NodeNotFound, Conflict, FormatError."""
-        faults = Faults(self._node(id))
+        problems = Problems(self._node(id))
         try:
-            record = self.parse(id, self.text(id), faults)
-            faults.check()
+            record = self.parse(id, self.text(id), problems)
+            problems.raise_if_fatal()
         except HyperslabError as error:
             raise error.locate(url=self._folder.path, node=self._node(id)) from error.__cause__
         return record
 
-    def parse(self, id: str, text: str, faults: Faults) -> Record:
+    def parse(self, id: str, text: str, problems: Problems) -> Record:
         """The record of a text; the name of its file tells the id."""
         try:
             check_limits(text.encode("utf-8", "replace"))
             said = json.loads(text)
         except (ValueError, RecursionError) as error:
             reason = error.said if isinstance(error, FormatError) else f"the metadata is no JSON: {error}"
-            faults.refuse("meta", reason)
+            problems.fatal("meta", reason)
             said = {}
-        record = records.record_from_json(self._document.schema, said, faults)
+        record = records.record_from_json(self._document.schema, said, problems)
         if record.id != id:
-            faults.note("id", f"the metadata is of {record.id!r}, the file is named {id}")
+            problems.warn("id", f"the metadata is of {record.id!r}, the file is named {id}")
         return Record(id, record.primary, record.custom)
 
     def _node(self, id: str) -> str:

@@ -2,7 +2,8 @@
 
 Profile v2: ``{"value": {"source": …, "path": …, …}, "zarr_dtype": "object"}`` (``"region"``); profile v3:
 ``{"_REFERENCE": {…}}``. What JSON does not say of a value's type rides in the mark ``_hyperslab``, in the codes of
-:mod:`~hyperslab.formats.metadata_json.attributes`; ``utf-8:`` before a code means that its bytes stand as text, not as base64.
+:mod:`~hyperslab.formats.metadata_json.attributes`; ``utf-8:`` before a code means that its bytes stand as text, not as
+base64.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 
 from hyperslab.codecs.reference_json import reference_of, spelled
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
-from hyperslab.formats.format_errors import Faults, brief
+from hyperslab.formats.format_errors import Problems, brief
 from hyperslab.formats.hdmf.cell_types import OBJECT, REGION
 from hyperslab.formats.metadata_json.attributes import Code, decode, encode
 from hyperslab.formats.metadata_json.cells import SPECIAL, base64_to_bytes, bytes_to_base64
@@ -81,7 +82,7 @@ _IDS = ("object_id", "source_object_id")
 
 
 def read_values(
-    attrs: Attrs, stored: Mapping[str, Any], words: Words, faults: Faults
+    attrs: Attrs, stored: Mapping[str, Any], words: Words, problems: Problems
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The attributes as users see them, and what stands in the document for those that are references.
 
@@ -97,7 +98,7 @@ def read_values(
         if isinstance(code, str) and code.startswith(_TEXT):
             found[name] = _from_text(value, code.removeprefix(_TEXT))
         elif isinstance(value, dict) and (inner := inner_of(value, words)) is not None:
-            found[name] = _read_reference(name, value, inner, faults)
+            found[name] = _read_reference(name, value, inner, problems)
             if found[name] is not value:
                 spellings[name] = value
         else:
@@ -112,7 +113,7 @@ def inner_of(value: Mapping[str, Any], words: Words) -> Any:
     return value["value"] if value.get("zarr_dtype") in (OBJECT, REGION) and "value" in value else None
 
 
-def _read_reference(name: str, value: dict[str, Any], inner: Any, faults: Faults) -> Any:
+def _read_reference(name: str, value: dict[str, Any], inner: Any, problems: Problems) -> Any:
     try:
         if not isinstance(inner, dict):
             raise TypeError("it is no object")
@@ -121,7 +122,7 @@ def _read_reference(name: str, value: dict[str, Any], inner: Any, faults: Faults
         return reference_of(inner)
     except (HyperslabError, TypeError, ValueError) as error:
         said = error.message if isinstance(error, HyperslabError) else error
-        faults.note("reference", f"attribute {name!r} is no reference: {said}")
+        problems.warn("reference", f"attribute {name!r} is no reference: {said}")
         return value
 
 
@@ -232,10 +233,10 @@ def marked(stored: Mapping[str, Any], **parts: Any) -> dict[str, Any]:
 _LINK_KEYS = ("name", "source", "path", "object_id", "source_object_id")
 
 
-def read_links(said: Any, word: str, faults: Faults) -> tuple[dict[str, Link], list[Any]]:
+def read_links(said: Any, word: str, problems: Problems) -> tuple[dict[str, Link], list[Any]]:
     """The links by name, and the entries that are none: they are kept as they stand."""
     if not isinstance(said, list):
-        faults.note("links", f"{word} is {brief(said)}, not a list of links")
+        problems.warn("links", f"{word} is {brief(said)}, not a list of links")
         return {}, [said]
     links: dict[str, Link] = {}
     others = []
@@ -245,7 +246,7 @@ def read_links(said: Any, word: str, faults: Faults) -> tuple[dict[str, Link], l
             links[entry["name"]] = _read_link(entry)
         else:
             others.append(entry)
-            faults.note("links", f"{word}: {brief(entry)} is no link: {reason}")
+            problems.warn("links", f"{word}: {brief(entry)} is no link: {reason}")
     return links, others
 
 

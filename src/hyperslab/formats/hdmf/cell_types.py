@@ -18,7 +18,7 @@ import numpy as np
 from hyperslab.codecs import json2, pickle_writing
 from hyperslab.codecs.pickled import fill_of_pickle
 from hyperslab.errors import FormatError, Invalid, Unsupported
-from hyperslab.formats.format_errors import Faults
+from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.metadata_json.cells import base64_to_bytes, bytes_to_base64
 from hyperslab.formats.metadata_json.dtypes import dtype_from_json, dtype_to_json
 from hyperslab.formats.zarr3.dtypes import CORE
@@ -141,7 +141,7 @@ class ObjectCells:
     codec: Codec
 
 
-def objects_of(doc: Mapping[str, Any], word: Any, faults: Faults) -> ObjectCells | None:
+def objects_of(doc: Mapping[str, Any], word: Any, problems: Problems) -> ObjectCells | None:
     """What ``.zarray`` and ``zarr_dtype`` say; None for an array that Zarr's own format reads, or refuses to."""
     codec = _codec(doc.get("filters"))
     dtype = doc.get("dtype")
@@ -151,14 +151,14 @@ def objects_of(doc: Mapping[str, Any], word: Any, faults: Faults) -> ObjectCells
     try:
         kind = _row(dtype, word, codec) if isinstance(dtype, list) else _cells(word, codec)
     except TypeError as error:
-        faults.cannot("dtype", f"dtype: {error}")
+        problems.undecodable("dtype", f"dtype: {error}")
         return None
     if kind is None:
         return None
     if codec.name == PICKLE and has_regions(kind):
-        faults.cannot("pickle", "references to regions are never pickled")
+        problems.undecodable("pickle", "references to regions are never pickled")
     if not is_row and doc.get("fill_value") not in (0, None, ""):
-        faults.note("fill_value", "the fill value of objects is not 0; cells that were never written are empty")
+        problems.warn("fill_value", "the fill value of objects is not 0; cells that were never written are empty")
     return ObjectCells(kind, codec)
 
 

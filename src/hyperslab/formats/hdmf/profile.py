@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from hyperslab.errors import Invalid
 from hyperslab.formats.choices import check_choices, check_truth
-from hyperslab.formats.format_errors import Faults, brief
+from hyperslab.formats.format_errors import Problems, brief
 from hyperslab.formats.hdmf.attributes import (
     LINKS,
     OWN,
@@ -131,16 +131,16 @@ class Profile(Parses):
     # -- groups -----------------------------------------------------------------------------------------------------
 
     def read_group(
-        self, spec: GroupSpec | ArraySpec, stored: Mapping[str, Any], node: str, faults: Faults
+        self, spec: GroupSpec | ArraySpec, stored: Mapping[str, Any], node: str, problems: Problems
     ) -> GroupSpec | ArraySpec:
         """The group that Zarr's own format made of the document, with its links; ``stored`` are its attributes."""
         own, rest = split(stored)
-        links, others = read_links(own.pop(self.words.links, []), self.words.links, faults)
+        links, others = read_links(own.pop(self.words.links, []), self.words.links, problems)
         unread: dict[str, Any] = {self.words.links: others} if others else {}
-        specloc = None if node else _read_specloc(own, faults)
+        specloc = None if node else _read_specloc(own, problems)
         self.specloc = self.specloc if node else specloc or SPECIFICATIONS
         unread |= {name: value for name, value in own.items() if name != SPECLOC or specloc is None}
-        attrs, spellings = read_values(spec.attrs, rest, self.words, faults)
+        attrs, spellings = read_values(spec.attrs, rest, self.words, problems)
         said: dict[str, Any] = {LINKS: links, PLACE: specloc}
         said |= {name: part for name, part in (("unread", unread), ("references", spellings)) if part}
         return spec.evolve(attrs=attrs, layout={**spec.layout, OWN: said})
@@ -168,9 +168,9 @@ class Profile(Parses):
 
     # -- arrays -----------------------------------------------------------------------------------------------------
 
-    def with_references(self, spec: ArraySpec, stored: Mapping[str, Any], faults: Faults) -> ArraySpec:
+    def with_references(self, spec: ArraySpec, stored: Mapping[str, Any], problems: Problems) -> ArraySpec:
         """The array with those of its attributes that are references; ``stored`` are its attributes."""
-        attrs, spellings = read_values(spec.attrs, stored, self.words, faults)
+        attrs, spellings = read_values(spec.attrs, stored, self.words, problems)
         said = {**spec.layout[OWN], "references": spellings} if spellings else spec.layout[OWN]
         return spec.evolve(attrs=attrs, layout={**spec.layout, OWN: said})
 
@@ -189,7 +189,7 @@ def with_attributes(docs: Docs, attributes: Mapping[str, Any]) -> Docs:
     return docs | {ATTRIBUTES: dict(attributes)}
 
 
-def _read_specloc(own: Mapping[str, Any], faults: Faults) -> str | None:
+def _read_specloc(own: Mapping[str, Any], problems: Problems) -> str | None:
     """The path that the root says, without a slash before it; None where it says none that makes sense."""
     said = own.get(SPECLOC)
     if said is None:
@@ -199,6 +199,6 @@ def _read_specloc(own: Mapping[str, Any], faults: Faults) -> str | None:
     except Invalid:
         path = ""
     if not path:
-        faults.note("specloc", f"{SPECLOC} is {brief(said)}, not the path of a group; {SPECIFICATIONS} is assumed")
+        problems.warn("specloc", f"{SPECLOC} is {brief(said)}, not the path of a group; {SPECIFICATIONS} is assumed")
         return None
     return path

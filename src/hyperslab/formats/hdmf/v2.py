@@ -16,7 +16,7 @@ from hyperslab.codecs.chain import try_chain
 from hyperslab.errors import Unsupported
 from hyperslab.formats.bounded_memo import BoundedMemo
 from hyperslab.formats.codec_kinds import with_serial
-from hyperslab.formats.format_errors import Faults, brief
+from hyperslab.formats.format_errors import Problems, brief
 from hyperslab.formats.hdmf.attributes import OWN, V2, marked, split
 from hyperslab.formats.hdmf.cell_types import (
     CODECS,
@@ -62,14 +62,14 @@ class HdmfV2(Profile):
     def __init__(self, options: HDMFOptions | None = None) -> None:
         super().__init__(Zarr2(), options or HDMFOptions(profile="v2"))
 
-    def read(self, docs: Docs, node: str, faults: Faults) -> GroupSpec | ArraySpec:
-        """The spec; what is wrong goes to ``faults``."""
+    def read(self, docs: Docs, node: str, problems: Problems) -> GroupSpec | ArraySpec:
+        """The spec; what is wrong goes to ``problems``."""
         stored = attributes_of(docs)
         if document.ARRAY in docs:
-            spec = _read_array(docs[document.ARRAY], stored, self.is_specification(node), faults)
-            return self.with_references(spec, stored, faults)
-        group = document.read(with_attributes(docs, split(stored)[1]), faults)
-        return self.read_group(group, stored, node, faults)
+            spec = _read_array(docs[document.ARRAY], stored, self.is_specification(node), problems)
+            return self.with_references(spec, stored, problems)
+        group = document.read(with_attributes(docs, split(stored)[1]), problems)
+        return self.read_group(group, stored, node, problems)
 
     def render(self, spec: GroupSpec | ArraySpec) -> Docs:
         """The documents; Unsupported names what the profile cannot hold, Invalid a reserved name."""
@@ -127,7 +127,9 @@ class HdmfV2(Profile):
 # -- from documents -----------------------------------------------------------------------------------------------
 
 
-def _read_array(doc: Mapping[str, Any], stored: Mapping[str, Any], is_specification: bool, faults: Faults) -> ArraySpec:
+def _read_array(
+    doc: Mapping[str, Any], stored: Mapping[str, Any], is_specification: bool, problems: Problems
+) -> ArraySpec:
     own, rest = split(stored)
     word = own.pop(V2.dtype, None)
     said: dict[str, Any] = {} if word is None else {V2.dtype: word}
@@ -139,12 +141,12 @@ def _read_array(doc: Mapping[str, Any], stored: Mapping[str, Any], is_specificat
         said |= {} if word == SCALAR else {"scalar": True}
         if document.DIMENSIONS in rest:
             said["dimensions"] = rest.pop(document.DIMENSIONS)
-    cells = objects_of(flat, word, faults)
-    spec = document.read_array(flat if cells is None else stand_in(flat), rest, faults)
-    _check_codecs(spec, cells is not None and cells.codec.name, is_specification, faults)
+    cells = objects_of(flat, word, problems)
+    spec = document.read_array(flat if cells is None else stand_in(flat), rest, problems)
+    _check_codecs(spec, cells is not None and cells.codec.name, is_specification, problems)
     spec = spec if cells is None else as_objects(spec, cells)
-    _check_word(word, spec, doc, faults)
-    return spec.evolve(problem=faults.problem, layout={"zarr2": doc, OWN: said})
+    _check_word(word, spec, doc, problems)
+    return spec.evolve(problem=problems.undecodable_reason, layout={"zarr2": doc, OWN: said})
 
 
 def _is_scalar(doc: Mapping[str, Any], word: Any, rest: Mapping[str, Any]) -> bool:
@@ -153,12 +155,14 @@ def _is_scalar(doc: Mapping[str, Any], word: Any, rest: Mapping[str, Any]) -> bo
     return doc.get("shape") == [1] == doc.get("chunks") and (word == SCALAR or marked_so)
 
 
-def _check_codecs(spec: ArraySpec, serial: Any, is_specification: bool, faults: Faults) -> None:
+def _check_codecs(spec: ArraySpec, serial: Any, is_specification: bool, problems: Problems) -> None:
     if found := [codec.name for codec in spec.codecs if codec.name in _OURS]:
-        faults.cannot("unknown-codec", f"codec {found[0]!r} is not known")
+        problems.undecodable("unknown-codec", f"codec {found[0]!r} is not known")
     filters = spec.layout["zarr2"].get("filters")
     if is_specification and (serial == PICKLE or not _is_text_codec(filters)):
-        faults.cannot("specification", "a specification is stored with codec json2, vlen-utf8 or vlen-bytes alone")
+        problems.undecodable(
+            "specification", "a specification is stored with codec json2, vlen-utf8 or vlen-bytes alone"
+        )
 
 
 def _is_text_codec(filters: Any) -> bool:
@@ -167,18 +171,18 @@ def _is_text_codec(filters: Any) -> bool:
     return len(filters) == 1 and isinstance(filters[0], dict) and filters[0].get("id") in tuple(SPECIFICATION_CODECS)
 
 
-def _check_word(word: Any, spec: ArraySpec, doc: Mapping[str, Any], faults: Faults) -> None:
+def _check_word(word: Any, spec: ArraySpec, doc: Mapping[str, Any], problems: Problems) -> None:
     """Note what ``zarr_dtype`` says that is not so: the cells are as Zarr's own words have them."""
     if word is None:
-        faults.note("zarr_dtype", f"zarr_dtype is missing; {word_of(spec.dtype, 'v2')} is assumed")
+        problems.warn("zarr_dtype", f"zarr_dtype is missing; {word_of(spec.dtype, 'v2')} is assumed")
     elif not is_known(word):
-        faults.note("zarr_dtype", f"zarr_dtype is {brief(word)}, which is not known; ignored")
+        problems.warn("zarr_dtype", f"zarr_dtype is {brief(word)}, which is not known; ignored")
     elif word in ("object", "region") and not is_object(spec.dtype):
-        faults.note("zarr_dtype", f"zarr_dtype is {word!r}, but the cells are no references; ignored")
+        problems.warn("zarr_dtype", f"zarr_dtype is {word!r}, but the cells are no references; ignored")
     elif word == SCALAR and spec.shape:
-        faults.note("zarr_dtype", f"zarr_dtype is 'scalar', but the shape is {doc.get('shape')}; ignored")
+        problems.warn("zarr_dtype", f"zarr_dtype is 'scalar', but the shape is {doc.get('shape')}; ignored")
     elif isinstance(word, list) and numpy_dtype(spec.dtype).names is None:
-        faults.note("zarr_dtype", "zarr_dtype names fields, but the cells have none; ignored")
+        problems.warn("zarr_dtype", "zarr_dtype names fields, but the cells have none; ignored")
 
 
 # -- to documents -------------------------------------------------------------------------------------------------
@@ -192,7 +196,7 @@ def _was(old: Mapping[str, Any], said: Mapping[str, Any]) -> ArraySpec | None:
     return _as_it_was(old, marked(stored, scalar=said.get("scalar")))
 
 
-_as_it_was = BoundedMemo(lambda old, stored: _read_array(old, stored, False, Faults("")))
+_as_it_was = BoundedMemo(lambda old, stored: _read_array(old, stored, False, Problems("")))
 
 
 def _flat(old: Mapping[str, Any], was: ArraySpec | None) -> Mapping[str, Any]:

@@ -15,7 +15,7 @@ from hyperslab.codecs.chain import try_chain
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.bounded_memo import BoundedMemo
 from hyperslab.formats.codec_kinds import SERIAL
-from hyperslab.formats.format_errors import Faults, brief
+from hyperslab.formats.format_errors import Problems, brief
 from hyperslab.formats.hdmf.attributes import OWN, REFERENCE_FIELDS, REGION_FIELDS, V3, marked, split
 from hyperslab.formats.hdmf.cell_types import (
     OBJECTS,
@@ -194,15 +194,15 @@ class HdmfV3(Profile):
     def __init__(self, options: HDMFOptions | None = None) -> None:
         super().__init__(Zarr3(), options or HDMFOptions(profile="v3"))
 
-    def read(self, docs: Docs, node: str, faults: Faults) -> GroupSpec | ArraySpec:
-        """The spec; what is wrong goes to ``faults``."""
+    def read(self, docs: Docs, node: str, problems: Problems) -> GroupSpec | ArraySpec:
+        """The spec; what is wrong goes to ``problems``."""
         stored = attributes_of(docs)
         doc = docs[document.NAME]
         if not self.is_array(docs):
             rest = split(stored)[1] if isinstance(doc.get("attributes", {}), dict) else doc["attributes"]
-            return self.read_group(document.read({**doc, "attributes": rest}, faults), stored, node, faults)
-        spec = _read_array(doc, stored, self.is_specification(node), faults)
-        return self.with_references(spec, stored, faults)
+            return self.read_group(document.read({**doc, "attributes": rest}, problems), stored, node, problems)
+        spec = _read_array(doc, stored, self.is_specification(node), problems)
+        return self.with_references(spec, stored, problems)
 
     def render(self, spec: GroupSpec | ArraySpec) -> Docs:
         """The document; Unsupported names what the profile cannot hold, Invalid a reserved name."""
@@ -256,7 +256,9 @@ class HdmfV3(Profile):
 # -- from documents -----------------------------------------------------------------------------------------------
 
 
-def _read_array(doc: Mapping[str, Any], stored: Mapping[str, Any], is_specification: bool, faults: Faults) -> ArraySpec:
+def _read_array(
+    doc: Mapping[str, Any], stored: Mapping[str, Any], is_specification: bool, problems: Problems
+) -> ArraySpec:
     own, rest = split(stored)
     word = own.pop(V3.dtype, None)
     said: dict[str, Any] = {} if word is None else {V3.dtype: word}
@@ -264,22 +266,24 @@ def _read_array(doc: Mapping[str, Any], stored: Mapping[str, Any], is_specificat
     said |= named | ({"unread": own} if own else {})
     dims = rest.pop(DIMENSIONS, None)
     attributes = rest if isinstance(doc.get("attributes", {}), dict) else doc["attributes"]
-    spec = document.read({**doc, "attributes": attributes}, faults)
+    spec = document.read({**doc, "attributes": attributes}, problems)
     if not isinstance(spec, ArraySpec):
         raise TypeError("no array")
     if found := steps_in(spec.codecs):
-        faults.cannot("unknown-codec", f"codec {found[0].name!r} is not known")
-        return spec.evolve(problem=faults.problem, layout={**spec.layout, OWN: said})
-    _check_specification(spec, is_specification, faults)
-    spec = _with_dims(spec, doc, dims, said, faults)
+        problems.undecodable("unknown-codec", f"codec {found[0].name!r} is not known")
+        return spec.evolve(problem=problems.undecodable_reason, layout={**spec.layout, OWN: said})
+    _check_specification(spec, is_specification, problems)
+    spec = _with_dims(spec, doc, dims, said, problems)
     if is_specification and word is None:
         said[V3.dtype] = None
-    whole = _as_read(spec, word, named, rest, faults)
-    _check_word(word, whole, is_specification, faults)
-    return whole.evolve(problem=faults.problem, layout={**spec.layout, OWN: said})
+    whole = _as_read(spec, word, named, rest, problems)
+    _check_word(word, whole, is_specification, problems)
+    return whole.evolve(problem=problems.undecodable_reason, layout={**spec.layout, OWN: said})
 
 
-def _with_dims(spec: ArraySpec, doc: Mapping[str, Any], dims: Any, said: dict[str, Any], faults: Faults) -> ArraySpec:
+def _with_dims(
+    spec: ArraySpec, doc: Mapping[str, Any], dims: Any, said: dict[str, Any], problems: Problems
+) -> ArraySpec:
     """The array with the names of its dimensions, taken from the attribute where Zarr's own words have none."""
     if dims is None:
         return spec
@@ -287,7 +291,7 @@ def _with_dims(spec: ArraySpec, doc: Mapping[str, Any], dims: Any, said: dict[st
         isinstance(dims, list) and len(dims) == len(spec.shape) and all(isinstance(name, str | None) for name in dims)
     )
     if not fits:
-        faults.note(
+        problems.warn(
             "dimensions", f"{DIMENSIONS} is {brief(dims)}, which names no {len(spec.shape)} dimensions; ignored"
         )
         return spec.evolve(attrs={**spec.attrs, DIMENSIONS: dims})
@@ -295,15 +299,15 @@ def _with_dims(spec: ArraySpec, doc: Mapping[str, Any], dims: Any, said: dict[st
         said["dimensions"] = dims
         return spec.evolve(dims=tuple(dims))
     if list(spec.dims) != dims:
-        faults.note("dimensions", f"{DIMENSIONS} is {brief(dims)}, but dimension_names says otherwise, and counts")
+        problems.warn("dimensions", f"{DIMENSIONS} is {brief(dims)}, but dimension_names says otherwise, and counts")
     return spec
 
 
 def _as_read(
-    spec: ArraySpec, word: Any, named: Mapping[str, Any], rest: Mapping[str, Any], faults: Faults
+    spec: ArraySpec, word: Any, named: Mapping[str, Any], rest: Mapping[str, Any], problems: Problems
 ) -> ArraySpec:
     """The array as its reserved attributes have it: references, rows of any length, bytes."""
-    fields = [_names(named.get(name), name, faults) for name in (REFERENCE_FIELDS, REGION_FIELDS)]
+    fields = [_names(named.get(name), name, problems) for name in (REFERENCE_FIELDS, REGION_FIELDS)]
     if isinstance(spec.dtype, VlenString):
         mark = rest.get(MARK)
         of_bytes = isinstance(mark, dict) and mark.get("dtype") == _OF_BYTES
@@ -312,7 +316,7 @@ def _as_read(
             return spec
         dtype = VlenBytes() if kind is None else kind
         if kind is not None and spec.fill_value not in (None, ""):
-            faults.note("fill_value", "the fill value of references is not empty; those never written are none")
+            problems.warn("fill_value", "the fill value of references is not empty; those never written are none")
         step = Codec(BYTES if kind is None else REFERENCES)
         fill = _cell_of(spec.fill_value, dtype)
         return spec.evolve(dtype=dtype, codecs=with_step(spec.codecs, step), fill_value=fill)
@@ -320,40 +324,42 @@ def _as_read(
     found = {} if row is None else dict(tagged_fields(row))
     for name in fields[0] + fields[1]:
         if not isinstance(found.get(name), ObjectRef | RegionRef):
-            faults.note("reference-fields", f"there is no field {name!r} of text that could hold references; ignored")
+            problems.warn("reference-fields", f"there is no field {name!r} of text that could hold references; ignored")
     if row is None or not isinstance(spec.dtype, np.dtype):
         return spec
     if spec.fill_value is not None and any(spec.fill_value.tobytes()):
-        faults.note("fill_value", "the fill value of rows is not empty; those never written are rows of zeros")
+        problems.warn("fill_value", "the fill value of rows is not empty; those never written are rows of zeros")
     step = Codec(ROWS, {"widths": widths_of(row, spec.dtype)})
     return spec.evolve(dtype=row, codecs=with_step(spec.codecs, step), fill_value=None)
 
 
-def _names(said: Any, word: str, faults: Faults) -> list[str]:
+def _names(said: Any, word: str, problems: Problems) -> list[str]:
     if said is None:
         return []
     if isinstance(said, list) and all(isinstance(name, str) for name in said):
         return said
-    faults.note("reference-fields", f"{word} is {brief(said)}, not a list of names; ignored")
+    problems.warn("reference-fields", f"{word} is {brief(said)}, not a list of names; ignored")
     return []
 
 
-def _check_specification(spec: ArraySpec, is_specification: bool, faults: Faults) -> None:
+def _check_specification(spec: ArraySpec, is_specification: bool, problems: Problems) -> None:
     serial = [codec.name for codec in spec.codecs if codec.name in SERIAL]
     text = isinstance(spec.dtype, VlenString | VlenBytes)
     if is_specification and text and not SPECIFICATION_CODECS.issuperset(serial):
-        faults.cannot("specification", "a specification is stored with codec json2, vlen-utf8 or vlen-bytes alone")
+        problems.undecodable(
+            "specification", "a specification is stored with codec json2, vlen-utf8 or vlen-bytes alone"
+        )
 
 
-def _check_word(word: Any, spec: ArraySpec, is_specification: bool, faults: Faults) -> None:
+def _check_word(word: Any, spec: ArraySpec, is_specification: bool, problems: Problems) -> None:
     """Note what ``_DTYPE`` says that is not so: the cells are as Zarr's own words have them."""
     if word is None:
         if not is_specification and word_of(spec.dtype, "v3") is not None:
-            faults.note("_DTYPE", f"_DTYPE is missing; {word_of(spec.dtype, 'v3')} is assumed")
+            problems.warn("_DTYPE", f"_DTYPE is missing; {word_of(spec.dtype, 'v3')} is assumed")
     elif not is_known(word):
-        faults.note("_DTYPE", f"_DTYPE is {brief(word)}, which is not known; ignored")
+        problems.warn("_DTYPE", f"_DTYPE is {brief(word)}, which is not known; ignored")
     elif word in (OBJECTS["v3"], REGIONS["v3"]) and not is_object(spec.dtype):
-        faults.note("_DTYPE", f"_DTYPE is {word!r}, but the cells are no references; ignored")
+        problems.warn("_DTYPE", f"_DTYPE is {word!r}, but the cells are no references; ignored")
 
 
 # -- to documents -------------------------------------------------------------------------------------------------
@@ -367,7 +373,7 @@ def _was(old: Mapping[str, Any], said: Mapping[str, Any]) -> ArraySpec | None:
     return _as_it_was(old, stored)
 
 
-_as_it_was = BoundedMemo(lambda old, stored: _read_array(old, stored, False, Faults("")))
+_as_it_was = BoundedMemo(lambda old, stored: _read_array(old, stored, False, Problems("")))
 
 
 def _attributes(

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import SchemaError
-from hyperslab.formats.format_errors import Faults, brief
+from hyperslab.formats.format_errors import Problems, brief
 from hyperslab.model.schemas.arrays import ArraySchema
 from hyperslab.model.schemas.attributes import AttributeSchema, type_name, with_complex
 from hyperslab.model.schemas.records import Record, Values, check_id, key_of
@@ -57,58 +57,58 @@ def value_to_json(value: Any, *, spaced: bool = False) -> Any:
     return [value_to_json(part) for part in value] if isinstance(value, tuple) else value
 
 
-def record_from_json(schema: ArraySchema, said: Any, faults: Faults) -> Record:
-    """The record of JSON values; what is wrong goes to ``faults``."""
+def record_from_json(schema: ArraySchema, said: Any, problems: Problems) -> Record:
+    """The record of JSON values; what is wrong goes to ``problems``."""
     if not isinstance(said, Mapping):
-        faults.refuse("record", f"the record is {brief(said)}, not an object")
+        problems.fatal("record", f"the record is {brief(said)}, not an object")
         return Record("", {}, {})
     id = said.get(ID)
     try:
         check_id(id)
     except SchemaError as error:
-        faults.refuse(ID, error.message)
-    primary, custom = _part(said, PRIMARY, faults), _part(said, CUSTOM, faults)
-    key = {known.name: _required(known, primary, faults) for known in schema.primary_attributes}
+        problems.fatal(ID, error.message)
+    primary, custom = _part(said, PRIMARY, problems), _part(said, CUSTOM, problems)
+    key = {known.name: _required(known, primary, problems) for known in schema.primary_attributes}
     known_customs = {known.name: known for known in schema.custom_attributes}
     rest: dict[str, Any] = {}
     for name, value in custom.items():
         if name in known_customs:
-            rest[name] = None if value is None else _value(known_customs[name], value, CUSTOM, faults)
-    _note_unknown(primary, key, PRIMARY, faults)
-    _note_unknown(custom, known_customs, CUSTOM, faults)
+            rest[name] = None if value is None else _value(known_customs[name], value, CUSTOM, problems)
+    _note_unknown(primary, key, PRIMARY, problems)
+    _note_unknown(custom, known_customs, CUSTOM, problems)
     for name in known_customs:
         if name not in rest:
-            faults.note("missing-attribute", f"{CUSTOM}.{name} is missing: taken for null")
+            problems.warn("missing-attribute", f"{CUSTOM}.{name} is missing: taken for null")
             rest[name] = None
     return Record(str(id), key, rest)
 
 
-def _part(said: Mapping[str, Any], name: str, faults: Faults) -> Mapping[str, Any]:
+def _part(said: Mapping[str, Any], name: str, problems: Problems) -> Mapping[str, Any]:
     part = said.get(name)
     if isinstance(part, Mapping):
         return part
-    faults.refuse(name, f"{name} is {brief(part)}, not an object")
+    problems.fatal(name, f"{name} is {brief(part)}, not an object")
     return {}
 
 
-def _required(known: AttributeSchema, primary: Mapping[str, Any], faults: Faults) -> Any:
+def _required(known: AttributeSchema, primary: Mapping[str, Any], problems: Problems) -> Any:
     if primary.get(known.name) is None:
-        faults.refuse(PRIMARY, f"{PRIMARY}.{known.name} is missing or null")
+        problems.fatal(PRIMARY, f"{PRIMARY}.{known.name} is missing or null")
         return None
-    return _value(known, primary[known.name], PRIMARY, faults)
+    return _value(known, primary[known.name], PRIMARY, problems)
 
 
-def _note_unknown(said: Mapping[str, Any], known: Mapping[str, Any], part: str, faults: Faults) -> None:
+def _note_unknown(said: Mapping[str, Any], known: Mapping[str, Any], part: str, problems: Problems) -> None:
     for name in said:
         if name not in known:
-            faults.note("unknown-attribute", f"{part}.{name} is not in the schema: passed over")
+            problems.warn("unknown-attribute", f"{part}.{name} is not in the schema: passed over")
 
 
-def _value(known: AttributeSchema, said: Any, part: str, faults: Faults) -> Any:
+def _value(known: AttributeSchema, said: Any, part: str, problems: Problems) -> Any:
     try:
         return value_from_json(known.dtype, said)
     except (SchemaError, TypeError, ValueError, OverflowError):
-        faults.refuse(part, f"{part}.{known.name} is {brief(said)}, not of the type {type_name(known.dtype)}")
+        problems.fatal(part, f"{part}.{known.name} is {brief(said)}, not of the type {type_name(known.dtype)}")
         return None
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hyperslab.formats.format_errors import Faults, brief
+from hyperslab.formats.format_errors import Problems, brief
 from hyperslab.formats.metadata_json.dtypes import dtype_from_json
 from hyperslab.formats.zarr2 import document
 from hyperslab.model.dtypes import Char, DataType, Enum, VlenString, numpy_dtype
@@ -26,49 +26,51 @@ Meaning = Literal["char", "string"] | None
 Parsed = dict[tuple[int, Meaning, bool], ArraySpec]
 
 
-def read_once(doc: Mapping[str, Any], faults: Faults, *, meaning: Meaning, scalar: bool, parsed: Parsed) -> ArraySpec:
+def read_once(
+    doc: Mapping[str, Any], problems: Problems, *, meaning: Meaning, scalar: bool, parsed: Parsed
+) -> ArraySpec:
     """:func:`read_array`; a document without fault is parsed once however many arrays share it, and kept in
     ``parsed``."""
     place = (id(doc), meaning, scalar)
     found = parsed.get(place)
     if found is not None and found.layout["zarr2"] is doc:
         return found
-    before = len(faults.problems)
-    spec = read_array(doc, faults, meaning=meaning, scalar=scalar)
-    if len(faults.problems) == before:
+    before = len(problems)
+    spec = read_array(doc, problems, meaning=meaning, scalar=scalar)
+    if len(problems) == before:
         parsed[place] = spec
     return spec
 
 
-def read_array(doc: Mapping[str, Any], faults: Faults, *, meaning: Meaning, scalar: bool) -> ArraySpec:
+def read_array(doc: Mapping[str, Any], problems: Problems, *, meaning: Meaning, scalar: bool) -> ArraySpec:
     """The spec of a ``.zarray``, without dimensions and attributes; ``layout["zarr2"]`` is the document as it is.
 
     ``meaning``: what the bytes are where the dtype does not tell. ``scalar``: a shape of ``[1]`` stands for ``()``.
     """
-    mended = _with_item_sizes(doc, meaning, faults)
+    mended = _with_item_sizes(doc, meaning, problems)
     if meaning == "char":
         mended = {**mended, "dtype": "|S1"}
     if scalar and doc.get("shape") == [1]:
         mended = {**mended, "shape": [], "chunks": []}
-    spec = document.read_array(mended, {}, faults).evolve(layout={"zarr2": doc, "scalar": scalar})
+    spec = document.read_array(mended, {}, problems).evolve(layout={"zarr2": doc, "scalar": scalar})
     if meaning == "char":
         return spec.evolve(dtype=Char())
     if meaning == "string" and isinstance(spec.dtype, np.dtype) and spec.dtype.kind == "S":
-        return _as_text(spec, spec.dtype.itemsize, faults)
+        return _as_text(spec, spec.dtype.itemsize, problems)
     return spec
 
 
-def _as_text(spec: ArraySpec, length: int, faults: Faults) -> ArraySpec:
+def _as_text(spec: ArraySpec, length: int, problems: Problems) -> ArraySpec:
     fill = None
     if spec.fill_value is not None:
         try:
             fill = bytes(spec.fill_value).rstrip(b"\0").decode()
         except UnicodeDecodeError as error:
-            faults.note("fill_value", f"the fill value is no text: {error}")
+            problems.warn("fill_value", f"the fill value is no text: {error}")
     return spec.evolve(dtype=VlenString(), fill_value=fill, codecs=(Codec(TEXT, {"length": length}), *spec.codecs))
 
 
-def _with_item_sizes(doc: Mapping[str, Any], meaning: Meaning, faults: Faults) -> Mapping[str, Any]:
+def _with_item_sizes(doc: Mapping[str, Any], meaning: Meaning, problems: Problems) -> Mapping[str, Any]:
     """The document with the true size where a shuffle has an ``elementsize`` of 0 (as netcdf-c writes it)."""
     filters = doc.get("filters")
     if not isinstance(filters, list) or not any(map(_lacks_size, filters)):
@@ -80,7 +82,7 @@ def _with_item_sizes(doc: Mapping[str, Any], meaning: Meaning, faults: Faults) -
     size = dtype.itemsize if meaning != "char" else 1
     if meaning == "string" and dtype.kind == "S":
         size = _POINTER  # netcdf-c shuffles text, too, by the size that it has in memory
-    faults.note("elementsize", f"shuffle has an elementsize of 0; {size}, the size of the cells, is meant")
+    problems.warn("elementsize", f"shuffle has an elementsize of 0; {size}, the size of the cells, is meant")
     return with_item_size(doc, size)
 
 
@@ -120,7 +122,7 @@ def write_array(spec: ArraySpec, char: str, *, scalar: bool) -> dict[str, Any]:
     return doc
 
 
-def read_rows(said: Any, shape: tuple[int, ...], faults: Faults) -> tuple[int, ...] | None:
+def read_rows(said: Any, shape: tuple[int, ...], problems: Problems) -> tuple[int, ...] | None:
     """``written``: how far the array was given cells along each axis; None where that is all of it.
 
     Somebody who does not know of it made the array shorter: then all that is left was given.
@@ -128,11 +130,11 @@ def read_rows(said: Any, shape: tuple[int, ...], faults: Faults) -> tuple[int, .
     if said is None:
         return None
     if not isinstance(said, list) or len(said) != len(shape) or any(type(rows) is not int or rows < 0 for rows in said):
-        faults.note("written", f"written is {brief(said)}, which are not {len(shape)} lengths; ignored")
+        problems.warn("written", f"written is {brief(said)}, which are not {len(shape)} lengths; ignored")
         return None
     found = tuple(map(min, said, shape))
     if found != tuple(said):
-        faults.note("written", f"written is {brief(said)}, which is more than the shape {list(shape)}")
+        problems.warn("written", f"written is {brief(said)}, which is more than the shape {list(shape)}")
     return None if found == shape else found
 
 

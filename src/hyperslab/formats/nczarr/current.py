@@ -14,7 +14,7 @@ import numpy as np
 
 from hyperslab.codecs.chain import try_chain
 from hyperslab.errors import Invalid, Unsupported
-from hyperslab.formats.format_errors import Faults, brief
+from hyperslab.formats.format_errors import Problems, brief
 from hyperslab.formats.metadata_dialect import Docs
 from hyperslab.formats.metadata_json.cells import as_fill
 from hyperslab.formats.nczarr.cells import (
@@ -62,36 +62,36 @@ _OF_DRAFT = frozenset({"dimensions", "typedef", "nc_type", "written"})
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
-def parse(docs: Docs, node: str, context: Context, faults: Faults) -> GroupSpec | ArraySpec:
-    """The spec of a node, also of an older generation; what is wrong with its documents goes to ``faults``."""
+def parse(docs: Docs, node: str, context: Context, problems: Problems) -> GroupSpec | ArraySpec:
+    """The spec of a node, also of an older generation; what is wrong with its documents goes to ``problems``."""
     if context.generation.is_older:
         docs = as_current(docs)
     stored = docs.get(".zattrs", {})
     if ".zarray" in docs:
-        return _parse_array(docs[".zarray"], stored, node, context, faults)
+        return _parse_array(docs[".zarray"], stored, node, context, problems)
     doc = docs.get(".zgroup", {})
     if "zarr_format" not in doc:
-        faults.note("zarr_format", "zarr_format is missing; 2 is assumed")
+        problems.warn("zarr_format", "zarr_format is missing; 2 is assumed")
     elif doc["zarr_format"] != 2:
-        faults.refuse("zarr_format", f"zarr_format is {brief(doc['zarr_format'])}, not 2")
-    own, kept = _own(stored, GROUP, faults), _kept(stored)
+        problems.fatal("zarr_format", f"zarr_format is {brief(doc['zarr_format'])}, not 2")
+    own, kept = _own(stored, GROUP, problems), _kept(stored)
     layout = {
         "zarr2": doc,
-        "arrays": _names(own, "arrays", faults),
-        "groups": _names(own, "groups", faults),
+        "arrays": _names(own, "arrays", problems),
+        "groups": _names(own, "groups", problems),
         "hidden": _hidden(stored),
         "kept": kept,
     }
-    attrs = _attributes(stored, node, context, faults, {})
-    return GroupSpec(attrs=attrs, dims=read_declared(own.get("dimensions", {}), faults), layout=layout)
+    attrs = _attributes(stored, node, context, problems, {})
+    return GroupSpec(attrs=attrs, dims=read_declared(own.get("dimensions", {}), problems), layout=layout)
 
 
-def _own(stored: Mapping[str, Any], key: str, faults: Faults) -> dict[str, Any]:
+def _own(stored: Mapping[str, Any], key: str, problems: Problems) -> dict[str, Any]:
     """One of NCZarr's own objects in ``.zattrs``."""
     said = stored.get(key, {})
     if isinstance(said, dict):
         return said
-    faults.note("nczarr", f"{key} is {brief(said)}, not an object; ignored")
+    problems.warn("nczarr", f"{key} is {brief(said)}, not an object; ignored")
     return {}
 
 
@@ -105,14 +105,14 @@ def _kept(stored: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _names(own: Mapping[str, Any], key: str, faults: Faults) -> tuple[str, ...] | None:
+def _names(own: Mapping[str, Any], key: str, problems: Problems) -> tuple[str, ...] | None:
     said = own.get(key)
     if said is None:
         return None
     # as fast as can be: a batch of new arrays asks this of a long list for each
     if isinstance(said, list) and set(map(type, said)) <= {str} and "" not in said and "/" not in "".join(said):
         return tuple(said)
-    faults.note("nczarr", f"{key} is {brief(said)}, not a list of names; ignored")
+    problems.warn("nczarr", f"{key} is {brief(said)}, not a list of names; ignored")
     return None
 
 
@@ -129,37 +129,39 @@ def _hidden(stored: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
 
 
 def _attributes(
-    stored: Mapping[str, Any], node: str, context: Context, faults: Faults, fixed: Mapping[str, str]
+    stored: Mapping[str, Any], node: str, context: Context, problems: Problems, fixed: Mapping[str, str]
 ) -> dict[str, Any]:
     """The attributes that users see; ``fixed``: types that nothing in the document can change."""
     said = stored.get(TYPES, {})
     if not isinstance(said, dict) or not isinstance(said.get("types", {}), dict):
-        faults.note("nczarr", f"{TYPES} is {brief(said)}, which tells no types; they are guessed")
+        problems.warn("nczarr", f"{TYPES} is {brief(said)}, which tells no types; they are guessed")
     visible = {name: value for name, value in stored.items() if not is_hidden(name)}
-    return read_attributes(visible, {**_codes(stored), **fixed}, lambda: context.texts(node), faults)
+    return read_attributes(visible, {**_codes(stored), **fixed}, lambda: context.texts(node), problems)
 
 
 def _parse_array(
-    doc: Mapping[str, Any], stored: Mapping[str, Any], node: str, context: Context, faults: Faults
+    doc: Mapping[str, Any], stored: Mapping[str, Any], node: str, context: Context, problems: Problems
 ) -> ArraySpec:
-    own = _own(stored, ARRAY, faults)
+    own = _own(stored, ARRAY, problems)
     meaning, scalar = _meaning(doc, own, context), _is_scalar(own, stored)
-    spec = read_once(doc, faults, meaning=meaning, scalar=scalar, parsed=context.parsed)
+    spec = read_once(doc, problems, meaning=meaning, scalar=scalar, parsed=context.parsed)
     code = fill_code(spec.dtype)
-    attrs = _attributes(stored, node, context, faults, {} if code is None else {FILL: code})
+    attrs = _attributes(stored, node, context, problems, {} if code is None else {FILL: code})
     if isinstance(spec.dtype, Char) and attrs.get(FILL) == "":  # how netcdf-c spells the char NUL
         attrs[FILL] = "\0"
-    fill = mended_fill(spec, attrs, doc, context, faults)
-    spec = mend_byte_order(spec, context, faults)
+    fill = mended_fill(spec, attrs, doc, context, problems)
+    spec = mend_byte_order(spec, context, problems)
     if context.options.truncate and (length := text_length(spec)) is not None:
         spec = with_text(spec, length, truncate=True)
-    dimensions = read_dimensions(own.get("dimension_references"), stored.get(XARRAY), spec.shape, node, context, faults)
+    dimensions = read_dimensions(
+        own.get("dimension_references"), stored.get(XARRAY), spec.shape, node, context, problems
+    )
     layout = {
         **spec.layout,
         "dimensions": dimensions,
         "typedef": None,
         "hidden": _hidden(stored),
-        "written": read_rows(own.get("written"), spec.shape, faults),
+        "written": read_rows(own.get("written"), spec.shape, problems),
         "kept": _kept(stored),
     }
     return spec.evolve(attrs=attrs, fill_value=fill, dims=shown_names(dimensions, spec.shape, context), layout=layout)
@@ -342,9 +344,9 @@ def new_array(wish: ArraySpec, node: str, context: Context) -> ArraySpec:
 
 
 def _parsed(docs: Docs, node: str, context: Context) -> ArraySpec:
-    faults = Faults(node)
-    found = parse(docs, node, Context(generation=context.generation, options=context.options), faults)
-    faults.check()
+    problems = Problems(node)
+    found = parse(docs, node, Context(generation=context.generation, options=context.options), problems)
+    problems.raise_if_fatal()
     if not isinstance(found, ArraySpec):
         raise TypeError("no array")
     return found

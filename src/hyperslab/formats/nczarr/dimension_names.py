@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hyperslab.formats.dimension_suffix import strip_suffix
-from hyperslab.formats.format_errors import LONGEST, Faults, brief
+from hyperslab.formats.format_errors import LONGEST, Problems, brief
 from hyperslab.formats.nczarr.context import Context
 from hyperslab.formats.nczarr.names import anonymous, place_of, qualified
 from hyperslab.formats.zarr2.document import DIMENSIONS
@@ -18,29 +18,31 @@ SCALAR = "_scalar_"
 
 
 def read_dimensions(
-    references: Any, names: Any, shape: Sequence[int], node: str, context: Context, faults: Faults
+    references: Any, names: Any, shape: Sequence[int], node: str, context: Context, problems: Problems
 ) -> tuple[str, ...]:
     """The qualified name of each axis' dimension: the first of the three that can be used."""
     if references is not None and not name_all(references, len(shape)):
-        faults.note("dimensions", f"the dimensions {brief(references)} name no {len(shape)} dimensions; ignored")
+        problems.warn("dimensions", f"the dimensions {brief(references)} name no {len(shape)} dimensions; ignored")
     elif references is not None:
-        return tuple(_resolved(name, size, node, context, faults) for name, size in zip(references, shape, strict=True))
+        return tuple(
+            _resolved(name, size, node, context, problems) for name, size in zip(references, shape, strict=True)
+        )
     if names is not None and not name_all(names, len(shape)):
         if shape or names != [SCALAR]:
-            faults.note("dimensions", f"{XARRAY} is {brief(names)}, which names no {len(shape)} dimensions; ignored")
+            problems.warn("dimensions", f"{XARRAY} is {brief(names)}, which names no {len(shape)} dimensions; ignored")
         names = None
     given = names or [None] * len(shape)
-    return tuple(_by_name(name, size, node, context, faults) for name, size in zip(given, shape, strict=True))
+    return tuple(_by_name(name, size, node, context, problems) for name, size in zip(given, shape, strict=True))
 
 
-def _by_name(name: str | None, size: int, node: str, context: Context, faults: Faults) -> str:
+def _by_name(name: str | None, size: int, node: str, context: Context, problems: Problems) -> str:
     """The dimension of this name that can be seen, else a new one of the own group; anonymous where neither fits."""
     if name is not None and "/" not in name:
         group = split(node)[0]
         own = qualified(group, name)
         if (seen := nearest(name, size, group, context)) or declared(own, context) is None:
             return seen or own
-        faults.note("dimension-size", f"dimension {own} is not {size} long, as the array is; {XARRAY} is ignored")
+        problems.warn("dimension-size", f"dimension {own} is not {size} long, as the array is; {XARRAY} is ignored")
     return f"/{anonymous(size, draft=False)}"
 
 
@@ -51,7 +53,7 @@ def name_all(names: Any, ndim: int) -> bool:
     return all(isinstance(name, str) and place_of(name)[1] for name in names)
 
 
-def _resolved(name: str, size: int, node: str, context: Context, faults: Faults) -> str:
+def _resolved(name: str, size: int, node: str, context: Context, problems: Problems) -> str:
     """A reference as it stands, or the dimension of this name that can be seen from the array."""
     is_qualified = name.startswith("/")
     if is_qualified and context.group("") is None:
@@ -59,10 +61,10 @@ def _resolved(name: str, size: int, node: str, context: Context, faults: Faults)
     dimension = declared(name, context) if is_qualified else None
     if dimension is not None:
         if dimension.size != size:
-            faults.note("dimension-size", f"dimension {name} has the size {dimension.size}, the array is {size} long")
+            problems.warn("dimension-size", f"dimension {name} has the size {dimension.size}, the array is {size} long")
         return name
     if is_qualified:
-        faults.note("dimensions", f"no group declares the dimension {name!r}")
+        problems.warn("dimensions", f"no group declares the dimension {name!r}")
     short, group = place_of(name)[1], split(node)[0]
     return nearest(short, size, group, context) or (name if is_qualified else qualified(group, short))
 
@@ -83,16 +85,16 @@ def nearest(name: str, size: int, group: str, context: Context) -> str | None:
     return None
 
 
-def read_declared(said: Any, faults: Faults) -> tuple[Dimension, ...]:
+def read_declared(said: Any, problems: Problems) -> tuple[Dimension, ...]:
     """The dimensions that a group declares: sizes by name, or objects of size and ``unlimited``."""
     said = by_name(said)
     if not isinstance(said, dict):
-        faults.note("dimensions", f"the dimensions of the group are {brief(said)}, not an object; ignored")
+        problems.warn("dimensions", f"the dimensions of the group are {brief(said)}, not an object; ignored")
         return ()
     found = []
     for name, entry in said.items():
         if (dimension := read_dimension(name, entry)) is None:
-            faults.note("dimensions", f"{brief(name)}: {brief(entry)} is no dimension; ignored")
+            problems.warn("dimensions", f"{brief(name)}: {brief(entry)} is no dimension; ignored")
         else:
             found.append(dimension)
     return tuple(found)

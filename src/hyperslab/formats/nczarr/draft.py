@@ -23,7 +23,7 @@ import numpy as np
 from hyperslab.codecs.chain import try_chain
 from hyperslab.errors import Unsupported
 from hyperslab.formats.codec_kinds import with_serial
-from hyperslab.formats.format_errors import Faults, brief
+from hyperslab.formats.format_errors import Problems, brief
 from hyperslab.formats.metadata_dialect import Docs
 from hyperslab.formats.metadata_json.cells import as_fill, bytes_to_base64
 from hyperslab.formats.nczarr.cells import (
@@ -64,31 +64,31 @@ _OWN = frozenset({"dimensions", "typedef", "nc_type", "written"})
 _TEXT_DTYPES = frozenset({"|u1", "<u1", "|S1", ">S1", "<S1", "<U1", ">U1"})
 
 
-def parse(docs: Docs, node: str, context: Context, faults: Faults) -> GroupSpec | ArraySpec:
-    """The spec of a node; what is wrong goes to ``faults``."""
+def parse(docs: Docs, node: str, context: Context, problems: Problems) -> GroupSpec | ArraySpec:
+    """The spec of a node; what is wrong goes to ``problems``."""
     inside = docs.get(GROUP, {}).get(ATTRIBUTES)
     stored = (inside if isinstance(inside, dict) else {}) | docs.get(".zattr", {}) | docs.get(ATTRIBUTES, {})
     codes = docs.get(".zattrs_type", {}) | docs.get(CODES, {})
     if ARRAY in docs:
-        return _read_array(docs[ARRAY], stored, codes, node, context, faults)
-    return _read_group(docs, stored, codes, node, context, faults)
+        return _read_array(docs[ARRAY], stored, codes, node, context, problems)
+    return _read_group(docs, stored, codes, node, context, problems)
 
 
 def _read_group(
-    docs: Docs, stored: dict[str, Any], codes: dict[str, Any], node: str, context: Context, faults: Faults
+    docs: Docs, stored: dict[str, Any], codes: dict[str, Any], node: str, context: Context, problems: Problems
 ) -> GroupSpec:
     doc = docs.get(GROUP, {})
     if not node:
-        _check_versions(docs, faults)
-    types, no_types = read_types(docs.get(TYPES, {}), stored, Scope(node, context, {}), faults)
-    dims, more = read_dims(docs.get(DIMS, {}), faults)
+        _check_versions(docs, problems)
+    types, no_types = read_types(docs.get(TYPES, {}), stored, Scope(node, context, {}), problems)
+    dims, more = read_dims(docs.get(DIMS, {}), problems)
     lengths = text_lengths({name: docs[TYPES][name] for name in types})
     kept = {DIMS: more, TYPES: no_types, DATASET: docs.get(DATASET, {})}
     shown = {name: value for name, value in stored.items() if name not in lengths or lengths[name] != value}
     plain = {name: value for name, value in shown.items() if not is_hidden(name)}
     find = Scope(node, context, types).find
     return GroupSpec(
-        attrs=read_attributes(plain, codes, lambda: context.texts(node), faults, find),
+        attrs=read_attributes(plain, codes, lambda: context.texts(node), problems, find),
         dims=dims,
         types=types,
         layout={
@@ -101,21 +101,21 @@ def _read_group(
     )
 
 
-def _check_versions(docs: Docs, faults: Faults) -> None:
+def _check_versions(docs: Docs, problems: Problems) -> None:
     version = docs.get(GROUP, {}).get("zarr_format", 2)
     if version != 2:
-        faults.refuse("zarr_format", f"zarr_format is {brief(version)}, not 2")
+        problems.fatal("zarr_format", f"zarr_format is {brief(version)}, not 2")
     if DATASET in docs and "nczarr_version" not in docs[DATASET]:
-        faults.refuse("nczarr_version", "nczarr_version is missing in .zdataset")
+        problems.fatal("nczarr_version", "nczarr_version is missing in .zdataset")
 
 
 def _read_array(
-    doc: dict[str, Any], stored: dict[str, Any], codes: dict[str, Any], node: str, context: Context, faults: Faults
+    doc: dict[str, Any], stored: dict[str, Any], codes: dict[str, Any], node: str, context: Context, problems: Problems
 ) -> ArraySpec:
     group, _ = split(node)
-    spec = read_array(_in_numpy(doc, faults), faults, meaning=_meaning(doc), scalar=False)
-    dimensions = dims_of(doc, stored, spec.shape, group, context, faults)
-    dtype, typedef = _cell_type(doc.get("typedef"), spec.dtype, context, faults)
+    spec = read_array(_in_numpy(doc, problems), problems, meaning=_meaning(doc), scalar=False)
+    dimensions = dims_of(doc, stored, spec.shape, group, context, problems)
+    dtype, typedef = _cell_type(doc.get("typedef"), spec.dtype, context, problems)
     plain = {name: value for name, value in stored.items() if not is_hidden(name)}
     codes = {"_FillValue": typedef or _code_of(dtype), **codes}
     length = text_length(spec)
@@ -124,8 +124,8 @@ def _read_array(
     return spec.evolve(
         dtype=dtype,
         dims=shown_names(dimensions, spec.shape, context),
-        attrs=read_attributes(plain, codes, lambda: context.texts(node), faults, lambda fqn: _type_at(fqn, context)),
-        problem=faults.problem,
+        attrs=read_attributes(plain, codes, lambda: context.texts(node), problems, lambda fqn: _type_at(fqn, context)),
+        problem=problems.undecodable_reason,
         layout={
             "zarr2": {key: value for key, value in doc.items() if key not in _OWN},
             "scalar": not spec.shape,
@@ -136,18 +136,18 @@ def _read_array(
                 for name, value in stored.items()
                 if is_hidden(name) and name != DIMENSIONS
             },
-            "written": read_rows(doc.get("written"), spec.shape, faults),
+            "written": read_rows(doc.get("written"), spec.shape, problems),
             "kept": {},
         },
     )
 
 
-def _in_numpy(doc: dict[str, Any], faults: Faults) -> dict[str, Any]:
+def _in_numpy(doc: dict[str, Any], problems: Problems) -> dict[str, Any]:
     """The document with its dtype and its fill value of text as Zarr spells them."""
     dtype, fill = doc.get("dtype"), doc.get("fill_value")
     known = in_bytes(dtype)
     if known != dtype:
-        faults.note("bit-count dtype", f"dtype {dtype!r} counts bits; {known!r} is meant")
+        problems.warn("bit-count dtype", f"dtype {dtype!r} counts bits; {known!r} is meant")
     if _meaning(doc) == "char" and type(fill) is int and 0 < fill < 256:
         return doc | {"dtype": known, "fill_value": bytes_to_base64(bytes([fill]))}
     return doc | {"dtype": known} if "dtype" in doc else doc
@@ -181,20 +181,20 @@ def _type_at(fqn: str, context: Context) -> Extension | None:
     return None if spec is None else spec.types.get(name)
 
 
-def _cell_type(said: Any, stored: DataType, context: Context, faults: Faults) -> tuple[DataType, str | None]:
+def _cell_type(said: Any, stored: DataType, context: Context, problems: Problems) -> tuple[DataType, str | None]:
     """The type of the cells, and its qualified name. One that nobody named is as it is stored, or opaque (R33, R40)."""
     if isinstance(stored, np.dtype) and said is not None:
         kind = _type_at(said, context) if isinstance(said, str) else None
         if kind is None and context.group("") is None:
             pass  # a document that is looked at alone
         elif kind is None:
-            faults.note("typedef", f"typedef: there is no type {brief(said)}; the cells are read as they are stored")
+            problems.warn("typedef", f"typedef: there is no type {brief(said)}; the cells are read as they are stored")
         elif same_type(numpy_dtype(kind), stored):
             if isinstance(kind, Compound | Enum) and kind.base != stored:
                 kind = replace(kind, base=stored)
             return kind, said
         else:
-            faults.cannot(
+            problems.undecodable(
                 "typedef", f"typedef {said} is {describe(kind)} of {numpy_dtype(kind)}, but dtype is {stored}"
             )
     if isinstance(stored, np.dtype) and stored.kind == "V" and stored.names is None:
@@ -301,9 +301,9 @@ def new_array(wish: ArraySpec, node: str, context: Context) -> ArraySpec:
     )
     if isinstance(dtype, VlenString):
         spec = with_text(spec, text_width(wish, wish.attrs.get(MAXIMUM), context), truncate=context.options.truncate)
-    faults = Faults(node)
-    found = _read_array(render(spec, node, context)[ARRAY], {}, {}, node, context, faults)
-    faults.check()
+    problems = Problems(node)
+    found = _read_array(render(spec, node, context)[ARRAY], {}, {}, node, context, problems)
+    problems.raise_if_fatal()
     try_chain(found)
     return found.evolve(
         dtype=spec.dtype,

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.codecs.iso_time import iso_texts
-from hyperslab.formats.format_errors import Faults, brief
+from hyperslab.formats.format_errors import Problems, brief
 from hyperslab.formats.metadata_dialect import Docs
 from hyperslab.formats.metadata_json.cells import bytes_to_base64, number_from_json
 from hyperslab.formats.metadata_json.extended_metadata import MARK
@@ -40,18 +40,18 @@ COMPLEX = {
 """The compounds that complex numbers are to netCDF, by their NumPy type."""
 
 
-def parse(docs: Docs, node: str, context: Context, faults: Faults) -> GroupSpec | ArraySpec:
-    """The spec of a node; what is wrong goes to ``faults``."""
+def parse(docs: Docs, node: str, context: Context, problems: Problems) -> GroupSpec | ArraySpec:
+    """The spec of a node; what is wrong goes to ``problems``."""
     stored = docs.get(ATTRIBUTES, {})
     if ARRAY in docs:
-        return _read_array(docs[ARRAY], stored, node, context, faults)
+        return _read_array(docs[ARRAY], stored, node, context, problems)
     doc = docs.get(GROUP, {})
     if doc.get("zarr_format", 2) != 2:
-        faults.refuse("zarr_format", f"zarr_format is {brief(doc['zarr_format'])}, not 2")
+        problems.fatal("zarr_format", f"zarr_format is {brief(doc['zarr_format'])}, not 2")
     _, marks = read_marked(stored)
     complex_types = {kind.name: kind for kind in COMPLEX.values()} if not node and not context.options.native else {}
     return GroupSpec(
-        attrs=_attributes(stored, None, node, context, faults),
+        attrs=_attributes(stored, None, node, context, problems),
         dims=marks.dims,
         types={**complex_types, **marks.types},
         layout={"zarr2": doc, "arrays": None, "groups": None, "hidden": _hidden(stored), "kept": {}},
@@ -59,13 +59,13 @@ def parse(docs: Docs, node: str, context: Context, faults: Faults) -> GroupSpec 
 
 
 def _attributes(
-    stored: Mapping[str, Any], code: str | None, node: str, context: Context, faults: Faults
+    stored: Mapping[str, Any], code: str | None, node: str, context: Context, problems: Problems
 ) -> dict[str, Any]:
     """The attributes that users see; types that only NumPy has stay with ``native=True``."""
     if MARK in stored:
         return {name: value for name, value in read_marked(stored)[0].items() if not is_hidden(name)}
     shown = {name: value for name, value in stored.items() if not is_hidden(name)}
-    attrs = read_attributes(shown, {FILL: code}, lambda: context.texts(node), faults)
+    attrs = read_attributes(shown, {FILL: code}, lambda: context.texts(node), problems)
     return attrs | {name: value for name, value in shown.items() if context.options.native and isinstance(value, bool)}
 
 
@@ -73,26 +73,30 @@ def _hidden(stored: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     return {name: (value, None) for name, value in stored.items() if is_hidden(name) and name != DIMENSIONS}
 
 
-def _read_array(doc: dict[str, Any], stored: dict[str, Any], node: str, context: Context, faults: Faults) -> ArraySpec:
+def _read_array(
+    doc: dict[str, Any], stored: dict[str, Any], node: str, context: Context, problems: Problems
+) -> ArraySpec:
     scalar = doc.get("shape") == [1] and stored.get(DIMENSIONS) in ([], [SCALAR])
     seen = doc if context.options.native else _without_native(doc)
     if MARK in stored:
-        spec = document.read_array(seen, stored, faults)
+        spec = document.read_array(seen, stored, problems)
     else:
-        spec = read_array(seen, faults, meaning=_meaning(doc, context), scalar=scalar)
-    names = plain_names(stored.get(DIMENSIONS), len(spec.shape), faults) if spec.shape else ()
+        spec = read_array(seen, problems, meaning=_meaning(doc, context), scalar=scalar)
+    names = plain_names(stored.get(DIMENSIONS), len(spec.shape), problems) if spec.shape else ()
     dims = [_dimension(name, size, node, context) for name, size in zip(names, spec.shape, strict=True)]
     length = text_length(spec)
     if length is not None and context.options.truncate:
         spec = with_text(spec, length, truncate=True)
-    spec = spec.evolve(attrs=_attributes(stored, fill_code(spec.dtype), node, context, faults))
+    spec = spec.evolve(attrs=_attributes(stored, fill_code(spec.dtype), node, context, problems))
     if MARK not in stored:
-        spec = spec.evolve(fill_value=mended_fill(spec, spec.attrs, doc, context, faults))
-        spec = mend_byte_order(spec, context, faults)
+        spec = spec.evolve(fill_value=mended_fill(spec, spec.attrs, doc, context, problems))
+        spec = mend_byte_order(spec, context, problems)
     spec = _seen(spec, doc, node, context)
     layout = {"zarr2": doc, "scalar": scalar or not spec.shape, "dimensions": tuple(dims), "typedef": None}
     layout |= {"hidden": _hidden(stored), "written": None, "kept": {}}
-    return spec.evolve(dims=tuple(place_of(name)[1] for name in dims), problem=faults.problem, layout=layout)
+    return spec.evolve(
+        dims=tuple(place_of(name)[1] for name in dims), problem=problems.undecodable_reason, layout=layout
+    )
 
 
 def _dimension(name: str | None, size: int, node: str, context: Context) -> str:

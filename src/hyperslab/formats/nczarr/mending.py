@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.formats.format_errors import Faults, brief
+from hyperslab.formats.format_errors import Problems, brief
 from hyperslab.formats.metadata_json.cells import as_fill
 from hyperslab.formats.nczarr.context import Context
 from hyperslab.formats.nczarr.generation import Generation
@@ -35,12 +35,12 @@ def fill_code(dtype: DataType) -> str | None:
 
 
 def mended_fill(
-    spec: ArraySpec, attrs: Mapping[str, Any], doc: Mapping[str, Any], context: Context, faults: Faults
+    spec: ArraySpec, attrs: Mapping[str, Any], doc: Mapping[str, Any], context: Context, problems: Problems
 ) -> Any:
     """The fill value that its writer meant."""
     said, attribute = doc.get("fill_value"), attrs.get(FILL)
     if said == SIX_DIGITS and spec.dtype in (np.dtype("<f8"), np.dtype(">f8")) and "netcdf" in context.provenance:
-        faults.note("fill_value", f"fill_value {said} has 6 digits; {FILL_DOUBLE}, netCDF's fill value, is meant")
+        problems.warn("fill_value", f"fill_value {said} has 6 digits; {FILL_DOUBLE}, netCDF's fill value, is meant")
         return np.float64(FILL_DOUBLE)
     if isinstance(spec.dtype, VlenString):  # null is empty to netcdf-c, whatever the attribute says
         is_literal = isinstance(said, str) and isinstance(attribute, str) and said == attribute
@@ -50,13 +50,13 @@ def mended_fill(
     try:
         fill = as_fill(attribute, spec.dtype)
     except (TypeError, ValueError, OverflowError) as error:
-        faults.note("fill_value", f"{FILL} {brief(attribute)} is no cell: {error}")
+        problems.warn("fill_value", f"{FILL} {brief(attribute)} is no cell: {error}")
         return spec.fill_value
-    faults.note("fill_value", f"fill_value is null; {FILL} {brief(attribute)} is meant")
+    problems.warn("fill_value", f"fill_value is null; {FILL} {brief(attribute)} is meant")
     return fill
 
 
-def mend_byte_order(spec: ArraySpec, context: Context, faults: Faults) -> ArraySpec:
+def mend_byte_order(spec: ArraySpec, context: Context, problems: Problems) -> ArraySpec:
     """The array with cells of a big-endian dtype read in the order that they were written in."""
     if not isinstance(spec.dtype, np.dtype) or not spec.dtype.str.startswith(">"):
         return spec
@@ -68,7 +68,7 @@ def mend_byte_order(spec: ArraySpec, context: Context, faults: Faults) -> ArrayS
         message = (
             f"{writer} wrote cells of {spec.dtype.str} in little-endian order; byteorder='stored' reads them as is"
         )
-        faults.note("byte-order", message)
+        problems.warn("byte-order", message)
     little = Codec("bytes", {"endian": "little"})
     return spec.evolve(codecs=tuple(little if codec.name == "bytes" else codec for codec in spec.codecs))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from hyperslab.errors import ReadOnly
 from hyperslab.formats.base import Format, Varies
-from hyperslab.formats.format_errors import Faults
+from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.keys import KeyOf
 from hyperslab.formats.metadata_dialect import Copy, Docs, Parses
 from hyperslab.formats.nczarr import current, draft, foreign
@@ -126,11 +126,11 @@ class NczarrSpelling(Parses):
             return draft
         return foreign if generation is Generation.PURE else current
 
-    def read(self, docs: Docs, node: str, faults: Faults) -> GroupSpec | ArraySpec:
-        """The spec, by the dialect of the dataset; what is wrong goes to ``faults``."""
+    def read(self, docs: Docs, node: str, problems: Problems) -> GroupSpec | ArraySpec:
+        """The spec, by the dialect of the dataset; what is wrong goes to ``problems``."""
         if not node and self._context is None:
             self.learn(docs)
-        spec: GroupSpec | ArraySpec = self._dialect.parse(docs, node, self.context, faults)
+        spec: GroupSpec | ArraySpec = self._dialect.parse(docs, node, self.context, problems)
         return spec
 
     def render(self, spec: GroupSpec | ArraySpec, node: str = "") -> Docs:

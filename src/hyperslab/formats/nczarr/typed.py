@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
-from hyperslab.formats.format_errors import Faults
+from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.metadata_json.cells import cell_to_json
 from hyperslab.formats.metadata_json.dtypes import dtype_from_json
 from hyperslab.formats.nczarr.names import in_bytes
@@ -66,7 +66,7 @@ def read_attributes(
     stored: Mapping[str, Any],
     codes: Mapping[str, Any],
     texts: Callable[[], Mapping[str, str]],
-    faults: Faults,
+    problems: Problems,
     type_of: TypeOf = no_types,
 ) -> dict[str, Any]:
     """The typed values by name; one that does not fit its code is read as if it had none, and noted.
@@ -90,7 +90,7 @@ def read_attributes(
         try:
             found[name] = read_value(value, code, text, type_of)
         except (TypeError, ValueError, OverflowError, HyperslabError) as error:
-            faults.note("attribute", f"attribute {name!r} is not of its type {code!r}: {error}; its type is guessed")
+            problems.warn("attribute", f"attribute {name!r} is not of its type {code!r}: {error}; its type is guessed")
             text = spelled(name) if _is_bare(value, None) else None
             found[name] = read_value(value, None, text, type_of)
     return found

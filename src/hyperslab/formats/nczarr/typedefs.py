@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import Unsupported
-from hyperslab.formats.format_errors import Faults, brief
+from hyperslab.formats.format_errors import Problems, brief
 from hyperslab.formats.metadata_json.dtypes import dtype_from_json, dtype_to_json, field_shape
 from hyperslab.formats.nczarr.context import Context
 from hyperslab.formats.nczarr.names import in_bytes, place_of, qualified
@@ -91,13 +91,13 @@ class Scope:
 
 
 def read_types(
-    doc: Mapping[str, Any], stored: Mapping[str, Any], outer: Scope, faults: Faults
+    doc: Mapping[str, Any], stored: Mapping[str, Any], outer: Scope, problems: Problems
 ) -> tuple[dict[str, Extension], dict[str, Any]]:
     """The types of a group's document, and the entries of it that make none: those are noted.
 
     ``stored``: the group's attributes. ``outer``: what is seen from the group; its own types are not asked for.
     """
-    reading = _TypeReader(doc, stored, outer, faults)
+    reading = _TypeReader(doc, stored, outer, problems)
     for name in doc:
         reading.type(name)
     known = {name: kind for name in doc if (kind := reading.known[name]) is not None}
@@ -111,7 +111,7 @@ class _TypeReader:
     doc: Mapping[str, Any]
     stored: Mapping[str, Any]
     outer: Scope
-    faults: Faults
+    problems: Problems
     known: dict[str, Extension | None] = field(default_factory=dict)
     depth: int = 0
 
@@ -122,7 +122,7 @@ class _TypeReader:
             try:
                 self.known[name] = self._read(name, self.doc[name])
             except (TypeError, ValueError, OverflowError) as error:  # the last two of types that are too large
-                self.faults.note("typedef", f"type {name!r}: {error}")
+                self.problems.warn("typedef", f"type {name!r}: {error}")
         return self.known[name]
 
     def _read(self, name: str, said: Any) -> Extension:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hyperslab.formats.format_errors import Faults, brief
+from hyperslab.formats.format_errors import Problems, brief
 from hyperslab.formats.nczarr.context import Context
 from hyperslab.formats.nczarr.dimension_names import declared, nearest, read_dimension
 from hyperslab.formats.nczarr.names import anonymous, is_anonymous, place_of, qualified
@@ -17,13 +17,13 @@ from hyperslab.formats.zarr2.document import DIMENSIONS
 from hyperslab.model.dims import Dimension
 
 
-def read_dims(doc: Mapping[str, Any], faults: Faults) -> tuple[tuple[Dimension, ...], dict[str, Any]]:
+def read_dims(doc: Mapping[str, Any], problems: Problems) -> tuple[tuple[Dimension, ...], dict[str, Any]]:
     """The dimensions of a group's document, and what it says beyond them."""
     dims, kept = [], {}
     for name, said in doc.items():
         dim = read_dimension(name, said)
         if dim is None:
-            faults.note(
+            problems.warn(
                 "dimension", f"dimension {name!r} is {brief(said)}; it is a length, or a size and whether unlimited"
             )
             kept[name] = said
@@ -60,41 +60,43 @@ def dims_of(
     shape: tuple[int, ...],
     group: str,
     context: Context,
-    faults: Faults,
+    problems: Problems,
 ) -> tuple[str, ...]:
     """The qualified names of an array's dimensions. Lengths that contradict them make the cells unreadable (R27)."""
     said = doc.get("dimensions")
     fits = isinstance(said, list) and len(said) == len(shape) and all(isinstance(name, str) for name in said)
     if said is not None and not fits:
-        faults.cannot(
+        problems.undecodable(
             "dimensions", f"dimensions is {brief(said)}, the shape {list(shape)}: one name per length is needed"
         )
     elif said is None and shape:
-        faults.note("dimensions", "dimensions is missing; the names are taken from _ARRAY_DIMENSIONS, or made up")
-    plain = plain_names(stored.get(DIMENSIONS), len(shape), faults)
+        problems.warn("dimensions", "dimensions is missing; the names are taken from _ARRAY_DIMENSIONS, or made up")
+    plain = plain_names(stored.get(DIMENSIONS), len(shape), problems)
     names = said if isinstance(said, list) and fits else [None] * len(shape)
-    return tuple(_resolved(*axis, group, context, faults) for axis in zip(names, plain, shape, strict=True))
+    return tuple(_resolved(*axis, group, context, problems) for axis in zip(names, plain, shape, strict=True))
 
 
-def plain_names(said: Any, ndim: int, faults: Faults) -> Sequence[str | None]:
+def plain_names(said: Any, ndim: int, problems: Problems) -> Sequence[str | None]:
     """The names of ``_ARRAY_DIMENSIONS``, None for those that are none."""
     if said is not None and (not isinstance(said, list) or len(said) != ndim):
-        faults.note("dimensions", f"{DIMENSIONS} is {brief(said)}, which names no {ndim} dimensions; ignored")
+        problems.warn("dimensions", f"{DIMENSIONS} is {brief(said)}, which names no {ndim} dimensions; ignored")
         said = None
     names = said or [None] * ndim
     return [name if isinstance(name, str) and name and "/" not in name else None for name in names]
 
 
-def _resolved(fqn: str | None, plain: str | None, size: int, group: str, context: Context, faults: Faults) -> str:
+def _resolved(fqn: str | None, plain: str | None, size: int, group: str, context: Context, problems: Problems) -> str:
     if fqn is None:
         return new_name(plain, size, group, context)
     dim = declared(fqn, context)
     if dim is None and context.group("") is None:
         return fqn  # a document that is looked at alone
     if dim is None:
-        faults.note("dimensions", f"there is no dimension {fqn}; the name is taken from _ARRAY_DIMENSIONS, or made up")
+        problems.warn(
+            "dimensions", f"there is no dimension {fqn}; the name is taken from _ARRAY_DIMENSIONS, or made up"
+        )
         return new_name(plain, size, group, context)
     if dim.size != size:
         said = f"an axis of {size} cells has the dimension {fqn} of size {dim.size}"
-        (faults.note if dim.unlimited else faults.cannot)("dimension-size", said)
+        (problems.warn if dim.unlimited else problems.undecodable)("dimension-size", said)
     return qualified(*place_of(fqn))

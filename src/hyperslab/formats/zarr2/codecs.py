@@ -8,7 +8,7 @@ from typing import Any
 from hyperslab.codecs.registry import VIEWING, canonical
 from hyperslab.errors import Unsupported
 from hyperslab.formats.codec_kinds import ARRAY, BYTES, COMPRESSORS, SERIAL, unknown
-from hyperslab.formats.format_errors import Faults, brief
+from hyperslab.formats.format_errors import Problems, brief
 from hyperslab.model.spec import Codec
 
 _NAMES = {"packbits": "numcodecs.packbits"}
@@ -20,32 +20,32 @@ _OF_OTHERS = frozenset(
 _SHUFFLES = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
 
 
-def read_codecs(doc: Mapping[str, Any], ndim: int, faults: Faults) -> tuple[Codec, ...]:
+def read_codecs(doc: Mapping[str, Any], ndim: int, problems: Problems) -> tuple[Codec, ...]:
     """The chain in the order of writing: axes reversed (``order`` "F"), filters, compressor, with ``bytes`` between.
 
     The cells lie in the byte order of the dtype, so ``bytes`` needs none.
     """
     filters = doc.get("filters")
-    steps = _transposed(doc.get("order", "C"), ndim, faults)
+    steps = _transposed(doc.get("order", "C"), ndim, problems)
     if isinstance(filters, list) and any(map(_is_nested, filters)):
         steps = []
     if not (filters is None or isinstance(filters, list)):
-        faults.refuse("filters", f"filters is {brief(filters)}, not a list")
+        problems.fatal("filters", f"filters is {brief(filters)}, not a list")
         filters = None
     compressor = doc.get("compressor")
     for said in [*(filters or []), *([] if compressor is None else [compressor])]:
         if isinstance(said, dict) and isinstance(said.get("id"), str):
             steps.append(_read_codec(said))
         else:
-            faults.refuse("codec", f"{brief(said)} is no codec: an object with an 'id'")
+            problems.fatal("codec", f"{brief(said)} is no codec: an object with an 'id'")
     for reason in unknown(steps):
-        faults.cannot("unknown-codec", reason)
-    return _whole(steps, faults)
+        problems.undecodable("unknown-codec", reason)
+    return _whole(steps, problems)
 
 
-def _transposed(order: Any, ndim: int, faults: Faults) -> list[Codec]:
+def _transposed(order: Any, ndim: int, problems: Problems) -> list[Codec]:
     if order not in ("C", "F"):
-        faults.refuse("order", f"order is {brief(order)}, not 'C' or 'F'")
+        problems.fatal("order", f"order is {brief(order)}, not 'C' or 'F'")
     return [Codec("transpose", {"order": list(reversed(range(ndim)))})] if order == "F" and ndim > 1 else []
 
 
@@ -66,11 +66,13 @@ def _number(value: Any) -> Any:
     return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19 else value
 
 
-def _whole(steps: Sequence[Codec], faults: Faults) -> tuple[Codec, ...]:
+def _whole(steps: Sequence[Codec], problems: Problems) -> tuple[Codec, ...]:
     """The chain with its step from cells to bytes; filters on cells behind filters on bytes cannot be."""
     at = next((i for i, step in enumerate(steps) if step.name not in ARRAY), len(steps))
     if late := [step.name for step in steps[at:] if step.name in ARRAY - set(VIEWING)]:
-        faults.cannot("codec-order", f"codec {late[0]!r} works on cells but stands behind one that works on bytes")
+        problems.undecodable(
+            "codec-order", f"codec {late[0]!r} works on cells but stands behind one that works on bytes"
+        )
     if at < len(steps) and steps[at].name in SERIAL:
         return tuple(steps)
     return (*steps[:at], Codec("bytes"), *steps[at:])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hyperslab.formats.format_errors import Faults
+from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.keys import KeyOf
 from hyperslab.formats.metadata_dialect import Copy, Docs, Parses
 from hyperslab.formats.zarr2 import document
@@ -24,9 +24,9 @@ class Zarr2(Parses):
     extras = (document.ATTRIBUTES,)
     copy_name = COPY
 
-    def read(self, docs: Docs, node: str, faults: Faults) -> GroupSpec | ArraySpec:
-        """The spec of a node; what is wrong goes to ``faults``."""
-        return document.read(docs, faults)
+    def read(self, docs: Docs, node: str, problems: Problems) -> GroupSpec | ArraySpec:
+        """The spec of a node; what is wrong goes to ``problems``."""
+        return document.read(docs, problems)
 
     def render(self, spec: GroupSpec | ArraySpec) -> Docs:
         """The documents of a node."""

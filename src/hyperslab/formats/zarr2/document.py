@@ -16,7 +16,7 @@ from hyperslab.codecs.chain import try_chain
 from hyperslab.errors import Unsupported
 from hyperslab.formats.bounded_memo import BoundedMemo
 from hyperslab.formats.codec_kinds import serial_codec, with_serial
-from hyperslab.formats.format_errors import Faults, brief
+from hyperslab.formats.format_errors import Problems, brief
 from hyperslab.formats.metadata_json.cells import as_fill, same_fill
 from hyperslab.formats.metadata_json.extended_metadata import (
     ExtendedMetadata,
@@ -43,41 +43,43 @@ _SEPARATORS = (".", "/")
 
 def parse(docs: Docs, node: str = "") -> GroupSpec | ArraySpec:
     """The spec of a node; FormatError lists every problem when there can be none."""
-    faults = Faults(node)
-    spec = read(docs, faults)
-    faults.check()
+    problems = Problems(node)
+    spec = read(docs, problems)
+    problems.raise_if_fatal()
     return spec
 
 
-def read(docs: Docs, faults: Faults) -> GroupSpec | ArraySpec:
-    """The spec of a node; what is wrong goes to ``faults``."""
+def read(docs: Docs, problems: Problems) -> GroupSpec | ArraySpec:
+    """The spec of a node; what is wrong goes to ``problems``."""
     stored = docs.get(ATTRIBUTES, {})
     if ARRAY in docs:
-        return read_array(docs[ARRAY], stored, faults)
+        return read_array(docs[ARRAY], stored, problems)
     doc = docs.get(GROUP, {})
-    _check_version(doc, faults)
+    _check_version(doc, problems)
     attrs, marks = read_attributes(stored)
     return GroupSpec(attrs=attrs, dims=marks.dims, types=marks.types, layout={"zarr2": doc})
 
 
-def _check_version(doc: Mapping[str, Any], faults: Faults) -> None:
+def _check_version(doc: Mapping[str, Any], problems: Problems) -> None:
     if "zarr_format" not in doc:
-        faults.note("zarr_format", "zarr_format is missing; 2 is assumed")
+        problems.warn("zarr_format", "zarr_format is missing; 2 is assumed")
     elif doc["zarr_format"] != 2:
-        faults.refuse("zarr_format", f"zarr_format is {brief(doc['zarr_format'])}, not 2")
+        problems.fatal("zarr_format", f"zarr_format is {brief(doc['zarr_format'])}, not 2")
 
 
-def read_array(doc: Mapping[str, Any], stored: Mapping[str, Any], faults: Faults) -> ArraySpec:
-    """The spec of a ``.zarray`` with the attributes that are stored beside it; what is wrong goes to ``faults``."""
-    _check_version(doc, faults)
-    shape = faults.lengths("shape", doc.get("shape"), 0) or ()
-    chunks = faults.lengths("chunks", doc.get("chunks"), 1, None if faults.fatal else len(shape)) or (1,) * len(shape)
-    codecs = read_codecs(doc, len(shape), faults)
+def read_array(doc: Mapping[str, Any], stored: Mapping[str, Any], problems: Problems) -> ArraySpec:
+    """The spec of a ``.zarray`` with the attributes that are stored beside it; what is wrong goes to ``problems``."""
+    _check_version(doc, problems)
+    shape = problems.lengths("shape", doc.get("shape"), 0) or ()
+    chunks = problems.lengths("chunks", doc.get("chunks"), 1, None if problems.is_fatal else len(shape)) or (1,) * len(
+        shape
+    )
+    codecs = read_codecs(doc, len(shape), problems)
     attrs, marks = read_attributes(stored)
-    dtype, fill = _cells(doc, codecs, marks, faults)
+    dtype, fill = _cells(doc, codecs, marks, problems)
     if doc.get("dimension_separator", ".") not in _SEPARATORS:
-        faults.cannot("separator", f"dimension_separator is {brief(doc['dimension_separator'])}, not '.' or '/'")
-    dims = _dims(attrs, len(shape), faults)
+        problems.undecodable("separator", f"dimension_separator is {brief(doc['dimension_separator'])}, not '.' or '/'")
+    dims = _dims(attrs, len(shape), problems)
     return ArraySpec(
         shape=shape,
         dtype=dtype,
@@ -87,23 +89,23 @@ def read_array(doc: Mapping[str, Any], stored: Mapping[str, Any], faults: Faults
         fill_value=fill,
         attrs=attrs,
         indexes=read_indexes(marks.indexes, dims, shape) if marks.indexes else {},
-        problem=faults.problem,
+        problem=problems.undecodable_reason,
         layout={"zarr2": doc} | ({UNWRITTEN: True} if marks.unwritten else {}),
     )
 
 
-def _cells(doc: Mapping[str, Any], codecs: Any, marks: ExtendedMetadata, faults: Faults) -> tuple[DataType, Any]:
+def _cells(doc: Mapping[str, Any], codecs: Any, marks: ExtendedMetadata, problems: Problems) -> tuple[DataType, Any]:
     try:
         dtype = marked_type(read_dtype(doc.get("dtype"), codecs), marks.dtype)
     except TypeError as error:
-        faults.cannot("dtype", f"dtype: {error}")
+        problems.undecodable("dtype", f"dtype: {error}")
         return Opaque(1, brief(doc.get("dtype"))), None
     try:
         fill = read_fill(doc.get("fill_value"), dtype)
         # as zarr-python has it: times that were never written are none, and not the first one of their calendar
         return dtype, np.array("NaT", numpy_dtype(dtype))[()] if fill is None and _is_time(dtype) else fill
     except (TypeError, OverflowError) as error:
-        faults.refuse("fill_value", f"fill_value for cells of type {describe(dtype)}: {error}")
+        problems.fatal("fill_value", f"fill_value for cells of type {describe(dtype)}: {error}")
         return dtype, None
 
 
@@ -111,13 +113,13 @@ def _is_time(dtype: DataType) -> bool:
     return isinstance(dtype, np.dtype) and dtype.kind in "mM"
 
 
-def _dims(attrs: dict[str, Any], ndim: int, faults: Faults) -> tuple[str | None, ...]:
+def _dims(attrs: dict[str, Any], ndim: int, problems: Problems) -> tuple[str | None, ...]:
     """The names of the dimensions, taken out of the attributes; names that do not fit stay there."""
     names = attrs.get(DIMENSIONS)
     if names is None:
         return ()
     if not isinstance(names, list) or len(names) != ndim or not all(isinstance(n, str | None) for n in names):
-        faults.note("dimensions", f"{DIMENSIONS} is {brief(names)}, which names no {ndim} dimensions; ignored")
+        problems.warn("dimensions", f"{DIMENSIONS} is {brief(names)}, which names no {ndim} dimensions; ignored")
         return ()
     del attrs[DIMENSIONS]
     return tuple(names)
@@ -145,7 +147,7 @@ def render(spec: GroupSpec | ArraySpec) -> dict[str, dict[str, Any]]:
 
 
 def _as_it_was(old: Mapping[str, Any]) -> ArraySpec | None:
-    return read_array(old, {}, Faults("")) if old else None
+    return read_array(old, {}, Problems("")) if old else None
 
 
 _was = BoundedMemo(_as_it_was)

@@ -14,7 +14,7 @@ from hyperslab.codecs.chain import INDEX_CODECS
 from hyperslab.codecs.registry import VIEWING, canonical
 from hyperslab.errors import Unsupported
 from hyperslab.formats.codec_kinds import ARRAY, BYTES, SERIAL
-from hyperslab.formats.format_errors import Faults, brief
+from hyperslab.formats.format_errors import Problems, brief
 from hyperslab.formats.zarr3.dtypes import has_order, read_dtype
 from hyperslab.formats.zarr3.grid import extension
 from hyperslab.model.dtypes import DataType
@@ -35,30 +35,32 @@ _INDEX = np.dtype("u8")
 _DEPTH = 8
 
 
-def read_codecs(said: Any, dtype: DataType | None, chunks: Chunks, faults: Faults, depth: int = 0) -> tuple[Codec, ...]:
+def read_codecs(
+    said: Any, dtype: DataType | None, chunks: Chunks, problems: Problems, depth: int = 0
+) -> tuple[Codec, ...]:
     """The chain for chunks of such cells; ``dtype`` is None where the type is not known."""
     if not isinstance(said, list):
-        faults.refuse("codecs", f"codecs is {brief(said)}, not a list")
+        problems.fatal("codecs", f"codecs is {brief(said)}, not a list")
         return ()
     chain: list[Codec] = []
     cells = dtype
     for step in said:
         found = extension(step)
         if found is None:
-            faults.refuse("codec", f"{brief(step)} is no codec: a name, or an object with name and configuration")
+            problems.fatal("codec", f"{brief(step)} is no codec: a name, or an object with name and configuration")
             continue
         codec = Codec(canonical(found[0]), found[1])
         if codec.name == "transpose":
-            codec, chunks = _transpose(codec, chunks, faults)
+            codec, chunks = _transpose(codec, chunks, problems)
         elif codec.name == "sharding_indexed":
-            codec = _sharding(codec, cells, chunks, faults, depth)
+            codec = _sharding(codec, cells, chunks, problems, depth)
         elif codec.name == "bytes":
-            codec = _bytes(codec, cells, faults)
+            codec = _bytes(codec, cells, problems)
         elif codec.name in _BY_VALUE:
             codec = _in_order_of(codec, cells)
         cells = cells_after(codec, cells)
         chain.append(codec)
-    _check_order(chain, faults)
+    _check_order(chain, problems)
     return tuple(chain)
 
 
@@ -76,37 +78,37 @@ def _in_order_of(codec: Codec, cells: DataType | None) -> Codec:
     return Codec(codec.name, {**codec.config, name: cells.str})
 
 
-def _check_order(chain: Sequence[Codec], faults: Faults) -> None:
+def _check_order(chain: Sequence[Codec], problems: Problems) -> None:
     """Cells to cells any number of times, cells to bytes once, bytes to bytes any number of times."""
     kinds = [0 if c.name in ARRAY else 1 if c.name in SERIAL else 2 if c.name in BYTES else None for c in chain]
     if None in kinds:
         return
     serial = [codec.name for codec, kind in zip(chain, kinds, strict=True) if kind == 1]
     if len(serial) > 1:
-        faults.refuse("codecs", f"the codecs {serial} all make bytes of cells; one can")
+        problems.fatal("codecs", f"the codecs {serial} all make bytes of cells; one can")
     elif not serial:
-        faults.refuse("codecs", "no codec makes bytes of the cells (such as 'bytes')")
+        problems.fatal("codecs", "no codec makes bytes of the cells (such as 'bytes')")
     elif kinds != sorted(kinds, key=lambda kind: kind or 0):
-        faults.refuse("codecs", f"the codecs {[codec.name for codec in chain]} stand in an order that cannot be")
+        problems.fatal("codecs", f"the codecs {[codec.name for codec in chain]} stand in an order that cannot be")
 
 
-def _transpose(codec: Codec, chunks: Chunks, faults: Faults) -> tuple[Codec, Chunks]:
+def _transpose(codec: Codec, chunks: Chunks, problems: Problems) -> tuple[Codec, Chunks]:
     order = codec.config.get("order")
     ndim = len(chunks)
     if order in ("C", "F"):
         order = list(range(ndim)) if order == "C" else list(reversed(range(ndim)))
     if not isinstance(order, list) or not all(type(n) is int for n in order) or sorted(order) != list(range(ndim)):
-        faults.refuse("transpose", f"codec 'transpose': order {brief(order)} is no permutation of {ndim} axes")
+        problems.fatal("transpose", f"codec 'transpose': order {brief(order)} is no permutation of {ndim} axes")
         return codec, chunks
     return Codec("transpose", {"order": order}), tuple(chunks[axis] for axis in order)
 
 
-def _bytes(codec: Codec, cells: DataType | None, faults: Faults) -> Codec:
+def _bytes(codec: Codec, cells: DataType | None, problems: Problems) -> Codec:
     endian = codec.config.get("endian")
     if endian not in (None, "little", "big"):
-        faults.refuse("endian", f"codec 'bytes': endian is {brief(endian)}, not 'little' or 'big'")
+        problems.fatal("endian", f"codec 'bytes': endian is {brief(endian)}, not 'little' or 'big'")
     elif endian is None and cells is not None and has_order(cells):
-        faults.refuse("endian", f"codec 'bytes': endian is missing, but cells of type {cells} have a byte order")
+        problems.fatal("endian", f"codec 'bytes': endian is missing, but cells of type {cells} have a byte order")
     elif endian is None and isinstance(cells, np.dtype) and cells.names is not None:
         return Codec("bytes", {"endian": "little"})
     return codec
@@ -133,30 +135,30 @@ def cells_after(codec: Codec, cells: DataType | None) -> DataType | None:
         return None
 
 
-def _sharding(codec: Codec, cells: DataType | None, chunks: Chunks, faults: Faults, depth: int) -> Codec:
+def _sharding(codec: Codec, cells: DataType | None, chunks: Chunks, problems: Problems, depth: int) -> Codec:
     config = codec.config
-    inner = faults.lengths("chunk_shape", config.get("chunk_shape"), 1, len(chunks))
+    inner = problems.lengths("chunk_shape", config.get("chunk_shape"), 1, len(chunks))
     if depth >= _DEPTH:
-        faults.refuse("codecs", f"shards within shards, more than {_DEPTH} deep")
+        problems.fatal("codecs", f"shards within shards, more than {_DEPTH} deep")
         return codec
     if inner is None:
         return Codec("sharding_indexed", {"chunk_shape": [1] * len(chunks), "codecs": (), "index_codecs": ()})
     for size, cut in zip(inner, chunks, strict=True):
         if any(whole % size for whole in ((cut,) if isinstance(cut, int) else cut)):
-            faults.refuse("chunk_shape", f"the inner chunk {list(inner)} does not divide the shard {list(chunks)}")
+            problems.fatal("chunk_shape", f"the inner chunk {list(inner)} does not divide the shard {list(chunks)}")
             break
     counts = tuple(max(1, cut // size) if isinstance(cut, int) else 1 for size, cut in zip(inner, chunks, strict=True))
     location = config.get("index_location", "end")
     if location not in ("start", "end"):
-        faults.refuse("index_location", f"index_location is {brief(location)}, not 'start' or 'end'")
+        problems.fatal("index_location", f"index_location is {brief(location)}, not 'start' or 'end'")
     index: tuple[Codec, ...] = INDEX_CODECS
     if "index_codecs" in config:
-        index = read_codecs(config["index_codecs"], _INDEX, (*counts, 2), faults, depth + 1)
+        index = read_codecs(config["index_codecs"], _INDEX, (*counts, 2), problems, depth + 1)
     return Codec(
         "sharding_indexed",
         {
             "chunk_shape": list(inner),
-            "codecs": read_codecs(config.get("codecs"), cells, inner, faults, depth + 1),
+            "codecs": read_codecs(config.get("codecs"), cells, inner, problems, depth + 1),
             "index_codecs": index,
             "index_location": location,
         },

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hyperslab.formats.format_errors import Faults
+from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.keys import KeyOf
 from hyperslab.formats.metadata_dialect import Copy, Docs, Parses
 from hyperslab.formats.zarr3 import document
@@ -24,9 +24,9 @@ class Zarr3(Parses):
     extras = ()
     copy_name = document.NAME
 
-    def read(self, docs: Docs, node: str, faults: Faults) -> GroupSpec | ArraySpec:
-        """The spec of a node; what is wrong goes to ``faults``."""
-        return document.read(docs[document.NAME], faults)
+    def read(self, docs: Docs, node: str, problems: Problems) -> GroupSpec | ArraySpec:
+        """The spec of a node; what is wrong goes to ``problems``."""
+        return document.read(docs[document.NAME], problems)
 
     def render(self, spec: GroupSpec | ArraySpec) -> Docs:
         """The document of a node."""

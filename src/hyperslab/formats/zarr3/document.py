@@ -13,7 +13,7 @@ import numpy as np
 
 from hyperslab.formats.bounded_memo import BoundedMemo
 from hyperslab.formats.codec_kinds import unknown
-from hyperslab.formats.format_errors import Faults, brief
+from hyperslab.formats.format_errors import Problems, brief
 from hyperslab.formats.keys import KeyOf
 from hyperslab.formats.metadata_json.cells import same_fill
 from hyperslab.formats.metadata_json.extended_metadata import (
@@ -61,58 +61,58 @@ _DEFAULT_KEYS = {"name": "default", "configuration": {"separator": "/"}}
 
 def parse(docs: Docs, node: str = "") -> GroupSpec | ArraySpec:
     """The spec of a node; FormatError lists every problem when there can be none."""
-    faults = Faults(node)
-    spec = read(docs[NAME], faults)
-    faults.check()
+    problems = Problems(node)
+    spec = read(docs[NAME], problems)
+    problems.raise_if_fatal()
     return spec
 
 
-def read(doc: Mapping[str, Any], faults: Faults) -> GroupSpec | ArraySpec:
-    """The spec of a node; what is wrong goes to ``faults``."""
+def read(doc: Mapping[str, Any], problems: Problems) -> GroupSpec | ArraySpec:
+    """The spec of a node; what is wrong goes to ``problems``."""
     if doc.get("zarr_format") != 3:
-        faults.refuse("zarr_format", f"zarr_format is {brief(doc.get('zarr_format'))}, not 3")
+        problems.fatal("zarr_format", f"zarr_format is {brief(doc.get('zarr_format'))}, not 3")
     kind = doc.get("node_type")
     if kind not in ("group", "array"):
-        faults.refuse("node_type", f"node_type is {brief(kind)}, not 'group' or 'array'")
+        problems.fatal("node_type", f"node_type is {brief(kind)}, not 'group' or 'array'")
         return GroupSpec()
-    _check_extensions(doc, kind, faults)
-    stored = faults.mapping("attributes", doc.get("attributes", {})) or {}
+    _check_extensions(doc, kind, problems)
+    stored = problems.mapping("attributes", doc.get("attributes", {})) or {}
     layout = {"zarr3": {key: value for key, value in doc.items() if key not in ("attributes", COPY)}}
     if kind == "array":
-        return _read_array(doc, stored, faults, layout)
+        return _read_array(doc, stored, problems, layout)
     attrs, marks = read_attributes(stored)
     return GroupSpec(attrs=attrs, dims=marks.dims, types=marks.types, layout=layout)
 
 
-def _check_extensions(doc: Mapping[str, Any], kind: str, faults: Faults) -> None:
+def _check_extensions(doc: Mapping[str, Any], kind: str, problems: Problems) -> None:
     """A key beyond the specification may be passed over only if it says so."""
     for key, value in doc.items():
         if key in _KEYS[kind] or (isinstance(value, dict) and value.get("must_understand") is False):
             continue
         message = f"the key {key!r} is not known, and says not that it need not be understood"
         if kind == "array":
-            faults.cannot("must_understand", message)
+            problems.undecodable("must_understand", message)
         else:
-            faults.refuse("must_understand", message)
+            problems.fatal("must_understand", message)
 
 
 def _read_array(
-    doc: Mapping[str, Any], stored: Mapping[str, Any], faults: Faults, layout: Mapping[str, Any] = _NO_LAYOUT
+    doc: Mapping[str, Any], stored: Mapping[str, Any], problems: Problems, layout: Mapping[str, Any] = _NO_LAYOUT
 ) -> ArraySpec:
-    shape = faults.lengths("shape", doc.get("shape"), 0)
+    shape = problems.lengths("shape", doc.get("shape"), 0)
     if shape is None:
         return ArraySpec(shape=(), dtype=Opaque(1), chunks=())
-    chunks = read_grid(doc.get("chunk_grid"), shape, faults)
-    read_keys(doc.get("chunk_key_encoding"), faults)
-    plain = _read_type(doc, faults)
-    codecs = read_codecs(doc.get("codecs"), plain, chunks, faults)
-    _check_codecs(doc, codecs, faults)
+    chunks = read_grid(doc.get("chunk_grid"), shape, problems)
+    read_keys(doc.get("chunk_key_encoding"), problems)
+    plain = _read_type(doc, problems)
+    codecs = read_codecs(doc.get("codecs"), plain, chunks, problems)
+    _check_codecs(doc, codecs, problems)
     attrs, marks = read_attributes(stored if plain is None else missing_value.unspell(stored, plain))
     dtype = Opaque(1, brief(doc.get("data_type"))) if plain is None else marked_type(plain, marks.dtype)
-    fill = None if plain is None else _read_fill(doc, dtype, faults)
+    fill = None if plain is None else _read_fill(doc, dtype, problems)
     if isinstance(dtype, VlenArray):
         codecs = _renamed(codecs, "vlen-bytes", Codec("vlen-array", {"dtype": dtype.base.newbyteorder("<").str}))
-    dims = _dims(doc.get("dimension_names"), len(shape), faults)
+    dims = _dims(doc.get("dimension_names"), len(shape), problems)
     return ArraySpec(
         shape=shape,
         dtype=dtype,
@@ -122,36 +122,38 @@ def _read_array(
         fill_value=fill,
         attrs=attrs,
         indexes=read_indexes(marks.indexes, dims, shape) if marks.indexes else {},
-        problem=faults.problem,
+        problem=problems.undecodable_reason,
         layout=layout,
     )
 
 
-def _read_type(doc: Mapping[str, Any], faults: Faults) -> DataType | None:
+def _read_type(doc: Mapping[str, Any], problems: Problems) -> DataType | None:
     try:
         return read_dtype(doc.get("data_type"))
     except TypeError as error:
-        faults.cannot("data_type", str(error))
+        problems.undecodable("data_type", str(error))
         return None
 
 
-def _check_codecs(doc: Mapping[str, Any], codecs: tuple[Codec, ...], faults: Faults) -> None:
-    for reason in [] if faults.fatal else unknown(codecs):
-        faults.cannot("unknown-codec", reason)
+def _check_codecs(doc: Mapping[str, Any], codecs: tuple[Codec, ...], problems: Problems) -> None:
+    for reason in [] if problems.is_fatal else unknown(codecs):
+        problems.undecodable("unknown-codec", reason)
     transformers = doc.get("storage_transformers") or []
     for said in transformers if isinstance(transformers, list) else [transformers]:
         found = extension(said)
-        faults.cannot("storage_transformer", f"storage transformer {brief(found[0] if found else said)} is not known")
+        problems.undecodable(
+            "storage_transformer", f"storage transformer {brief(found[0] if found else said)} is not known"
+        )
 
 
-def _read_fill(doc: Mapping[str, Any], dtype: DataType, faults: Faults) -> Any:
+def _read_fill(doc: Mapping[str, Any], dtype: DataType, problems: Problems) -> Any:
     if "fill_value" not in doc:
-        faults.refuse("fill_value", "fill_value is missing")
+        problems.fatal("fill_value", "fill_value is missing")
         return None
     try:
         return read_fill(doc["fill_value"], dtype)
     except (TypeError, ValueError, OverflowError) as error:
-        faults.refuse("fill_value", f"fill_value for cells of type {describe(dtype)}: {error}")
+        problems.fatal("fill_value", f"fill_value for cells of type {describe(dtype)}: {error}")
         return None
 
 
@@ -167,12 +169,12 @@ def _renamed(codecs: tuple[Codec, ...], old: str, new: Codec) -> tuple[Codec, ..
     return tuple(found)
 
 
-def _dims(names: Any, ndim: int, faults: Faults) -> tuple[str | None, ...]:
+def _dims(names: Any, ndim: int, problems: Problems) -> tuple[str | None, ...]:
     if names is None:
         return ()
     if isinstance(names, list) and len(names) == ndim and all(isinstance(name, str | None) for name in names):
         return tuple(names)
-    faults.refuse("dimension_names", f"dimension_names is {brief(names)}, not a name or null for {ndim} dimensions")
+    problems.fatal("dimension_names", f"dimension_names is {brief(names)}, not a name or null for {ndim} dimensions")
     return ()
 
 
@@ -196,7 +198,7 @@ def render(spec: GroupSpec | ArraySpec) -> dict[str, dict[str, Any]]:
     return {NAME: _render_array(spec, old, was) | {"attributes": attributes}}
 
 
-_as_it_was = BoundedMemo(lambda old: _read_array(old, {}, Faults("")))
+_as_it_was = BoundedMemo(lambda old: _read_array(old, {}, Problems("")))
 
 
 def mark_of(dtype: DataType) -> Any:
@@ -228,8 +230,8 @@ def _render_array(spec: ArraySpec, old: Mapping[str, Any], was: ArraySpec | None
 
 def _still_cuts(old: Mapping[str, Any], spec: ArraySpec) -> bool:
     """Return whether the old grid gives these chunks for the new shape."""
-    faults = Faults("")
-    return read_grid(old.get("chunk_grid"), spec.shape, faults) == spec.chunks and not faults.fatal
+    problems = Problems("")
+    return read_grid(old.get("chunk_grid"), spec.shape, problems) == spec.chunks and not problems.is_fatal
 
 
 def _stored_type(dtype: DataType) -> DataType:
@@ -247,4 +249,4 @@ def _stored_fill(spec: ArraySpec) -> Any:
 def key_of(spec: ArraySpec) -> KeyOf:
     """The key of a chunk by its coordinates."""
     encoding = spec.layout.get("zarr3", {}).get("chunk_key_encoding", _DEFAULT_KEYS)
-    return chunk_keys(*read_keys(encoding, Faults("")), len(spec.shape))
+    return chunk_keys(*read_keys(encoding, Problems("")), len(spec.shape))

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from hyperslab.chunks.auto import whole_chunks
-from hyperslab.formats.format_errors import LONGEST, Faults, brief
+from hyperslab.formats.format_errors import LONGEST, Problems, brief
 from hyperslab.formats.keys import KeyOf
 from hyperslab.model.spec import Chunks
 
@@ -26,50 +26,50 @@ def extension(said: Any) -> tuple[str, dict[str, Any]] | None:
     return None
 
 
-def read_grid(said: Any, shape: tuple[int, ...], faults: Faults) -> Chunks:
+def read_grid(said: Any, shape: tuple[int, ...], problems: Problems) -> Chunks:
     """The chunks of a grid: an int or a tuple of sizes per axis."""
     found = extension(said)
     whole = whole_chunks(shape)
     if found is None:
-        faults.refuse("chunk_grid", f"chunk_grid is {brief(said)}, not an object with name and configuration")
+        problems.fatal("chunk_grid", f"chunk_grid is {brief(said)}, not an object with name and configuration")
         return whole
     name, config = found
     if name == "regular":
-        return faults.lengths("chunk_shape", config.get("chunk_shape"), 1, len(shape)) or whole
+        return problems.lengths("chunk_shape", config.get("chunk_shape"), 1, len(shape)) or whole
     if name == "rectilinear":
-        return _rectilinear(config, shape, faults) or whole
-    faults.cannot("chunk_grid", f"chunk_grid {name!r} is not known")
+        return _rectilinear(config, shape, problems) or whole
+    problems.undecodable("chunk_grid", f"chunk_grid {name!r} is not known")
     return whole
 
 
-def _rectilinear(config: dict[str, Any], shape: tuple[int, ...], faults: Faults) -> Chunks | None:
+def _rectilinear(config: dict[str, Any], shape: tuple[int, ...], problems: Problems) -> Chunks | None:
     said = config.get("chunk_shapes")
     if config.get("kind", "inline") != "inline":
-        faults.cannot("chunk_grid", f"a rectilinear chunk_grid of kind {brief(config.get('kind'))} is not known")
+        problems.undecodable("chunk_grid", f"a rectilinear chunk_grid of kind {brief(config.get('kind'))} is not known")
         return None
     if not isinstance(said, list) or len(said) != len(shape):
-        faults.refuse("chunk_shapes", f"chunk_shapes is {brief(said)}, not a list for {len(shape)} dimensions")
+        problems.fatal("chunk_shapes", f"chunk_shapes is {brief(said)}, not a list for {len(shape)} dimensions")
         return None
-    cuts = [_axis(cut, length, faults) for cut, length in zip(said, shape, strict=True)]
-    return None if faults.fatal else tuple(cut or 1 for cut in cuts)
+    cuts = [_axis(cut, length, problems) for cut, length in zip(said, shape, strict=True)]
+    return None if problems.is_fatal else tuple(cut or 1 for cut in cuts)
 
 
-def _axis(said: Any, length: int, faults: Faults) -> int | tuple[int, ...] | None:
+def _axis(said: Any, length: int, problems: Problems) -> int | tuple[int, ...] | None:
     """One axis: a size for all chunks, or a list of sizes and of ``[size, how often]``."""
     if _is_size(said):
         return int(said)
     runs = [(n, 1) if _is_size(n) else tuple(n) if _is_run(n) else None for n in said] if isinstance(said, list) else []
     if not runs or None in runs:
-        faults.refuse("chunk_shapes", f"{brief(said)} are no chunk sizes")
+        problems.fatal("chunk_shapes", f"{brief(said)} are no chunk sizes")
         return None
     known = [run for run in runs if run is not None]
     if sum(size * count for size, count in known) < length:
-        faults.refuse("chunk_shapes", f"the chunk sizes {brief(said)} do not reach the length {length}")
+        problems.fatal("chunk_shapes", f"the chunk sizes {brief(said)} do not reach the length {length}")
         return None
     if len(known) == 1 and known[0][1] > 1:
         return int(known[0][0])
     if sum(count for _, count in known) > _MOST_CHUNKS:
-        faults.refuse("chunk_shapes", f"more than {_MOST_CHUNKS} chunk sizes are listed for one axis")
+        problems.fatal("chunk_shapes", f"more than {_MOST_CHUNKS} chunk sizes are listed for one axis")
         return None
     return tuple(size for size, count in known for _ in range(count))
 
@@ -95,21 +95,21 @@ def _runs(sizes: Sequence[int]) -> list[Any]:
     return [size if count == 1 else [size, count] for size, count in runs]
 
 
-def read_keys(said: Any, faults: Faults) -> tuple[str, str]:
+def read_keys(said: Any, problems: Problems) -> tuple[str, str]:
     """Name and separator of a ``chunk_key_encoding``."""
     found = extension("default" if said is None else said)
     if said is None:
-        faults.note("chunk_key_encoding", "chunk_key_encoding is missing; 'default' is assumed")
+        problems.warn("chunk_key_encoding", "chunk_key_encoding is missing; 'default' is assumed")
     if found is None:
-        faults.refuse("chunk_key_encoding", f"chunk_key_encoding is {brief(said)}, not an object with a name")
+        problems.fatal("chunk_key_encoding", f"chunk_key_encoding is {brief(said)}, not an object with a name")
         return "default", "/"
     name, config = found
     if name not in _SEPARATORS:
-        faults.cannot("chunk_key_encoding", f"chunk_key_encoding {name!r} is not known")
+        problems.undecodable("chunk_key_encoding", f"chunk_key_encoding {name!r} is not known")
         return "default", "/"
     separator = config.get("separator", _SEPARATORS[name])
     if separator not in (".", "/"):
-        faults.refuse("chunk_key_encoding", f"the separator of chunk keys is {brief(separator)}, not '.' or '/'")
+        problems.fatal("chunk_key_encoding", f"the separator of chunk keys is {brief(separator)}, not '.' or '/'")
         return name, "/"
     return name, separator
 
