@@ -17,8 +17,8 @@ from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import AlreadyExists, HyperslabError, Invalid, NodeNotFound, NotFound, ReadOnly, Unsupported
 from hyperslab.formats import SCHEMES, detect, format_for_new, get_format, names
 from hyperslab.formats.base import Format, FormatInfo, InDatabase, KnowsItsPlace, Mode, Reader, Variant
-from hyperslab.formats.metadata_dialect import KeyedFormat
 from hyperslab.formats.signatures import is_unfinished, unknown
+from hyperslab.formats.zarr.dialect import KeyedFormat
 from hyperslab.group import Group
 from hyperslab.group.links import follow
 from hyperslab.model.guessing import meant

@@ -25,8 +25,7 @@ from hyperslab.checks.opening import open_objects
 from hyperslab.checks.shards import Shards
 from hyperslab.chunks.settings import DEFAULTS
 from hyperslab.errors import FormatError, NotFound, Problem, SelectionError
-from hyperslab.formats.sharded import ShardedChunks
-from hyperslab.formats.sources import open_chunks
+from hyperslab.formats.zarr.shards import ShardedChunks, open_chunks
 from hyperslab.model.spec import ArraySpec, Chunks, Codec
 from hyperslab.stores.memory import MemoryStore
 

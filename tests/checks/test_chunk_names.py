@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hyperslab.checks.chunk_names import ChunkNames, looks_like_chunks
 from hyperslab.chunks.grid import Grid
-from hyperslab.formats.zarr3.grid import chunk_keys
+from hyperslab.formats.zarr3.codecs import chunk_keys
 
 RULES = [("default", "/"), ("default", "."), ("v2", "."), ("v2", "/")]
 

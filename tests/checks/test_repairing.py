@@ -27,8 +27,8 @@ from hyperslab.checks.mending import Menders
 from hyperslab.checks.quarantine import Quarantine
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import Conflict, ReadOnly, StorageError
-from hyperslab.formats.keyed_writer import KeyedWriter
-from hyperslab.formats.zarr3.dataset import Zarr3
+from hyperslab.formats.zarr.writer import KeyedWriter
+from hyperslab.formats.zarr3.document import Zarr3
 from hyperslab.stores.directory import DirectoryStore
 from hyperslab.stores.object import ObjectStore
 

@@ -19,7 +19,7 @@ from hyperslab.codecs.json2 import ZERO, fill_of_json
 from hyperslab.codecs.pickled import fill_of_pickle
 from hyperslab.codecs.reference_json import reference_of, references_of, spelled
 from hyperslab.errors import CorruptChunk, FormatError, Invalid, UnsafePickle, Unsupported
-from hyperslab.formats.zarr2.codecs import write_codecs
+from hyperslab.formats.zarr2.document import write_codecs
 from hyperslab.formats.zarr3.codecs import write_codecs as write_codecs3
 from hyperslab.model.cells import same_cells
 from hyperslab.model.dtypes import DataType, ObjectRef, RegionRef, VlenBytes, VlenString, tagged

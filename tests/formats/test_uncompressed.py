@@ -5,13 +5,13 @@ import pytest
 
 import hyperslab as hs
 from hyperslab.errors import CorruptChunk
-from hyperslab.formats import uncompressed
+from hyperslab.formats.zarr import chunks as zarr_chunks
 from hyperslab.testing.selections import random_key, random_shape
 
 
 @pytest.mark.parametrize("slab", [1, 64, 1 << 18])
 def test_the_cells_are_numpys(tmp_path, monkeypatch, slab):
-    monkeypatch.setattr(uncompressed, "_SLAB", slab)
+    monkeypatch.setattr(zarr_chunks, "_SLAB", slab)
     rng = np.random.default_rng(slab)
     met = 0
     for number in range(60):
@@ -20,7 +20,7 @@ def test_the_cells_are_numpys(tmp_path, monkeypatch, slab):
         root = hs.create(tmp_path / f"{number}.zarr", "zarr2", durable=False, cache_bytes=0)
         chunks = tuple(int(n) for n in rng.integers(1, 6, len(shape)))
         array = root.create_array("a", data=cells, chunks=chunks, codec="none", fill_value=0)
-        assert isinstance(array._cells.source, uncompressed.UncompressedChunks)
+        assert isinstance(array._cells.source, zarr_chunks.UncompressedChunks)
         for _ in range(40):
             key = random_key(rng, shape, invalid=0)
             try:

@@ -14,8 +14,8 @@ from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.settings import Settings
 from hyperslab.formats import get_format
 from hyperslab.formats.collections.tiles import open_tiles
-from hyperslab.formats.keyed_writer import KeyedWriter
-from hyperslab.formats.zarr3.dataset import Zarr3
+from hyperslab.formats.zarr.writer import KeyedWriter
+from hyperslab.formats.zarr3.document import Zarr3
 from hyperslab.model.spec import ArraySpec
 
 JOURNAL, ASIDE = "journal/x", "staged/x"

@@ -19,7 +19,7 @@ from hyperslab.chunks.progress import Report as Reports
 from hyperslab.chunks.progress import watching
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import FormatError, HyperslabError
-from hyperslab.formats.keyed_format import OpensKeys
+from hyperslab.formats.zarr.opening import OpensKeys
 
 
 def check(

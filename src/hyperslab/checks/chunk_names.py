@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from hyperslab.chunks.grid import Coords, Grid
-from hyperslab.formats.keys import KeyOf
+from hyperslab.formats.zarr.chunks import KeyOf
 
 _LIKE_A_KEY = re.compile(r"(?:c[./]?)?[0-9]{1,19}(?:[./][0-9]{1,19})*|c")
 _LIKE_A_FOLDER = re.compile(r"(?:c|(?:c/)?[0-9]{1,19}(?:[./][0-9]{1,19})*)")

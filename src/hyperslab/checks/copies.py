@@ -8,8 +8,7 @@ from typing import Any
 
 from hyperslab.checks.documents import NodeDocuments
 from hyperslab.checks.findings import Finding, found
-from hyperslab.formats.consolidated import read_copy
-from hyperslab.formats.metadata_dialect import Docs, MetadataDialect, own_document
+from hyperslab.formats.zarr.dialect import Docs, MetadataDialect, own_document, read_copy
 from hyperslab.model.paths import child, is_within, relative
 
 _CODECS = "codecs"

@@ -10,8 +10,8 @@ from hyperslab.checks.reading import read_box
 from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import HyperslabError
-from hyperslab.formats.metadata_dialect import MetadataDialect
-from hyperslab.formats.sources import open_chunks
+from hyperslab.formats.zarr.dialect import MetadataDialect
+from hyperslab.formats.zarr.shards import open_chunks
 from hyperslab.model.dims import Coordinate
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Store

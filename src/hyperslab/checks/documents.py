@@ -10,7 +10,7 @@ from typing import Any
 from hyperslab.checks.findings import Finding, found
 from hyperslab.errors import FormatError, HyperslabError, Problem
 from hyperslab.formats.documents import LIMITS, mend_json, read_document
-from hyperslab.formats.metadata_dialect import Docs, MetadataDialect
+from hyperslab.formats.zarr.dialect import Docs, MetadataDialect
 from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import Size, Store

@@ -17,8 +17,8 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.errors import HyperslabError, StorageError
 from hyperslab.formats import FORMATS, get_format
 from hyperslab.formats.base import Remedy, Repairs
-from hyperslab.formats.keyed_dataset import KeyedReader, holds_nodes
-from hyperslab.formats.metadata_dialect import KeyedFormat, MetadataDialect
+from hyperslab.formats.zarr.dialect import KeyedFormat, MetadataDialect
+from hyperslab.formats.zarr.reader import KeyedReader, holds_nodes
 from hyperslab.model.paths import child, is_within
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Store

@@ -18,8 +18,8 @@ from hyperslab.checks.report import Mend, not_mended
 from hyperslab.errors import HyperslabError
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.documents import read_document, write_again
-from hyperslab.formats.keyed_writer import KeyedWriter
-from hyperslab.formats.metadata_dialect import Docs
+from hyperslab.formats.zarr.dialect import Docs
+from hyperslab.formats.zarr.writer import KeyedWriter
 from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec, GroupSpec
 

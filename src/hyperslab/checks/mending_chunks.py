@@ -15,8 +15,8 @@ from hyperslab.checks.opening import open_objects
 from hyperslab.checks.quarantine import Quarantine
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.errors import Conflict, NodeNotFound
-from hyperslab.formats.keyed_writer import KeyedWriter
-from hyperslab.formats.metadata_dialect import Docs
+from hyperslab.formats.zarr.dialect import Docs
+from hyperslab.formats.zarr.writer import KeyedWriter
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Locks, PutIf
 

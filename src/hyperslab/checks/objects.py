@@ -15,7 +15,7 @@ from hyperslab.chunks.memory import require
 from hyperslab.codecs.base import Buffer, ChunkLayout
 from hyperslab.codecs.chain import Chain, build_chain
 from hyperslab.errors import CorruptChunk, HyperslabError, UnsafePickle
-from hyperslab.formats.keys import ChunkKeys
+from hyperslab.formats.zarr.chunks import ChunkKeys
 from hyperslab.model.spec import ArraySpec
 
 

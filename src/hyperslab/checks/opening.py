@@ -6,8 +6,8 @@ from hyperslab.checks.objects import ArrayObjects, Chunks
 from hyperslab.checks.shards import Shards
 from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.settings import Settings
-from hyperslab.formats.keys import ChunkKeys, KeyOf
-from hyperslab.formats.sources import cut_into_shards
+from hyperslab.formats.zarr.chunks import ChunkKeys, KeyOf
+from hyperslab.formats.zarr.shards import cut_into_shards
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Store
 

@@ -10,9 +10,9 @@ from hyperslab.api import Target, is_taken
 from hyperslab.errors import Invalid, NotFound
 from hyperslab.formats import FORMATS, detect, get_format, names
 from hyperslab.formats.base import AllowsExternal, Format, VariesByPlace
-from hyperslab.formats.keyed_dataset import holds_nodes
-from hyperslab.formats.metadata_dialect import KeyedFormat, MetadataDialect
 from hyperslab.formats.signatures import unknown
+from hyperslab.formats.zarr.dialect import KeyedFormat, MetadataDialect
+from hyperslab.formats.zarr.reader import holds_nodes
 from hyperslab.stores.location import Location, Probe
 
 

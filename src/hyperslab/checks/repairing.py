@@ -26,9 +26,9 @@ from hyperslab.chunks.progress import watching
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import HyperslabError, Problem, ReadOnly
 from hyperslab.formats.base import Remedy
-from hyperslab.formats.keyed_format import OpensKeys
-from hyperslab.formats.keyed_writer import KeyedWriter
-from hyperslab.formats.metadata_dialect import MetadataDialect
+from hyperslab.formats.zarr.dialect import MetadataDialect
+from hyperslab.formats.zarr.opening import OpensKeys
+from hyperslab.formats.zarr.writer import KeyedWriter
 from hyperslab.stores.base import Locks, LocksNodes
 
 

@@ -15,7 +15,7 @@ from hyperslab.codecs.base import ChunkLayout
 from hyperslab.codecs.chain import as_codecs, build_chain
 from hyperslab.codecs.shard_index import MISSING, Entries, ShardIndex
 from hyperslab.errors import CorruptChunk, HyperslabError
-from hyperslab.formats.keys import ChunkKeys
+from hyperslab.formats.zarr.chunks import ChunkKeys
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import GetRanges
 from hyperslab.stores.ranges import fetch_coalesced

@@ -29,8 +29,8 @@ from hyperslab.conversion.translate_codecs import stored_alike
 from hyperslab.conversion.walking import Item, Planned, find_losses, overlooked, plan_nodes
 from hyperslab.errors import HyperslabError, Unsupported
 from hyperslab.formats.base import Batches, Feature, Format, InDatabase, Plans, TakesLabels
-from hyperslab.formats.metadata_dialect import KeyedFormat
 from hyperslab.formats.netcdf.document import default_fill
+from hyperslab.formats.zarr.dialect import KeyedFormat
 from hyperslab.formats.zarr2.document import UNWRITTEN
 from hyperslab.model.cells import as_type
 from hyperslab.model.spec import ArraySpec

@@ -11,7 +11,7 @@ from hyperslab.errors import FormatError, Invalid, UnsafePickle, Unsupported
 from hyperslab.formats.hdmf.cell_types import JSON2, check_fill, same_type
 from hyperslab.formats.hdmf.profile import HDMFOptions
 from hyperslab.formats.hdmf.v2 import HdmfV2
-from hyperslab.formats.metadata_dialect import MetadataDialect
+from hyperslab.formats.zarr.dialect import MetadataDialect
 from hyperslab.model.dtypes import (
     Compound,
     ObjectRef,

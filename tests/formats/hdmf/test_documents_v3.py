@@ -12,7 +12,7 @@ from hyperslab.codecs.chain import build_chain
 from hyperslab.errors import FormatError, Invalid, Unsupported
 from hyperslab.formats.hdmf.cell_types import same_type
 from hyperslab.formats.hdmf.v3 import HdmfV3
-from hyperslab.formats.metadata_dialect import MetadataDialect
+from hyperslab.formats.zarr.dialect import MetadataDialect
 from hyperslab.model.dtypes import ObjectRef, RegionRef, VlenArray, VlenBytes, VlenString, tagged
 from hyperslab.model.refs import ObjectReference
 from hyperslab.model.spec import ArraySpec, Codec, GroupSpec

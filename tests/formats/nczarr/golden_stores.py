@@ -10,11 +10,10 @@ from typing import Any
 
 from hyperslab.formats.documents import read_document
 from hyperslab.formats.format_errors import Problems
-from hyperslab.formats.metadata_dialect import Docs
 from hyperslab.formats.nczarr import current
-from hyperslab.formats.nczarr.context import Context, NCZarrOptions
-from hyperslab.formats.nczarr.generation import generation_of, provenance_of
-from hyperslab.formats.nczarr.source_texts import source_texts
+from hyperslab.formats.nczarr.attributes import source_texts
+from hyperslab.formats.nczarr.generation import Context, NCZarrOptions, generation_of, provenance_of
+from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 FOLDER = Path(__file__).parents[2] / "golden" / "nczarr"

@@ -10,7 +10,7 @@ import pytest
 
 from hyperslab.formats.base import Writer
 from hyperslab.formats.nczarr import FORMAT
-from hyperslab.formats.nczarr.typed import regular
+from hyperslab.formats.nczarr.attributes import regular
 from hyperslab.model.attrs import equal, equal_attrs
 from hyperslab.model.dtypes import Compound, DataType
 from hyperslab.model.spec import ArraySpec, GroupSpec

@@ -10,7 +10,7 @@ import pytest
 
 import hyperslab as hs
 from hyperslab.formats.documents import read_document
-from hyperslab.formats.nczarr.spelling import NczarrSpelling
+from hyperslab.formats.nczarr.dialect import NczarrSpelling
 from hyperslab.model.dims import Dimension
 from hyperslab.model.spec import GroupSpec
 from hyperslab.stores.base import Stamp

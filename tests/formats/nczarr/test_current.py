@@ -11,8 +11,7 @@ import pytest
 from hyperslab.errors import FormatError, Invalid, Unsupported
 from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.nczarr import current
-from hyperslab.formats.nczarr.context import Context, NCZarrOptions
-from hyperslab.formats.nczarr.generation import Generation
+from hyperslab.formats.nczarr.generation import Context, Generation, NCZarrOptions
 from hyperslab.model.attrs import equal
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import Char, Compound, Enum, Opaque, VlenArray, VlenBytes, VlenString

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.formats.format_errors import Problems
-from hyperslab.formats.nczarr import draft, foreign
-from hyperslab.formats.nczarr.context import Context, NCZarrOptions
-from hyperslab.formats.nczarr.generation import Generation
+from hyperslab.formats.nczarr import draft, plain_zarr
+from hyperslab.formats.nczarr.generation import Context, Generation, NCZarrOptions
 from hyperslab.model.attrs import equal_attrs
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import Char, Compound, Enum, Opaque, VlenString, tagged
@@ -170,14 +169,14 @@ def changed(document):
     changed(ARRAY) | changed({"zarr_format": 2, ".zattrs": {}}),
     st.fixed_dictionaries({}, optional={name: st.dictionaries(st.sampled_from(["x", "y"]), JSON) for name in SIDES}),
     st.sampled_from(["", "g", "g/v"]),
-    st.sampled_from([draft, foreign]),
+    st.sampled_from([draft, plain_zarr]),
 )
 def test_no_document_does_harm(document, sides, node, dialect):
     docs = {".zarray" if "shape" in document else ".zgroup": document, **sides}
     problems = Problems(node)
     spec = dialect.parse(docs, node, context(native=False), problems)
     assert isinstance(spec, ArraySpec | GroupSpec)
-    if problems.is_fatal or (isinstance(spec, ArraySpec) and spec.problem) or dialect is foreign:
+    if problems.is_fatal or (isinstance(spec, ArraySpec) and spec.problem) or dialect is plain_zarr:
         return
     try:
         again = dialect.render(spec, node, context())

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.nczarr import current
-from hyperslab.formats.nczarr.context import Context, NCZarrOptions
-from hyperslab.formats.nczarr.generation import Generation
+from hyperslab.formats.nczarr.generation import Context, Generation, NCZarrOptions
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 SMALL = st.sampled_from(

@@ -7,9 +7,7 @@ import pytest
 
 from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.nczarr import current
-from hyperslab.formats.nczarr.context import Context
-from hyperslab.formats.nczarr.generation import Generation, generation_of
-from hyperslab.formats.nczarr.older import as_current
+from hyperslab.formats.nczarr.generation import Context, Generation, as_current, generation_of
 from hyperslab.model.attrs import equal
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import Char

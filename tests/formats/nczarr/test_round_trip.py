@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.metadata_json.cells import SPECIAL, same_fill
 from hyperslab.formats.nczarr import current
-from hyperslab.formats.nczarr.context import Context, NCZarrOptions
-from hyperslab.formats.nczarr.generation import Generation
-from hyperslab.formats.nczarr.typed import is_hidden, regular
+from hyperslab.formats.nczarr.attributes import is_hidden, regular
+from hyperslab.formats.nczarr.generation import Context, Generation, NCZarrOptions
 from hyperslab.model.attrs import equal_attrs
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import Char, VlenString

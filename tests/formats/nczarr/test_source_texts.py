@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hyperslab.formats.nczarr.source_texts import source_texts
+from hyperslab.formats.nczarr.attributes import source_texts
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

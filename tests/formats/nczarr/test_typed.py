@@ -11,8 +11,14 @@ from hypothesis import strategies as st
 
 from hyperslab.errors import Unsupported
 from hyperslab.formats.format_errors import Problems
-from hyperslab.formats.nczarr.source_texts import source_texts
-from hyperslab.formats.nczarr.typed import is_hidden, read_attributes, read_value, regular, write_value
+from hyperslab.formats.nczarr.attributes import (
+    is_hidden,
+    read_attributes,
+    read_value,
+    regular,
+    source_texts,
+    write_value,
+)
 from hyperslab.model.attrs import equal
 from hyperslab.model.dtypes import Compound, Enum, Opaque, VlenArray, tag_of, tagged, tagged_fields
 

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.format_errors import Problems
-from hyperslab.formats.nczarr.context import Context
-from hyperslab.formats.nczarr.generation import Generation
-from hyperslab.formats.nczarr.typedefs import (
+from hyperslab.formats.nczarr.generation import Context, Generation
+from hyperslab.formats.nczarr.user_types import (
     DEEPEST,
     LARGEST,
     MOST_FIELDS,

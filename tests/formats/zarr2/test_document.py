@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hyperslab.errors import FormatError, Unsupported
-from hyperslab.formats.zarr2.dataset import Zarr2
-from hyperslab.formats.zarr2.document import chunk_keys, new_array, parse, render
+from hyperslab.formats.zarr2.document import Zarr2, chunk_keys, new_array, parse, render
 from hyperslab.model.dtypes import ObjectRef, VlenString, describe
 from hyperslab.model.spec import ArraySpec, Codec
 

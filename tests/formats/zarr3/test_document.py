@@ -12,9 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hyperslab.errors import FormatError, Invalid, Unsupported
-from hyperslab.formats.zarr3.creation import new_array
-from hyperslab.formats.zarr3.dataset import Zarr3
-from hyperslab.formats.zarr3.document import key_of, parse, render
+from hyperslab.formats.zarr3.document import Zarr3, key_of, new_array, parse, render
 from hyperslab.model.dtypes import ObjectRef, VlenArray, describe
 from hyperslab.model.schemas.dtype_names import reads_extended
 from hyperslab.model.spec import ArraySpec, Codec

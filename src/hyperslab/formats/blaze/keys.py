@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.settings import Settings
 from hyperslab.formats.blaze.document import DATA
-from hyperslab.formats.keys import ChunkKeys, KeyOf
+from hyperslab.formats.zarr.chunks import ChunkKeys, KeyOf
 from hyperslab.stores.base import Store
 
 _NAMES = {"blaze": re.compile(r"__([1-9]\d{0,17})__\.bin"), "bcolz": re.compile(r"__(0|[1-9]\d{0,17})\.blp")}

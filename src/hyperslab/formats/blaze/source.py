@@ -24,7 +24,7 @@ from hyperslab.formats.blaze.document import ColumnStorage, row_bytes
 from hyperslab.formats.blaze.keys import DataKeys
 from hyperslab.formats.blaze.numbering import Numbering
 from hyperslab.formats.bloscpack.header import SIZE
-from hyperslab.formats.shard_index_cache import ShardIndexCache
+from hyperslab.formats.zarr.shards import ShardIndexCache
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.ranges import fetch_coalesced
 

@@ -16,7 +16,7 @@ from hyperslab.errors import Conflict
 from hyperslab.formats.blaze.data_file import ChunkOffsets, read_index
 from hyperslab.formats.blaze.source import FetchedChunks, Stored, in_order
 from hyperslab.formats.blaze.superchunks import Superchunks
-from hyperslab.formats.cas_chunks import decoded
+from hyperslab.formats.zarr.chunks import decoded
 from hyperslab.stores.attempts import attempts
 from hyperslab.stores.base import Unversioned, Version
 from hyperslab.stores.files import too_long

@@ -15,9 +15,8 @@ from hyperslab.formats.collections.pending import PendingTiles
 from hyperslab.formats.collections.places import ARRAY
 from hyperslab.formats.collections.stored import StoredCollection
 from hyperslab.formats.collections.tiles import Tiles
-from hyperslab.formats.keys import ChunkKeys
-from hyperslab.formats.sharded import ShardedChunks
-from hyperslab.formats.sources import open_chunks
+from hyperslab.formats.zarr.chunks import ChunkKeys
+from hyperslab.formats.zarr.shards import ShardedChunks, open_chunks
 from hyperslab.formats.zarr3.document import key_of
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores import counting

@@ -11,7 +11,7 @@ from math import prod
 from hyperslab.chunks.auto import CHUNK_BYTES, auto_chunks
 from hyperslab.formats.collection_document import CollectionDocument
 from hyperslab.formats.hdf5_filters import codecs_of
-from hyperslab.formats.zarr3.creation import new_array
+from hyperslab.formats.zarr3.document import new_array
 from hyperslab.model.schemas import VArraySchema
 from hyperslab.model.schemas.options import check_options
 from hyperslab.model.spec import ArraySpec

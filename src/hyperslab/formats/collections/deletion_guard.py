@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from hyperslab.chunks.grid import Coords
 from hyperslab.errors import HyperslabError, NodeNotFound
-from hyperslab.formats.keys import ChunkKeys
+from hyperslab.formats.zarr.chunks import ChunkKeys
 from hyperslab.formats.zarr3.document import NAME
 
 

@@ -11,7 +11,7 @@ from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block
 from hyperslab.formats.collections.journal import JournalEntry
 from hyperslab.formats.collections.tile_transaction import TileTransaction
-from hyperslab.formats.sharded import FetchedInnerChunks, ShardedChunks
+from hyperslab.formats.zarr.shards import FetchedInnerChunks, ShardedChunks
 
 
 class PendingTiles:

@@ -14,7 +14,7 @@ from hyperslab.chunks.source import Block
 from hyperslab.errors import Conflict, HyperslabError
 from hyperslab.formats.collections.journal import JournalEntry, new_txn
 from hyperslab.formats.collections.tile_transaction import TileTransaction
-from hyperslab.formats.sharded import ShardedChunks
+from hyperslab.formats.zarr.shards import ShardedChunks
 from hyperslab.stores.base import Stamp
 
 _WAITING = 8 << 20

@@ -21,7 +21,7 @@ from hyperslab.errors import HyperslabError
 from hyperslab.formats.collections.deletion_guard import Presence
 from hyperslab.formats.collections.journal import JournalEntry, WriteJournal
 from hyperslab.formats.format_errors import flawed
-from hyperslab.formats.keys import ChunkKeys
+from hyperslab.formats.zarr.chunks import ChunkKeys
 from hyperslab.stores.base import Stamp
 
 _ARRAY = 1 << 32

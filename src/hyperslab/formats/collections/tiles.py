@@ -18,14 +18,12 @@ from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.errors import Conflict, HyperslabError
-from hyperslab.formats.cas_chunks import SwappedShards
 from hyperslab.formats.collections.deletion_guard import PresentKeys
 from hyperslab.formats.collections.pending import PendingTiles
 from hyperslab.formats.collections.staging import TileStaging
 from hyperslab.formats.collections.tile_transaction import TileTransaction
-from hyperslab.formats.keys import ChunkKeys
-from hyperslab.formats.sharded import FetchedInnerChunks, ShardedChunks
-from hyperslab.formats.sources import open_chunks
+from hyperslab.formats.zarr.chunks import ChunkKeys
+from hyperslab.formats.zarr.shards import CasShards, FetchedInnerChunks, ShardedChunks, open_chunks
 from hyperslab.formats.zarr3.document import key_of
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Store
@@ -51,7 +49,7 @@ def open_tiles(
         return shards
     keys = ChunkKeys(store, folder, key_of(spec), settings)
     switch = TileTransaction(keys, len(spec.shape), journal_key, staged_folder)
-    return SwappedTiles(shards, switch) if isinstance(shards, SwappedShards) else Tiles(shards, switch)
+    return SwappedTiles(shards, switch) if isinstance(shards, CasShards) else Tiles(shards, switch)
 
 
 def open_shard(store: Store, folder: str, spec: ArraySpec, settings: Settings) -> ChunkSource:

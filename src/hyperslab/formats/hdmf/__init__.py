@@ -39,7 +39,7 @@ from hyperslab.formats.hdmf.survey import Profiled
 from hyperslab.formats.hdmf.v2 import HdmfV2
 from hyperslab.formats.hdmf.v3 import HdmfV3
 from hyperslab.formats.hdmf.writer import HdmfDocuments, HdmfWriter
-from hyperslab.formats.keyed_format import open_keyed
+from hyperslab.formats.zarr.opening import open_keyed
 from hyperslab.formats.zarr3.codecs import COMMON
 from hyperslab.stores.base import Store, WritableStore
 from hyperslab.stores.location import Location, Probe

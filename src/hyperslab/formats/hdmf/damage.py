@@ -28,11 +28,11 @@ from hyperslab.formats.hdmf.reader import is_specification, place_said, read_sch
 from hyperslab.formats.hdmf.reference_ids import object_id_of
 from hyperslab.formats.hdmf.survey import HDMFSurvey, Others, Profiled, Spec
 from hyperslab.formats.hdmf.writer import HdmfDocuments
-from hyperslab.formats.keyed_commit import Change
-from hyperslab.formats.keyed_damage import NodeDamage, remedies_of
-from hyperslab.formats.keyed_dataset import KeyedReader
 from hyperslab.formats.metadata_json.dtypes import dtype_from_json
-from hyperslab.formats.zarr2.document import ARRAY, ATTRIBUTES
+from hyperslab.formats.zarr.commit import Change
+from hyperslab.formats.zarr.damage import NodeDamage, remedies_of
+from hyperslab.formats.zarr.reader import KeyedReader
+from hyperslab.formats.zarr2.document import ZARRAY, ZATTRS
 from hyperslab.model.dtypes import DataType, ObjectRef, VlenBytes, VlenString, numpy_dtype
 from hyperslab.model.paths import child
 from hyperslab.model.refs import ObjectReference, path_within
@@ -55,7 +55,7 @@ def meant_word(survey: HDMFSurvey, path: str, spec: ArraySpec) -> Any:
     try:
         if survey.profile.words.profile == "v3":
             return _word_of_texts(survey, path, spec)
-        return _word_of_objects(survey.docs(path)[ARRAY], survey, path, spec)
+        return _word_of_objects(survey.docs(path)[ZARRAY], survey, path, spec)
     except (HyperslabError, ValueError, RecursionError):
         return None
 
@@ -64,7 +64,7 @@ def needs_word(survey: HDMFSurvey, path: str, spec: ArraySpec) -> bool:
     """Return whether the type of the cells is nowhere but in that word."""
     if survey.profile.words.profile == "v3":
         return isinstance(spec.dtype, VlenString)
-    doc = survey.docs(path)[ARRAY]
+    doc = survey.docs(path)[ZARRAY]
     dtype = doc.get("dtype")
     filters = doc.get("filters")
     first = filters[0].get("id") if isinstance(filters, list) and filters and isinstance(filters[0], dict) else None
@@ -302,12 +302,12 @@ def _fill(survey: HDMFSurvey, path: str, spec: ArraySpec) -> Iterator[NodeDamage
         return
     except HyperslabError as error:
         kind = "unsafe-pickle" if isinstance(error, UnsafePickle) else "fill_value"
-        problem = Problem(path, kind, f"fill_value: {error.message} [key={child(path, ARRAY)}]")
+        problem = Problem(path, kind, f"fill_value: {error.message} [key={child(path, ZARRAY)}]")
 
     def change() -> Change:
         docs = survey.docs(path)
         zero = {"fill_value": words_of(spec)["fill_value"]}
-        return Change({path: {ATTRIBUTES: docs.get(ATTRIBUTES, {}), ARRAY: docs[ARRAY] | zero}})
+        return Change({path: {ZATTRS: docs.get(ZATTRS, {}), ZARRAY: docs[ZARRAY] | zero}})
 
     yield NodeDamage(problem, "fill", "write the fill value of rows that were never written", change)
 
@@ -333,15 +333,15 @@ def of_schema(survey: HDMFSurvey, path: str) -> Iterator[NodeDamage]:
 
 def of_attributes(survey: HDMFSurvey, path: str) -> Iterator[NodeDamage]:
     """Those of one node."""
-    copied = survey.copy.get(path, {}).get(ATTRIBUTES)
+    copied = survey.copy.get(path, {}).get(ZATTRS)
     if not copied or not _is_gone(survey, path):
         return
-    place = child(path, ATTRIBUTES)
+    place = child(path, ZATTRS)
     names = ", ".join(map(repr, copied))
     message = f"consolidated metadata has attributes of this node that are gone from it: {names} [key={place}]"
 
     def change() -> Change:
-        return Change({path: {**survey.docs(path), ATTRIBUTES: copied}})
+        return Change({path: {**survey.docs(path), ZATTRS: copied}})
 
     action = "take the attributes from consolidated metadata"
     yield NodeDamage(Problem(path, "lost-attributes", message), "", action, change, part=LINKS)
@@ -349,7 +349,7 @@ def of_attributes(survey: HDMFSurvey, path: str) -> Iterator[NodeDamage]:
 
 def _is_gone(survey: HDMFSurvey, path: str) -> bool:
     try:
-        return survey.store.get(child(path, ATTRIBUTES)) is None
+        return survey.store.get(child(path, ZATTRS)) is None
     except HyperslabError:
         return False
 

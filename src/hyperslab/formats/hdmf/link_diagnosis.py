@@ -21,8 +21,8 @@ from hyperslab.formats.hdmf.link_sources import PointedPlace, is_absolute, plain
 from hyperslab.formats.hdmf.profile import attributes_of, with_attributes
 from hyperslab.formats.hdmf.reference_ids import reference_fields
 from hyperslab.formats.hdmf.survey import HDMFSurvey, LinkLoop
-from hyperslab.formats.keyed_commit import Change
-from hyperslab.formats.keyed_damage import NodeDamage
+from hyperslab.formats.zarr.commit import Change
+from hyperslab.formats.zarr.damage import NodeDamage
 from hyperslab.model.paths import child
 from hyperslab.model.refs import Link, ObjectReference, Pointer, RegionReference, path_within
 from hyperslab.model.spec import ArraySpec, GroupSpec

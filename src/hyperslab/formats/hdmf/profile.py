@@ -26,12 +26,11 @@ from hyperslab.formats.hdmf.attributes import (
     write_links,
     write_values,
 )
-from hyperslab.formats.keys import KeyOf
-from hyperslab.formats.metadata_dialect import Copy, Docs, MetadataDialect, Parses
-from hyperslab.formats.zarr2.dataset import Zarr2
-from hyperslab.formats.zarr2.document import ATTRIBUTES
-from hyperslab.formats.zarr3.dataset import Zarr3
+from hyperslab.formats.zarr.chunks import KeyOf
+from hyperslab.formats.zarr.dialect import Copy, Docs, MetadataDialect
+from hyperslab.formats.zarr2.document import ZATTRS, Zarr2
 from hyperslab.formats.zarr3.document import NAME as V3_NAME
+from hyperslab.formats.zarr3.document import Zarr3
 from hyperslab.model.paths import is_within, normalize
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -68,7 +67,7 @@ class HDMFOptions:
 SPECIFICATION_CODECS = frozenset({"json2", "vlen-utf8", "vlen-bytes"})
 
 
-class Profile(Parses):
+class Profile(MetadataDialect):
     """One profile's documents: those of Zarr (``zarr``) with the reserved attributes (``words``).
 
     ``layout["hdmf"]`` of a group: ``links`` (:class:`~hyperslab.model.refs.Link` by name) and ``specloc``; ``unread``
@@ -178,7 +177,7 @@ class Profile(Parses):
 def attributes_of(docs: Docs) -> dict[str, Any]:
     """The stored attributes of a node, in either version of Zarr; none where they are no object."""
     doc = docs.get(V3_NAME)
-    found = docs.get(ATTRIBUTES, {}) if doc is None else doc.get("attributes", {})
+    found = docs.get(ZATTRS, {}) if doc is None else doc.get("attributes", {})
     return found if isinstance(found, dict) else {}
 
 
@@ -186,7 +185,7 @@ def with_attributes(docs: Docs, attributes: Mapping[str, Any]) -> Docs:
     """The documents of a node with these attributes stored."""
     if V3_NAME in docs:
         return docs | {V3_NAME: {**docs[V3_NAME], "attributes": dict(attributes)}}
-    return docs | {ATTRIBUTES: dict(attributes)}
+    return docs | {ZATTRS: dict(attributes)}
 
 
 def _read_specloc(own: Mapping[str, Any], problems: Problems) -> str | None:

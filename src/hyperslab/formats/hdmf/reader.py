@@ -22,7 +22,7 @@ from hyperslab.formats.hdmf.cell_types import PICKLE, check_fill
 from hyperslab.formats.hdmf.link_sources import find_dataset
 from hyperslab.formats.hdmf.profile import HDMFOptions
 from hyperslab.formats.hdmf.reference_ids import object_id_of, paths_by_id
-from hyperslab.formats.keyed_dataset import KeyedReader
+from hyperslab.formats.zarr.reader import KeyedReader
 from hyperslab.model.paths import child, is_within, normalize, split
 from hyperslab.model.refs import Link, Pointer
 from hyperslab.model.spec import ArraySpec, GroupSpec

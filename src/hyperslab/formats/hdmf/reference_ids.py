@@ -14,10 +14,8 @@ import numpy as np
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block
 from hyperslab.errors import HyperslabError, Invalid
-from hyperslab.formats.cas_chunks import CasChunks
-from hyperslab.formats.keyed import KeyedChunks
-from hyperslab.formats.keyed_dataset import KeyedReader
-from hyperslab.formats.keys import ChunkKeys
+from hyperslab.formats.zarr.chunks import CasChunks, ChunkKeys, KeyedChunks
+from hyperslab.formats.zarr.reader import KeyedReader
 from hyperslab.model.dtypes import DataType, ObjectRef, RegionRef, tagged_fields
 from hyperslab.model.paths import child, normalize
 from hyperslab.model.refs import Link, ObjectReference, Pointer, RegionReference

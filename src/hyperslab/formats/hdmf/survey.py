@@ -16,8 +16,8 @@ from hyperslab.formats.hdmf.reader import links_of, place_said
 from hyperslab.formats.hdmf.reference_ids import object_id_of
 from hyperslab.formats.hdmf.v2 import HdmfV2
 from hyperslab.formats.hdmf.v3 import HdmfV3
-from hyperslab.formats.keyed_dataset import KeyedReader, holds_nodes
-from hyperslab.formats.metadata_dialect import Copy, Docs, own_document
+from hyperslab.formats.zarr.dialect import Copy, Docs, own_document
+from hyperslab.formats.zarr.reader import KeyedReader, holds_nodes
 from hyperslab.model.paths import child, is_within, join
 from hyperslab.model.refs import HOPS, Link, Pointer, path_within
 from hyperslab.model.spec import ArraySpec, GroupSpec

@@ -39,10 +39,10 @@ from hyperslab.formats.hdmf.cell_types import (
     words_of,
 )
 from hyperslab.formats.hdmf.profile import SPECIFICATION_CODECS, HDMFOptions, Profile, attributes_of, with_attributes
-from hyperslab.formats.metadata_dialect import Docs
 from hyperslab.formats.metadata_json.extended_metadata import MARK
+from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.formats.zarr2 import document
-from hyperslab.formats.zarr2.dataset import Zarr2
+from hyperslab.formats.zarr2.document import Zarr2
 from hyperslab.model.dtypes import DataType, VlenBytes, VlenString, numpy_dtype
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -51,7 +51,7 @@ _OURS = frozenset({"reference_pickle", "reference_text", "record_text", "utf8_by
 
 
 class HdmfV2(Profile):
-    """The :class:`~hyperslab.formats.metadata_dialect.MetadataDialect` of profile v2.
+    """The :class:`~hyperslab.formats.zarr.dialect.MetadataDialect` of profile v2.
 
     ``layout["hdmf"]`` of an array: ``zarr_dtype`` as it was, ``scalar`` where the mark says so, ``dimensions`` of a
     scalar as they were, and ``unread`` and ``references`` as for groups.
@@ -65,8 +65,8 @@ class HdmfV2(Profile):
     def read(self, docs: Docs, node: str, problems: Problems) -> GroupSpec | ArraySpec:
         """The spec; what is wrong goes to ``problems``."""
         stored = attributes_of(docs)
-        if document.ARRAY in docs:
-            spec = _read_array(docs[document.ARRAY], stored, self.is_specification(node), problems)
+        if document.ZARRAY in docs:
+            spec = _read_array(docs[document.ZARRAY], stored, self.is_specification(node), problems)
             return self.with_references(spec, stored, problems)
         group = document.read(with_attributes(docs, split(stored)[1]), problems)
         return self.read_group(group, stored, node, problems)
@@ -82,14 +82,14 @@ class HdmfV2(Profile):
             kept = was if was is not None and stands_in(was) else None
             text = as_text(spec, {} if kept is None else {"zarr2": stand_in(_flat(old, kept))})
             docs = self.write_node(spec, text)
-            doc = _object_words(docs[document.ARRAY], spec, old, kept)
+            doc = _object_words(docs[document.ZARRAY], spec, old, kept)
         else:
             layout = {"zarr2": _flat(old, was)} if was is not None and not stands_in(was) else {}
             docs = self.write_node(spec, spec.evolve(layout=layout))
-            doc = _with_zero(docs[document.ARRAY], spec) if not layout else docs[document.ARRAY]
+            doc = _with_zero(docs[document.ZARRAY], spec) if not layout else docs[document.ZARRAY]
         if not spec.shape:
             doc = {**doc, "shape": [1], "chunks": [1]}
-        return {document.ATTRIBUTES: _attributes(attributes_of(docs), spec, said, was), document.ARRAY: doc}
+        return {document.ZATTRS: _attributes(attributes_of(docs), spec, said, was), document.ZARRAY: doc}
 
     def new_array(self, wish: ArraySpec) -> ArraySpec:
         """A user's wish in this profile's spelling. What its codecs cannot do to such cells is Invalid now."""

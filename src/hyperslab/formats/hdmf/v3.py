@@ -29,12 +29,11 @@ from hyperslab.formats.hdmf.cell_types import (
     word_of,
 )
 from hyperslab.formats.hdmf.profile import SPECIFICATION_CODECS, HDMFOptions, Profile, attributes_of, with_attributes
-from hyperslab.formats.metadata_dialect import Docs
 from hyperslab.formats.metadata_json.dtypes import describe_type
 from hyperslab.formats.metadata_json.extended_metadata import MARK
+from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.formats.zarr3 import document
-from hyperslab.formats.zarr3.creation import new_array
-from hyperslab.formats.zarr3.dataset import Zarr3
+from hyperslab.formats.zarr3.document import Zarr3, new_array
 from hyperslab.model.dtypes import (
     DataType,
     ObjectRef,
@@ -182,7 +181,7 @@ _REFERENCES: dict[str, ObjectRef | RegionRef] = {OBJECTS["v3"]: ObjectRef(), REG
 
 
 class HdmfV3(Profile):
-    """The :class:`~hyperslab.formats.metadata_dialect.MetadataDialect` of profile v3.
+    """The :class:`~hyperslab.formats.zarr.dialect.MetadataDialect` of profile v3.
 
     ``layout["hdmf"]`` of an array: ``_DTYPE`` as it was (None: not to be written), ``_REFERENCE_FIELDS`` and
     ``_REGION_FIELDS`` as they were, ``dimensions`` that only ``_ARRAY_DIMENSIONS`` names, and ``unread`` and

@@ -26,10 +26,10 @@ from hyperslab.formats.hdmf.reference_ids import (
 )
 from hyperslab.formats.hdmf.v2 import HdmfV2
 from hyperslab.formats.hdmf.v3 import HdmfV3
-from hyperslab.formats.keyed_commit import Change
-from hyperslab.formats.keyed_writer import KeyedWriter
-from hyperslab.formats.keys import ChunkKeys
-from hyperslab.formats.metadata_dialect import Docs
+from hyperslab.formats.zarr.chunks import ChunkKeys
+from hyperslab.formats.zarr.commit import Change
+from hyperslab.formats.zarr.dialect import Docs
+from hyperslab.formats.zarr.writer import KeyedWriter
 from hyperslab.formats.zarr3.document import NAME as V3_NAME
 from hyperslab.model.dtypes import VlenString
 from hyperslab.model.paths import is_within, normalize, split

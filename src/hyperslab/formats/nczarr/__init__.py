@@ -30,13 +30,12 @@ from typing import Any, Literal
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.formats.base import Feature, Format, FormatInfo, Mode, Variant
 from hyperslab.formats.choices import check_known
-from hyperslab.formats.keyed_dataset import KeyedReader
-from hyperslab.formats.keyed_format import open_keyed
-from hyperslab.formats.nczarr.context import NCZarrOptions
-from hyperslab.formats.nczarr.dataset import NczarrReader
-from hyperslab.formats.nczarr.generation import DRAFT_ONLY
-from hyperslab.formats.nczarr.spelling import COPY, NczarrSpelling
+from hyperslab.formats.nczarr.dialect import COPY, NczarrSpelling
+from hyperslab.formats.nczarr.generation import DRAFT_ONLY, NCZarrOptions
+from hyperslab.formats.nczarr.reader import NczarrReader
 from hyperslab.formats.nczarr.writer import NczarrWriter
+from hyperslab.formats.zarr.opening import open_keyed
+from hyperslab.formats.zarr.reader import KeyedReader
 from hyperslab.stores.base import Store, WritableStore
 from hyperslab.stores.location import Location, Probe
 

@@ -10,15 +10,14 @@ import numpy as np
 
 from hyperslab.chunks.settings import DEFAULTS
 from hyperslab.errors import HyperslabError, Invalid, Problem, Unsupported
-from hyperslab.formats.keyed_commit import Change, Commits
-from hyperslab.formats.keyed_dataset import KeyedReader
-from hyperslab.formats.metadata_dialect import Docs
 from hyperslab.formats.nczarr import FORMAT
-from hyperslab.formats.nczarr.context import NCZarrOptions
-from hyperslab.formats.nczarr.dataset import NczarrReader
-from hyperslab.formats.nczarr.generation import Generation
-from hyperslab.formats.nczarr.names import anonymous, is_anonymous, place_of, qualified, require_netcdf
-from hyperslab.formats.nczarr.spelling import COPY, NczarrSpelling
+from hyperslab.formats.nczarr.dialect import COPY, NczarrSpelling
+from hyperslab.formats.nczarr.dimensions import anonymous, is_anonymous, place_of, qualified, require_netcdf
+from hyperslab.formats.nczarr.generation import Generation, NCZarrOptions
+from hyperslab.formats.nczarr.reader import NczarrReader
+from hyperslab.formats.zarr.commit import Change, Commits
+from hyperslab.formats.zarr.dialect import Docs
+from hyperslab.formats.zarr.reader import KeyedReader
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import describe
 from hyperslab.model.paths import child

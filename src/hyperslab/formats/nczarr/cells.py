@@ -6,15 +6,21 @@ reference: true item sizes for shuffle (3.6), text in cells of one width (3.7, 4
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 
+from hyperslab.errors import Invalid, Unsupported
+from hyperslab.formats.codec_kinds import with_serial
 from hyperslab.formats.format_errors import Problems, brief
+from hyperslab.formats.metadata_json.cells import as_fill
 from hyperslab.formats.metadata_json.dtypes import dtype_from_json
+from hyperslab.formats.nczarr.attributes import MAXIMUM_TEXT, NUMBERS
+from hyperslab.formats.nczarr.generation import Context, Generation
 from hyperslab.formats.zarr2 import document
-from hyperslab.model.dtypes import Char, DataType, Enum, VlenString, numpy_dtype
+from hyperslab.model.dtypes import Char, Compound, DataType, Enum, Opaque, VlenString, describe, numpy_dtype
 from hyperslab.model.spec import ArraySpec, Codec
 
 TEXT = "fixed_utf8"
@@ -166,3 +172,134 @@ def with_text(spec: ArraySpec, length: int, *, truncate: bool = False) -> ArrayS
     rest = tuple(codec for codec in spec.codecs if codec.name not in (TEXT, "vlen-utf8"))
     config = {"length": length} | ({"truncate": True} if truncate else {})
     return spec.evolve(codecs=(Codec(TEXT, config), *rest))
+
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# What netcdf-c wrote otherwise than it meant, put right while reading: fill values (rule 3.10), byte order (3.11).
+
+
+FILL = "_FillValue"
+SIX_DIGITS, FILL_DOUBLE = 9.96921e36, 9.969209968386869e36
+_ALL_SWAPPED = re.compile(r"4\.9\.[012]\b.*")
+_SWAPPED_IN_DEVELOPMENT = re.compile(r"4\.9\.3-dev.*")
+
+
+def fill_code(dtype: DataType) -> str | None:
+    """The type code of ``_FillValue``, which is of the type of the cells; None where it says nothing."""
+    match dtype:
+        case Char():
+            return ">S1"
+        case VlenString():
+            return "string"
+        case np.dtype(kind="i" | "u" | "f"):
+            return dtype.newbyteorder("<").str
+        case _:
+            return None
+
+
+def mended_fill(
+    spec: ArraySpec, attrs: Mapping[str, Any], doc: Mapping[str, Any], context: Context, problems: Problems
+) -> Any:
+    """The fill value that its writer meant."""
+    said, attribute = doc.get("fill_value"), attrs.get(FILL)
+    if said == SIX_DIGITS and spec.dtype in (np.dtype("<f8"), np.dtype(">f8")) and "netcdf" in context.provenance:
+        problems.warn("fill_value", f"fill_value {said} has 6 digits; {FILL_DOUBLE}, netCDF's fill value, is meant")
+        return np.float64(FILL_DOUBLE)
+    if isinstance(spec.dtype, VlenString):  # null is empty to netcdf-c, whatever the attribute says
+        is_literal = isinstance(said, str) and isinstance(attribute, str) and said == attribute
+        return said if is_literal else spec.fill_value
+    if said is not None or attribute is None:
+        return spec.fill_value
+    try:
+        fill = as_fill(attribute, spec.dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        problems.warn("fill_value", f"{FILL} {brief(attribute)} is no cell: {error}")
+        return spec.fill_value
+    problems.warn("fill_value", f"fill_value is null; {FILL} {brief(attribute)} is meant")
+    return fill
+
+
+def mend_byte_order(spec: ArraySpec, context: Context, problems: Problems) -> ArraySpec:
+    """The array with cells of a big-endian dtype read in the order that they were written in."""
+    if not isinstance(spec.dtype, np.dtype) or not spec.dtype.str.startswith(">"):
+        return spec
+    asked = context.options.byteorder
+    if asked == "stored" or (asked == "auto" and not _writes_swapped(context)):
+        return spec
+    if asked == "auto":
+        writer = f"netcdf-c {context.provenance['netcdf']}"
+        message = (
+            f"{writer} wrote cells of {spec.dtype.str} in little-endian order; byteorder='stored' reads them as is"
+        )
+        problems.warn("byte-order", message)
+    little = Codec("bytes", {"endian": "little"})
+    return spec.evolve(codecs=tuple(little if codec.name == "bytes" else codec for codec in spec.codecs))
+
+
+def _writes_swapped(context: Context) -> bool:
+    """Return whether a version of netcdf-c wrote this dataset that stores big-endian cells in little-endian order."""
+    version = context.provenance.get("netcdf", "")
+    if context.generation is Generation.V2B and _SWAPPED_IN_DEVELOPMENT.fullmatch(version):
+        return True
+    return context.generation in (Generation.V2A, Generation.V2B) and bool(_ALL_SWAPPED.fullmatch(version))
+
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# What a user may wish of an array in the current dialect of NCZarr: types that netCDF has, text of a known width.
+
+
+MAXIMUM, DEFAULT_MAXIMUM = "_nczarr_maxstrlen", "_nczarr_default_maxstrlen"
+
+
+def cell_type(dtype: DataType) -> DataType:
+    """The type as netCDF has it: single bytes are chars; Unsupported where it has none without user types."""
+    match dtype:
+        case Char() | VlenString():
+            return dtype
+        case np.dtype() if dtype == np.dtype("S1"):
+            return Char()
+        case np.dtype() if dtype.newbyteorder("=").str[1:] in NUMBERS and dtype.names is None:
+            return dtype
+        case Enum() | Opaque() | Compound() | np.dtype(kind="V"):
+            remedy = "dialect='draft' has user types"
+        case np.dtype(kind="S" | "U"):
+            remedy = "give dtype=str, and the attribute _nczarr_maxstrlen where text is longer than 128 bytes"
+        case _:
+            remedy = "convert the cells first, or use format zarr2"
+    message = f"format nczarr (dialect current) has no cells of type {describe(dtype)}"
+    raise Unsupported(message, remedy=remedy)
+
+
+def with_steps(spec: ArraySpec, asked: Any, context: Context) -> ArraySpec:
+    """The array with a whole chain of codecs; ``asked``: the width of text that the wish names, if any."""
+    # netcdf-c takes cells in Fortran's order for those in C's, shuffles text by another size than Zarr's readers,
+    # and opens no dataset with a scalar under Blosc
+    dropped = {"transpose", "vlen-utf8"}
+    dropped |= {"shuffle"} if isinstance(spec.dtype, VlenString) else set()
+    dropped |= set() if spec.shape else {"blosc"}
+    codecs = [codec for codec in spec.codecs if codec.name not in dropped]
+    whole = spec.evolve(codecs=with_serial(codecs, Codec("bytes")))
+    if not isinstance(spec.dtype, VlenString):
+        return whole
+    return with_text(whole, text_width(spec, asked, context), truncate=context.options.truncate)
+
+
+def text_width(spec: ArraySpec, asked: Any, context: Context) -> int:
+    """The bytes of a cell of text: as asked for, as its codec says, else what the dataset has for all (R36)."""
+    return _width(asked) or text_length(spec) or _default(context) or MAXIMUM_TEXT
+
+
+def _width(asked: Any) -> int | None:
+    if asked is None:
+        return None
+    given = np.asarray(asked)
+    if given.size != 1 or given.dtype.kind not in "iu" or not 0 < int(given.reshape(())) < 2**28:
+        raise Invalid(f"{MAXIMUM}={asked!r}", remedy="a whole number of bytes")
+    return int(given.reshape(()))
+
+
+def _default(context: Context) -> int | None:
+    """The width that the root gives all its strings."""
+    root = context.group("")
+    value, _ = ({} if root is None else root.layout.get("hidden", {})).get(DEFAULT_MAXIMUM, (None, None))
+    return value if type(value) is int and 0 < value < 2**28 else None

@@ -15,34 +15,47 @@ import numpy as np
 from hyperslab.codecs.chain import try_chain
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.format_errors import Problems, brief
-from hyperslab.formats.metadata_dialect import Docs
 from hyperslab.formats.metadata_json.cells import as_fill
+from hyperslab.formats.nczarr.attributes import is_hidden, read_attributes, write_attributes
 from hyperslab.formats.nczarr.cells import (
+    FILL,
+    MAXIMUM,
     Meaning,
+    cell_type,
+    fill_code,
+    mend_byte_order,
+    mended_fill,
     read_once,
     read_rows,
     text_length,
+    with_steps,
     with_text,
     write_array,
     write_rows,
 )
-from hyperslab.formats.nczarr.context import Context
-from hyperslab.formats.nczarr.dimension_names import (
+from hyperslab.formats.nczarr.dimensions import (
     SCALAR,
     XARRAY,
+    anonymous,
     last_names,
+    qualified,
     read_declared,
     read_dimensions,
     shown_names,
     write_declared,
 )
-from hyperslab.formats.nczarr.generation import ARRAY, GROUP, PROVENANCE, SUPERBLOCK, TYPES, provenance_of
-from hyperslab.formats.nczarr.mending import FILL, fill_code, mend_byte_order, mended_fill
-from hyperslab.formats.nczarr.names import anonymous, qualified
-from hyperslab.formats.nczarr.older import as_current
-from hyperslab.formats.nczarr.provenance import joined
-from hyperslab.formats.nczarr.typed import is_hidden, read_attributes, write_attributes
-from hyperslab.formats.nczarr.wishes import MAXIMUM, cell_type, with_steps
+from hyperslab.formats.nczarr.generation import (
+    ARRAY,
+    GROUP,
+    PROVENANCE,
+    SUPERBLOCK,
+    TYPES,
+    Context,
+    as_current,
+    joined,
+    provenance_of,
+)
+from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.model.dtypes import Char, DataType, VlenString, describe
 from hyperslab.model.paths import split
 from hyperslab.model.spec import ArraySpec, GroupSpec

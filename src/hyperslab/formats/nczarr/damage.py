@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from math import prod
-from typing import Any
+from typing import Any, Protocol
 
 from hyperslab.chunks.auto import longest_chunk
 from hyperslab.codecs.base import ChunkLayout
@@ -14,18 +16,246 @@ from hyperslab.codecs.chain import build_chain
 from hyperslab.errors import HyperslabError, Problem
 from hyperslab.formats.documents import mend_json
 from hyperslab.formats.format_errors import brief
-from hyperslab.formats.keyed_commit import Change
-from hyperslab.formats.metadata_dialect import Docs
-from hyperslab.formats.nczarr.cells import with_item_size
-from hyperslab.formats.nczarr.dimension_names import SCALAR, XARRAY, declared, last_names
-from hyperslab.formats.nczarr.generation import Generation
-from hyperslab.formats.nczarr.mending import FILL, FILL_DOUBLE, SIX_DIGITS
-from hyperslab.formats.nczarr.names import in_bytes
-from hyperslab.formats.nczarr.own_objects import ZARRAY, ZATTRS, references, with_references
-from hyperslab.formats.nczarr.survey import NCZarrSurvey, NodeDamage
-from hyperslab.model.paths import child
-from hyperslab.model.spec import ArraySpec
-from hyperslab.stores.base import Size
+from hyperslab.formats.nczarr.cells import FILL, FILL_DOUBLE, SIX_DIGITS, with_item_size
+from hyperslab.formats.nczarr.dialect import NczarrSpelling
+from hyperslab.formats.nczarr.dimensions import SCALAR, XARRAY, by_name, declared, in_bytes, last_names, write_declared
+from hyperslab.formats.nczarr.generation import ARRAY, GROUP, SUPERBLOCK, TYPES, Context, Generation, as_current
+from hyperslab.formats.zarr.commit import Change
+from hyperslab.formats.zarr.damage import NodeDamage
+from hyperslab.formats.zarr.dialect import Docs
+from hyperslab.model.dims import Dimension
+from hyperslab.model.paths import child, split
+from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.stores.base import Size, Store
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# Where NCZarr's own words stand in the documents of each generation: dimensions, lists, references. Pure.
+#
+# What is read is spelled as netcdf-c does today; what is changed stays where it stood, under the names of its
+# generation.
+
+
+ZARRAY, ZGROUP, ZATTRS = ".zarray", ".zgroup", ".zattrs"
+_DRAFT_WORDS = {"dimension_references": (ZARRAY, "dimensions"), "written": (ZARRAY, "written")}
+_OLDER_NAMES = {"dimensions": "dims", "arrays": "vars", "dimension_references": "dimrefs"}
+_OLDER_PLACES = {GROUP: ZGROUP, ARRAY: ZARRAY, TYPES: ZATTRS}
+_V1_PLACES = {GROUP: ".nczgroup", ARRAY: ".nczarray", TYPES: ".nczattr"}
+_TEXT = frozenset({"char", ">S1", "<S1", "<U1", ">U1", "|U1"})
+
+
+def own(docs: Docs, generation: Generation, kind: str) -> dict[str, Any] | None:
+    """The object ``kind`` (``_nczarr_group`` …) in today's words; None where there is none."""
+    if generation is Generation.DRAFT:
+        return {word: docs[name][key] for word, (name, key) in _DRAFT_WORDS.items() if key in docs.get(name, {})}
+    said = as_current(docs).get(ZATTRS, {}).get(kind)
+    return said if isinstance(said, dict) else None
+
+
+def with_own(docs: Docs, generation: Generation, kind: str, changes: Mapping[str, Any]) -> Docs:
+    """The documents with members of the object ``kind`` changed; one that becomes None goes."""
+    if generation is Generation.DRAFT:
+        doc = _changed(docs[ZARRAY], {_DRAFT_WORDS[word][1]: value for word, value in changes.items()})
+        return docs | {ZARRAY: doc}
+    if not generation.is_older:
+        attributes = docs.get(ZATTRS, {})
+        return docs | {ZATTRS: {**attributes, kind: _changed(attributes.get(kind), changes)}}
+    named = {_OLDER_NAMES.get(word, word): value for word, value in changes.items()}
+    if generation is Generation.V1:
+        return docs | {_V1_PLACES[kind]: _changed(docs.get(_V1_PLACES[kind]), named)}
+    doc = docs.get(_OLDER_PLACES[kind], {})
+    usual = kind.upper() if generation is Generation.V2A else kind
+    key = next((key for key in doc if key.lower() == kind), usual)
+    return docs | {_OLDER_PLACES[kind]: {**doc, key: _changed(doc.get(key), named)}}
+
+
+def _changed(said: Any, changes: Mapping[str, Any]) -> dict[str, Any]:
+    whole = {**(said if isinstance(said, dict) else {}), **changes}
+    return {name: value for name, value in whole.items() if value is not None}
+
+
+def references(docs: Docs, generation: Generation) -> Any:
+    """The qualified names of an array's dimensions as they are stored; None where nothing is."""
+    return (own(docs, generation, ARRAY) or {}).get("dimension_references")
+
+
+def with_references(docs: Docs, generation: Generation, names: Sequence[str]) -> Docs:
+    """The array on these dimensions, for readers of Zarr too."""
+    plain: list[str] = list(last_names(names))
+    if not names and docs.get(ZARRAY, {}).get("shape") == [1]:
+        plain = [SCALAR]
+    changed = with_own(docs, generation, ARRAY, {"dimension_references": list(names)})
+    if XARRAY not in docs.get(ZATTRS, {}) and generation.is_older:
+        return changed
+    return changed | {ZATTRS: {**changed.get(ZATTRS, {}), XARRAY: plain}}
+
+
+def with_dimensions(docs: Docs, generation: Generation, dims: Iterable[Dimension]) -> Docs:
+    """The group with these dimensions declared, in place of those of the same names."""
+    entries = write_declared(dims)
+    if generation is Generation.DRAFT:
+        return docs | {".zdims": {**docs.get(".zdims", {}), **entries}}
+    said = by_name((own(docs, generation, GROUP) or {}).get("dimensions"))
+    return with_own(docs, generation, GROUP, {"dimensions": {**(said if isinstance(said, dict) else {}), **entries}})
+
+
+def with_shape(docs: Docs, generation: Generation, shape: Sequence[int], rows: Sequence[int]) -> Docs:
+    """The array of another shape, which was given cells as far as ``rows``."""
+    changed = docs | {ZARRAY: {**docs[ZARRAY], "shape": list(shape)}}
+    if generation.is_older:
+        return changed
+    return with_own(changed, generation, ARRAY, {"written": None if list(rows) == list(shape) else list(rows)})
+
+
+def with_texts(docs: Docs, generation: Generation, texts: Callable[[], Mapping[str, str]]) -> Docs:
+    """The documents as they can be written: characters that stand without quotes (rule 3.8) get them as ``texts``
+    spells them, numbers that JSON lacks are text."""
+    if ZATTRS not in docs:
+        return docs
+    codes = docs.get(".zattr_type", {}) if generation is Generation.DRAFT else _types(docs, generation)
+    attributes = {}
+    for name, value in docs[ZATTRS].items():
+        code = codes.get(name)
+        bare = isinstance(code, str) and code in _TEXT and not isinstance(value, str)
+        text = texts().get(name) if bare else None
+        attributes[name] = _finite(value) if text is None else text
+    return docs | {ZATTRS: attributes}
+
+
+def _types(docs: Docs, generation: Generation) -> Mapping[str, Any]:
+    types = (own(docs, generation, TYPES) or {}).get("types")
+    return types if isinstance(types, dict) else {}
+
+
+def _finite(value: Any) -> Any:
+    match value:
+        case float() if not math.isfinite(value):
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        case list():
+            return [_finite(item) for item in value]
+        case dict():
+            return {name: _finite(item) for name, item in value.items()}
+    return value
+
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# One look at the documents of an NCZarr dataset as they are stored, and what may be wrong with them.
+
+
+DEEPEST = 100
+
+
+class SurveyedDataset(Protocol):
+    """What is asked of a dataset that is looked at."""
+
+    @property
+    def store(self) -> Store: ...
+    @property
+    def words(self) -> NczarrSpelling: ...
+    def node(self, path: str) -> GroupSpec | ArraySpec: ...
+    def children(self, path: str) -> Iterable[str]: ...
+    def documents(self, path: str) -> Docs | None: ...
+    def strays(self, path: str) -> list[Problem]: ...
+    def refresh(self, path: str) -> None: ...
+
+
+__all__ = ["Examiner", "NCZarrSurvey", "NodeDamage", "SurveyedDataset"]
+
+Examiner = Callable[["NCZarrSurvey"], Iterable[NodeDamage]]
+
+
+class NCZarrSurvey:
+    """Documents and specs by path, read when they are asked for. Nodes that cannot be parsed are left out."""
+
+    def __init__(self, dataset: SurveyedDataset) -> None:
+        self.dataset = dataset
+        dataset.refresh("")
+        dataset.node("")
+        self._docs: dict[str, Docs] = {}
+        self._understood: dict[str, tuple[Docs | None, set[str]]] = {}
+        self._specs: dict[str, GroupSpec | ArraySpec] | None = None
+
+    @property
+    def generation(self) -> Generation:
+        """Who wrote the dataset."""
+        return self.context.generation
+
+    @property
+    def context(self) -> Context:
+        """What documents depend on."""
+        return self.dataset.words.context
+
+    @property
+    def store(self) -> Store:
+        """The store that the dataset lies in."""
+        return self.dataset.store
+
+    def spec(self, path: str) -> GroupSpec | ArraySpec | None:
+        """One node, for which the others are not looked at; None where it cannot be read."""
+        try:
+            return self.dataset.node(path)
+        except HyperslabError:
+            return None
+
+    @property
+    def specs(self) -> Mapping[str, GroupSpec | ArraySpec]:
+        """All nodes by path, groups before what is in them."""
+        if self._specs is None:
+            self._specs = dict(self._walk("", 0))
+        return self._specs
+
+    def _walk(self, path: str, depth: int) -> Iterator[tuple[str, GroupSpec | ArraySpec]]:
+        try:
+            spec = self.dataset.node(path)
+            names = list(self.dataset.children(path)) if depth < DEEPEST else []
+        except HyperslabError:  # said where documents are looked at one by one
+            return
+        yield path, spec
+        for name in names:
+            yield from self._walk(child(path, name), depth + 1)
+
+    @property
+    def arrays(self) -> Iterator[tuple[str, ArraySpec]]:
+        """The arrays by path."""
+        return ((path, spec) for path, spec in self.specs.items() if isinstance(spec, ArraySpec))
+
+    def docs(self, path: str) -> Docs:
+        """The documents of a node, as they can be written again."""
+        if path not in self._docs:
+            self._docs[path] = self.dataset.documents(path) or {}
+        return self._docs[path]
+
+    def problems(self, path: str) -> list[Problem]:
+        """What is noted when a node is parsed."""
+        return self.dataset.words.problems(self.docs(path), path)
+
+    def understood(self, path: str) -> tuple[Docs | None, set[str]]:
+        """The documents of a node as they are understood, and the kinds of problems that they have even so."""
+        if path not in self._understood:
+            docs = self.rendered(path, self.spec(path))
+            left = [] if docs is None else self.dataset.words.problems(docs, path)
+            self._understood[path] = docs, {problem.kind for problem in left}
+        return self._understood[path]
+
+    def lists(self, path: str) -> dict[str, list[str]]:
+        """The arrays and groups that lie in a group."""
+        below = {name: self.specs.get(child(path, name)) for name in self.dataset.children(path)}
+        return {
+            "arrays": [name for name, spec in below.items() if isinstance(spec, ArraySpec)],
+            "groups": [name for name, spec in below.items() if isinstance(spec, GroupSpec)],
+        }
+
+    def rendered(self, path: str, spec: Any) -> Docs | None:
+        """The documents of a node as it is understood; None where this cannot be written."""
+        if self.generation not in (Generation.V2C, Generation.DRAFT):
+            return None
+        if isinstance(spec, GroupSpec) and self.generation is Generation.V2C:
+            lists = {name: names for name, names in self.lists(path).items() if spec.layout.get(name) is None}
+            spec = spec.evolve(layout={**spec.layout, **lists})
+        try:
+            return self.dataset.words.render(spec, path)
+        except HyperslabError:
+            return None
+
 
 _ELSEWHERE = frozenset({"dimensions", "dimension-size"})
 _BITS = {"<i8": "|i1", ">i8": "|i1", "<u8": "|u1", ">u8": "|u1"}
@@ -203,3 +433,149 @@ def chunk_keys(survey: NCZarrSurvey, path: str) -> Iterator[str]:
     """The keys of an array's folder that are no documents."""
     prefix = child(path, "")
     return (place for place in survey.store.list(path) if not place[len(prefix) :].startswith("."))
+
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# Lists of arrays and groups that are wrong, chunks that a rename left behind, marks of two generations at once.
+
+
+_OWN = frozenset({SUPERBLOCK, GROUP, ARRAY, TYPES})
+_MARKS = {Generation.V1: (".zdataset",), Generation.DRAFT: ()}
+_LISTS = ("arrays", "groups")
+_LISTED = frozenset({Generation.V1, Generation.V2A, Generation.V2B, Generation.V2C})
+
+
+def of_root(survey: NCZarrSurvey) -> Iterator[NodeDamage]:
+    """Marks of other generations than the one that counts (rule 3.1)."""
+    generation = survey.generation
+    if generation is Generation.PURE:
+        return
+    names = survey.store.list_dir("")[0]
+    for name in _MARKS.get(generation, (".nczarr", ".zdataset")):
+        if name in names:
+            yield NodeDamage(_mixed(survey, name), name, "take it out", at=name, take=name)
+    group = survey.docs("").get(ZGROUP, {})
+    if generation is Generation.V2C:
+        strange = [name for name in group if name.lower() in _OWN]
+    else:
+        strange = [SUPERBLOCK.upper()] if generation is Generation.V2B and SUPERBLOCK.upper() in group else []
+    if strange:
+        left = {name: value for name, value in group.items() if name not in strange}
+        yield NodeDamage(
+            _mixed(survey, ", ".join(strange)),
+            ZGROUP,
+            "take them out of .zgroup",
+            lambda: Change({"": survey.docs("") | {ZGROUP: left}}),
+        )
+
+
+def _mixed(survey: NCZarrSurvey, marks: str) -> Problem:
+    return Problem("", "mixed-marks", f"{marks}: a mark of another generation than {survey.generation}, which counts")
+
+
+def of_group(survey: NCZarrSurvey, path: str) -> Iterator[NodeDamage]:
+    """What a group lists that is not there, and what is there that it does not list."""
+    spec = survey.specs.get(path)
+    if not isinstance(spec, GroupSpec) or survey.generation not in _LISTED:
+        return
+    said = own(survey.docs(path), survey.generation, GROUP) or {}
+    if not all(_is_list(said.get(kind)) for kind in _LISTS):
+        yield _without_lists(survey, path)
+        return
+    alike: dict[str, list[str]] | None = None
+    for problem in survey.dataset.strays(path):
+        name = split(problem.node)[1]
+        if problem.kind == "missing":
+            change = partial(_relisted, survey, path, name, None)
+            yield NodeDamage(problem, "", "take it out of the list", change)
+            continue
+        alike = _by_likeness(survey, path, said["arrays"]) if alike is None else alike
+        orphan = _orphan(survey, problem.node, alike)
+        yield _unlisted(survey, path, problem) if orphan is None else orphan
+
+
+def _is_list(said: Any) -> bool:
+    return isinstance(said, list) and all(isinstance(name, str) and name and "/" not in name for name in said)
+
+
+def _without_lists(survey: NCZarrSurvey, path: str) -> NodeDamage:
+    """A group that somebody made who does not know NCZarr."""
+    problem = Problem(path, "unlisting-group", "the group does not list what is in it")
+
+    def change() -> Change:
+        spec, lists = survey.specs[path], survey.lists(path)
+        docs = survey.rendered(path, spec.evolve(layout={**spec.layout, **lists}))
+        known = (own(survey.docs(path), survey.generation, GROUP) or {}).get("dimensions", {})
+        said = {"dimensions": known, **lists}
+        return Change({path: docs or with_own(survey.docs(path), survey.generation, GROUP, said)})
+
+    return NodeDamage(problem, "", "write the lists of what is in it", change)
+
+
+def _unlisted(survey: NCZarrSurvey, path: str, problem: Problem) -> NodeDamage:
+    name = split(problem.node)[1]
+    kind = "arrays" if isinstance(survey.specs.get(problem.node), ArraySpec) else "groups"
+    if problem.node not in survey.specs:
+        return NodeDamage(problem)
+    return NodeDamage(problem, "", "list it", partial(_relisted, survey, path, name, kind))
+
+
+def _relisted(survey: NCZarrSurvey, path: str, name: str, kind: str | None) -> Change:
+    """The group with the name in one list, or in none."""
+    said = own(survey.docs(path), survey.generation, GROUP) or {}
+    lists = {}
+    for each in _LISTS:
+        names = [other for other in said.get(each) or [] if other != name]
+        lists[each] = [*names, name] if each == kind else names
+    return Change({path: with_own(survey.docs(path), survey.generation, GROUP, lists)})
+
+
+# -- renamed arrays ---------------------------------------------------------------------------------------------------
+
+
+def _orphan(survey: NCZarrSurvey, old: str, alike: Mapping[str, Sequence[str]]) -> NodeDamage | None:
+    """The array that netcdf-c left behind when it was told to call it otherwise: all but its documents stayed."""
+    likeness = _likeness(survey, old)
+    left = list(chunk_keys(survey, old)) if likeness in alike else []
+    heirs = [path for path in alike.get(likeness or "", ()) if left and _inherits(survey, left, old, path)]
+    if len(heirs) != 1:
+        return None
+    message = f"/{heirs[0]} was called so before; its chunks were left here, and it reads as its fill value"
+    problem = Problem(old, "orphaned-chunks", message)
+    return NodeDamage(problem, "", f"move the chunks to /{heirs[0]}", partial(_moved, survey, old, heirs[0]))
+
+
+def _by_likeness(survey: NCZarrSurvey, group: str, names: Sequence[str]) -> dict[str, list[str]]:
+    """The arrays that a group lists, those of like documents together."""
+    found: dict[str, list[str]] = {}
+    for path in (child(group, name) for name in dict.fromkeys(names)):
+        if (likeness := _likeness(survey, path)) is not None:
+            found.setdefault(likeness, []).append(path)
+    return found
+
+
+def _likeness(survey: NCZarrSurvey, path: str) -> str | None:
+    """What an array of netcdf-c keeps when it is renamed; None for other nodes."""
+    if not isinstance(survey.specs.get(path), ArraySpec):
+        return None
+    docs = survey.docs(path)
+    known = own(docs, survey.generation, ARRAY)
+    return None if known is None else json.dumps([known, docs.get(ZARRAY)], sort_keys=True)
+
+
+def _inherits(survey: NCZarrSurvey, left: Sequence[str], old: str, new: str) -> bool:
+    """Return whether none of the chunks that ``old`` has is another one here."""
+    return all(survey.store.get(new + place[len(old) :]) in (None, survey.store.get(place)) for place in left)
+
+
+def _moved(survey: NCZarrSurvey, old: str, new: str) -> Change:
+    """Chunk by chunk, so that each lies in one place or the other; a move that is cut short is taken up again."""
+    store: Any = survey.store
+
+    def act() -> None:
+        for place in list(chunk_keys(survey, old)):
+            store.put(new + place[len(old) :], store.get(place), durable=True)
+            store.delete(place)
+        store.delete_prefix(old)
+
+    return Change({}, gone=(old,), act=act)

@@ -12,14 +12,20 @@ from typing import Any
 
 from hyperslab.errors import Problem
 from hyperslab.formats.format_errors import brief
-from hyperslab.formats.keyed_commit import Change
-from hyperslab.formats.metadata_dialect import Docs
-from hyperslab.formats.nczarr.dimension_names import declared, name_all
+from hyperslab.formats.nczarr.damage import (
+    ZARRAY,
+    NCZarrSurvey,
+    NodeDamage,
+    references,
+    with_dimensions,
+    with_references,
+    with_shape,
+)
+from hyperslab.formats.nczarr.dimensions import declared, is_anonymous, name_all, place_of, qualified
 from hyperslab.formats.nczarr.generation import Generation
-from hyperslab.formats.nczarr.names import is_anonymous, place_of, qualified
-from hyperslab.formats.nczarr.own_objects import ZARRAY, references, with_dimensions, with_references, with_shape
-from hyperslab.formats.nczarr.survey import NCZarrSurvey, NodeDamage
-from hyperslab.formats.nczarr.typedefs import same_type
+from hyperslab.formats.nczarr.user_types import same_type
+from hyperslab.formats.zarr.commit import Change
+from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import Compound, Extension, Opaque, numpy_dtype
 from hyperslab.model.paths import outward, split

@@ -24,24 +24,32 @@ from hyperslab.codecs.chain import try_chain
 from hyperslab.errors import Unsupported
 from hyperslab.formats.codec_kinds import with_serial
 from hyperslab.formats.format_errors import Problems, brief
-from hyperslab.formats.metadata_dialect import Docs
 from hyperslab.formats.metadata_json.cells import as_fill, bytes_to_base64
+from hyperslab.formats.nczarr.attributes import is_hidden, read_attributes, regular_attributes, write_attributes
 from hyperslab.formats.nczarr.cells import (
+    MAXIMUM,
     TEXT,
     read_array,
     read_rows,
     text_length,
+    text_width,
     with_text,
     write_array,
     write_rows,
 )
-from hyperslab.formats.nczarr.context import Context
-from hyperslab.formats.nczarr.dimension_names import shown_names
-from hyperslab.formats.nczarr.generation import PROVENANCE, provenance_of
-from hyperslab.formats.nczarr.names import anonymous, in_bytes, place_of, qualified
-from hyperslab.formats.nczarr.provenance import joined
-from hyperslab.formats.nczarr.typed import is_hidden, read_attributes, regular_attributes, write_attributes
-from hyperslab.formats.nczarr.typedefs import (
+from hyperslab.formats.nczarr.dimensions import (
+    anonymous,
+    dims_of,
+    in_bytes,
+    new_name,
+    place_of,
+    qualified,
+    read_dims,
+    shown_names,
+    write_dims,
+)
+from hyperslab.formats.nczarr.generation import PROVENANCE, Context, joined, provenance_of
+from hyperslab.formats.nczarr.user_types import (
     Scope,
     read_types,
     same_type,
@@ -49,15 +57,14 @@ from hyperslab.formats.nczarr.typedefs import (
     unnamed_opaque,
     write_types,
 )
-from hyperslab.formats.nczarr.wishes import MAXIMUM, text_width
-from hyperslab.formats.nczarr.zdims import dims_of, new_name, read_dims, write_dims
-from hyperslab.formats.zarr2.document import ARRAY, ATTRIBUTES, DIMENSIONS, GROUP
+from hyperslab.formats.zarr.dialect import Docs
+from hyperslab.formats.zarr2.document import DIMENSIONS, ZARRAY, ZATTRS, ZGROUP
 from hyperslab.model.dtypes import Char, Compound, DataType, Enum, Extension, Opaque, VlenString, describe, numpy_dtype
 from hyperslab.model.paths import split
 from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
 
 DATASET, DIMS, TYPES, CODES = ".zdataset", ".zdims", ".ztypedefs", ".zattr_type"
-EXTRAS = (ATTRIBUTES, ".zattr", CODES, ".zattrs_type", DIMS, TYPES, DATASET)
+EXTRAS = (ZATTRS, ".zattr", CODES, ".zattrs_type", DIMS, TYPES, DATASET)
 """The documents of a node beside ``.zgroup`` or ``.zarray``; ``.zattr`` and ``.zattrs_type`` are read, not written."""
 VERSION = "0.1-2018"
 _OWN = frozenset({"dimensions", "typedef", "nc_type", "written"})
@@ -66,18 +73,18 @@ _TEXT_DTYPES = frozenset({"|u1", "<u1", "|S1", ">S1", "<S1", "<U1", ">U1"})
 
 def parse(docs: Docs, node: str, context: Context, problems: Problems) -> GroupSpec | ArraySpec:
     """The spec of a node; what is wrong goes to ``problems``."""
-    inside = docs.get(GROUP, {}).get(ATTRIBUTES)
-    stored = (inside if isinstance(inside, dict) else {}) | docs.get(".zattr", {}) | docs.get(ATTRIBUTES, {})
+    inside = docs.get(ZGROUP, {}).get(ZATTRS)
+    stored = (inside if isinstance(inside, dict) else {}) | docs.get(".zattr", {}) | docs.get(ZATTRS, {})
     codes = docs.get(".zattrs_type", {}) | docs.get(CODES, {})
-    if ARRAY in docs:
-        return _read_array(docs[ARRAY], stored, codes, node, context, problems)
+    if ZARRAY in docs:
+        return _read_array(docs[ZARRAY], stored, codes, node, context, problems)
     return _read_group(docs, stored, codes, node, context, problems)
 
 
 def _read_group(
     docs: Docs, stored: dict[str, Any], codes: dict[str, Any], node: str, context: Context, problems: Problems
 ) -> GroupSpec:
-    doc = docs.get(GROUP, {})
+    doc = docs.get(ZGROUP, {})
     if not node:
         _check_versions(docs, problems)
     types, no_types = read_types(docs.get(TYPES, {}), stored, Scope(node, context, {}), problems)
@@ -92,7 +99,7 @@ def _read_group(
         dims=dims,
         types=types,
         layout={
-            "zarr2": {key: value for key, value in doc.items() if key != ATTRIBUTES},
+            "zarr2": {key: value for key, value in doc.items() if key != ZATTRS},
             "arrays": None,
             "groups": None,
             "hidden": {name: (value, codes.get(name)) for name, value in shown.items() if is_hidden(name)},
@@ -102,7 +109,7 @@ def _read_group(
 
 
 def _check_versions(docs: Docs, problems: Problems) -> None:
-    version = docs.get(GROUP, {}).get("zarr_format", 2)
+    version = docs.get(ZGROUP, {}).get("zarr_format", 2)
     if version != 2:
         problems.fatal("zarr_format", f"zarr_format is {brief(version)}, not 2")
     if DATASET in docs and "nczarr_version" not in docs[DATASET]:
@@ -222,8 +229,8 @@ def render(spec: GroupSpec | ArraySpec, node: str, context: Context) -> Docs:
         CODES: codes,
     }
     return {name: doc for name, doc in parts.items() if doc} | {
-        ATTRIBUTES: attributes,
-        GROUP: {**spec.layout.get("zarr2", {}), "zarr_format": 2},
+        ZATTRS: attributes,
+        ZGROUP: {**spec.layout.get("zarr2", {}), "zarr_format": 2},
     }
 
 
@@ -263,7 +270,7 @@ def _render_array(spec: ArraySpec, group: str, context: Context) -> Docs:
     hidden = spec.layout.get("hidden", {})
     attributes, codes = _write_attributes(spec.attrs, hidden, scope)
     attributes[DIMENSIONS] = [place_of(name)[1] for name in names]
-    return ({CODES: codes} if codes else {}) | {ATTRIBUTES: attributes, ARRAY: doc}
+    return ({CODES: codes} if codes else {}) | {ZATTRS: attributes, ZARRAY: doc}
 
 
 def _typedef(dtype: DataType, scope: Scope) -> str | None:
@@ -302,7 +309,7 @@ def new_array(wish: ArraySpec, node: str, context: Context) -> ArraySpec:
     if isinstance(dtype, VlenString):
         spec = with_text(spec, text_width(wish, wish.attrs.get(MAXIMUM), context), truncate=context.options.truncate)
     problems = Problems(node)
-    found = _read_array(render(spec, node, context)[ARRAY], {}, {}, node, context, problems)
+    found = _read_array(render(spec, node, context)[ZARRAY], {}, {}, node, context, problems)
     problems.raise_if_fatal()
     try_chain(found)
     return found.evolve(

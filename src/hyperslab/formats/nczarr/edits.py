@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import Invalid
-from hyperslab.formats.nczarr.names import anonymous, is_anonymous, place_of, qualified, require_netcdf
-from hyperslab.formats.nczarr.typedefs import same_type, unnamed_opaque
+from hyperslab.formats.nczarr.dimensions import anonymous, is_anonymous, place_of, qualified, require_netcdf
+from hyperslab.formats.nczarr.user_types import same_type, unnamed_opaque
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import Compound, Enum, Opaque, tag_of, tagged_fields
 from hyperslab.model.paths import is_within, outward, split

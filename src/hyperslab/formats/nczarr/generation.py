@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from functools import cache
+from importlib.metadata import version
+from typing import Any, Literal
 
-from hyperslab.formats.metadata_dialect import Docs
+from hyperslab.formats.choices import check_choices, check_truth
+from hyperslab.formats.zarr.dialect import Docs
+from hyperslab.model.spec import ArraySpec, GroupSpec
 
 
 class Generation(StrEnum):
@@ -60,3 +65,111 @@ def provenance_of(attributes: Mapping[str, Any]) -> dict[str, str]:
         return {}
     pairs = (part.partition("=") for part in said.replace("|", ",").split(","))
     return {name.strip(): value.strip() for name, sign, value in pairs if sign}
+
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# ``_NCProperties``: which library made a dataset, in which dialect (R45).
+
+
+@cache
+def provenance(dialect: str) -> str:
+    """What a dataset made here says; ``zarr=2`` is the format of its documents."""
+    return f"version=2,hyperslab={version('hyperslab')},nczarr={dialect},zarr=2"
+
+
+def joined(dialect: str, foreign: Mapping[str, str]) -> str:
+    """The same, with the pairs of others that had made the dataset."""
+    ours = dict(pair.split("=") for pair in provenance(dialect).split(","))
+    return ",".join(f"{name}={value}" for name, value in (ours | dict(foreign) | {"nczarr": dialect}).items())
+
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# The documents of older netcdf-c (4.8.0 to 4.9.2), turned into those that it writes today; such stores are only read.
+#
+# === ============== ============================================================================================ V1
+# 4.8.0 separate objects ``.nczarr`` (root), ``.nczgroup``, ``.nczarray``, ``.nczattr`` V2a 4.8.1 to 4.9.0
+# ``_NCZARR_SUPERBLOCK`` and ``_NCZARR_GROUP`` in ``.zgroup``, ``_NCZARR_ARRAY`` in ``.zarray``, ``_NCZARR_ATTR`` in
+# ``.zattrs`` V2b 4.9.1 to 4.9.2 the same places, names in lower case === ==============
+# ============================================================================================
+
+
+_NEW_NAMES = {"dims": "dimensions", "vars": "arrays", "dimrefs": "dimension_references"}
+_OBJECTS = {".nczarr": SUPERBLOCK, ".nczgroup": GROUP, ".nczarray": ARRAY, ".nczattr": TYPES}
+_OWN_OBJECTS = frozenset(_OBJECTS.values())
+
+
+def as_current(docs: Docs) -> Docs:
+    """The documents of a node with NCZarr's own objects in ``.zattrs``, under today's names."""
+    own: dict[str, Any] = {}
+    plain: Docs = {}
+    for name, doc in docs.items():
+        if name in _OBJECTS:
+            own[_OBJECTS[name]] = _renamed(doc)
+            continue
+        plain[name] = {key: value for key, value in doc.items() if key.lower() not in _OWN_OBJECTS}
+        own |= {key.lower(): _renamed(value) for key, value in doc.items() if key.lower() in _OWN_OBJECTS}
+    return {**plain, ".zattrs": {**plain.get(".zattrs", {}), **own}}
+
+
+def _renamed(said: Any) -> Any:
+    if not isinstance(said, Mapping):
+        return said
+    return {_NEW_NAMES.get(key, key): value for key, value in said.items()}
+
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# What the documents of one node mean depends on: the options, the generation, and the documents of other nodes.
+
+
+_CHOICES = {
+    "dialect": (None, "current", "draft"),
+    "char_encoding": ("netcdf", "zarr"),
+    "byteorder": ("auto", "stored", "swapped"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NCZarrOptions:
+    """How a dataset is opened or made.
+
+    ``dialect`` of a new dataset (None: current). ``char_encoding``: char cells as netcdf-c knows them (``>S1``), or as
+    zarr-python does (``|S1`` with a mark). ``native=False``: truth values, complex numbers and times as netCDF has
+    them. ``truncate``: text that is too long is cut. ``byteorder``: of cells of a big-endian dtype; ``auto`` knows the
+    versions of netcdf-c that wrote them in little-endian order.
+    """
+
+    dialect: Literal["current", "draft"] | None = None
+    char_encoding: Literal["netcdf", "zarr"] = "netcdf"
+    native: bool = True
+    truncate: bool = False
+    byteorder: Literal["auto", "stored", "swapped"] = "auto"
+
+    def __post_init__(self) -> None:
+        check_choices(self, _CHOICES)
+        check_truth("native", self.native)
+        check_truth("truncate", self.truncate)
+
+
+def _nothing_declared(path: str) -> GroupSpec | None:
+    return None
+
+
+def _no_texts(path: str) -> Mapping[str, str]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """``provenance``: the pairs of the root's ``_NCProperties``. ``group``: the dimensions and types that the group at
+    a path declares, None where there is none. ``texts``: how the values of a node's ``.zattrs`` are spelled there.
+    ``structured``: the paths of the arrays of a plain dataset whose cells have fields, in order. ``parsed``: what was
+    made of ``.zarray`` documents that several arrays share (:func:`~hyperslab.formats.nczarr.cells.read_once`).
+    """
+
+    generation: Generation
+    options: NCZarrOptions = field(default_factory=NCZarrOptions)
+    provenance: Mapping[str, str] = field(default_factory=dict)
+    group: Callable[[str], GroupSpec | None] = _nothing_declared
+    texts: Callable[[str], Mapping[str, str]] = _no_texts
+    structured: Callable[[], Sequence[str]] = tuple
+    parsed: dict[tuple[int, Any, bool], ArraySpec] = field(default_factory=dict, compare=False)

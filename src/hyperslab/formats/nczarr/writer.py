@@ -22,15 +22,15 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ListsChunks
 from hyperslab.errors import AlreadyExists, HyperslabError, NodeNotFound
 from hyperslab.formats.format_errors import array_at
-from hyperslab.formats.keyed_commit import Change
-from hyperslab.formats.keyed_writer import KeyedWriter, check_document
-from hyperslab.formats.metadata_dialect import Docs
-from hyperslab.formats.nczarr.dataset import NczarrReader
+from hyperslab.formats.nczarr.attributes import MAXIMUM_TEXT
+from hyperslab.formats.nczarr.cells import DEFAULT_MAXIMUM, MAXIMUM
+from hyperslab.formats.nczarr.dialect import NczarrSpelling
 from hyperslab.formats.nczarr.edits import Edits, given_rows, moved
 from hyperslab.formats.nczarr.generation import Generation
-from hyperslab.formats.nczarr.spelling import NczarrSpelling
-from hyperslab.formats.nczarr.typed import MAXIMUM_TEXT
-from hyperslab.formats.nczarr.wishes import DEFAULT_MAXIMUM, MAXIMUM
+from hyperslab.formats.nczarr.reader import NczarrReader
+from hyperslab.formats.zarr.commit import Change
+from hyperslab.formats.zarr.dialect import Docs
+from hyperslab.formats.zarr.writer import KeyedWriter, check_document
 from hyperslab.model.paths import child, is_within, normalize
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import LocksNodes, WritableStore

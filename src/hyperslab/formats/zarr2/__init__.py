@@ -24,10 +24,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from hyperslab.formats.base import Feature, FormatInfo, Mode, Variant
-from hyperslab.formats.keyed_dataset import KeyedReader
-from hyperslab.formats.keyed_format import open_keyed
-from hyperslab.formats.zarr2.dataset import COPY, Zarr2
-from hyperslab.formats.zarr2.document import ARRAY, GROUP
+from hyperslab.formats.zarr.opening import open_keyed
+from hyperslab.formats.zarr.reader import KeyedReader
+from hyperslab.formats.zarr2.document import COPY, ZARRAY, ZGROUP, Zarr2
 from hyperslab.stores.location import Location, Probe
 
 _LACKS = frozenset(
@@ -80,7 +79,7 @@ class Zarr2Format:
 
     def sniff(self, probe: Probe) -> bool:
         """Return whether the root has one of the documents; a consolidated dataset is known by one request."""
-        return any(probe.get(name) is not None for name in (COPY, GROUP, ARRAY))
+        return any(probe.get(name) is not None for name in (COPY, ZGROUP, ZARRAY))
 
     def open(self, where: Location, mode: Mode, **options: Any) -> KeyedReader:
         """Open or make a dataset; options: ``settings``, ``consolidated``, ``remembered``."""

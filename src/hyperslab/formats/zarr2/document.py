@@ -6,18 +6,27 @@ Both directions take the documents of one node as a mapping of their names to JS
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from hyperslab.chunks.grid import Coords
 from hyperslab.codecs.chain import try_chain
+from hyperslab.codecs.registry import VIEWING, canonical
 from hyperslab.errors import Unsupported
 from hyperslab.formats.bounded_memo import BoundedMemo
-from hyperslab.formats.codec_kinds import serial_codec, with_serial
+from hyperslab.formats.codec_kinds import ARRAY, BYTES, COMPRESSORS, SERIAL, serial_codec, unknown, with_serial
 from hyperslab.formats.format_errors import Problems, brief
-from hyperslab.formats.metadata_json.cells import as_fill, same_fill
+from hyperslab.formats.metadata_json.cells import (
+    as_fill,
+    base64_to_bytes,
+    bytes_to_base64,
+    number_from_json,
+    number_to_json,
+    same_fill,
+)
+from hyperslab.formats.metadata_json.dtypes import dtype_from_json, dtype_to_json
 from hyperslab.formats.metadata_json.extended_metadata import (
     ExtendedMetadata,
     marked_type,
@@ -28,20 +37,252 @@ from hyperslab.formats.metadata_json.extended_metadata import (
     write_attributes,
     write_indexes,
 )
-from hyperslab.formats.zarr2.codecs import read_codecs, write_codecs
-from hyperslab.formats.zarr2.dtypes import read_dtype, read_fill, write_dtype, write_fill
-from hyperslab.model.dtypes import DataType, Opaque, describe, numpy_dtype
-from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.formats.zarr.chunks import KeyOf
+from hyperslab.formats.zarr.dialect import Copy, Docs, MetadataDialect
+from hyperslab.model.dtypes import (
+    DataType,
+    ObjectRef,
+    Opaque,
+    RegionRef,
+    VlenArray,
+    VlenBytes,
+    VlenString,
+    describe,
+    numpy_dtype,
+)
+from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
+from hyperslab.stores.keys import is_key
 
-ARRAY, GROUP, ATTRIBUTES = ".zarray", ".zgroup", ".zattrs"
+# -- ------------------------------------------------------------------------------------------------------------------
+# Zarr v2's ``order``, ``filters`` and ``compressor`` as one chain of codecs, and back.
+
+
+_NAMES = {"packbits": "numcodecs.packbits"}
+_IDS = {name: id for id, name in _NAMES.items()}
+_OF_OTHERS = frozenset(
+    {"transpose", "packbits", "sharding_indexed", "cast_value", "scale_offset"}
+    | {"fixed_utf8", "utf8_bytes", "iso_time", "enum_members", "record_text", "reference_pickle", "reference_text"}
+)
+_SHUFFLES = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
+
+
+def read_codecs(doc: Mapping[str, Any], ndim: int, problems: Problems) -> tuple[Codec, ...]:
+    """The chain in the order of writing: axes reversed (``order`` "F"), filters, compressor, with ``bytes`` between.
+
+    The cells lie in the byte order of the dtype, so ``bytes`` needs none.
+    """
+    filters = doc.get("filters")
+    steps = _transposed(doc.get("order", "C"), ndim, problems)
+    if isinstance(filters, list) and any(map(_is_nested, filters)):
+        steps = []
+    if not (filters is None or isinstance(filters, list)):
+        problems.fatal("filters", f"filters is {brief(filters)}, not a list")
+        filters = None
+    compressor = doc.get("compressor")
+    for said in [*(filters or []), *([] if compressor is None else [compressor])]:
+        if isinstance(said, dict) and isinstance(said.get("id"), str):
+            steps.append(_read_codec(said))
+        else:
+            problems.fatal("codec", f"{brief(said)} is no codec: an object with an 'id'")
+    for reason in unknown(steps):
+        problems.undecodable("unknown-codec", reason)
+    return _whole(steps, problems)
+
+
+def _transposed(order: Any, ndim: int, problems: Problems) -> list[Codec]:
+    if order not in ("C", "F"):
+        problems.fatal("order", f"order is {brief(order)}, not 'C' or 'F'")
+    return [Codec("transpose", {"order": list(reversed(range(ndim)))})] if order == "F" and ndim > 1 else []
+
+
+def _is_nested(said: Any) -> bool:
+    """Return whether the cells stand in lists of lists, by their axes, whatever the order in which others lie in
+    memory.
+    """
+    return isinstance(said, dict) and isinstance(said.get("id"), str) and canonical(said["id"]) == "json2"
+
+
+def _read_codec(said: Mapping[str, Any]) -> Codec:
+    name = _NAMES.get(said["id"]) or canonical(said["id"])
+    return Codec(name, {key: _number(value) for key, value in said.items() if key != "id"})
+
+
+def _number(value: Any) -> Any:
+    """netCDF-C 4.9.3 writes the numbers of codecs as text."""
+    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19 else value
+
+
+def _whole(steps: Sequence[Codec], problems: Problems) -> tuple[Codec, ...]:
+    """The chain with its step from cells to bytes; filters on cells behind filters on bytes cannot be."""
+    at = next((i for i, step in enumerate(steps) if step.name not in ARRAY), len(steps))
+    if late := [step.name for step in steps[at:] if step.name in ARRAY - set(VIEWING)]:
+        problems.undecodable(
+            "codec-order", f"codec {late[0]!r} works on cells but stands behind one that works on bytes"
+        )
+    if at < len(steps) and steps[at].name in SERIAL:
+        return tuple(steps)
+    return (*steps[:at], Codec("bytes"), *steps[at:])
+
+
+def write_codecs(codecs: Sequence[Codec], ndim: int) -> dict[str, Any]:
+    """``order``, ``filters`` and ``compressor`` of a chain; Unsupported names what Zarr v2 cannot say."""
+    order = "C"
+    steps = list(codecs)
+    if steps and steps[0].name == "transpose":
+        if list(steps[0].config["order"]) != list(reversed(range(ndim))):
+            raise Unsupported("format zarr2 has no axis order but C and F", remedy="use format zarr3")
+        order = "F" if ndim > 1 and all(step.name != "json2" for step in steps) else "C"
+        del steps[0]
+    written = [_write_codec(step) for step in steps if step.name != "bytes"]
+    compressor = written.pop() if steps and steps[-1].name in COMPRESSORS else None
+    return {"order": order, "filters": written or None, "compressor": compressor}
+
+
+def _write_codec(codec: Codec) -> dict[str, Any]:
+    name = codec.name
+    known = (ARRAY | SERIAL | BYTES) - _OF_OTHERS
+    if name not in known:
+        raise Unsupported(f"format zarr2 has no codec {name!r}", remedy="choose another codec, or format zarr3")
+    config = dict(codec.config)
+    if name == "blosc":
+        config.pop("typesize", None)
+        config["shuffle"] = _SHUFFLES.get(config.get("shuffle", 1), config.get("shuffle", 1))
+        config = {"cname": "lz4", "clevel": 5, "blocksize": 0} | config
+    if name == "zstd" and config.get("checksum") is False:
+        del config["checksum"]  # what absence means, and tensorstore knows no such key
+    return {"id": _IDS.get(name, name), **config}
+
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# Zarr v2's ``dtype`` and ``fill_value``: NumPy's type names, ``|O`` told by its object codec, fills per type.
+
+
+_TEXT_CODECS = ("vlen-utf8", "json2", "msgpack2", "categorize")
+
+
+def read_dtype(name: Any, codecs: Sequence[Codec]) -> DataType:
+    """The type of the cells; TypeError says what is wrong. ``|O`` is what its object codec makes it."""
+    if name not in ("|O", "O", "object"):
+        return dtype_from_json(name)
+    for codec in codecs:
+        if codec.name in _TEXT_CODECS:
+            return VlenString()
+        if codec.name == "vlen-bytes":
+            return VlenBytes()
+        if codec.name == "vlen-array":
+            return VlenArray(dtype_from_json(codec.config.get("dtype")))
+    raise TypeError("cells of type 'object' need one of the codecs vlen-utf8, vlen-bytes, vlen-array, json2, msgpack2")
+
+
+def write_dtype(dtype: DataType) -> Any:
+    """The ``dtype`` of a type; Unsupported when Zarr v2 has none."""
+    match dtype:
+        case VlenString() | VlenBytes() | VlenArray():
+            return "|O"
+        case ObjectRef() | RegionRef():
+            pass
+        case _:
+            try:
+                return dtype_to_json(numpy_dtype(dtype))
+            except TypeError:
+                pass
+    raise Unsupported(
+        f"format zarr2 has no cells of type {describe(dtype)}", remedy="use format zarr3, or convert the cells first"
+    )
+
+
+def read_fill(value: Any, dtype: DataType) -> Any:
+    """The fill value as a cell; null is None: such cells read as the type's zero. TypeError when it does not fit."""
+    if value is None:
+        return None
+    match dtype:
+        case VlenString():
+            return _text(value)
+        case VlenBytes():
+            return b"" if value in ("", 0) else base64_to_bytes(value)
+        case VlenArray():
+            return None
+        case _:
+            return _read_cell(value, numpy_dtype(dtype))
+
+
+def _read_cell(value: Any, dtype: np.dtype[Any]) -> Any:
+    if dtype.kind == "U":
+        text = _text(value)
+        if len(text) > dtype.itemsize // 4:
+            raise TypeError(f"{value!r} is longer than {dtype.itemsize // 4} characters")
+        return np.str_(text)
+    if dtype.kind == "S":
+        return np.bytes_(_short_bytes(value, dtype.itemsize))
+    if dtype.kind == "V":
+        return _raw(value, dtype)
+    if dtype.kind == "b" and value in (0, 1):
+        return np.bool_(value)
+    return number_from_json(value, dtype)
+
+
+def _text(value: Any) -> str:
+    if value == 0 and not isinstance(value, bool):
+        return ""
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _short_bytes(value: Any, size: int) -> bytes:
+    """Base64, or the text itself as netCDF-C writes it."""
+    text = _text(value)
+    try:
+        raw = base64_to_bytes(text)
+    except TypeError:
+        raw = text.encode()
+    if len(raw) > size:
+        raise TypeError(f"{value!r} is longer than {size} bytes")
+    return raw
+
+
+def _raw(value: Any, dtype: np.dtype[Any]) -> Any:
+    if value in ("", 0):
+        return np.zeros((), dtype)[()]
+    raw = base64_to_bytes(value)
+    if len(raw) != dtype.itemsize:
+        raise TypeError(f"{value!r} has {len(raw)} bytes, not {dtype.itemsize}")
+    return np.frombuffer(raw, dtype)[0]
+
+
+def write_fill(value: Any, dtype: DataType) -> Any:
+    """The JSON of a fill value; structured ones are base64 of the cell's bytes in the array's own byte order."""
+    if value is None:
+        return None
+    if isinstance(dtype, VlenArray):
+        if len(value):
+            raise Unsupported("format zarr2 has no fill value for arrays of variable length", remedy="leave it out")
+        return None
+    if isinstance(dtype, VlenString):
+        return str(value)
+    if isinstance(dtype, VlenBytes):
+        return bytes_to_base64(bytes(value))
+    stored = numpy_dtype(dtype)
+    match stored.kind:
+        case "U":
+            return str(value)
+        case "S":
+            return bytes_to_base64(bytes(value).ljust(stored.itemsize, b"\0"))  # tensorstore insists on every byte
+        case "V":
+            return bytes_to_base64(np.asarray(value).astype(stored, copy=False).tobytes())
+        case _:
+            return number_to_json(value, bits=False)
+
+
+ZARRAY, ZGROUP, ZATTRS = ".zarray", ".zgroup", ".zattrs"
 DIMENSIONS = "_ARRAY_DIMENSIONS"
-Docs = Mapping[str, Mapping[str, Any]]
+Documents = Mapping[str, Mapping[str, Any]]
 UNWRITTEN = "fill_is_unwritten"
 """In ``ArraySpec.layout``: the fill value is what unwritten cells read as, and cells that are equal to it count."""
 _SEPARATORS = (".", "/")
 
 
-def parse(docs: Docs, node: str = "") -> GroupSpec | ArraySpec:
+def parse(docs: Documents, node: str = "") -> GroupSpec | ArraySpec:
     """The spec of a node; FormatError lists every problem when there can be none."""
     problems = Problems(node)
     spec = read(docs, problems)
@@ -49,12 +290,12 @@ def parse(docs: Docs, node: str = "") -> GroupSpec | ArraySpec:
     return spec
 
 
-def read(docs: Docs, problems: Problems) -> GroupSpec | ArraySpec:
+def read(docs: Documents, problems: Problems) -> GroupSpec | ArraySpec:
     """The spec of a node; what is wrong goes to ``problems``."""
-    stored = docs.get(ATTRIBUTES, {})
-    if ARRAY in docs:
-        return read_array(docs[ARRAY], stored, problems)
-    doc = docs.get(GROUP, {})
+    stored = docs.get(ZATTRS, {})
+    if ZARRAY in docs:
+        return read_array(docs[ZARRAY], stored, problems)
+    doc = docs.get(ZGROUP, {})
     _check_version(doc, problems)
     attrs, marks = read_attributes(stored)
     return GroupSpec(attrs=attrs, dims=marks.dims, types=marks.types, layout={"zarr2": doc})
@@ -130,8 +371,8 @@ def render(spec: GroupSpec | ArraySpec) -> dict[str, dict[str, Any]]:
     old: Mapping[str, Any] = spec.layout.get("zarr2", {})
     if isinstance(spec, GroupSpec):
         return {
-            ATTRIBUTES: write_attributes(spec.attrs, ExtendedMetadata(spec.dims, None, spec.types)),
-            GROUP: {"zarr_format": 2, **{key: value for key, value in old.items() if key != "zarr_format"}},
+            ZATTRS: write_attributes(spec.attrs, ExtendedMetadata(spec.dims, None, spec.types)),
+            ZGROUP: {"zarr_format": 2, **{key: value for key, value in old.items() if key != "zarr_format"}},
         }
     attrs = dict(spec.attrs)
     if not spec.shape or any(name is not None for name in spec.dims):
@@ -143,7 +384,7 @@ def render(spec: GroupSpec | ArraySpec) -> dict[str, dict[str, Any]]:
     marks = ExtendedMetadata(
         dtype=dtype, indexes=write_indexes(spec.indexes, spec.dims), unwritten=UNWRITTEN in spec.layout
     )
-    return {ATTRIBUTES: write_attributes(attrs, marks, hidden=hidden), ARRAY: render_array(spec, old)}
+    return {ZATTRS: write_attributes(attrs, marks, hidden=hidden), ZARRAY: render_array(spec, old)}
 
 
 def _as_it_was(old: Mapping[str, Any]) -> ArraySpec | None:
@@ -188,7 +429,7 @@ def new_array(wish: ArraySpec) -> ArraySpec:
     return found
 
 
-def _parsed(docs: Docs) -> ArraySpec:
+def _parsed(docs: Documents) -> ArraySpec:
     spec = parse(docs)
     if not isinstance(spec, ArraySpec):
         raise TypeError("no array")
@@ -201,3 +442,69 @@ def chunk_keys(spec: ArraySpec) -> Callable[[Coords], str]:
     if not spec.shape:
         return lambda coords: "0"
     return lambda coords: separator.join(map(str, coords))
+
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# Where the documents of Zarr v2 lie: ``.zarray`` or ``.zgroup`` and ``.zattrs`` per node, a ``.zmetadata`` of all.
+
+
+COPY = ".zmetadata"
+_DOCUMENTS = (ZARRAY, ZGROUP, ZATTRS)
+
+
+class Zarr2(MetadataDialect):
+    """The :class:`~hyperslab.formats.zarr.dialect.MetadataDialect` of Zarr v2."""
+
+    format = "zarr2"
+    nodes = (ZARRAY, ZGROUP)
+    extras = (ZATTRS,)
+    copy_name = COPY
+
+    def read(self, docs: Docs, node: str, problems: Problems) -> GroupSpec | ArraySpec:
+        """The spec of a node; what is wrong goes to ``problems``."""
+        return read(docs, problems)
+
+    def render(self, spec: GroupSpec | ArraySpec) -> Docs:
+        """The documents of a node."""
+        return render(spec)
+
+    def is_array(self, docs: Docs) -> bool:
+        """Return whether there is a ``.zarray``."""
+        return ZARRAY in docs
+
+    def key_of(self, spec: ArraySpec) -> KeyOf:
+        """``0.1`` or ``0/1``."""
+        return chunk_keys(spec)
+
+    def new_array(self, wish: ArraySpec) -> ArraySpec:
+        """A user's wish in this format's spelling."""
+        return new_array(wish)
+
+    def read_copy(self, doc: Mapping[str, Any]) -> Copy | None:
+        """``{"metadata": {key: document}}``; None when damaged. Keys that are none of a node's are passed over."""
+        entries = doc.get("metadata")
+        if not isinstance(entries, dict):
+            return None
+        copy: Copy = {}
+        for place, said in entries.items():
+            path, _, name = place.rpartition("/")
+            if name not in _DOCUMENTS or not is_key(place):
+                continue
+            if not isinstance(said, dict):
+                return None
+            copy.setdefault(path, {})[name] = said
+        return {path: docs for path, docs in copy.items() if not docs.keys().isdisjoint(self.nodes)}
+
+    def write_copy(self, holder: Docs, copy: Copy) -> dict[str, Any]:
+        """The document ``.zmetadata``; the holder's own documents stand in it too."""
+        entries = {
+            f"{path}/{name}" if path else name: docs[name]
+            for path, docs in ({"": holder} | {path: docs for path, docs in copy.items() if path}).items()
+            for name in _DOCUMENTS
+            if name in docs
+        }
+        return {"metadata": entries, "zarr_consolidated_format": 1}
+
+    def without_copy(self, doc: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Nothing is left of ``.zmetadata``."""
+        return None

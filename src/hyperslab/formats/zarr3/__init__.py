@@ -24,11 +24,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from hyperslab.formats.base import Feature, FormatInfo, Mode, Variant
-from hyperslab.formats.keyed_dataset import KeyedReader, holds_nodes
-from hyperslab.formats.keyed_format import open_keyed
+from hyperslab.formats.zarr.opening import open_keyed
+from hyperslab.formats.zarr.reader import KeyedReader, holds_nodes
 from hyperslab.formats.zarr3.codecs import COMMON
-from hyperslab.formats.zarr3.dataset import Zarr3
-from hyperslab.formats.zarr3.document import NAME
+from hyperslab.formats.zarr3.document import NAME, Zarr3
 from hyperslab.stores.location import Location, Probe
 
 _LACKS = frozenset({Feature.SUBARRAYS, Feature.LINKS, Feature.REFERENCES, Feature.SPARSE})

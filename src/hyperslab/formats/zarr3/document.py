@@ -6,17 +6,23 @@ understood and spellings that mean the same are kept in ``spec.layout`` and writ
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+import struct
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from hyperslab.codecs.chain import INDEX_CODECS, try_chain
+from hyperslab.errors import FormatError, Invalid
 from hyperslab.formats.bounded_memo import BoundedMemo
-from hyperslab.formats.codec_kinds import unknown
+from hyperslab.formats.codec_kinds import ARRAY, serial_codec, unknown, with_serial
 from hyperslab.formats.format_errors import Problems, brief
-from hyperslab.formats.keys import KeyOf
-from hyperslab.formats.metadata_json.cells import same_fill
+from hyperslab.formats.metadata_json.attributes import Code, encode
+from hyperslab.formats.metadata_json.cells import as_fill, base64_to_bytes, bytes_to_base64, float_to_json, same_fill
 from hyperslab.formats.metadata_json.extended_metadata import (
+    MARK,
+    VERSION,
     ExtendedMetadata,
     marked_type,
     needs_mark,
@@ -26,17 +32,117 @@ from hyperslab.formats.metadata_json.extended_metadata import (
     write_attributes,
     write_indexes,
 )
-from hyperslab.formats.zarr3 import missing_value
-from hyperslab.formats.zarr3.codecs import read_codecs, write_codecs
-from hyperslab.formats.zarr3.dtypes import is_raw, read_dtype, write_dtype
-from hyperslab.formats.zarr3.fills import read_fill, write_fill
-from hyperslab.formats.zarr3.grid import chunk_keys, extension, read_grid, read_keys, write_grid
-from hyperslab.model.dtypes import DataType, Opaque, VlenArray, describe, numpy_dtype
-from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
+from hyperslab.formats.zarr.chunks import KeyOf
+from hyperslab.formats.zarr.dialect import Copy, Docs, MetadataDialect
+from hyperslab.formats.zarr3.codecs import (
+    cells_after,
+    chunk_keys,
+    extension,
+    read_codecs,
+    read_grid,
+    read_keys,
+    write_codecs,
+    write_grid,
+)
+from hyperslab.formats.zarr3.dtypes import has_order, is_raw, read_dtype, read_fill, write_dtype, write_fill
+from hyperslab.model.dtypes import (
+    Compound,
+    DataType,
+    Enum,
+    Opaque,
+    VlenArray,
+    VlenBytes,
+    VlenString,
+    describe,
+    numpy_dtype,
+)
+from hyperslab.model.spec import ArraySpec, Chunks, Codec, GroupSpec
+from hyperslab.stores.keys import is_key
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# The attribute ``_FillValue`` in xarray's spelling, which its Zarr v3 reader insists on.
+#
+# xarray writes it as base64 of the little-endian float64 in arrays of floats, as a pair of these in complex arrays,
+# as a plain number in arrays of integers and booleans, and fails to open a dataset with anything else: such values
+# stand in the mark (xarray.backends.zarr.FillValueCoder).
+
+
+FILL_VALUE = "_FillValue"
+_SHAPED = re.compile(r"\[[\d,]*\]$")
+
+
+def write_missing_value(value: Any, dtype: DataType) -> tuple[Any, Code | None] | None:
+    """The value as xarray reads it, and its code; None when xarray would fail on it."""
+    cell = value.reshape(-1)[0] if isinstance(value, np.ndarray) and value.size == 1 else value
+    if isinstance(cell, np.ndarray | list | dict) or (isinstance(value, np.ndarray) and value.ndim > 1):
+        return None
+    stored = numpy_dtype(dtype)
+    code = encode(FILL_VALUE, value)[1]
+    if isinstance(cell, np.generic):
+        code = None if isinstance(value, np.generic) and cell.dtype == stored and stored.kind in "fc" else code
+    elif code is None and stored.kind in "fc":
+        code = "int" if isinstance(cell, int) else "float"
+    if isinstance(cell, bool | np.bool_):
+        return (bool(cell), code) if stored.kind == "b" else None
+    match stored.kind:
+        case "f" if isinstance(cell, int | float | np.integer | np.floating) and _is_exact(cell):
+            return _pack(float(cell)), code
+        case "c" if isinstance(cell, complex | np.complexfloating):
+            return [_pack(float(cell.real)), _pack(float(cell.imag))], code
+        case "i" | "u" if isinstance(cell, int | np.integer):
+            return int(cell), code
+        case "i" | "u" if isinstance(cell, float | np.floating) and np.isfinite(cell):
+            return float(cell), code
+        case _:
+            return None
+
+
+def _is_exact(cell: Any) -> bool:
+    return not isinstance(cell, int | np.integer) or (abs(int(cell)) < 2**1000 and int(float(cell)) == int(cell))
+
+
+def _pack(value: float) -> str:
+    return bytes_to_base64(struct.pack("<d", value))
+
+
+def read_missing_value(stored: Mapping[str, Any], dtype: DataType) -> Mapping[str, Any]:
+    """The stored attributes with ``_FillValue`` as any other attribute is spelled, its code in the mark."""
+    if FILL_VALUE not in stored:
+        return stored
+    said = stored.get(MARK)
+    mark = said if isinstance(said, dict) else {"version": VERSION}
+    codes = mark.get("attrs")
+    codes = codes if isinstance(codes, dict) else {}
+    cells = numpy_dtype(dtype)
+    value, code = stored[FILL_VALUE], codes.get(FILL_VALUE)
+    number = _unpack(value, cells.kind)
+    if number is not None:
+        value = number
+        code = cells.str if code is None else code
+    if code is None:
+        return stored
+    if isinstance(code, str) and _SHAPED.search(code) and (number is not None or not isinstance(value, list)):
+        value = [value]
+    return {**stored, FILL_VALUE: value, MARK: {**mark, "attrs": {**codes, FILL_VALUE: code}}}
+
+
+def _unpack(value: Any, kind: str) -> Any:
+    """The number of xarray's spelling as JSON; None when it is not spelled so."""
+    try:
+        match value:
+            case str() if kind == "f":
+                return float_to_json(struct.unpack("<d", base64_to_bytes(value))[0])
+            case [str(real), str(imag)] if kind == "c":
+                return [float_to_json(struct.unpack("<d", base64_to_bytes(part))[0]) for part in (real, imag)]
+            case _:
+                return None
+    except (TypeError, struct.error):
+        return None
+
 
 NAME = "zarr.json"
 COPY = "consolidated_metadata"
-Docs = Mapping[str, Mapping[str, Any]]
+Documents = Mapping[str, Mapping[str, Any]]
 _KEYS = {
     "group": frozenset({"zarr_format", "node_type", "attributes", COPY}),
     "array": frozenset(
@@ -59,7 +165,7 @@ _NO_LAYOUT: Mapping[str, Any] = {}
 _DEFAULT_KEYS = {"name": "default", "configuration": {"separator": "/"}}
 
 
-def parse(docs: Docs, node: str = "") -> GroupSpec | ArraySpec:
+def parse(docs: Documents, node: str = "") -> GroupSpec | ArraySpec:
     """The spec of a node; FormatError lists every problem when there can be none."""
     problems = Problems(node)
     spec = read(docs[NAME], problems)
@@ -107,7 +213,7 @@ def _read_array(
     plain = _read_type(doc, problems)
     codecs = read_codecs(doc.get("codecs"), plain, chunks, problems)
     _check_codecs(doc, codecs, problems)
-    attrs, marks = read_attributes(stored if plain is None else missing_value.unspell(stored, plain))
+    attrs, marks = read_attributes(stored if plain is None else read_missing_value(stored, plain))
     dtype = Opaque(1, brief(doc.get("data_type"))) if plain is None else marked_type(plain, marks.dtype)
     fill = None if plain is None else _read_fill(doc, dtype, problems)
     if isinstance(dtype, VlenArray):
@@ -185,12 +291,12 @@ def render(spec: GroupSpec | ArraySpec) -> dict[str, dict[str, Any]]:
         attributes = write_attributes(spec.attrs, ExtendedMetadata(spec.dims, None, spec.types))
         return {NAME: {"zarr_format": 3, "node_type": "group"} | dict(old) | {"attributes": attributes}}
     spelled, hidden = {}, []
-    if missing_value.NAME in spec.attrs:
-        said = missing_value.spell(spec.attrs[missing_value.NAME], plain_type(spec.dtype))
+    if FILL_VALUE in spec.attrs:
+        said = write_missing_value(spec.attrs[FILL_VALUE], plain_type(spec.dtype))
         if said is None:
-            hidden = [missing_value.NAME]
+            hidden = [FILL_VALUE]
         else:
-            spelled = {missing_value.NAME: said}
+            spelled = {FILL_VALUE: said}
     was = _as_it_was(old) if old else None
     dtype = mark_of(spec.dtype) if was is None or was.dtype != spec.dtype else None
     marks = ExtendedMetadata(dtype=dtype, indexes=write_indexes(spec.indexes, spec.dims))
@@ -250,3 +356,156 @@ def key_of(spec: ArraySpec) -> KeyOf:
     """The key of a chunk by its coordinates."""
     encoding = spec.layout.get("zarr3", {}).get("chunk_key_encoding", _DEFAULT_KEYS)
     return chunk_keys(*read_keys(encoding, Problems("")), len(spec.shape))
+
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# A user's wish for a new array in Zarr v3's spelling: byte order, checksums, shards, fill value.
+
+
+def new_array(wish: ArraySpec) -> ArraySpec:
+    """The spec to put. ``wish.layout``: ``shards`` (lengths or None), ``checksum`` (True: crc32c behind the codecs).
+
+    Chunks in shards are checksummed one by one, as is the index. A type that Zarr v3 lacks is Unsupported.
+    """
+    dtype, order = _native(wish.dtype)
+    if any(codec.name in ARRAY - {"transpose"} for codec in wish.codecs):
+        order = "little"  # zarr-python's filters take the cells that bytes gives them for little-endian ones
+    serial = Codec("bytes", {"endian": order}) if _ordered(_filtered(dtype, wish.codecs)) else serial_codec(dtype)
+    codecs = with_serial(wish.codecs, serial)
+    if wish.layout.get("checksum", True) and codecs[-1].name != "crc32c":
+        codecs = (*codecs, Codec("crc32c"))
+    chunks: Chunks = wish.chunks
+    shards = wish.layout.get("shards")
+    if shards is not None:
+        codecs, chunks = _sharded(codecs, wish.chunks, shards), tuple(shards)
+    fill = as_fill(_zero(dtype) if wish.fill_value is None else wish.fill_value, dtype)
+    spec = wish.evolve(dtype=dtype, chunks=chunks, codecs=codecs, fill_value=fill, layout={}, problem=None)
+    try:
+        found = parse(render(spec))
+    except FormatError as error:
+        raise Invalid(error.message, remedy="choose other codecs for these cells") from None
+    if not isinstance(found, ArraySpec):
+        raise Invalid("this is no array")
+    try_chain(found)
+    return found
+
+
+def _native(dtype: DataType) -> tuple[DataType, str]:
+    """The type in the machine's byte order, and the order in which it is to be stored."""
+    match dtype:
+        case np.dtype():
+            return dtype.newbyteorder("="), "big" if _is_big(dtype) else "little"
+        case Enum(base=base):
+            return Enum(base.newbyteorder("="), dtype.members, dtype.name), "big" if _is_big(base) else "little"
+        case Compound(base=base):
+            return Compound(base.newbyteorder("="), dtype.name), "big" if _is_big(base) else "little"
+        case _:
+            return dtype, "little"
+
+
+def _filtered(dtype: DataType, codecs: Sequence[Codec]) -> DataType:
+    """The type that the codecs on cells leave for ``bytes``."""
+    for codec in codecs:
+        dtype = (codec.name in ARRAY and cells_after(codec, dtype)) or dtype
+    return dtype
+
+
+def _is_big(dtype: np.dtype[Any]) -> bool:
+    if dtype.names is not None and dtype.fields is not None:
+        return any(_is_big(dtype.fields[name][0]) for name in dtype.names)
+    return dtype.str.startswith(">")
+
+
+def _ordered(dtype: DataType) -> bool:
+    base = dtype.base if isinstance(dtype, Enum | Compound) else dtype
+    return isinstance(base, np.dtype) and (has_order(base) or base.names is not None)
+
+
+def _zero(dtype: DataType) -> Any:
+    match dtype:
+        case VlenString():
+            return ""
+        case VlenBytes():
+            return b""
+        case VlenArray(base=base):
+            return np.empty(0, base)
+        case np.dtype() if dtype.kind in "mM":
+            return np.array("NaT", dtype)[()]
+        case _:
+            return ArraySpec(shape=(), dtype=dtype, chunks=()).fill_cell()[()]
+
+
+def _sharded(codecs: Sequence[Codec], chunks: Chunks, shards: Sequence[int]) -> tuple[Codec, ...]:
+    if any(not isinstance(cut, int) for cut in chunks) or len(chunks) != len(shards):
+        raise Invalid(f"shards {tuple(shards)} for chunks {tuple(chunks)}", remedy="give one length per dimension")
+    if any(shard % cut for shard, cut in zip(shards, chunks, strict=True) if isinstance(cut, int)):
+        raise Invalid(
+            f"shards of {tuple(shards)} hold no whole number of chunks of {tuple(chunks)}",
+            remedy="make every shard length a multiple of the chunk length",
+        )
+    config = {
+        "chunk_shape": list(chunks),
+        "codecs": tuple(codecs),
+        "index_codecs": INDEX_CODECS,
+        "index_location": "end",
+    }
+    return (Codec("sharding_indexed", config),)
+
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# Where the documents of Zarr v3 lie: one ``zarr.json`` per node; consolidated metadata inside that of a group.
+
+
+_EMPTY = {"kind": "inline", "must_understand": False, "metadata": {}}
+
+
+class Zarr3(MetadataDialect):
+    """The :class:`~hyperslab.formats.zarr.dialect.MetadataDialect` of Zarr v3."""
+
+    format = "zarr3"
+    nodes = (NAME,)
+    extras = ()
+    copy_name = NAME
+
+    def read(self, docs: Docs, node: str, problems: Problems) -> GroupSpec | ArraySpec:
+        """The spec of a node; what is wrong goes to ``problems``."""
+        return read(docs[NAME], problems)
+
+    def render(self, spec: GroupSpec | ArraySpec) -> Docs:
+        """The document of a node."""
+        return render(spec)
+
+    def is_array(self, docs: Docs) -> bool:
+        """Return whether its ``node_type`` is ``array``."""
+        return docs[NAME].get("node_type") == "array"
+
+    def key_of(self, spec: ArraySpec) -> KeyOf:
+        """``c/0/1``, or as the document says."""
+        return key_of(spec)
+
+    def new_array(self, wish: ArraySpec) -> ArraySpec:
+        """A user's wish in this format's spelling."""
+        return new_array(wish)
+
+    def read_copy(self, doc: Mapping[str, Any]) -> Copy | None:
+        """The inline ``consolidated_metadata`` of a group; None when damaged. Paths of no node are passed over."""
+        said = doc.get(COPY)
+        entries = said.get("metadata") if isinstance(said, dict) and said.get("kind", "inline") == "inline" else None
+        if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
+            return None
+        found = {path.strip("/"): {NAME: entry} for path, entry in entries.items()}
+        return {path: docs for path, docs in found.items() if is_key(path)}
+
+    def write_copy(self, holder: Docs, copy: Copy) -> dict[str, Any]:
+        """The holder's document with its copy. Groups in it get an empty one, or zarr-python lists the store."""
+        entries = {path: _entry(docs[NAME]) for path, docs in copy.items() if path}
+        own = holder.get(NAME, {"zarr_format": 3, "node_type": "group", "attributes": {}})
+        return {**own, COPY: _EMPTY | {"metadata": entries}}
+
+    def without_copy(self, doc: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The holder's own document."""
+        return {key: value for key, value in doc.items() if key != COPY}
+
+
+def _entry(doc: dict[str, Any]) -> dict[str, Any]:
+    return {**doc, COPY: _EMPTY} if doc.get("node_type") == "group" else doc

@@ -13,7 +13,7 @@ from typing import Any
 
 from hyperslab.errors import FormatError
 from hyperslab.formats.documents import check_limits, large_copy, read_document, write_again
-from hyperslab.formats.metadata_dialect import Copy, Docs, MetadataDialect
+from hyperslab.formats.zarr.dialect import Copy, Docs, MetadataDialect
 from hyperslab.model.paths import child, is_within, relative, split
 from hyperslab.stores.base import PutMany, WritableStore
 

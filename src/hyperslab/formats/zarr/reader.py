@@ -13,11 +13,10 @@ from typing import Any
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, StorageError, Unsupported
-from hyperslab.formats.consolidated import Consolidated, read_copy
 from hyperslab.formats.documents import read_document
 from hyperslab.formats.format_errors import array_at, no_node
-from hyperslab.formats.metadata_dialect import Docs, MetadataDialect
-from hyperslab.formats.sources import open_chunks
+from hyperslab.formats.zarr.dialect import Consolidated, Docs, MetadataDialect, read_copy
+from hyperslab.formats.zarr.shards import open_chunks
 from hyperslab.model.paths import child, is_within, relative
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import List, Stamp, Stamps, Store

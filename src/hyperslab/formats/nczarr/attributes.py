@@ -3,7 +3,9 @@
 The codes are NumPy's in ``_nczarr_attr`` (``<f8``, ``>S1`` for char, ``|S128`` for string, ``|J0`` for JSON) and
 netCDF's names in the draft (``double``, ``char``, ``string``, the qualified name of a user type); both are read
 everywhere. Text of type char is ``str``, a netCDF string ``np.str_``, several are an array of ``StringDType``.
-"""
+
+
+How the members of a JSON document are spelled in it: netcdf-c writes text that looks like JSON without quotes."""
 
 from __future__ import annotations
 
@@ -17,11 +19,12 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
+from hyperslab.formats.documents import check_limits
 from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.metadata_json.cells import cell_to_json
 from hyperslab.formats.metadata_json.dtypes import dtype_from_json
-from hyperslab.formats.nczarr.names import in_bytes
-from hyperslab.formats.nczarr.user_values import number, read_user, write_user_cell
+from hyperslab.formats.nczarr.dimensions import in_bytes
+from hyperslab.formats.nczarr.user_types import number, read_user, write_user_cell
 from hyperslab.model.dtypes import Enum, Extension, Opaque, describe, tag_of
 
 MAXIMUM_TEXT = 128
@@ -303,3 +306,41 @@ def _regular_cells(cells: np.ndarray[Any, Any]) -> Any:
 
 def _unsupported(what: str) -> Unsupported:
     return Unsupported(f"netCDF has no attribute for a {what}", remedy="give text, numbers or 1-D arrays of them")
+
+
+_TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\],:]|[^\s{}\[\],:"]++', re.DOTALL)
+
+
+def source_texts(data: bytes) -> dict[str, str]:
+    """The raw text of each member of the object in ``data``; of a damaged document as many as can be told.
+
+    Takes what :func:`~hyperslab.formats.documents.mend_json` takes (rule 3.9). Of a name that occurs twice the last
+    counts.
+    """
+    check_limits(data)
+    text = data.decode("utf-8-sig", "replace")
+    found: dict[str, str] = {}
+    depth, name, start, end, before = 0, None, -1, 0, ""
+    for match in _TOKEN.finditer(text):
+        token = match.group()
+        if depth == 1 and token in (",", "}"):
+            if name is not None and start >= 0:
+                found[name] = text[start:end]
+            name, start = None, -1
+        elif depth == 1 and name is None and token == ":":
+            name = _name(before)
+        elif depth == 1 and name is not None and start < 0:
+            start = match.start()
+        depth += (token in ("{", "[")) - (token in ("}", "]"))
+        end, before = match.end(), token
+        if depth == 0:
+            break
+    return found
+
+
+def _name(token: str) -> str | None:
+    try:
+        name = json.loads(token)
+    except ValueError:
+        return None
+    return name if isinstance(name, str) else None

@@ -12,9 +12,9 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.errors import AlreadyExists, FormatError, Invalid
 from hyperslab.formats.base import BatchBlocks
 from hyperslab.formats.documents import check_limits, write_again
-from hyperslab.formats.keyed_commit import Change, Commits
-from hyperslab.formats.keyed_dataset import KeyedReader
-from hyperslab.formats.metadata_dialect import Docs, MetadataDialect
+from hyperslab.formats.zarr.commit import Change, Commits
+from hyperslab.formats.zarr.dialect import Docs, MetadataDialect
+from hyperslab.formats.zarr.reader import KeyedReader
 from hyperslab.model.paths import child, is_within, normalize, split
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import LocksNodes, Rename, WritableStore

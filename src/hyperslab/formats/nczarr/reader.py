@@ -1,30 +1,64 @@
-"""Reading an NCZarr dataset of any generation: what its root tells of all others, and which children a group has."""
+"""Everything that is known to go wrong in NCZarr datasets, looked for in one of them, and how each is mended.
+
+Documents are changed where they are wrong and left alone otherwise, in the words of their generation: also those of
+older ones, which are not written else. A mend looks again, under the lock of the root.
+
+
+Reading an NCZarr dataset of any generation: what its root tells of all others, and which children a group has."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from functools import partial
 from typing import Any
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, Problem, Unsupported
 from hyperslab.formats.base import Format, Remedy
-from hyperslab.formats.consolidated import Consolidated
 from hyperslab.formats.documents import LIMITS
-from hyperslab.formats.keyed_dataset import KeyedReader
-from hyperslab.formats.metadata_dialect import Docs
+from hyperslab.formats.nczarr.attributes import source_texts
 from hyperslab.formats.nczarr.cells import guarded
+from hyperslab.formats.nczarr.damage import (
+    Examiner,
+    NCZarrSurvey,
+    SurveyedDataset,
+    of_group,
+    of_node,
+    of_root,
+    with_texts,
+)
+from hyperslab.formats.nczarr.dialect import COPY, DECIDING, DRAFT_GROUP, NczarrSpelling
+from hyperslab.formats.nczarr.dimension_damage import of_dimensions
 from hyperslab.formats.nczarr.generation import PROVENANCE, Generation, generation_of
-from hyperslab.formats.nczarr.own_objects import with_texts
-from hyperslab.formats.nczarr.remedies import remedies
-from hyperslab.formats.nczarr.source_texts import source_texts
-from hyperslab.formats.nczarr.spelling import COPY, DECIDING, DRAFT_GROUP, NczarrSpelling
-from hyperslab.formats.zarr2.document import ARRAY, ATTRIBUTES
+from hyperslab.formats.zarr.damage import remedies_of
+from hyperslab.formats.zarr.dialect import Consolidated, Docs
+from hyperslab.formats.zarr.reader import KeyedReader
+from hyperslab.formats.zarr2.document import ZARRAY, ZATTRS
 from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import Store
+
+
+def remedies(dataset: SurveyedDataset) -> Iterator[Remedy]:
+    """Every damage of a dataset whose root can be read."""
+    try:
+        survey = NCZarrSurvey(dataset)
+    except HyperslabError:  # said where documents are looked at one by one
+        return
+    yield from remedies_of(dataset, survey, lambda: nullcontext(NCZarrSurvey(dataset)), _examiners(survey))
+
+
+def _examiners(survey: NCZarrSurvey) -> Iterator[Examiner]:
+    """What looks at parts of a dataset, in the order in which they are mended."""
+    yield of_root
+    for path, spec in survey.specs.items():
+        yield partial(of_node, path=path)
+        if isinstance(spec, GroupSpec):
+            yield partial(of_group, path=path)
+    yield of_dimensions
 
 
 class NczarrReader(KeyedReader):
@@ -109,7 +143,7 @@ class NczarrReader(KeyedReader):
             return {}
         if self._copy_texts is None:
             self._copy_texts = source_texts(source_texts(self._raw_copy).get("metadata", "{}").encode())
-        return source_texts(self._copy_texts.get(child(path, ATTRIBUTES), "{}").encode())
+        return source_texts(self._copy_texts.get(child(path, ZATTRS), "{}").encode())
 
     def _structured(self) -> list[str]:
         """The arrays whose cells have fields, in order; asked for of plain Zarr alone, whose structures get names."""
@@ -121,13 +155,13 @@ class NczarrReader(KeyedReader):
 
     def _array_documents(self) -> Iterator[tuple[str, dict[str, Any]]]:
         if "" in self._copies:
-            yield from ((path, docs[ARRAY]) for path, docs in self._copies[""].docs.items() if ARRAY in docs)
+            yield from ((path, docs[ZARRAY]) for path, docs in self._copies[""].docs.items() if ZARRAY in docs)
             return
         for place in self._store.list(""):
             path, _, name = place.rpartition("/")
             doc = None
             with suppress(FormatError):
-                doc = self._stored(path, name) if name == ARRAY else None
+                doc = self._stored(path, name) if name == ZARRAY else None
             if doc is not None:
                 yield path, doc
 
@@ -153,8 +187,8 @@ class NczarrReader(KeyedReader):
         if root is None:
             self._words.learn(self._without_root())
             return
-        if generation_of(root) is Generation.PURE and (not from_copy or PROVENANCE in root.get(ATTRIBUTES, {})):
-            more = DECIDING if PROVENANCE not in root.get(ATTRIBUTES, {}) else (*DECIDING, *DRAFT_GROUP, ".zattr_type")
+        if generation_of(root) is Generation.PURE and (not from_copy or PROVENANCE in root.get(ZATTRS, {})):
+            more = DECIDING if PROVENANCE not in root.get(ZATTRS, {}) else (*DECIDING, *DRAFT_GROUP, ".zattr_type")
             root |= {name: doc for name in more if (doc := self._read(name, again)) is not None}
             if from_copy and generation_of(root) is not Generation.PURE:  # rewritten by others, who drop what is ours
                 self._copies.clear()
@@ -169,8 +203,8 @@ class NczarrReader(KeyedReader):
         for name in self._words.nodes:
             doc = self._read(name, again)
             if doc is not None:
-                attributes = self._read(ATTRIBUTES, again)
-                return {name: doc} if attributes is None else {name: doc, ATTRIBUTES: attributes}
+                attributes = self._read(ZATTRS, again)
+                return {name: doc} if attributes is None else {name: doc, ZATTRS: attributes}
         return None
 
     def _read(self, name: str, again: dict[str, bytes | None]) -> dict[str, Any] | None:
@@ -183,7 +217,7 @@ class NczarrReader(KeyedReader):
         data = super()._value(path, name)
         if name == COPY and not path:
             self._raw_copy = data if data is not None and len(data) <= LIMITS.size else None
-        if name == ATTRIBUTES and data is not None:
+        if name == ZATTRS and data is not None:
             self._raw[path] = data
         return data
 
@@ -192,7 +226,7 @@ class NczarrReader(KeyedReader):
         for name in self._words.nodes:
             doc = self._stored(path, name)
             if doc is not None:
-                passed = (*(DRAFT_GROUP if name == ARRAY else ()), *(DECIDING if path else ()))
+                passed = (*(DRAFT_GROUP if name == ZARRAY else ()), *(DECIDING if path else ()))
                 return self._with_extras(path, {name: doc}, passed)
         return None
 

@@ -1,7 +1,10 @@
 """Chunks inside shards (Zarr v3 ``sharding_indexed``): one stored object holds many chunks and an index of them.
 
 A read fetches the index and the ranges that it needs, or the whole shard when most of it is wanted. A write replaces
-the touched inner chunks and copies the others as they are stored, without decoding them.
+the touched inner chunks and copies the others as they are stored, without decoding them. In a store without locks
+(:class:`CasShards`) it is put back only if it is still the shard that was read.
+
+:func:`open_chunks` chooses the source of an array: shards, or chunks one by one.
 """
 
 from __future__ import annotations
@@ -13,23 +16,56 @@ from functools import partial
 from itertools import product
 from math import prod
 from operator import floordiv
-from typing import Any, Self
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.pool import each_if_many
-from hyperslab.chunks.source import Block
+from hyperslab.chunks.settings import Settings
+from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.codecs.base import ChunkLayout
 from hyperslab.codecs.bounds import most_stored
 from hyperslab.codecs.chain import Chain, as_codecs, build_chain
 from hyperslab.codecs.shard_index import MISSING, Entries, Part, ShardIndex
-from hyperslab.errors import Conflict, CorruptChunk, FormatError, HyperslabError
-from hyperslab.formats.keys import ChunkKeys, fill_bytes, is_all
-from hyperslab.formats.shard_index_cache import ShardIndexCache
+from hyperslab.errors import Conflict, CorruptChunk, FormatError, HyperslabError, Unsupported
+from hyperslab.formats.zarr.chunks import (
+    CasChunks,
+    ChunkKeys,
+    KeyedChunks,
+    KeyOf,
+    UncompressedChunks,
+    decoded,
+    fill_bytes,
+    is_all,
+)
 from hyperslab.model.spec import ArraySpec
+from hyperslab.stores.attempts import attempts
+from hyperslab.stores.base import Store, Unversioned, Version
 from hyperslab.stores.ranges import fetch_coalesced
 from hyperslab.stores.scratch import Scratch
+
+MOST = 64 << 20
+"""Bytes of decoded indexes that one array remembers."""
+
+
+class _Sized(Protocol):
+    @property
+    def nbytes(self) -> int: ...
+
+
+T = TypeVar("T", bound=_Sized)
+
+
+class ShardIndexCache(dict[str, tuple[Any, T]]):
+    """By key: the stamp of a value, and its index."""
+
+    def remember(self, key: str, stamp: Any, index: T) -> None:
+        """Take one more; all are forgotten where they would be too many."""
+        if len(self) * index.nbytes > MOST:
+            self.clear()
+        self[key] = (stamp, index)
+
 
 _TRIES = 20  # a shard replaced this often while its parts are fetched has a writer that never rests
 
@@ -329,3 +365,126 @@ class ShardedChunks:
 
 def _replaced() -> Conflict:
     return Conflict("the shard is being replaced all the time", remedy="try again")
+
+
+class CasShards(ShardedChunks):
+    """Inner chunks of shards. A shard is read by its index and ranges of that very version, and swapped whole."""
+
+    fetches_stamps = True
+    fetches_across = False
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def fetch(self, coords: Sequence[Coords]) -> FetchedInnerChunks:
+        """Get what is stored of these chunks of one shard, with the stamp of the version that it is of."""
+        key, numbers = self._locate(coords)
+        count = len(coords)
+        try:
+            if 2 * count >= self._size:
+                parts, stamp = self._parts_of_whole(key, numbers)
+            else:
+                parts, stamp = self._parts_of_ranges(key, numbers)
+        except HyperslabError as error:
+            raise error.locate(url=self._keys.store.url, key=key) from error.__cause__
+        found = dict(zip(coords, parts if stamp is not None else [None] * count, strict=True))
+        return FetchedInnerChunks(self, self._chain, found, stamp)
+
+    def _parts_of_whole(self, key: str, numbers: Sequence[int]) -> tuple[list[Part], Any]:
+        found = self._keys.store.get_version(key, most=self._most)
+        if found is None:
+            return [], None
+        return self._index.cut(found.data, numbers), found.stamp
+
+    def _parts_of_ranges(self, key: str, numbers: Sequence[int]) -> tuple[list[Part], Any]:
+        store = self._keys.store
+        for attempt in attempts(self._keys.settings.lock_timeout):
+            with attempt:
+                known = self._entries.get(key)
+                remembered = known is not None
+                known = known or self._fetch_index(key)
+                if known is None:
+                    return [], None
+                stamp, entries = known
+                wanted = entries.reshape(-1, 2)[numbers].tolist()
+                ranges = [(start, start + size) for start, size in wanted if start != MISSING]
+                try:
+                    found = store.get_ranges_of(key, ranges, stamp) if ranges else []
+                except Conflict:
+                    self._entries.pop(key, None)
+                    raise
+                if found is None or (not ranges and remembered and store.stamp(key) != stamp):
+                    self._entries.pop(key, None)
+                    raise Conflict("the shard is being replaced", url=store.url, key=key)
+                rest = iter(found)
+                return [None if start == MISSING else next(rest) for start, _ in wanted], stamp
+        raise AssertionError
+
+    def _fetch_index(self, key: str) -> tuple[Any, Entries] | None:
+        size = self._index.nbytes
+        part = (0, size) if self._index.location == "start" else (-size, 0)
+        found = self._keys.store.get_version(key, part)
+        if found is None:
+            return None
+        entries = self._index.parse(found.data, found.size)
+        if not isinstance(found.stamp, Unversioned):  # whether it is still true could not be asked
+            self._entries.remember(key, found.stamp, entries)
+        return found.stamp, entries
+
+    # -- writing ----------------------------------------------------------------------------------------------------
+
+    def read_stamped(self, coords: Sequence[Coords]) -> tuple[list[Block | None], Any]:
+        """Chunks of one shard, and the shard that they are of."""
+        key, _ = self._locate(coords)
+        version = self._keys.store.get_version(key, most=self._most)
+        if version is None:
+            return [None] * len(coords), None
+        return decoded(self.held(coords, version.data), coords, self._grid, self._spec), version
+
+    def swap(self, pairs: Sequence[tuple[Coords, Block]], expected: Any) -> None:
+        """Replace chunks of one shard if it is still the one that was read, else ``Conflict``."""
+        values = [None if is_all(block, self._zero) else bytes(self._chain.encode(block)) for _, block in pairs]
+        self._swap_shard([coords for coords, _ in pairs], values, expected)
+
+    def _swap_shard(self, coords: Sequence[Coords], values: Sequence[Any], old: Version | None) -> None:
+        self._keys.require_writable()
+        key, numbers = self._locate(coords)
+        parts = self._new_parts(numbers, values, None if old is None else old.data)
+        data, durable = self._join(parts), self._keys.settings.durable
+        self._keys.store.put_if(key, data, None if old is None else old.stamp, durable=durable)
+
+    def _replace(self, coords: Sequence[Coords], values: Sequence[Any], durable: bool) -> None:
+        """A shard that is replaced whole needs no look at the old one; nor may it be deleted: others may fill it."""
+        self._keys.require_writable()
+        key, numbers = self._locate(coords)
+        if len(coords) == self._size and any(value is not None for value in values):
+            self._keys.put_many([(key, self._join(self._new_parts(numbers, values, None)))], durable)
+            return
+        for attempt in attempts(self._keys.settings.lock_timeout):
+            with attempt:
+                old = self._keys.store.get_version(key, most=self._most)
+                if old is not None or any(value is not None for value in values):
+                    self._swap_shard(coords, values, old)
+
+
+def open_chunks(store: Store, folder: str, key_of: KeyOf, spec: ArraySpec, settings: Settings) -> ChunkSource:
+    """The chunks of the array whose keys are ``folder/`` + ``key_of(coords)``; Unsupported when they cannot be decoded.
+
+    Shards are cut into their inner chunks where :func:`cut_into_shards` says so; others are decoded whole.
+    """
+    if spec.problem is not None:
+        raise Unsupported(spec.problem)
+    keys = ChunkKeys(store, folder, key_of, settings)
+    grid = Grid.of(spec.shape, spec.chunks)
+    if cut_into_shards(spec, grid):
+        return (CasShards if keys.swaps else ShardedChunks)(keys, spec, grid, spec.codecs[0].config)
+    if keys.swaps:
+        return CasChunks(keys, spec, grid)
+    chunks = KeyedChunks(keys, spec, grid)
+    return UncompressedChunks(keys, spec, grid) if chunks.direct and hasattr(store, "descriptor") else chunks
+
+
+def cut_into_shards(spec: ArraySpec, grid: Grid) -> bool:
+    """Return whether each inner chunk of a shard is found by its index: ``sharding_indexed`` is the only codec of
+    the array, and its shards have one size.
+    """
+    return [codec.name for codec in spec.codecs] == ["sharding_indexed"] and grid.fixed is not None

@@ -10,8 +10,8 @@ from typing import Any, Protocol, TypeVar
 
 from hyperslab.errors import Problem
 from hyperslab.formats.base import Remedy
-from hyperslab.formats.keyed_commit import Change
-from hyperslab.formats.metadata_dialect import Docs
+from hyperslab.formats.zarr.commit import Change
+from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.model.paths import child
 
 

@@ -10,11 +10,18 @@ from typing import Any
 from hyperslab.errors import ReadOnly
 from hyperslab.formats.base import Format, Varies
 from hyperslab.formats.format_errors import Problems
-from hyperslab.formats.keys import KeyOf
-from hyperslab.formats.metadata_dialect import Copy, Docs, Parses
-from hyperslab.formats.nczarr import current, draft, foreign
-from hyperslab.formats.nczarr.context import Context, NCZarrOptions
-from hyperslab.formats.nczarr.generation import ARRAY, GROUP, Generation, generation_of, provenance_of
+from hyperslab.formats.nczarr import current, draft, plain_zarr
+from hyperslab.formats.nczarr.generation import (
+    ARRAY,
+    GROUP,
+    Context,
+    Generation,
+    NCZarrOptions,
+    generation_of,
+    provenance_of,
+)
+from hyperslab.formats.zarr.chunks import KeyOf
+from hyperslab.formats.zarr.dialect import Copy, Docs, MetadataDialect
 from hyperslab.formats.zarr2 import document
 from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -26,21 +33,21 @@ SIDE = "nczarr"
 DECIDING = (".nczarr", ".zdataset")
 """Documents of the root that tell a generation which the documents of Zarr do not tell."""
 DRAFT_GROUP = (draft.DIMS, draft.TYPES)
-_PLAIN = (document.ARRAY, document.GROUP, document.ATTRIBUTES)
-_V1 = (document.ATTRIBUTES, ".nczarr", ".nczgroup", ".nczarray", ".nczattr")
+_PLAIN = (document.ZARRAY, document.ZGROUP, document.ZATTRS)
+_V1 = (document.ZATTRS, ".nczarr", ".nczgroup", ".nczarray", ".nczattr")
 _ALL = tuple(dict.fromkeys((*draft.EXTRAS, *_V1)))
 _EXTRAS = {None: _ALL, Generation.DRAFT: draft.EXTRAS, Generation.V1: _V1}
 _WRITTEN = (None, Generation.DRAFT, Generation.V2C)
 
 
-class NczarrSpelling(Parses):
-    """The :class:`~hyperslab.formats.metadata_dialect.MetadataDialect` of one NCZarr dataset.
+class NczarrSpelling(MetadataDialect):
+    """The :class:`~hyperslab.formats.zarr.dialect.MetadataDialect` of one NCZarr dataset.
 
     It learns its generation from the documents of the root.
     """
 
     format = "nczarr"
-    nodes = (document.ARRAY, document.GROUP)
+    nodes = (document.ZARRAY, document.ZGROUP)
     copy_name = COPY
 
     def __init__(self, options: NCZarrOptions | None = None, family: Varies | None = None) -> None:
@@ -90,7 +97,7 @@ class NczarrSpelling(Parses):
         said = provenance_of(_attributes_of(root))
         found = generation_of(root)
         self._is_read = True
-        self._is_part = found is Generation.PURE and not {GROUP, ARRAY}.isdisjoint(root.get(document.ATTRIBUTES, {}))
+        self._is_part = found is Generation.PURE and not {GROUP, ARRAY}.isdisjoint(root.get(document.ZATTRS, {}))
         self._context = Context(generation=found, options=self._options, provenance=said, **self._bound)
 
     @property
@@ -117,14 +124,14 @@ class NczarrSpelling(Parses):
     @property
     def extras(self) -> tuple[str, ...]:
         """Documents that a node may have besides; all that any generation knows before the dataset is known."""
-        return _EXTRAS.get(self.generation, (document.ATTRIBUTES,))
+        return _EXTRAS.get(self.generation, (document.ZATTRS,))
 
     @property
     def _dialect(self) -> ModuleType:
         generation = self.context.generation
         if generation is Generation.DRAFT:
             return draft
-        return foreign if generation is Generation.PURE else current
+        return plain_zarr if generation is Generation.PURE else current
 
     def read(self, docs: Docs, node: str, problems: Problems) -> GroupSpec | ArraySpec:
         """The spec, by the dialect of the dataset; what is wrong goes to ``problems``."""
@@ -140,7 +147,7 @@ class NczarrSpelling(Parses):
 
     def is_array(self, docs: Docs) -> bool:
         """Return whether there is a ``.zarray``."""
-        return document.ARRAY in docs
+        return document.ZARRAY in docs
 
     def key_of(self, spec: ArraySpec) -> KeyOf:
         """``0.1`` or ``0/1``; of a scalar ``0``."""
@@ -169,7 +176,7 @@ class NczarrSpelling(Parses):
                 continue
             if not isinstance(said, dict):
                 return None
-            copy.setdefault(path, {})[name] = without_inline(said) if name == document.GROUP else said
+            copy.setdefault(path, {})[name] = without_inline(said) if name == document.ZGROUP else said
         whole = {path: docs for path, docs in copy.items() if not docs.keys().isdisjoint(self.nodes)}
         return ordered(whole, side.get("order"))
 
@@ -177,7 +184,7 @@ class NczarrSpelling(Parses):
         """The document ``.zmetadata``; the holder's own documents stand in it too."""
         whole = {"": holder} | {path: docs for path, docs in copy.items() if path}
         placed = {child(path, name): doc for path, docs in whole.items() for name, doc in docs.items()}
-        aside = {path for path, docs in whole.items() if has_subarrays(docs.get(document.ARRAY, {}).get("dtype"))}
+        aside = {path for path, docs in whole.items() if has_subarrays(docs.get(document.ZARRAY, {}).get("dtype"))}
         names = {place: place.rpartition("/") for place in placed}
         entries = {
             place: placed[place] for place, (path, _, name) in names.items() if name in _PLAIN and path not in aside
@@ -195,8 +202,8 @@ class NczarrSpelling(Parses):
 
 def _attributes_of(root: Docs) -> dict[str, Any]:
     """Return the attributes of the root wherever the draft lets them stand (R17, R20)."""
-    inside = root.get(document.GROUP, {}).get(document.ATTRIBUTES)
-    return (inside if isinstance(inside, dict) else {}) | root.get(".zattr", {}) | root.get(document.ATTRIBUTES, {})
+    inside = root.get(document.ZGROUP, {}).get(document.ZATTRS)
+    return (inside if isinstance(inside, dict) else {}) | root.get(".zattr", {}) | root.get(document.ZATTRS, {})
 
 
 def without_inline(doc: dict[str, Any]) -> dict[str, Any]:

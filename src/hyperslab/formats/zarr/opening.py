@@ -9,10 +9,10 @@ from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import AlreadyExists, FormatError, Invalid, NodeNotFound, NotFound
 from hyperslab.formats.base import Mode
 from hyperslab.formats.choices import check_truth
-from hyperslab.formats.keyed_dataset import KeyedReader
-from hyperslab.formats.keyed_writer import KeyedWriter
-from hyperslab.formats.metadata_dialect import MetadataDialect
 from hyperslab.formats.signatures import is_unfinished, unfinished
+from hyperslab.formats.zarr.dialect import MetadataDialect
+from hyperslab.formats.zarr.reader import KeyedReader
+from hyperslab.formats.zarr.writer import KeyedWriter
 from hyperslab.model.spec import GroupSpec
 from hyperslab.stores.base import Store, WritableStore
 from hyperslab.stores.building import building, can_build

@@ -15,20 +15,25 @@ import numpy as np
 
 from hyperslab.codecs.iso_time import iso_texts
 from hyperslab.formats.format_errors import Problems, brief
-from hyperslab.formats.metadata_dialect import Docs
 from hyperslab.formats.metadata_json.cells import bytes_to_base64, number_from_json
 from hyperslab.formats.metadata_json.extended_metadata import MARK
 from hyperslab.formats.metadata_json.extended_metadata import read_attributes as read_marked
-from hyperslab.formats.nczarr.cells import read_array, text_length, with_text
-from hyperslab.formats.nczarr.context import Context
-from hyperslab.formats.nczarr.dimension_names import SCALAR
-from hyperslab.formats.nczarr.mending import FILL, fill_code, mend_byte_order, mended_fill
-from hyperslab.formats.nczarr.names import anonymous, place_of, qualified
-from hyperslab.formats.nczarr.typed import is_hidden, read_attributes
-from hyperslab.formats.nczarr.typedefs import unnamed_opaque
-from hyperslab.formats.nczarr.zdims import plain_names
+from hyperslab.formats.nczarr.attributes import is_hidden, read_attributes
+from hyperslab.formats.nczarr.cells import (
+    FILL,
+    fill_code,
+    mend_byte_order,
+    mended_fill,
+    read_array,
+    text_length,
+    with_text,
+)
+from hyperslab.formats.nczarr.dimensions import SCALAR, anonymous, place_of, plain_names, qualified
+from hyperslab.formats.nczarr.generation import Context
+from hyperslab.formats.nczarr.user_types import unnamed_opaque
+from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.formats.zarr2 import document
-from hyperslab.formats.zarr2.document import ARRAY, ATTRIBUTES, DIMENSIONS, GROUP
+from hyperslab.formats.zarr2.document import DIMENSIONS, ZARRAY, ZATTRS, ZGROUP
 from hyperslab.model.dtypes import Compound, VlenString
 from hyperslab.model.paths import split
 from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
@@ -42,10 +47,10 @@ COMPLEX = {
 
 def parse(docs: Docs, node: str, context: Context, problems: Problems) -> GroupSpec | ArraySpec:
     """The spec of a node; what is wrong goes to ``problems``."""
-    stored = docs.get(ATTRIBUTES, {})
-    if ARRAY in docs:
-        return _read_array(docs[ARRAY], stored, node, context, problems)
-    doc = docs.get(GROUP, {})
+    stored = docs.get(ZATTRS, {})
+    if ZARRAY in docs:
+        return _read_array(docs[ZARRAY], stored, node, context, problems)
+    doc = docs.get(ZGROUP, {})
     if doc.get("zarr_format", 2) != 2:
         problems.fatal("zarr_format", f"zarr_format is {brief(doc['zarr_format'])}, not 2")
     _, marks = read_marked(stored)

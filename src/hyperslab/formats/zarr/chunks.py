@@ -1,0 +1,434 @@
+"""Chunks under keys of a store, one object each: their keys and locks, how they are read, written and swapped.
+
+:class:`KeyedChunks` goes through a chain of codecs, and :class:`UncompressedChunks` reads bare cells of plain files.
+:class:`CasChunks` is for stores without locks (buckets): a chunk is put back only if it is still the version that was
+read. Such a store tells the version with the value, so that nothing is asked before it is read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property, partial
+from itertools import product
+from math import prod
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.chunks.settings import Settings
+from hyperslab.chunks.source import Block, ReadsInto
+from hyperslab.codecs.base import ChunkLayout
+from hyperslab.codecs.blosc import container
+from hyperslab.codecs.chain import Chain, build_chain
+from hyperslab.codecs.checksums import CRC32C, Checksum
+from hyperslab.errors import CorruptChunk, HyperslabError, ReadOnly, StorageError
+from hyperslab.model.dtypes import is_fixed
+from hyperslab.model.spec import ArraySpec
+from hyperslab.stores.base import Store
+from hyperslab.stores.scratch import Scratch
+
+KeyOf = Callable[[Coords], str]
+
+_NUMBERS = re.compile(r"(?:0|[1-9][0-9]{0,18})(?![0-9])")
+
+
+class ChunkKeys:
+    """Where one array's chunks lie: its store, folder and key rule, with the locks that guard them.
+
+    ``stamp(key)``: what identifies the stored version; None when missing or when the store cannot tell.
+    """
+
+    def __init__(self, store: Store, folder: str, key_of: KeyOf, settings: Settings) -> None:
+        self.store: Any = store
+        self.folder = folder
+        self.prefix = f"{folder}/" if folder else ""
+        self.key_of = key_of
+        self.settings = settings
+        self.scratch = Scratch() if hasattr(store, "get_into") else None
+        self.concurrency: int | None = getattr(store, "concurrency", None)
+        self.stamp: Callable[[str], Any] = getattr(store, "stamp", _unknown)
+
+    @property
+    def tells_stamps(self) -> bool:
+        """Return whether a key without a stamp is one that is missing."""
+        return self.stamp is not _unknown
+
+    def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
+        """Hold the chunks' byte ranges; a range follows from the key alone, so it stays when the array grows."""
+        if not hasattr(self.store, "lock_chunks"):
+            return nullcontext()
+        slots = sorted({crc32(self.key_of(place).encode()) for place in coords})
+        lock: AbstractContextManager[None] = self.store.lock_chunks(self.folder, slots, timeout)
+        return lock
+
+    def get(self, key: str, most: int | None = None) -> Any:
+        """The whole stored value, in the calling thread's buffer where the store can; None when missing.
+
+        One of more than ``most`` bytes is not read into a buffer: ``CorruptChunk``.
+        """
+        return self.store.get(key) if self.scratch is None else self.store.get_into(key, self.scratch, most)
+
+    @property
+    def swaps(self) -> bool:
+        """Return whether there are versions to compare in place of locks."""
+        return hasattr(self.store, "get_version") and not hasattr(self.store, "lock_chunks")
+
+    def size(self, key: str) -> int | None:
+        """Bytes stored under the key; None when missing."""
+        if hasattr(self.store, "size"):
+            size: int | None = self.store.size(key)
+            return size
+        value = self.store.get(key)
+        return None if value is None else len(value)
+
+    def put_many(self, pairs: Iterable[tuple[str, Any]], durable: bool) -> None:
+        """Store encoded chunks by one group commit where the store has it."""
+        self.require_writable()
+        if hasattr(self.store, "put_many"):
+            self.store.put_many(pairs, durable=durable)
+            return
+        for key, value in pairs:
+            self.store.put(key, value, durable=durable)
+
+    def require_writable(self) -> None:
+        """ReadOnly when the store takes no writes."""
+        if self.store.read_only:
+            raise ReadOnly("the store is read-only", url=self.store.url, remedy="open it with mode='r+'")
+
+    def stored_sizes(self, keys: Iterable[str]) -> int:
+        """Bytes stored under the keys."""
+        return sum(self.size(key) or 0 for key in keys)
+
+    def stored(self, ndim: int) -> Iterator[Coords]:
+        """The coordinates whose keys are in the store: the numbers at the end of each key, if the key rule agrees."""
+        for key in self.store.list(self.folder):
+            coords = self.coords_of(key[len(self.prefix) :], ndim)
+            if coords is not None:
+                yield coords
+
+    def coords_of(self, tail: str, ndim: int) -> Coords | None:
+        """The coordinates whose key rule gives ``tail``; None when there are none."""
+        numbers = tuple(map(int, _NUMBERS.findall(tail)))
+        coords = numbers[len(numbers) - ndim :]
+        return coords if len(numbers) >= ndim and self.key_of(coords) == tail else None
+
+    def exists(self, key: str) -> bool:
+        """Return whether something is stored under the key."""
+        return self.size(key) is not None
+
+
+def _unknown(key: str) -> None:
+    """The stamp of a store that tells none."""
+
+
+def fill_bytes(cell: Block) -> bytes | None:
+    """The bytes of one fill cell (0-d); None for cells that are no plain bytes."""
+    if cell.dtype.hasobject or cell.dtype.kind == "T" or not cell.dtype.itemsize:
+        return None
+    return cell.tobytes()
+
+
+def is_all(block: Block, cell: bytes | None) -> bool:
+    """Return whether every cell of a contiguous ``block`` has the bytes ``cell`` (so that -0.0 is not 0.0, and NaN
+    is NaN).
+    """
+    if cell is None or not block.size:
+        return False
+    raw = block.reshape(-1).view(np.uint8)
+    if raw[: len(cell)].tobytes() != cell or raw[-len(cell) :].tobytes() != cell:
+        return False
+    return bool((raw.reshape(-1, len(cell)) == np.frombuffer(cell, np.uint8)).all())
+
+
+class KeyedChunks:
+    """One stored object per chunk, under a chain of codecs."""
+
+    def __init__(self, keys: ChunkKeys, spec: ArraySpec, grid: Grid) -> None:
+        self._keys = keys
+        self.concurrency = keys.concurrency
+        self._grid = grid
+        self._spec = spec
+        self._fill = spec.fill_cell()
+        # without a fill value, cells that are not there are not defined to all readers of Zarr v2
+        self._zero = None if spec.fill_value is None else fill_bytes(self._fill)
+        self._chains: dict[tuple[int, ...], Chain] = {}
+        self._chain = self._chain_for(grid.fixed) if grid.fixed is not None else None
+
+    @property
+    def grid(self) -> Grid:
+        """How the array is cut."""
+        return self._grid
+
+    @property
+    def direct(self) -> bool:
+        """Return whether every stored chunk is its bare cells."""
+        return self._chain is not None and self._chain.direct
+
+    def _chain_for(self, shape: tuple[int, ...]) -> Chain:
+        if shape not in self._chains:
+            cells = ChunkLayout(self._spec.dtype, shape, self._spec.fill_value)
+            self._chains[shape] = build_chain(self._spec.codecs, cells)
+        return self._chains[shape]
+
+    def _chain_at(self, coords: Coords) -> Chain:
+        return self._chain or self._chain_for(self._grid.chunk_shape(coords))
+
+    def read_into(self, coords: Coords, out: Block) -> bool:
+        """Decode the chunk into ``out``; False when it was never written."""
+        chain = self._chain or self._chain_for(out.shape)
+        return self._read(coords, chain.decoder(out), chain.most_stored)
+
+    def reader(self, out: Block) -> Callable[[Coords], bool]:
+        """:meth:`read_into` of one block, for many chunks of its shape."""
+        chain = self._chain or self._chain_for(out.shape)
+        return partial(self._read, decode=chain.decoder(out), most=chain.most_stored)
+
+    def _read(self, coords: Coords, decode: Callable[[Any], None], most: int | None) -> bool:
+        keys = self._keys
+        key = keys.prefix + keys.key_of(coords)
+        scratch = keys.scratch
+        try:  # keys.get, without its calls: this is done for every chunk
+            data = keys.store.get(key) if scratch is None else keys.store.get_into(key, scratch, most)
+            if data is None:
+                return False
+            decode(data)
+        except HyperslabError as error:
+            raise error.locate(url=keys.store.url, key=key) from error.__cause__
+        return True
+
+    def read(self, coords: Coords) -> Block | None:
+        """The decoded chunk in memory of its own, or None when it was never written."""
+        block = np.empty(self._grid.chunk_shape(coords), self._spec.numpy_dtype)
+        return block if self.read_into(coords, block) else None
+
+    def write(self, coords: Coords, block: Block) -> None:
+        """Store one chunk."""
+        self.write_many([(coords, block)], durable=self._keys.settings.durable)
+
+    def write_many(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
+        """Encode and store; a chunk of nothing but fill values is left out where none was stored before."""
+        self._keys.put_many(self._encoded(pairs), durable)
+
+    def _encoded(self, pairs: Iterable[tuple[Coords, Block]]) -> Iterator[tuple[str, Any]]:
+        """Keys and stored bytes, one at a time: the memory of one chunk serves the next."""
+        keys = self._keys
+        for coords, block in pairs:
+            key = keys.prefix + keys.key_of(coords)
+            if not is_all(block, self._zero) or keys.exists(key):
+                yield key, self._chain_at(coords).encode(block)
+
+    @cached_property
+    def container(self) -> Any:
+        """Return what lies in the chunks, where each is one Blosc buffer, with a checksum or bare; None where it is
+        not."""
+        steps = {codec.name: codec.config for codec in self._spec.codecs}
+        fixed = self._grid.fixed
+        names = [name for name in steps if name not in ("bytes", "crc32c")]
+        if fixed is None or names != ["blosc"] or steps.get("crc32c") or not is_fixed(self._spec.dtype):
+            return None
+        if list(steps) != [name for name in ("bytes", "blosc", "crc32c") if name in steps]:
+            return None
+        endian = steps.get("bytes", {}).get("endian")
+        dtype = self._spec.numpy_dtype
+        return container(dtype.newbyteorder(endian) if endian in ("little", "big") else dtype, fixed)
+
+    @property
+    def pads(self) -> bool:
+        """A chunk at the edge is stored whole."""
+        return True
+
+    def raw(self, coords: Coords) -> bytes | None:
+        """Return what is stored of a chunk, without its checksum, which is verified."""
+        key = self._keys.prefix + self._keys.key_of(coords)
+        data = self._keys.get(key)
+        if data is None or self._checksum is None:
+            return None if data is None else bytes(data)
+        try:
+            return bytes(self._checksum.decode(data, None))
+        except HyperslabError as error:
+            raise error.locate(url=self._keys.store.url, key=key) from error.__cause__
+
+    @cached_property
+    def _checksum(self) -> Checksum | None:
+        """The checksum behind the compressor."""
+        return CRC32C if self._spec.codecs and self._spec.codecs[-1].name == "crc32c" else None
+
+    def put_raw(self, pairs: Iterable[tuple[Coords, bytes]], *, durable: bool) -> None:
+        """Store chunks as they are, with a checksum where the documents ask for one."""
+        keys, checksum = self._keys, self._checksum
+        values = ((coords, data if checksum is None else checksum.encode(data)) for coords, data in pairs)
+        keys.put_many(((keys.prefix + keys.key_of(coords), data) for coords, data in values), durable)
+
+    def erase(self, coords: Coords) -> None:
+        """Forget the chunk."""
+        self.erase_many([coords])
+
+    def erase_many(self, coords: Sequence[Coords]) -> None:
+        """Forget chunks: the last one of each folder has the medium keep what was removed from it."""
+        keys = [self._keys.prefix + self._keys.key_of(place) for place in coords]
+        last = {key.rpartition("/")[0]: key for key in keys}
+        for key in keys:
+            durable = self._keys.settings.durable and last[key.rpartition("/")[0]] == key
+            self._keys.store.delete(key, durable=durable)
+
+    def stamp(self, coords: Coords) -> Any:
+        """What identifies the stored version."""
+        return self._keys.stamp(self._keys.prefix + self._keys.key_of(coords))
+
+    def stored(self) -> Iterator[Coords]:
+        """The coordinates of every chunk that is stored, in the order of their keys."""
+        return self._keys.stored(len(self._grid.axes))
+
+    def nbytes_stored(self) -> int:
+        """Bytes that all chunks take."""
+        return self.stored_sizes(self.stored())
+
+    def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
+        """Hold these chunks against other writers."""
+        return self._keys.lock(coords, timeout)
+
+    def stored_sizes(self, coords: Iterable[Coords]) -> int:
+        """Bytes that these chunks take."""
+        return self._keys.stored_sizes(self._keys.prefix + self._keys.key_of(place) for place in coords)
+
+
+_SLAB = 256 << 10  # bytes read at a time when cells are copied on: they are still in the processor's cache then
+
+
+class UncompressedChunks(KeyedChunks):
+    """:class:`KeyedChunks` without codecs in a store whose values are files."""
+
+    def read_into(self, coords: Coords, out: Block) -> bool:
+        """Read the chunk straight into ``out``; False when it was never written."""
+        return self._read_flat(coords, out.reshape(-1).view(np.uint8).data)
+
+    def reader(self, out: Block) -> Callable[[Coords], bool]:
+        """:meth:`read_into` of one block, for many chunks of its shape."""
+        return partial(self._read_flat, flat=out.reshape(-1).view(np.uint8).data)
+
+    def _read_flat(self, coords: Coords, flat: memoryview) -> bool:
+        keys = self._keys
+        key = keys.prefix + keys.key_of(coords)
+        try:
+            size = keys.store.read_exactly(key, flat)
+            if size is not None and size != flat.nbytes:
+                raise _wrong_size(flat.nbytes, size)
+        except HyperslabError as error:
+            raise error.locate(url=keys.store.url, key=key) from error.__cause__
+        return size is not None
+
+    def read_part(self, coords: Coords, within: tuple[Any, ...], out: Block) -> bool:
+        """Read the cells ``within`` (slices, steps forward) into ``out``, slab by slab; False when never written."""
+        keys = self._keys
+        key = keys.prefix + keys.key_of(coords)
+        descriptor = keys.store.descriptor(key)
+        if descriptor is None:
+            return False
+        shape = self._grid.chunk_shape(coords)
+        try:
+            expected = prod(shape) * out.dtype.itemsize
+            size = os.fstat(descriptor).st_size
+            if size != expected:
+                raise _wrong_size(expected, size).locate(url=keys.store.url, key=key)
+            _read_slabs(descriptor, shape, within, out)
+        except OSError as error:
+            if isinstance(error, HyperslabError):
+                raise
+            raise StorageError(f"cannot read: {error.strerror}", url=keys.store.url, key=key) from error
+        finally:
+            os.close(descriptor)
+        return True
+
+
+def _wrong_size(expected: int, found: int) -> CorruptChunk:
+    return CorruptChunk("an uncompressed chunk has the wrong length", expected=f"{expected} bytes", found=found)
+
+
+def _read_slabs(descriptor: int, shape: tuple[int, ...], within: tuple[Any, ...], out: Block) -> None:
+    """Rows of the first axis whose rows are small, as many as a slab holds; the axes before it one index at a time."""
+    itemsize = out.dtype.itemsize
+    axis = next((k for k in range(len(shape)) if prod(shape[k + 1 :]) * itemsize <= _SLAB), len(shape) - 1)
+    row = prod(shape[axis + 1 :]) * itemsize
+    rows = within[axis]
+    step = rows.step or 1
+    taken = max(1, _SLAB // (row * step))  # rows of the result in one slab
+    scratch = np.empty((min(taken * step, shape[axis]), *shape[axis + 1 :]), out.dtype)
+    raw = scratch.reshape(-1).view(np.uint8).data
+    rest = within[axis + 1 :]
+    count = len(range(rows.start, rows.stop, step))
+    for place in product(*(range(len(range(part.start, part.stop, part.step or 1))) for part in within[:axis])):
+        base = 0
+        for part, i, length in zip(within, place, shape, strict=False):
+            base = base * length + part.start + i * (part.step or 1)
+        base = (base * shape[axis] + rows.start) * row
+        target = out[place]
+        for done in range(0, count, taken):
+            some = min(taken, count - done)
+            span = ((some - 1) * step + 1) * row
+            if os.preadv(descriptor, [raw[:span]], base + done * step * row) != span:
+                raise CorruptChunk("the chunk became shorter while it was read", expected=f"{span} bytes")
+            target[done : done + some] = scratch[: (some - 1) * step + 1 : step][(slice(None), *rest)]
+
+
+# -- stores without locks ----------------------------------------------------------------------------------------------
+
+
+def decoded(stored: ReadsInto, coords: Sequence[Coords], grid: Grid, spec: ArraySpec) -> list[Block | None]:
+    """Chunks that were fetched, each in memory of its own; None for one that was never written."""
+    blocks: list[Block | None] = []
+    for place in coords:
+        block = np.empty(grid.chunk_shape(place), spec.numpy_dtype)
+        blocks.append(block if stored.read_into(place, block) else None)
+    return blocks
+
+
+class CasChunks(KeyedChunks):
+    """One stored object per chunk."""
+
+    def _read(self, coords: Coords, decode: Callable[[Any], None], most: int | None) -> bool:
+        keys = self._keys
+        key = keys.prefix + keys.key_of(coords)
+        try:
+            found = keys.store.get_version(key, most=most)
+            if found is None:
+                return False
+            decode(found.data)
+        except HyperslabError as error:
+            raise error.locate(url=keys.store.url, key=key) from error.__cause__
+        return True
+
+    def read_newer(self, coords: Coords, known: Any = None) -> tuple[Block | None, Any]:
+        """The chunk and its stamp, by one request; no chunk when the stamp is ``known``, nor stamp when missing."""
+        keys = self._keys
+        key = keys.prefix + keys.key_of(coords)
+        try:
+            chain = self._chain_at(coords)
+            found = keys.store.get_version(key, unless=known, most=chain.most_stored)
+            if found is None:
+                return None, None
+            if found.data is None:
+                return None, known
+            block = np.empty(self._grid.chunk_shape(coords), self._spec.numpy_dtype)
+            chain.decode_into(found.data, out=block)
+        except HyperslabError as error:
+            raise error.locate(url=keys.store.url, key=key) from error.__cause__
+        return block, found.stamp
+
+    def read_stamped(self, coords: Sequence[Coords]) -> tuple[list[Block | None], Any]:
+        """One chunk, and what identifies this version of it."""
+        (place,) = coords
+        block, stamp = self.read_newer(place)
+        return [block], stamp
+
+    def swap(self, pairs: Sequence[tuple[Coords, Block]], expected: Any) -> None:
+        """Store one chunk if its version is still ``expected``, else ``Conflict``."""
+        ((coords, block),) = pairs
+        keys = self._keys
+        keys.require_writable()
+        data = self._chain_at(coords).encode(block)
+        keys.store.put_if(keys.prefix + keys.key_of(coords), data, expected, durable=keys.settings.durable)
