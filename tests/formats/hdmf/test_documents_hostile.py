@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from hyperslab.errors import FormatError, HyperslabError, UnsafePickle
 from hyperslab.formats.documents import read_document
-from hyperslab.formats.hdmf.cell_types import check_fill
-from hyperslab.formats.hdmf.profile import HDMFOptions
+from hyperslab.formats.hdmf.cell_types import check_fill_value
+from hyperslab.formats.hdmf.profile import HdmfOptions
 from hyperslab.formats.hdmf.v2 import HdmfV2
 from hyperslab.formats.hdmf.v3 import HdmfV3
 from hyperslab.model.refs import Link
@@ -77,7 +77,7 @@ def test_each_document_is_written_as_it_was(store):
             assert spelling.problems(docs, node) == []
             assert getattr(spec, "problem", None) is None
             if isinstance(spec, ArraySpec):
-                check_fill(spec)
+                check_fill_value(spec)
 
 
 def test_what_is_evil_is_known_where_it_stands():
@@ -101,9 +101,9 @@ def test_a_poisoned_fill_value_is_met_when_its_cells_are_touched():
     assert spec.problem is None
     assert spec.fill_cell()[()].item() == (0, "", None)
     with pytest.raises(UnsafePickle):
-        check_fill(spec)
+        check_fill_value(spec)
     others = [HdmfV2().parse(docs, node) for node, docs in nodes.items() if node != "refs/compound_ref"]
-    assert [check_fill(spec) for spec in others if isinstance(spec, ArraySpec)]
+    assert [check_fill_value(spec) for spec in others if isinstance(spec, ArraySpec)]
 
 
 def test_links_that_lead_nowhere_are_links():
@@ -197,7 +197,7 @@ def test_no_document_does_harm(docs, node):
     if isinstance(spec, ArraySpec):
         spec.fill_cell()
         with contextlib.suppress(FormatError):
-            check_fill(spec)
+            check_fill_value(spec)
     try:
         again = spelling.render(spec)
     except HyperslabError:
@@ -214,7 +214,7 @@ def test_attributes_of_any_kind_are_kept(value, name):
 
 def test_options_do_not_change_what_is_read():
     docs = stores()["hz0130_builders_pickle.zarr"]["refs/objrefs"]
-    spellings = [HdmfV2(), HdmfV2(HDMFOptions(object_codec="pickle", region_attributes=True))]
+    spellings = [HdmfV2(), HdmfV2(HdmfOptions(object_codec="pickle", region_attributes=True))]
     first, second = (spelling.parse(docs, "refs/objrefs") for spelling in spellings)
     assert first == second
     assert np.dtype(object) == first.numpy_dtype

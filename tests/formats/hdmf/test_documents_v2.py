@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from hyperslab.errors import FormatError, Invalid, UnsafePickle, Unsupported
-from hyperslab.formats.hdmf.cell_types import JSON2, check_fill, same_type
-from hyperslab.formats.hdmf.profile import HDMFOptions
+from hyperslab.formats.hdmf.cell_types import JSON2, check_fill_value, is_same_type
+from hyperslab.formats.hdmf.profile import HdmfOptions
 from hyperslab.formats.hdmf.v2 import HdmfV2
 from hyperslab.formats.zarr.dialect import MetadataDialect
 from hyperslab.model.dtypes import (
@@ -78,7 +78,7 @@ def kinds(docs, node="a"):
 
 def made(dtype, shape=(3,), **more):
     """The documents of a new array."""
-    options = more.pop("options", HDMFOptions())
+    options = more.pop("options", HdmfOptions())
     spelling = HdmfV2(options)
     return spelling.render(spelling.new_array(ArraySpec(shape=shape, dtype=dtype, chunks=shape, **more)))
 
@@ -94,7 +94,7 @@ def test_a_row_of_the_table_is_read_and_written_again(word, dtype, filters, fill
     docs = array(word, dtype, filters, fill, unit="V")
     spec = HdmfV2().parse(docs, "a")
     assert isinstance(spec, ArraySpec)
-    assert same_type(spec.dtype, kind)
+    assert is_same_type(spec.dtype, kind)
     assert (spec.shape, spec.attrs, spec.problem) == ((3,), {"unit": "V"}, None)
     assert HdmfV2().render(spec) == docs
     assert kinds(docs) == []
@@ -113,7 +113,7 @@ def test_one_of_its_cells_is_a_scalar(word, dtype, filters, fill, kind):
 
 @pytest.mark.parametrize(("word", "dtype", "filters", "fill", "kind"), WRITTEN, ids=lambda value: str(value)[:24])
 def test_new_arrays_are_spelled_as_the_table_has_it(word, dtype, filters, fill, kind):
-    options = HDMFOptions(object_codec="pickle") if filters is PICKLE else HDMFOptions()
+    options = HdmfOptions(object_codec="pickle") if filters is PICKLE else HdmfOptions()
     docs = made(kind, options=options)
     said = docs[".zarray"]
     assert (said["dtype"], said["filters"], said["fill_value"]) == (dtype, filters, fill)
@@ -121,7 +121,7 @@ def test_new_arrays_are_spelled_as_the_table_has_it(word, dtype, filters, fill, 
     assert found == word
     assert docs[".zattrs"] == {"zarr_dtype": word}
     spec = HdmfV2().parse(docs, "a")
-    assert same_type(spec.dtype, kind)
+    assert is_same_type(spec.dtype, kind)
     assert HdmfV2().render(spec) == docs
 
 
@@ -142,7 +142,7 @@ def test_one_reference_keeps_its_type_and_is_known_to_have_no_dimension(kind, wo
         assert docs[".zattrs"]["zarr_dtype"] == word
     spec = HdmfV2().parse(docs, "a")
     assert spec.shape == ()
-    assert same_type(spec.dtype, kind)
+    assert is_same_type(spec.dtype, kind)
     del docs[".zattrs"]["_hyperslab"]
     assert HdmfV2().parse(docs, "a").shape == (1,)
 
@@ -163,11 +163,11 @@ def test_other_types_stay_as_zarr_has_them_and_are_named_by_numpy(kind, word):
     docs = made(kind)
     assert docs[".zattrs"]["zarr_dtype"] == word
     assert kinds(docs) == []
-    assert same_type(HdmfV2().parse(docs, "a").dtype, kind)
+    assert is_same_type(HdmfV2().parse(docs, "a").dtype, kind)
 
 
 def test_a_named_structure_with_references_becomes_a_plain_one():
-    assert same_type(HdmfV2().parse(made(Compound(ROW, "c")), "a").dtype, ROW)
+    assert is_same_type(HdmfV2().parse(made(Compound(ROW, "c")), "a").dtype, ROW)
 
 
 def test_fields_know_what_they_hold():
@@ -311,7 +311,7 @@ EVIL = "gASVRAAAAAAAAACMCGJ1aWx0aW5zlIwEZXhlY5STlIwoaW1wb3J0IGJ1aWx0aW5zOyBidWls
 
 @pytest.mark.parametrize(("filters", "fill"), [(JSON, JSON_ZERO), (PICKLE, PICKLE_ZERO), (JSON, None), (PICKLE, 0)])
 def test_the_fill_value_of_rows_is_an_encoded_zero(filters, fill):
-    check_fill(HdmfV2().parse(array(ROW_WORDS, ROW_FIELDS, filters, fill), "a"))
+    check_fill_value(HdmfV2().parse(array(ROW_WORDS, ROW_FIELDS, filters, fill), "a"))
 
 
 @pytest.mark.parametrize(
@@ -332,23 +332,23 @@ def test_another_is_refused_when_its_cells_are_touched(filters, fill, error):
     spec = HdmfV2().parse(docs, "a")
     assert spec.problem is None
     with pytest.raises(error):
-        check_fill(spec)
+        check_fill_value(spec)
     assert HdmfV2().render(spec) == docs
 
 
 def test_other_arrays_have_nothing_to_check():
     for docs in (array("object", "|O", PICKLE), array("int16", "<i2"), array("str", "|O", UTF8)):
-        check_fill(HdmfV2().parse(docs, "a"))
+        check_fill_value(HdmfV2().parse(docs, "a"))
 
 
 # -- new arrays -------------------------------------------------------------------------------------------------------
 
 
 def test_regions_are_stored_as_json_whatever_the_codec_of_references():
-    docs = made(RegionRef(), options=HDMFOptions(object_codec="pickle"))
+    docs = made(RegionRef(), options=HdmfOptions(object_codec="pickle"))
     assert docs[".zarray"]["filters"] == JSON
     row = np.dtype([("a", REF), ("b", REGION)])
-    docs = made(row, options=HDMFOptions(object_codec="pickle"))
+    docs = made(row, options=HdmfOptions(object_codec="pickle"))
     assert docs[".zarray"]["filters"] == JSON
     assert docs[".zattrs"]["zarr_dtype"] == [{"name": "a", "dtype": "object"}, {"name": "b", "dtype": "region"}]
 
@@ -409,10 +409,10 @@ def test_consolidated_metadata_is_that_of_zarr():
 )
 def test_options_that_make_no_sense(said):
     with pytest.raises(Invalid, match=next(iter(said))):
-        HDMFOptions(**said)
+        HdmfOptions(**said)
 
 
 def test_options():
-    assert HDMFOptions(allow_external="/data").allow_external == ("/data",)
-    assert HDMFOptions(allow_external=["a", "b"]).allow_external == ("a", "b")
-    assert HDMFOptions(allow_external=True).allow_external is True
+    assert HdmfOptions(allow_external="/data").allow_external == ("/data",)
+    assert HdmfOptions(allow_external=["a", "b"]).allow_external == ("a", "b")
+    assert HdmfOptions(allow_external=True).allow_external is True

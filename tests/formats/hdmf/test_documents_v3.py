@@ -10,7 +10,7 @@ import pytest
 from hyperslab.codecs.base import ChunkLayout
 from hyperslab.codecs.chain import build_chain
 from hyperslab.errors import FormatError, Invalid, Unsupported
-from hyperslab.formats.hdmf.cell_types import same_type
+from hyperslab.formats.hdmf.cell_types import is_same_type
 from hyperslab.formats.hdmf.v3 import HdmfV3
 from hyperslab.formats.zarr.dialect import MetadataDialect
 from hyperslab.model.dtypes import ObjectRef, RegionRef, VlenArray, VlenBytes, VlenString, tagged
@@ -108,7 +108,7 @@ def test_a_row_of_the_table_is_read_and_written_again(word, data_type, codecs, f
     docs = array(word, data_type, codecs, fill, shape, unit="V")
     spec = HdmfV3().parse(docs, "a")
     assert isinstance(spec, ArraySpec)
-    assert same_type(spec.dtype, kind)
+    assert is_same_type(spec.dtype, kind)
     assert (spec.shape, spec.attrs, spec.problem) == (shape, {"unit": "V"}, None)
     assert HdmfV3().render(spec) == docs
     assert kinds(docs) == []
@@ -124,7 +124,7 @@ def test_new_arrays_are_spelled_as_the_table_has_it(word, data_type, codecs, fil
     assert [codec["name"] for codec in said["codecs"]] == [codec["name"] for codec in codecs]
     assert said["attributes"] == ({} if word is None else {"_DTYPE": word})
     spec = HdmfV3().parse(docs, "a")
-    assert same_type(spec.dtype, kind)
+    assert is_same_type(spec.dtype, kind)
     assert HdmfV3().render(spec) == docs
 
 
@@ -134,7 +134,7 @@ def test_new_arrays_are_spelled_as_the_table_has_it(word, data_type, codecs, fil
 def test_rows_with_references():
     docs = array(None, STRUCT, LITTLE, ZERO, _REFERENCE_FIELDS=["ref"])
     spec = HdmfV3().parse(docs, "a")
-    assert same_type(spec.dtype, ROW)
+    assert is_same_type(spec.dtype, ROW)
     assert spec.fill_cell()[()].item() == (0, "", None)
     assert names(spec) == ["record_text", "bytes", "zstd"]
     assert spec.codecs[0].config == {"widths": {"label": 512, "ref": 512}}
@@ -145,7 +145,7 @@ def test_rows_with_references():
 def test_rows_with_regions():
     docs = array(None, STRUCT, LITTLE, ZERO, _REFERENCE_FIELDS=["ref"], _REGION_FIELDS=["label"])
     spec = HdmfV3().parse(docs, "a")
-    assert same_type(spec.dtype, np.dtype([("id", "<i4"), ("label", REGION), ("ref", REF)]))
+    assert is_same_type(spec.dtype, np.dtype([("id", "<i4"), ("label", REGION), ("ref", REF)]))
     assert HdmfV3().render(spec) == docs
 
 
@@ -158,7 +158,7 @@ def test_new_rows_have_room_for_512_characters_or_more():
     assert docs["zarr.json"]["attributes"] == {"_REFERENCE_FIELDS": ["ref"], "_REGION_FIELDS": ["part"]}
     assert docs["zarr.json"]["fill_value"] == {"id": 0, "label": "", "ref": "", "part": ""}
     spec = HdmfV3().parse(docs, "a")
-    assert same_type(spec.dtype, row)
+    assert is_same_type(spec.dtype, row)
     assert spec.codecs[0].config["widths"] == {"label": 700, "ref": 512, "part": 512}
     assert HdmfV3().render(spec.evolve(shape=(9,)))["zarr.json"]["data_type"] == docs["zarr.json"]["data_type"]
 
@@ -172,7 +172,7 @@ def test_narrow_text_stays_of_its_width():
     narrow = {"name": "fixed_length_utf32", "configuration": {"length_bytes": 32}}
     docs = array(None, struct(a=narrow, b=WIDE), LITTLE, {"a": "", "b": ""})
     spec = HdmfV3().parse(docs, "a")
-    assert same_type(spec.dtype, np.dtype([("a", "<U8"), ("b", TEXT)]))
+    assert is_same_type(spec.dtype, np.dtype([("a", "<U8"), ("b", TEXT)]))
     assert HdmfV3().render(spec) == docs
 
 
@@ -252,7 +252,7 @@ def test_other_types_stay_as_zarr_has_them_and_are_named_by_numpy(kind, word):
     docs = made(kind)
     assert docs["zarr.json"]["attributes"]["_DTYPE"] == word
     assert kinds(docs) == []
-    assert same_type(HdmfV3().parse(docs, "a").dtype, kind)
+    assert is_same_type(HdmfV3().parse(docs, "a").dtype, kind)
 
 
 def test_wishes_that_cannot_be():

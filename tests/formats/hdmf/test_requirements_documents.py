@@ -13,7 +13,7 @@ import pytest
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.hdmf.attributes import RESERVED
 from hyperslab.formats.hdmf.cell_types import JSON2
-from hyperslab.formats.hdmf.profile import HDMFOptions
+from hyperslab.formats.hdmf.profile import HdmfOptions
 from hyperslab.formats.hdmf.v2 import HdmfV2
 from hyperslab.formats.hdmf.v3 import HdmfV3
 from hyperslab.model.dtypes import ObjectRef, RegionRef, VlenBytes, VlenString, tag_of, tagged
@@ -190,7 +190,7 @@ def test_r30_an_array_of_references_is_marked():
 
 def test_r33_and_r34_the_codec_of_objects_is_chosen_and_json_by_itself():
     assert made(HdmfV2, ObjectRef())[".zarray"]["filters"] == [{"id": "json2", **JSON2}]
-    pickled = made(HdmfV2, ObjectRef(), options=HDMFOptions(object_codec="pickle"))
+    pickled = made(HdmfV2, ObjectRef(), options=HdmfOptions(object_codec="pickle"))
     assert pickled[".zarray"]["filters"] == [{"id": "pickle", "protocol": 5}]
     for docs in (pickled, made(HdmfV2, ObjectRef())):
         assert HdmfV2().parse(docs, "a").dtype == ObjectRef()
@@ -225,7 +225,7 @@ def test_r38_an_array_of_regions_is_marked():
 @pytest.mark.parametrize("profile", PROFILES)
 def test_r39_and_r41_the_region_stands_beside_source_and_path(profile):
     region = RegionReference("/g/d", Product((Steps(1, 4), Steps(0, 8, 2)), (5, 8)))
-    options = HDMFOptions(profile=profile.words.profile, region_attributes=True)
+    options = HdmfOptions(profile=profile.attribute_names.profile, region_attributes=True)
     docs = profile(options).render(GroupSpec(attrs={"part": region}))
     said = attributes(docs)["part"]
     axes = [{"start": 1, "stop": 4, "step": 1}, {"start": 0, "stop": 8, "step": 2}]

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hyperslab.errors import BrokenLink, ExternalLinkRefused, Invalid, Unsupported
-from hyperslab.formats.hdmf.link_sources import Allowed, place_of
+from hyperslab.formats.hdmf.link_sources import Allowed, find_dataset
 from hyperslab.model.refs import Link
 from hyperslab.stores.location import Location
 from hyperslab.stores.memory import MemoryStore
@@ -42,7 +42,7 @@ def own(tmp_path: Path) -> Path:
 
 
 def _led(own: Path, source: str, known: str | None = None, allow: Allowed = ()) -> Path | None:
-    place = place_of(Location.of(own), Link("/g", source, None, known), root_id=OWN, allow=allow)
+    place = find_dataset(Location.of(own), Link("/g", source, None, known), root_id=OWN, allow=allow).place
     return None if place is None else Path(place.target)
 
 
@@ -189,7 +189,7 @@ def test_places_in_memory() -> None:
     where = Location.of("memory://led/own.zarr")
 
     def led(source: str, allow: Allowed = ()) -> Any:
-        place = place_of(where, Link("/g", source), root_id=None, allow=allow)
+        place = find_dataset(where, Link("/g", source), root_id=None, allow=allow).place
         return None if place is None else place.url
 
     assert led("../own.zarr") is None
@@ -237,7 +237,7 @@ def test_a_dataset_on_a_server_leads_to_its_own_folder_alone(source: str) -> Non
     """Refused before a request is made: there is no such server."""
     where = Location.of("s3://lab/day/a.zarr", {"endpoint": "http://127.0.0.1:1"})
     with pytest.raises((ExternalLinkRefused, BrokenLink)) as raised:
-        place_of(where, Link("/g", source, None, None), root_id=None, allow=())
+        find_dataset(where, Link("/g", source, None, None), root_id=None, allow=())
     assert raised.type is ExternalLinkRefused
 
 

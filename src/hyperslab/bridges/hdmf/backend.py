@@ -318,11 +318,11 @@ class HyperslabIO(HDMFIO):
         if _MODES[self._mode] == "r":
             remedy = "open it with mode 'r+', 'a' or 'w'"
             raise UnsupportedOperation(f"{self._where.url} cannot be written in mode {self._mode!r}: {remedy}")
-        pointers = self._pointers(export_source, builder)
-        planner = Planner(pointers, self.get_written, link_data)
+        list_pointers = self._pointers(export_source, builder)
+        planner = Planner(list_pointers, self.get_written, link_data)
         with reporting(self._progress, f"writing {self._where.name}") as report, self._place() as root, root.batch():
             mark = self._written_builders.set_written
-            writing = BuilderWriter(root, pointers, mark, self._doc, report)
+            writing = BuilderWriter(root, list_pointers, mark, self._doc, report)
             writing.run(planner.plan(builder), together=not exhaust_dci)
             if cache_spec:
                 own = self.manager.namespace_catalog

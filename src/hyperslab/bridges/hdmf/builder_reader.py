@@ -264,7 +264,7 @@ class Builders:
             self._known[key] = builder
             return builder
         builder = self._known[key] = self._group(session, path, spec)
-        left_out = schemas.specifications_path(session)
+        left_out = schemas.schemas_path(session)
         for name in session.reader.children(path):
             place = child(path, name)
             if place != left_out:

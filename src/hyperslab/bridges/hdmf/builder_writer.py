@@ -165,11 +165,13 @@ thread takes at a time."""
 class BuilderWriter:
     """One write of builders into an open dataset."""
 
-    def __init__(self, root: Group, pointers: Pointers, mark: Callable[[Any], None], doc: Docs, report: Report) -> None:
+    def __init__(
+        self, root: Group, list_pointers: Pointers, mark: Callable[[Any], None], doc: Docs, report: Report
+    ) -> None:
         self._root = root
         self._session = root._session
         self._writer = root._session.writer()
-        self._pointers = pointers
+        self._pointers = list_pointers
         self._mark = mark
         self._doc = doc
         self._report = report

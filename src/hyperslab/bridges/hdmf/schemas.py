@@ -22,7 +22,7 @@ from hyperslab.array.session import OpenDataset
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.formats.base import HoldsSpecifications, Plans, Writer
 from hyperslab.formats.hdmf.attributes import SPECIFICATIONS
-from hyperslab.formats.hdmf.reader import place_said
+from hyperslab.formats.hdmf.reader import specifications_path
 from hyperslab.model.dtypes import VlenString
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -56,7 +56,7 @@ def load_schemas(catalog: Any, session: OpenDataset, namespaces: Iterable[str] |
         versions = list(kept[name])
         version = next((each for each in reversed(versions) if each not in (_UNVERSIONED, "None")), versions[-1])
         readers[name] = _NamespaceReader(
-            f"{session.url}:/{specifications_path(session)}/{name}/{version}", kept[name][version]
+            f"{session.url}:/{schemas_path(session)}/{name}/{version}", kept[name][version]
         )
     return dict(catalog.load_namespaces(_NAMESPACE, reader=readers)) if readers else {}
 
@@ -66,10 +66,10 @@ def kept_schemas(session: OpenDataset) -> Mapping[str, Mapping[str, Mapping[str,
     return session.reader.specifications() if isinstance(session.reader, HoldsSpecifications) else {}
 
 
-def specifications_path(session: OpenDataset) -> str:
+def schemas_path(session: OpenDataset) -> str:
     """The group in which the file keeps them, or would."""
     root = session.reader.node("")
-    return SPECIFICATIONS if isinstance(root, Link) else place_said(root) or SPECIFICATIONS
+    return SPECIFICATIONS if isinstance(root, Link) else specifications_path(root) or SPECIFICATIONS
 
 
 class _Texts(SpecWriter):
@@ -96,7 +96,7 @@ def cache_schemas(session: OpenDataset, catalogs: Iterable[tuple[Any, Iterable[s
         for name in names:
             version = catalog.get_namespace(name).version or _UNVERSIONED
             if name not in named and (name, version) not in kept:
-                _keep(writer, f"{specifications_path(session)}/{name}/{version}", _texts(catalog, name))
+                _keep(writer, f"{schemas_path(session)}/{name}/{version}", _texts(catalog, name))
             named.add(name)
 
 

@@ -147,7 +147,7 @@ class Planner:
     """``is_written``: whether a builder is in the file already. ``link_data``: link to arrays of open files, rather
     than copying them."""
 
-    pointers: Pointers
+    list_pointers: Pointers
     is_written: Callable[[Any], bool]
     link_data: bool
 
@@ -169,8 +169,8 @@ class Planner:
     def _link(self, path: str, link: Any) -> Iterator[Item]:
         """A link; what it leads to in a file of another kind is copied in its place."""
         target = link.builder
-        if self.pointers.stays(target.source) or not os.path.isfile(target.source):
-            yield NewLink(path, self.pointers.link(target), link)
+        if self.list_pointers.stays(target.source) or not os.path.isfile(target.source):
+            yield NewLink(path, self.list_pointers.link(target), link)
         elif isinstance(target, DatasetBuilder):
             yield self._dataset(path, target)
         else:
@@ -199,7 +199,7 @@ class Planner:
         if array._session.format.name != "hdmf":
             return None
         source = source_of(array._session)
-        if array.path == path and self.pointers.stays(source):
+        if array.path == path and self.list_pointers.stays(source):
             return None
         known = array.ref
-        return Link(known.path, self.pointers.relative(source), known.object_id, known.source_object_id)
+        return Link(known.path, self.list_pointers.relative(source), known.object_id, known.source_object_id)

@@ -18,6 +18,12 @@ is what hdmf-zarr wrote up to 0.13, that of Zarr v3 what it writes since 0.14 ::
 
 In the profile of Zarr v3 each node has one ``zarr.json``, in whose attributes ``_LINKS``, ``_DTYPE``, ``_REFERENCE``
 and ``_REFERENCE_FIELDS`` say the same. Both are read and written; pickles are read without being executed.
+
+- ``profile``, ``v2``, ``v3``: the documents of a node, as specs and back (pure); ``attributes``: reserved names, links,
+  references and values in attributes; ``cell_types``: what cells are by the type names of documents
+- ``reader``, ``writer``: an open dataset; ``reference_ids``: object ids added to what is written
+- ``link_sources``: which dataset the ``source`` of a link means, and whether it may be opened
+- ``survey``, ``link_diagnosis``, ``damage``: what ``check`` finds and ``repair`` mends
 """
 
 from __future__ import annotations
@@ -32,10 +38,9 @@ from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.formats.base import Feature, Format, FormatInfo, Mode, Variant
 from hyperslab.formats.choices import check_known
 from hyperslab.formats.codec_kinds import BYTES
-from hyperslab.formats.hdmf.damage import HdmfExamined, HdmfMended
-from hyperslab.formats.hdmf.profile import HDMFOptions
+from hyperslab.formats.hdmf.damage import HdmfCheckReader, HdmfRepairWriter
+from hyperslab.formats.hdmf.profile import HdmfOptions, HdmfProfile
 from hyperslab.formats.hdmf.reader import HdmfReader
-from hyperslab.formats.hdmf.survey import Profiled
 from hyperslab.formats.hdmf.v2 import HdmfV2
 from hyperslab.formats.hdmf.v3 import HdmfV3
 from hyperslab.formats.hdmf.writer import HdmfDocuments, HdmfWriter
@@ -44,7 +49,7 @@ from hyperslab.formats.zarr3.codecs import COMMON
 from hyperslab.stores.base import Store, WritableStore
 from hyperslab.stores.location import Location, Probe
 
-Profile = Literal["v2", "v3"]
+ProfileName = Literal["v2", "v3"]
 _LACKS = {
     "v2": {Feature.VARYING_CHUNKS, Feature.SHARDS, Feature.SPARSE, Feature.LABELS},
     "v3": {Feature.SUBARRAYS, Feature.SPARSE, Feature.LABELS},
@@ -54,7 +59,7 @@ _NOTES = {
     **dict.fromkeys((Feature.UNLIMITED, Feature.TYPED_ATTRIBUTES, Feature.USER_TYPES, Feature.CHAR), _OURS),
     Feature.LABELS: "no word for them beside coordinate arrays",
 }
-_NOTES_OF: dict[Profile, dict[Feature, str]] = {
+_NOTES_OF: dict[ProfileName, dict[Feature, str]] = {
     "v2": {
         Feature.SCALARS: "shape `[1]`, marked `scalar`",
         Feature.VARYING_CHUNKS: "a document of Zarr v2 has one length per dimension",
@@ -68,13 +73,15 @@ _NOTES_OF: dict[Profile, dict[Feature, str]] = {
     },
 }
 _DOCUMENT_3 = "zarr.json"
-_OPTIONS = tuple(field.name for field in fields(HDMFOptions))
+_OPTIONS = tuple(field.name for field in fields(HdmfOptions))
+# Searched in the raw bytes: no document is parsed to detect the format.
 _MARKS = re.compile(
     rb'"(?:neurodata_type|\.specloc|zarr_link|zarr_dtype|_LINKS|_DTYPE|_REFERENCE|_REFERENCE_FIELDS'
     rb'|specifications/[^"/]+/[^"/]+/namespace(?:/\.zarray)?)"\s*:'
 )
 _OF_NCZARR = re.compile(rb'"(?:_nczarr_(?:superblock|group|array)|nczarr_version)"\s*:')
 """What a dataset of NCZarr says, though its attributes may be those of an NWB file that it was made from."""
+# A root without attributes is one whose writer died early. Its first few nodes tell, and each costs one request.
 _MOST_CHILDREN = 4
 
 
@@ -83,57 +90,59 @@ class HdmfFormat:
     """HDMF on Zarr, read and written. ``profile``: of a new dataset, and of one that it is the variant of;
     ``allow_external``: what links are followed to where nothing else is said."""
 
-    profile: Profile = "v2"
+    profile: ProfileName = "v2"
     allow_external: Sequence[str] | bool = ()
 
     @property
     def name(self) -> str:
-        """``hdmf``."""
+        """Return ``hdmf``."""
         return "hdmf"
 
     @property
     def features(self) -> frozenset[Feature]:
-        """What the profile can hold."""
+        """Return the features that the profile can hold."""
         return frozenset(Feature) - _LACKS[self.profile]
 
     @property
     def common_codecs(self) -> frozenset[str]:
-        """Those of the Zarr that lies under the profile; numcodecs has all of v2."""
+        """Return the codecs of the Zarr version below the profile; numcodecs has all of v2."""
         return COMMON if self.profile == "v3" else BYTES
 
     @property
     def info(self) -> FormatInfo:
-        """Its line of ``list_formats``."""
-        said = "Zarr with a neurodata_type, a .specloc, links or data types of HDMF in its attributes"
+        """Return the format's line of ``list_formats``."""
+        signs = "Zarr with a neurodata_type, a .specloc, links or data types of HDMF in its attributes"
         variants = tuple(
             Variant(name, HdmfFormat(name).features, {"profile": name}, _NOTES | _NOTES_OF[name]) for name in _NOTES_OF
         )
-        return FormatInfo("hdmf", "the HDMF and NWB model on Zarr", said, True, variants)
+        return FormatInfo("hdmf", "the HDMF and NWB model on Zarr", signs, True, variants)
 
     @property
-    def spelling(self) -> Profiled:
-        """What its documents are called and how they read."""
-        return _spelling(HDMFOptions(profile=self.profile))
+    def spelling(self) -> HdmfProfile:
+        """Return the dialect of the profile: the names of its documents, and how they read."""
+        return _spelling(HdmfOptions(profile=self.profile))
 
     def variant(self, options: Mapping[str, Any]) -> Format:
-        """The format with the features that a dataset made with these options has."""
+        """Return the format with the features that a dataset made with these options has."""
         return HdmfFormat("v3" if options.get("profile", self.profile) == "v3" else "v2")
 
     def at(self, probe: Probe) -> Format:
-        """The format of the profile that a place has."""
+        """Return the format of the profile that the dataset at a place has."""
         return HdmfFormat("v2" if probe.get(_DOCUMENT_3) is None else "v3")
 
     def allowing(self, places: Sequence[str] | bool) -> Format:
-        """The format as it follows links to these folders and URLs too, True for all."""
-        return replace(self, allow_external=HDMFOptions(allow_external=places).allow_external)
+        """Return the format that follows links to these folders and URLs too, True for all."""
+        return replace(self, allow_external=HdmfOptions(allow_external=places).allow_external)
 
-    def reader(self, store: Store, spelling: Profiled, settings: Settings, where: Location) -> HdmfExamined:
-        """What reads the dataset at ``where``, of which nothing is looked at yet."""
-        return HdmfExamined(store, spelling, settings, where, self.allow_external)
+    def reader(self, store: Store, spelling: HdmfProfile, settings: Settings, where: Location) -> HdmfCheckReader:
+        """Return a reader of the dataset at `where` that `check` uses; nothing is read yet."""
+        return HdmfCheckReader(store, spelling, settings, where, self.allow_external)
 
-    def writer(self, store: WritableStore, spelling: Profiled, settings: Settings, where: Location) -> HdmfMended:
-        """What changes one."""
-        return HdmfMended(store, spelling, settings, where, self.allow_external)
+    def writer(
+        self, store: WritableStore, spelling: HdmfProfile, settings: Settings, where: Location
+    ) -> HdmfRepairWriter:
+        """Return a writer of the dataset at `where` that `repair` uses."""
+        return HdmfRepairWriter(store, spelling, settings, where, self.allow_external)
 
     def sniff(self, probe: Probe) -> bool:
         """Return whether a document of the root has words of HDMF; a consolidated dataset is known by one or two
@@ -142,14 +151,14 @@ class HdmfFormat:
         A dataset whose writer died has documents of its first groups alone.
         """
         if (document := probe.get(_DOCUMENT_3)) is not None:
-            return _says(document)
+            return _has_marks(document)
         if (copy := probe.get(".zmetadata")) is not None:
-            return _says(copy) and _OF_NCZARR.search(copy) is None
+            return _has_marks(copy) and _OF_NCZARR.search(copy) is None
         if probe.get(".zgroup") is None and probe.get(".zarray") is None:
             return False
         attributes = probe.get(".zattrs")
-        said = _says(attributes) if attributes is not None else _children_say(probe)
-        return said and _OF_NCZARR.search(attributes or b"") is None and probe.get(".zdataset") is None
+        has_marks = _has_marks(attributes) if attributes is not None else _children_have_marks(probe)
+        return has_marks and _OF_NCZARR.search(attributes or b"") is None and probe.get(".zdataset") is None
 
     def open(
         self,
@@ -168,12 +177,12 @@ class HdmfFormat:
         check_known(self.name, options, _OPTIONS, where.url)
         if consolidated is not True:
             raise Invalid(f"consolidated={consolidated!r}", remedy="a dataset of format hdmf always is; leave it out")
-        said = HDMFOptions(**({"profile": self.profile, "allow_external": self.allow_external} | options))
+        chosen = HdmfOptions(**({"profile": self.profile, "allow_external": self.allow_external} | options))
         read = dict(remembered or {})
         if mode in ("r", "r+", "a"):
-            said = replace(said, profile=_profile_at(where, read, mode) or said.profile)
-        variant = HdmfFormat(said.profile)
-        spelling = _spelling(said)
+            chosen = replace(chosen, profile=_profile_at(where, read, mode) or chosen.profile)
+        variant = HdmfFormat(chosen.profile)
+        spelling = _spelling(chosen)
         documents = open_keyed(
             spelling,
             where,
@@ -185,29 +194,30 @@ class HdmfFormat:
             writing=HdmfDocuments,
         )
         if isinstance(documents, HdmfDocuments):
-            return HdmfWriter(documents, where, said, variant, spelling)
-        return HdmfReader(documents, where, said, variant)
+            return HdmfWriter(documents, where, chosen, variant, spelling)
+        return HdmfReader(documents, where, chosen, variant)
 
 
-def _spelling(options: HDMFOptions) -> Profiled:
+def _spelling(options: HdmfOptions) -> HdmfProfile:
     return HdmfV3(options) if options.profile == "v3" else HdmfV2(options)
 
 
-def _says(data: bytes | None) -> bool:
+def _has_marks(data: bytes | None) -> bool:
     return data is not None and _MARKS.search(data) is not None
 
 
-def _children_say(probe: Probe) -> bool:
+def _children_have_marks(probe: Probe) -> bool:
     """Return whether one of the first nodes below a root without attributes, or a schema, has words of HDMF."""
     try:
         names = sorted(probe.store.list_dir("")[1])
     except HyperslabError:  # a web server that lists nothing
         return False
-    return "specifications" in names or any(_says(probe.get(f"{name}/.zattrs")) for name in names[:_MOST_CHILDREN])
+    return "specifications" in names or any(_has_marks(probe.get(f"{name}/.zattrs")) for name in names[:_MOST_CHILDREN])
 
 
-def _profile_at(where: Location, read: dict[str, bytes | None], mode: Mode) -> Profile | None:
-    """The profile of what is there, None where nothing is; a document that is read for that is kept in ``read``."""
+def _profile_at(where: Location, read: dict[str, bytes | None], mode: Mode) -> ProfileName | None:
+    """Return the profile of the dataset at `where`, None where there is none. Keep the document that tells it in
+    `read`."""
     if _DOCUMENT_3 not in read:
         if not where.exists():
             return None

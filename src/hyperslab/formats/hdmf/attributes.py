@@ -1,9 +1,10 @@
-"""Attributes as HDMF's documents spell them: references as objects, bytes as text, NaN and infinities as bare tokens.
+"""Attributes of HDMF documents: reserved names, links, references, and values that JSON lacks. Pure.
 
-Profile v2: ``{"value": {"source": …, "path": …, …}, "zarr_dtype": "object"}`` (``"region"``); profile v3:
-``{"_REFERENCE": {…}}``. What JSON does not say of a value's type rides in the mark ``_hyperslab``, in the codes of
-:mod:`~hyperslab.formats.metadata_json.attributes`; ``utf-8:`` before a code means that its bytes stand as text, not as
-base64.
+References are objects, bytes are text, NaN and infinities are bare tokens. Profile v2:
+``{"value": {"source": …, "path": …, …}, "zarr_dtype": "object"}`` (``"region"``); profile v3: ``{"_REFERENCE": {…}}``.
+What JSON does not say of a value's type rides in the mark ``_hyperslab``, in the codes of
+:mod:`~hyperslab.formats.metadata_json.attributes`; ``utf-8:`` before a code means that its bytes
+stand as text, not as base64.
 """
 
 from __future__ import annotations
@@ -27,9 +28,7 @@ from hyperslab.model.dtypes import tag_of
 from hyperslab.model.paths import check_name
 from hyperslab.model.refs import Link, ObjectReference, RegionReference
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# The reserved attributes of both profiles: they stand in documents, and never among the attributes that users see.
-
+# -- reserved names: they stand in documents, and never among the attributes that users see ----------------------------
 
 SPECLOC = ".specloc"
 """At the root: the path of the group in which the specifications are."""
@@ -37,13 +36,13 @@ SPECIFICATIONS = "specifications"
 """That group's usual path."""
 REFERENCE_FIELDS, REGION_FIELDS = "_REFERENCE_FIELDS", "_REGION_FIELDS"
 RESERVED = ("zarr_link", "zarr_dtype", SPECLOC, "_LINKS", "_DTYPE", REFERENCE_FIELDS, REGION_FIELDS)
-OWN, LINKS, PLACE = "hdmf", "links", "specloc"
+LAYOUT, LINKS, SPECLOC_PATH = "hdmf", "links", "specloc"
 """The part of a spec's ``layout`` that is this format's; in that of a group its links by name, and in that of the root
 the path of the group of the specifications."""
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class AttributeNames:
     """What one profile calls the links of a group and the type of an array."""
 
     profile: Literal["v2", "v3"]
@@ -51,18 +50,18 @@ class Words:
     dtype: str
 
 
-V2 = Words("v2", "zarr_link", "zarr_dtype")
-V3 = Words("v3", "_LINKS", "_DTYPE")
+V2_NAMES = AttributeNames("v2", "zarr_link", "zarr_dtype")
+V3_NAMES = AttributeNames("v3", "_LINKS", "_DTYPE")
 
 
-def split(stored: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The reserved attributes of a node, and the others."""
+def split_reserved(stored: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Split the attributes of a node into the reserved ones and the others."""
     own = {name: stored[name] for name in RESERVED if name in stored}
     return own, {name: value for name, value in stored.items() if name not in own}
 
 
-def refuse_reserved(attrs: Iterable[str]) -> None:
-    """Invalid for an attribute of users that bears a reserved name."""
+def raise_if_reserved(attrs: Iterable[str]) -> None:
+    """Raise Invalid for an attribute of users that bears a reserved name."""
     for name in attrs:
         if name in RESERVED:
             remedy = "choose another name; hyperslab writes this one itself for links, types and specifications"
@@ -75,16 +74,16 @@ FILL = "_FillValue"
 _TEXT = "utf-8:"
 _REFERENCE = "_REFERENCE"
 _REFERENCE_KEYS = frozenset({"source", "path", "object_id", "source_object_id", "region"})
-_IDS = ("object_id", "source_object_id")
+ID_KEYS = ("object_id", "source_object_id")
 
 
 # -- from documents -----------------------------------------------------------------------------------------------
 
 
-def read_values(
-    attrs: Attrs, stored: Mapping[str, Any], words: Words, problems: Problems
+def read_attributes(
+    attrs: Attrs, stored: Mapping[str, Any], attribute_names: AttributeNames, problems: Problems
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The attributes as users see them, and what stands in the document for those that are references.
+    """Return the attributes as users see them, and the stored objects of those that are references, by name.
 
     ``attrs`` has been decoded by the mark in ``stored``. An object that spells no sound reference stays an object.
     """
@@ -92,23 +91,23 @@ def read_values(
     codes = mark.get("attrs") if isinstance(mark, dict) else None
     codes = codes if isinstance(codes, dict) else {}
     found: dict[str, Any] = {}
-    spellings: dict[str, Any] = {}
+    stored_references: dict[str, Any] = {}
     for name, value in attrs.items():
         code = codes.get(name)
         if isinstance(code, str) and code.startswith(_TEXT):
-            found[name] = _from_text(value, code.removeprefix(_TEXT))
-        elif isinstance(value, dict) and (inner := inner_of(value, words)) is not None:
+            found[name] = _decode_text(value, code.removeprefix(_TEXT))
+        elif isinstance(value, dict) and (inner := reference_part(value, attribute_names)) is not None:
             found[name] = _read_reference(name, value, inner, problems)
             if found[name] is not value:
-                spellings[name] = value
+                stored_references[name] = value
         else:
             found[name] = value
-    return found, spellings
+    return found, stored_references
 
 
-def inner_of(value: Mapping[str, Any], words: Words) -> Any:
-    """The object that spells a reference, where the value is one in this profile."""
-    if words.profile == "v3":
+def reference_part(value: Mapping[str, Any], attribute_names: AttributeNames) -> Any:
+    """Return the object that spells a reference; None where the value is none in this profile."""
+    if attribute_names.profile == "v3":
         return value[_REFERENCE] if set(value) == {_REFERENCE} else None
     return value["value"] if value.get("zarr_dtype") in (OBJECT, REGION) and "value" in value else None
 
@@ -126,64 +125,66 @@ def _read_reference(name: str, value: dict[str, Any], inner: Any, problems: Prob
         return value
 
 
-def _from_text(value: Any, code: str) -> Any:
-    """Bytes that stand as text; the value as it is where it does not fit its code."""
-    coded = _mapped(value, lambda text: bytes_to_base64(text.encode(errors="surrogatepass")))
+def _decode_text(value: Any, code: str) -> Any:
+    """Decode bytes that are stored as text; return the value as it is where it does not fit its code."""
+    coded = _map_texts(value, lambda text: bytes_to_base64(text.encode(errors="surrogatepass")))
     found = decode(coded, code)
     return value if found is coded else found
 
 
-def _mapped(value: Any, change: Callable[[str], Any]) -> Any:
+def _map_texts(value: Any, change: Callable[[str], Any]) -> Any:
     if isinstance(value, list):
-        return [_mapped(part, change) for part in value]
+        return [_map_texts(part, change) for part in value]
     return change(value) if isinstance(value, str) else value
 
 
 # -- to documents -------------------------------------------------------------------------------------------------
 
 
-def write_values(
-    attrs: Attrs, spellings: Mapping[str, Any], words: Words, *, regions: bool
+def write_attributes(
+    attrs: Attrs, stored_references: Mapping[str, Any], attribute_names: AttributeNames, *, regions: bool
 ) -> tuple[dict[str, Any], dict[str, tuple[Any, Code | None]]]:
-    """The attributes that Zarr's own format is to spell, and the others with their codes.
+    """Split attributes into those that Zarr's own format spells, and those that are encoded here, with their codes.
 
     ``spellings``: what stood in the document for references. ``regions``: new references to regions may be written.
     """
     plain: dict[str, Any] = {}
-    apart: dict[str, tuple[Any, Code | None]] = {}
+    encoded: dict[str, tuple[Any, Code | None]] = {}
     for name, value in attrs.items():
         if isinstance(value, Reference):
-            apart[name] = _write_reference(name, value, spellings.get(name), words, regions), None
-        elif name in (FILL, MARK) or (said := _spelled_here(name, value)) is None:
+            encoded[name] = _write_reference(name, value, stored_references.get(name), attribute_names, regions), None
+        elif name in (FILL, MARK) or (said := _encode_value(name, value)) is None:
             plain[name] = value
         else:
-            apart[name] = said
-    return plain, apart
+            encoded[name] = said
+    return plain, encoded
 
 
-def _write_reference(name: str, value: Reference, old: Any, words: Words, regions: bool) -> dict[str, Any]:
-    inner = inner_of(old, words) if isinstance(old, dict) else None
+def _write_reference(
+    name: str, value: Reference, old: Any, attribute_names: AttributeNames, regions: bool
+) -> dict[str, Any]:
+    inner = reference_part(old, attribute_names) if isinstance(old, dict) else None
     inner = inner if isinstance(inner, dict) else {}
     if inner and _same(reference_of(inner), value):
         return dict(old)
-    if isinstance(value, RegionReference) and words.profile == "v2" and not regions:
+    if isinstance(value, RegionReference) and attribute_names.profile == "v2" and not regions:
         raise Unsupported(
             f"attribute {name!r} is a region reference, which hdmf-zarr of Zarr v2 cannot open a dataset with",
             remedy="region_attributes=True if only hyperslab is to read it, profile='v3', or store it in an array",
         )
     said = {key: kept for key, kept in inner.items() if key not in _REFERENCE_KEYS}
-    said |= spelled(value, scalar_as_one=words.profile == "v2")
-    if words.profile == "v2":
+    said |= spelled(value, scalar_as_one=attribute_names.profile == "v2")
+    if attribute_names.profile == "v2":
         return {"value": said, "zarr_dtype": REGION if isinstance(value, RegionReference) else OBJECT}
-    return {_REFERENCE: {key: part for key, part in said.items() if key not in _IDS or part is not None}}
+    return {_REFERENCE: {key: part for key, part in said.items() if key not in ID_KEYS or part is not None}}
 
 
 def _same(a: Reference, b: Reference) -> bool:
-    return a == b and all(getattr(a, name) == getattr(b, name) for name in _IDS)
+    return a == b and all(getattr(a, name) == getattr(b, name) for name in ID_KEYS)
 
 
-def _spelled_here(name: str, value: Any) -> tuple[Any, Code | None] | None:
-    """Bytes that are UTF-8 as text, floats that JSON lacks as themselves; None for all other values."""
+def _encode_value(name: str, value: Any) -> tuple[Any, Code | None] | None:
+    """Encode UTF-8 bytes as text and floats that JSON lacks as bare tokens; return None for all other values."""
     typed = isinstance(value, np.ndarray | np.generic)
     if typed and tag_of(value.dtype) is not None:
         return None
@@ -191,7 +192,7 @@ def _spelled_here(name: str, value: Any) -> tuple[Any, Code | None] | None:
     if isinstance(value, bytes | bytearray) or kind == "S":
         said, code = encode(name, value)
         try:
-            return _mapped(said, lambda text: base64_to_bytes(text).decode()), f"{_TEXT}{code}"
+            return _map_texts(said, lambda text: base64_to_bytes(text).decode()), f"{_TEXT}{code}"
         except UnicodeDecodeError:
             return None
     if isinstance(value, float) and kind == "" and not math.isfinite(value):
@@ -201,22 +202,26 @@ def _spelled_here(name: str, value: Any) -> tuple[Any, Code | None] | None:
         return None if code is None else (decode(said, code), None)
     if kind in ("f", "c"):
         said, code = encode(name, value)
-        return (_mapped(said, SPECIAL.__getitem__), code) if not np.isfinite(value).all() else None
+        return (_map_texts(said, SPECIAL.__getitem__), code) if not np.isfinite(value).all() else None
     return None
 
 
-def with_apart(stored: Mapping[str, Any], apart: Mapping[str, tuple[Any, Code | None]], order: Attrs) -> dict[str, Any]:
-    """The attributes of a document with those that were spelled here, in the order of the attributes; the mark last."""
+def merge_attributes(
+    stored: Mapping[str, Any], encoded: Mapping[str, tuple[Any, Code | None]], order: Attrs
+) -> dict[str, Any]:
+    """Merge the attributes that were encoded here into those of a document, in the order of `order`; the mark last."""
     values = {name: value for name, value in stored.items() if name not in order and name != MARK}
     values |= {
-        name: apart[name][0] if name in apart else stored[name] for name in order if name in apart or name in stored
+        name: encoded[name][0] if name in encoded else stored[name]
+        for name in order
+        if name in encoded or name in stored
     }
-    codes = {name: code for name, (_, code) in apart.items() if code is not None}
-    return values | marked({MARK: stored[MARK]} if MARK in stored else {}, attrs=codes)
+    codes = {name: code for name, (_, code) in encoded.items() if code is not None}
+    return values | add_extended_metadata({MARK: stored[MARK]} if MARK in stored else {}, attrs=codes)
 
 
-def marked(stored: Mapping[str, Any], **parts: Any) -> dict[str, Any]:
-    """The attributes with more said in the mark; objects are joined with what it says there."""
+def add_extended_metadata(stored: Mapping[str, Any], **parts: Any) -> dict[str, Any]:
+    """Add `parts` to the mark ``_hyperslab`` of stored attributes; the codes of attributes are merged."""
     said = {name: part for name, part in parts.items() if part}
     if not said:
         return dict(stored)
@@ -226,15 +231,13 @@ def marked(stored: Mapping[str, Any], **parts: Any) -> dict[str, Any]:
     return {name: value for name, value in stored.items() if name != MARK} | {MARK: mark}
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Links as a group's document has them: a list of objects with a name each (``zarr_link``, ``_LINKS``). Pure.
-
+# -- links: a list of objects with a name each (``zarr_link``, ``_LINKS``) ---------------------------------------------
 
 _LINK_KEYS = ("name", "source", "path", "object_id", "source_object_id")
 
 
 def read_links(said: Any, word: str, problems: Problems) -> tuple[dict[str, Link], list[Any]]:
-    """The links by name, and the entries that are none: they are kept as they stand."""
+    """Return the links by name, and the entries that are no links: these are kept as they stand."""
     if not isinstance(said, list):
         problems.warn("links", f"{word} is {brief(said)}, not a list of links")
         return {}, [said]
@@ -276,7 +279,7 @@ def _read_link(entry: Mapping[str, Any]) -> Link:
 
 
 def write_links(links: Mapping[str, Link], others: Iterable[Any], profile: Literal["v2", "v3"]) -> list[Any]:
-    """The list of a document. Profile v2 names the two object ids always, v3 where they are known."""
+    """Return the list of links for a document. Profile v2 always has the two object ids, v3 where they are known."""
     return [*(_write_link(name, link, profile) for name, link in links.items()), *others]
 
 

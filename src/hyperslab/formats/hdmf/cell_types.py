@@ -1,9 +1,8 @@
-"""What ``zarr_dtype`` and ``_DTYPE`` say of the cells of an array, for peers: Zarr's own type counts. Pure.
+"""Types of cells by Zarr's own type, ``zarr_dtype`` or ``_DTYPE``, and the codec of objects. Pure.
 
-Arrays of profile v2 whose cells Zarr v2 has no word for: references, and rows with fields of any length. Pure.
-
-Zarr v2 says ``|O`` of all of them; what they are is told by ``zarr_dtype`` and the one codec that makes bytes of them.
-To Zarr's own format such an array is given as one of text (``stand_in``), which it cuts and compresses alike.
+Zarr's own type counts; the type names of HDMF are for its readers. But Zarr v2 says ``|O`` of references, and of fields
+of any length: what these are is told by ``zarr_dtype`` and the one codec that makes bytes of them. Zarr's own format is
+given such an array as one of text (``to_text_document``), which it cuts and compresses alike.
 """
 
 from __future__ import annotations
@@ -43,6 +42,7 @@ OBJECTS = {"v2": OBJECT, "v3": "object_reference"}
 REGIONS = {"v2": REGION, "v3": "region_reference"}
 _REFERENCES = frozenset({"object", "ref", "reference"})
 _BYTES = frozenset({"bytes", "bytes_", "string_", "ascii"})
+# What releases of hdmf-zarr and hdmf have written as type names; any other is reported, and ignored.
 _KNOWN = frozenset(
     {"float", "double", "long", "int", "uint", "bool_", "text", "utf", "utf8", "utf-8", "str", "str_", "isodatetime"}
     | {"scalar", "object_reference", "region", "region_reference", "vlen-array", *CORE, *_REFERENCES, *_BYTES}
@@ -51,7 +51,7 @@ _SIZED = re.compile(r"(?:str|bytes|void)\d+|(?:datetime|timedelta)64(?:\[\w+\])?
 _FIELDS: dict[type, str] = {VlenString: "str_", VlenBytes: "bytes", ObjectRef: OBJECT, RegionRef: REGION}
 
 
-def is_known(word: Any) -> bool:
+def is_known_type_name(word: Any) -> bool:
     """Return whether it is a word that some writer uses for a type."""
     if isinstance(word, list):
         return bool(word) and all(isinstance(field, dict) and is_field(field) for field in word)
@@ -71,8 +71,8 @@ def is_field(said: dict[str, Any]) -> bool:
     return isinstance(said.get("name"), str) and isinstance(said.get("dtype"), str | dict)
 
 
-def word_of(dtype: DataType, profile: str) -> Any:
-    """The word for cells of a type; None for rows in profile v3, which has none."""
+def type_name_of(dtype: DataType, profile: str) -> Any:
+    """Return the name that `profile` gives to cells of a type; None for rows in v3, which has none for them."""
     match dtype:
         case VlenString():
             return "str"
@@ -99,18 +99,20 @@ def _field(dtype: np.dtype[Any], kind: Extension | None) -> str:
     return _FIELDS.get(type(kind)) or dtype.name
 
 
-def kind_of_field(word: Any, said_as_text: bool) -> Extension:
-    """The type of an ``|O`` field by the entry of ``zarr_dtype`` that names it; None: none does, it holds references.
+def parse_field_type(word: Any, text_only: bool) -> Extension:
+    """Return the type of an ``|O`` field by its entry in ``zarr_dtype``; without an entry it holds references.
 
-    ``said_as_text``: its codec knows no bytes.
+    ``text_only``: its codec has no bytes.
     """
     name = word.get("reftype") if isinstance(word, dict) else word
     if name is None or (isinstance(name, str) and name in _REFERENCES):
         return ObjectRef()
     if name == REGION:
         return RegionRef()
-    return VlenBytes() if isinstance(name, str) and name in _BYTES and not said_as_text else VlenString()
+    return VlenBytes() if isinstance(name, str) and name in _BYTES and not text_only else VlenString()
 
+
+# -- arrays of objects in profile v2 -----------------------------------------------------------------------------------
 
 JSON2 = {
     "allow_nan": True,
@@ -129,7 +131,7 @@ CODECS = {"json2": Codec("json2", JSON2), "pickle": Codec(PICKLE, {"protocol": 5
 _IDS = {"json2": "json2", "numcodecs.json2": "json2", "pickle": PICKLE}
 _ZERO = {"json2": bytes_to_base64(json2.ZERO), PICKLE: bytes_to_base64(pickle_writing.ZERO)}
 """The fill value of rows: the number 0 as each codec encodes it."""
-_OBJECT = ("|O", "O", "object")
+OBJECT_DTYPES = ("|O", "O", "object")
 _TEXT = "vlen-utf8"
 
 
@@ -141,12 +143,12 @@ class ObjectCells:
     codec: Codec
 
 
-def objects_of(doc: Mapping[str, Any], word: Any, problems: Problems) -> ObjectCells | None:
-    """What ``.zarray`` and ``zarr_dtype`` say; None for an array that Zarr's own format reads, or refuses to."""
+def parse_object_cells(doc: Mapping[str, Any], word: Any, problems: Problems) -> ObjectCells | None:
+    """Parse ``.zarray`` and ``zarr_dtype``; return None for an array that Zarr's own format reads, or refuses."""
     codec = _codec(doc.get("filters"))
     dtype = doc.get("dtype")
-    is_row = isinstance(dtype, list) and any(_is_object_field(field) for field in dtype)
-    if codec is None or not (is_row or (isinstance(dtype, str) and dtype in _OBJECT)):
+    is_row = isinstance(dtype, list) and any(is_object_field(field) for field in dtype)
+    if codec is None or not (is_row or (isinstance(dtype, str) and dtype in OBJECT_DTYPES)):
         return None
     try:
         kind = _row(dtype, word, codec) if isinstance(dtype, list) else _cells(word, codec)
@@ -155,7 +157,7 @@ def objects_of(doc: Mapping[str, Any], word: Any, problems: Problems) -> ObjectC
         return None
     if kind is None:
         return None
-    if codec.name == PICKLE and has_regions(kind):
+    if codec.name == PICKLE and has_region_references(kind):
         problems.undecodable("pickle", "references to regions are never pickled")
     if not is_row and doc.get("fill_value") not in (0, None, ""):
         problems.warn("fill_value", "the fill value of objects is not 0; cells that were never written are empty")
@@ -163,7 +165,7 @@ def objects_of(doc: Mapping[str, Any], word: Any, problems: Problems) -> ObjectC
 
 
 def _codec(filters: Any) -> Codec | None:
-    """The codec of objects: it stands first, and ``pickle`` alone."""
+    """Return the codec of objects, which stands first among the filters (``pickle`` alone); None without one."""
     if not isinstance(filters, list) or not filters or not isinstance(filters[0], dict):
         return None
     said = filters[0].get("id")
@@ -185,8 +187,9 @@ def _cells(word: Any, codec: Codec) -> DataType | None:
     return VlenString() if codec.name == PICKLE else None
 
 
-def _is_object_field(field: Any) -> bool:
-    return isinstance(field, list) and len(field) > 1 and isinstance(field[1], str) and field[1] in _OBJECT
+def is_object_field(field: Any) -> bool:
+    """Return whether a field of a Zarr v2 dtype holds objects."""
+    return isinstance(field, list) and len(field) > 1 and isinstance(field[1], str) and field[1] in OBJECT_DTYPES
 
 
 def _stored_field(word: Any) -> str:
@@ -203,13 +206,13 @@ def _row(fields: list[Any], word: Any, codec: Codec) -> np.dtype[Any]:
         for entry in (word if isinstance(word, list) else [])
         if isinstance(entry, dict) and isinstance(entry.get("name"), str)
     }
-    plain = dtype_from_json([[*field[:1], "|V8", *field[2:]] if _is_object_field(field) else field for field in fields])
+    plain = dtype_from_json([[*field[:1], "|V8", *field[2:]] if is_object_field(field) else field for field in fields])
     parts = []
     for field in fields:
         name = field[0]
-        if _is_object_field(field) and len(field) > 2:
+        if is_object_field(field) and len(field) > 2:
             raise TypeError(f"field {name!r} holds several objects")
-        kind = kind_of_field(said.get(name), said_as_text=codec.name != PICKLE) if _is_object_field(field) else None
+        kind = parse_field_type(said.get(name), text_only=codec.name != PICKLE) if is_object_field(field) else None
         parts.append((name, plain[name] if kind is None else tagged(np.dtype(object), kind)))
     return np.dtype(parts)
 
@@ -219,60 +222,60 @@ def is_object(dtype: DataType) -> bool:
     return isinstance(dtype, ObjectRef | RegionRef) or (isinstance(dtype, np.dtype) and dtype.hasobject)
 
 
-def refuse_fill(value: Any, dtype: DataType) -> None:
-    """Invalid for a fill value of such cells: those never written are no reference, rows of zeros."""
+def raise_if_fill_value(value: Any, dtype: DataType) -> None:
+    """Raise Invalid for a fill value of object cells: unwritten ones are no reference, or rows of zeros."""
     empty = ArraySpec(shape=(), dtype=dtype, chunks=()).fill_cell()[()]
     given, wanted = (cell.item() if isinstance(cell, np.void) else cell for cell in (value, empty))
     if value is not None and (type(given) is not type(wanted) or given != wanted):
         raise Invalid("references, and rows with fields of any length, have no fill value", remedy="leave it out")
 
 
-def stands_in(spec: ArraySpec) -> bool:
+def needs_text_stand_in(spec: ArraySpec) -> bool:
     """Return whether Zarr's own format is given the array as one of text."""
     return is_object(spec.dtype) or any(codec.name == PICKLE for codec in spec.codecs)
 
 
-def as_row(dtype: DataType) -> DataType:
-    """A named structured type with fields of any length as the structured type that it is; others as they are."""
+def unwrap_row(dtype: DataType) -> DataType:
+    """Return the structured type of a named one with fields of any length; other types as they are."""
     return dtype.base if isinstance(dtype, Compound) and dtype.base.hasobject else dtype
 
 
-def has_regions(dtype: DataType) -> bool:
+def has_region_references(dtype: DataType) -> bool:
     """Return whether cells or fields of them are references to regions."""
     if isinstance(dtype, np.dtype):
         return any(isinstance(kind, RegionRef) for _, kind in tagged_fields(dtype))
     return isinstance(dtype, RegionRef)
 
 
-def same_type(a: DataType, b: DataType) -> bool:
+def is_same_type(a: DataType, b: DataType) -> bool:
     """Return whether two types are the same, the types of their fields too."""
     if isinstance(a, np.dtype) and isinstance(b, np.dtype):
         return a == b and dict(tagged_fields(a)) == dict(tagged_fields(b))
     return type(a) is type(b) and a == b
 
 
-def stand_in(doc: Mapping[str, Any]) -> dict[str, Any]:
-    """The ``.zarray`` of such an array as one of text."""
+def to_text_document(doc: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the ``.zarray`` of an array of objects as that of an array of text."""
     filters = [{"id": _TEXT}, *doc["filters"][1:]]
     order = "C" if _IDS.get(doc["filters"][0].get("id")) == "json2" else doc.get("order", "C")
     return {**doc, "dtype": "|O", "fill_value": 0, "filters": filters, "order": order}
 
 
-def as_text(spec: ArraySpec, layout: Mapping[str, Any]) -> ArraySpec:
-    """Such an array as one of text."""
+def to_text_array(spec: ArraySpec, layout: Mapping[str, Any]) -> ArraySpec:
+    """Return an array of objects as an array of text."""
     codecs = tuple(Codec(_TEXT) if codec.name in _ZERO else codec for codec in spec.codecs)
     return spec.evolve(dtype=VlenString(), fill_value="", codecs=codecs, layout=layout)
 
 
-def as_objects(spec: ArraySpec, cells: ObjectCells) -> ArraySpec:
-    """An array of text as the one that it stood for. What was never written is no reference, a row of zeros."""
+def from_text_array(spec: ArraySpec, cells: ObjectCells) -> ArraySpec:
+    """Return an array of text as the array of objects that it stands for. Unwritten ones are no reference, or zeros."""
     codecs = tuple(cells.codec if codec.name == _TEXT else codec for codec in spec.codecs)
     return spec.evolve(dtype=cells.dtype, fill_value=None, codecs=codecs)
 
 
-def words_of(spec: ArraySpec) -> dict[str, Any]:
-    """``dtype`` and ``fill_value`` of such an array; Unsupported for fields that HDMF has no word for."""
-    codec = serial_of(spec)
+def describe_object_array(spec: ArraySpec) -> dict[str, Any]:
+    """Return ``dtype`` and ``fill_value`` of an array of objects; Unsupported for a field that HDMF has no type for."""
+    codec = find_object_codec(spec)
     if not isinstance(spec.dtype, np.dtype):
         return {"dtype": "|O", "fill_value": 0}
     kinds = dict(tagged_fields(spec.dtype))
@@ -286,27 +289,27 @@ def words_of(spec: ArraySpec) -> dict[str, Any]:
 
 
 def check_field(name: str, kind: Extension | None, *, bytes_too: bool) -> None:
-    """Unsupported for a field of a type that rows have no word for here."""
+    """Raise Unsupported for a field of a type that rows cannot hold."""
     if isinstance(kind, VlenString | ObjectRef | RegionRef) or (bytes_too and isinstance(kind, VlenBytes)):
         return
     what = "objects" if kind is None else describe(kind)
     raise Unsupported(f"format hdmf has no field {name!r} of {what}", remedy="text, references or numbers")
 
 
-def serial_of(spec: ArraySpec) -> Codec:
-    """The codec of objects of an array; Unsupported without one."""
+def find_object_codec(spec: ArraySpec) -> Codec:
+    """Return the codec that encodes the objects of an array; Unsupported without one."""
     found = next((codec for codec in spec.codecs if codec.name in _ZERO), None)
     if found is None:
         raise Unsupported(f"cells of type {describe(spec.dtype)} without codec json2", remedy="leave the codecs out")
     return found
 
 
-def filter_of(codec: Codec) -> dict[str, Any]:
-    """A codec of objects as an entry of ``filters``."""
+def codec_to_filter(codec: Codec) -> dict[str, Any]:
+    """Return a codec of objects as an entry of ``filters``."""
     return {"id": "pickle" if codec.name == PICKLE else codec.name, **codec.config}
 
 
-def check_fill(spec: ArraySpec) -> None:
+def check_fill_value(spec: ArraySpec) -> None:
     """Read the fill value of rows, which is an encoded number: UnsafePickle or FormatError when it is anything else.
 
     That is asked when their cells are touched, so that the dataset opens all the same; nothing of it is run.
@@ -316,7 +319,7 @@ def check_fill(spec: ArraySpec) -> None:
         return
     try:
         raw = base64_to_bytes(doc["fill_value"])
-        found = fill_of_pickle(raw) if serial_of(spec).name == PICKLE else json2.fill_of_json(raw)
+        found = fill_of_pickle(raw) if find_object_codec(spec).name == PICKLE else json2.fill_of_json(raw)
     except TypeError as error:
         raise FormatError(f"the fill value of rows: {error}") from None
     if found not in (0, None, ""):

@@ -1,4 +1,7 @@
-"""Damage of nodes and of a whole dataset, but for what leads elsewhere: types, identities, schemas, poison."""
+"""What ``check`` finds in the documents of a dataset, and how ``repair`` mends it; of links see ``link_diagnosis``.
+
+Documents are changed where they are wrong, with consolidated metadata. A mend looks again, under the lock of the root.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +22,23 @@ from hyperslab.codecs.reference_text import of_text
 from hyperslab.errors import HyperslabError, Problem, UnsafePickle
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.format_errors import brief
-from hyperslab.formats.hdmf.attributes import OWN
-from hyperslab.formats.hdmf.cell_types import OBJECT, OBJECTS, PICKLE, REGION, check_fill, word_of, words_of
-from hyperslab.formats.hdmf.link_diagnosis import LINKS, of_cells, of_links, of_references
+from hyperslab.formats.hdmf.attributes import LAYOUT
+from hyperslab.formats.hdmf.cell_types import (
+    OBJECT,
+    OBJECTS,
+    PICKLE,
+    REGION,
+    check_fill_value,
+    describe_object_array,
+    is_object_field,
+    type_name_of,
+)
+from hyperslab.formats.hdmf.link_diagnosis import LINKS, find_cell_damage, find_link_damage, find_reference_damage
 from hyperslab.formats.hdmf.link_sources import Allowed
-from hyperslab.formats.hdmf.profile import attributes_of, with_attributes
-from hyperslab.formats.hdmf.reader import is_specification, place_said, read_schema
-from hyperslab.formats.hdmf.reference_ids import object_id_of
-from hyperslab.formats.hdmf.survey import HDMFSurvey, Others, Profiled, Spec
+from hyperslab.formats.hdmf.profile import HdmfProfile, replace_attributes, stored_attributes
+from hyperslab.formats.hdmf.reader import is_specification, read_schema, specifications_path
+from hyperslab.formats.hdmf.reference_ids import read_object_id
+from hyperslab.formats.hdmf.survey import HdmfSurvey, OtherDatasets, Spec
 from hyperslab.formats.hdmf.writer import HdmfDocuments
 from hyperslab.formats.metadata_json.dtypes import dtype_from_json
 from hyperslab.formats.zarr.commit import Change
@@ -40,64 +52,244 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import Store, WritableStore
 from hyperslab.stores.location import Location
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# What cells are whose documents do not tell it any more: the first stored chunk is asked.
-#
-# Zarr v2 says ``|O`` of text and references alike, and v3 has references as text; without ``zarr_dtype`` or
-# ``_DTYPE`` they would be taken for text.
+_TYPES = ("neurodata_type", "data_type")
+_ELSEWHERE = frozenset({"links"})
+_CELL_DAMAGE = frozenset({"other-cells", "unreadable-chunk"})
+"""What a look at the chunks calls cells that are not of the type that the documents say."""
+_ANY_SIZE = {"int": "iu", "uint": "u", "long": "i", "float": "f", "double": "f", "bool": "b", "bool_": "b"}
+_TEXTS = frozenset(
+    {"str", "str_", "text", "utf", "utf8", "utf-8", "bytes", "bytes_", "string_", "ascii", "isodatetime"}
+)
 
 
-_OBJECT_DTYPES = ("|O", "O", "object")
+# -- the whole ---------------------------------------------------------------------------------------------------------
 
 
-def meant_word(survey: HDMFSurvey, path: str, spec: ArraySpec) -> Any:
-    """Return the ``zarr_dtype`` or ``_DTYPE`` that the first stored chunk speaks of; None where it tells nothing."""
+def find_root_damage(survey: HdmfSurvey) -> Iterator[NodeDamage]:
+    """Find what shows that a writer died: consolidated metadata, the specifications, the root's object_id."""
+    root = survey.spec("")
+    if root is None:
+        return
+    yield from _find_missing_consolidated(survey)
+    place = specifications_path(root)
+    if place is not None and not isinstance(survey.spec(place), GroupSpec):
+        yield NodeDamage(Problem("", "specloc-missing", f".specloc names /{place}, where no group is"))
+    objects = (path for path, spec in survey.specs.items() if _type_of(spec) and not survey.is_specification(path))
+    if read_object_id(root) is None and next(objects, None) is not None:
+        message = "the root has no object_id: links and references cannot say which dataset they mean"
+        yield NodeDamage(Problem("", "root-object-id", message))
+
+
+def _find_missing_consolidated(survey: HdmfSurvey) -> Iterator[NodeDamage]:
+    """Report missing consolidated metadata: every writer of the format writes it last, and attributes of the root
+    first."""
+    name = survey.profile.copy_name
     try:
-        if survey.profile.words.profile == "v3":
-            return _word_of_texts(survey, path, spec)
-        return _word_of_objects(survey.docs(path)[ZARRAY], survey, path, spec)
+        data = survey.store.get(name)
+    except HyperslabError:
+        return
+    consolidated = data is not None and (name not in survey.profile.nodes or b'"consolidated_metadata"' in data)
+    if consolidated:
+        return
+    message = "there is no consolidated metadata"
+    if not stored_attributes(survey.docs("")):
+        message += ", and the root has no attributes: its writer died, and more may be missing"
+    yield NodeDamage(Problem("", "unconsolidated", message), "", "write consolidated metadata", lambda: Change({}))
+
+
+def find_duplicate_ids(survey: HdmfSurvey) -> Iterator[NodeDamage]:
+    """Find object ids that several nodes have."""
+    for object_id, paths in survey.ids.items():
+        for path in paths[1:]:
+            yield NodeDamage(
+                Problem(path, "object-id-twice", f"/{paths[0]} has the object_id {object_id} too"), object_id
+            )
+
+
+def _type_of(spec: Spec) -> Any:
+    return next((spec.attrs[name] for name in _TYPES if name in spec.attrs), None)
+
+
+# -- one node ----------------------------------------------------------------------------------------------------------
+
+
+def find_node_damage(survey: HdmfSurvey, path: str) -> Iterator[NodeDamage]:
+    """Find what is wrong with the documents of one node."""
+    spec = survey.spec(path)
+    if spec is None:
+        return
+    for number, problem in enumerate(survey.profile.problems(survey.docs(path), path)):
+        if problem.kind not in _ELSEWHERE:
+            yield _reader_warning(survey, path, problem, str(number))
+    if path and _type_of(spec) is not None and read_object_id(spec) is None and not survey.is_specification(path):
+        yield NodeDamage(Problem(path, "object-id", f"a {brief(_type_of(spec))} without object_id"))
+    if isinstance(spec, ArraySpec):
+        yield from _find_type_contradiction(survey, path, spec)
+        yield from _find_fill_damage(survey, path, spec)
+
+
+def _reader_warning(survey: HdmfSurvey, path: str, problem: Problem, about: str) -> NodeDamage:
+    """Report what a reader survives, and write the documents as they are understood where that mends it."""
+    place = child(path, next(name for name in survey.profile.nodes if name in survey.docs(path)))
+    located = Problem(problem.node, problem.kind, f"{problem.message} [key={place}]")
+    spec = survey.spec(path)
+    if problem.kind == survey.profile.attribute_names.dtype and isinstance(spec, ArraySpec):
+        if needs_type_name(survey, path, spec) and problem.kind not in stored_attributes(survey.docs(path)):
+            return _restore_type_name(survey, path, spec, located, about)
+        return _rewrite_type_name(survey, path, spec, located, about)
+    try:
+        docs = survey.profile.render(survey.profile.parse(survey.docs(path), path))
+        left = survey.profile.problems(docs, path)
+    except HyperslabError:
+        return NodeDamage(located, about)
+    if problem.kind in {other.kind for other in left}:
+        return NodeDamage(located, about)
+    return NodeDamage(located, about, "write the documents as they are understood", lambda: Change({path: docs}))
+
+
+def _find_type_contradiction(survey: HdmfSurvey, path: str, spec: ArraySpec) -> Iterator[NodeDamage]:
+    """Find a ``zarr_dtype`` or ``_DTYPE`` that names another type than the cells have."""
+    name = survey.profile.attribute_names.dtype
+    type_name = spec.layout.get(LAYOUT, {}).get(name)
+    if not isinstance(type_name, str) or not contradicts(type_name, spec.dtype):
+        return
+    meant = type_name_of(spec.dtype, survey.profile.attribute_names.profile)
+    message = f"{name} is {type_name!r}, but the cells are {meant!r}"
+    yield _rewrite_type_name(survey, path, spec, Problem(path, name, message), f"contradiction {type_name}")
+
+
+def _restore_type_name(survey: HdmfSurvey, path: str, spec: ArraySpec, problem: Problem, about: str) -> NodeDamage:
+    """Report a lost type name, and write what the first stored chunk implies; if none is stored, the default."""
+    name, type_name = problem.kind, infer_type_name(survey, path, spec)
+    if type_name is None:
+        stored = (place for place in survey.store.list(path) if not place.rpartition("/")[2].startswith("."))
+        is_text = survey.profile.attribute_names.profile == "v3" or next(stored, None) is None
+        return _rewrite_type_name(survey, path, spec, problem, about) if is_text else NodeDamage(problem, about)
+
+    def change() -> Change:
+        docs = survey.docs(path)
+        return Change({path: replace_attributes(docs, {**stored_attributes(docs), name: type_name})})
+
+    action = f"write the {name} {json.dumps(type_name)}, which the cells have"
+    return NodeDamage(problem, about, action, change, at=path, settles=_CELL_DAMAGE)
+
+
+def _rewrite_type_name(survey: HdmfSurvey, path: str, spec: ArraySpec, problem: Problem, about: str) -> NodeDamage:
+    """Report a wrong type name, and write the one that the profile gives to a new array of such cells."""
+    name = survey.profile.attribute_names.dtype
+    own = {each: value for each, value in spec.layout.get(LAYOUT, {}).items() if each != name}
+    bare = spec.evolve(layout={**spec.layout, LAYOUT: own})
+
+    def change() -> Change:
+        docs = survey.docs(path)
+        rest = {each: value for each, value in stored_attributes(docs).items() if each != name}
+        rendered = stored_attributes(survey.profile.render(bare))
+        return Change(
+            {path: replace_attributes(docs, rest | {each: rendered[each] for each in (name,) if each in rendered})}
+        )
+
+    return NodeDamage(problem, about, f"write the {name} that the cells have", change)
+
+
+def contradicts(type_name: str, dtype: DataType) -> bool:
+    """Return whether the word for a type speaks of other cells than there are; what counts is Zarr's type.
+
+    Peers call all integers ``int`` and all floats ``float``, and text by many names.
+    """
+    is_text = isinstance(dtype, VlenString | VlenBytes) or (isinstance(dtype, np.dtype) and dtype.kind in "SU")
+    if type_name in _TEXTS:
+        return not is_text
+    if type_name in _ANY_SIZE:
+        return is_text or numpy_dtype(dtype).kind not in _ANY_SIZE[type_name]
+    try:
+        named = dtype_from_json(np.dtype(type_name).str if type_name.isidentifier() else type_name)
+    except TypeError:
+        return False
+    if named.kind not in "biufc":
+        return False
+    return is_text or numpy_dtype(dtype).newbyteorder("=") != named.newbyteorder("=")
+
+
+def _find_fill_damage(survey: HdmfSurvey, path: str, spec: ArraySpec) -> Iterator[NodeDamage]:
+    """Find a fill value of rows that cannot be decoded; that happens only when their cells are touched."""
+    try:
+        check_fill_value(spec)
+        return
+    except HyperslabError as error:
+        kind = "unsafe-pickle" if isinstance(error, UnsafePickle) else "fill_value"
+        problem = Problem(path, kind, f"fill_value: {error.message} [key={child(path, ZARRAY)}]")
+
+    def change() -> Change:
+        docs = survey.docs(path)
+        zero = {"fill_value": describe_object_array(spec)["fill_value"]}
+        return Change({path: {ZATTRS: docs.get(ZATTRS, {}), ZARRAY: docs[ZARRAY] | zero}})
+
+    yield NodeDamage(problem, "fill", "write the fill value of rows that were never written", change)
+
+
+# -- specifications ----------------------------------------------------------------------------------------------------
+
+
+def find_schema_damage(survey: HdmfSurvey, path: str) -> Iterator[NodeDamage]:
+    """Find a schema that is no JSON. One under other codecs than those of text is a problem of its documents."""
+    spec = survey.spec(path)
+    if not isinstance(spec, ArraySpec) or spec.problem or not is_specification(path, survey.specifications):
+        return
+    try:
+        read_schema(survey.documents, path)
+    except HyperslabError as error:
+        yield NodeDamage(Problem(path, "specification", f"the schema cannot be read: {error.message}"), "text")
+
+
+# -- lost type names: Zarr v2 says ``|O`` of text and of references, v3 stores both as text; the first chunk tells ----
+
+
+def infer_type_name(survey: HdmfSurvey, path: str, spec: ArraySpec) -> Any:
+    """Infer the lost ``zarr_dtype`` or ``_DTYPE`` from the first stored chunk; None where it tells nothing."""
+    try:
+        if survey.profile.attribute_names.profile == "v3":
+            return _infer_text_type(survey, path, spec)
+        return _infer_object_type(survey.docs(path)[ZARRAY], survey, path, spec)
     except (HyperslabError, ValueError, RecursionError):
         return None
 
 
-def needs_word(survey: HDMFSurvey, path: str, spec: ArraySpec) -> bool:
-    """Return whether the type of the cells is nowhere but in that word."""
-    if survey.profile.words.profile == "v3":
+def needs_type_name(survey: HdmfSurvey, path: str, spec: ArraySpec) -> bool:
+    """Return whether only that name tells the type of the cells."""
+    if survey.profile.attribute_names.profile == "v3":
         return isinstance(spec.dtype, VlenString)
     doc = survey.docs(path)[ZARRAY]
     dtype = doc.get("dtype")
     filters = doc.get("filters")
     first = filters[0].get("id") if isinstance(filters, list) and filters and isinstance(filters[0], dict) else None
     fields = dtype if isinstance(dtype, list) else [[None, dtype]]
-    return first in ("json2", "pickle") and any(_is_object(field) for field in fields)
+    return first in ("json2", "pickle") and any(is_object_field(field) for field in fields)
 
 
-def _is_object(field: Any) -> bool:
-    return isinstance(field, list) and len(field) > 1 and field[1] in _OBJECT_DTYPES
-
-
-def _word_of_objects(doc: Mapping[str, Any], survey: HDMFSurvey, path: str, spec: ArraySpec) -> Any:
+def _infer_object_type(doc: Mapping[str, Any], survey: HdmfSurvey, path: str, spec: ArraySpec) -> Any:
     fields = doc["dtype"] if isinstance(doc["dtype"], list) else None
-    columns = _columns(survey, path, spec, 1 if fields is None else len(fields))
+    columns = _first_chunk_columns(survey, path, spec, 1 if fields is None else len(fields))
     if columns is None:
         return None
     if fields is None:
-        return _kind(columns[0])
+        return _common_type_name(columns[0])
     pairs = zip(fields, columns, strict=True)
-    words = [_kind(column) if _is_object(field) else str(field[1]) for field, column in pairs]
-    if None in words:
+    type_names = [_common_type_name(column) if is_object_field(field) else str(field[1]) for field, column in pairs]
+    if None in type_names:
         return None
-    named = zip(fields, ("str_" if word == "str" else word for word in words), strict=True)
-    return [{"name": field[0], "dtype": word} for field, word in named]
+    named = zip(fields, ("str_" if type_name == "str" else type_name for type_name in type_names), strict=True)
+    return [{"name": field[0], "dtype": type_name} for field, type_name in named]
 
 
-def _kind(values: Sequence[Any]) -> str | None:
-    """Return what values of JSON or of a pickle are together; those that were never written say nothing."""
-    found = {_kind_of_value(value) for value in values if value is not None and not (value == 0 and value is not False)}
+def _common_type_name(values: Sequence[Any]) -> str | None:
+    """Return the type name that all values of JSON or of a pickle share; unwritten ones say nothing."""
+    found = {
+        _type_name_of_value(value) for value in values if value is not None and not (value == 0 and value is not False)
+    }
     return found.pop() if len(found) == 1 else None
 
 
-def _kind_of_value(value: Any) -> str | None:
+def _type_name_of_value(value: Any) -> str | None:
     if isinstance(value, str):
         return "str"
     if isinstance(value, ObjectReference):
@@ -107,7 +299,7 @@ def _kind_of_value(value: Any) -> str | None:
     return None
 
 
-def _columns(survey: HDMFSurvey, path: str, spec: ArraySpec, count: int) -> list[list[Any]] | None:
+def _first_chunk_columns(survey: HdmfSurvey, path: str, spec: ArraySpec, count: int) -> list[list[Any]] | None:
     """Return the plain values of the first stored chunk, by field."""
     keys = (place for place in survey.store.list(path) if not place[len(child(path, "")) :].startswith("."))
     data = next((found for place in sorted(keys) if (found := survey.store.get(place)) is not None), None)
@@ -129,8 +321,8 @@ def _columns(survey: HDMFSurvey, path: str, spec: ArraySpec, count: int) -> list
     return [list(column) for column in zip(*rows, strict=True)] or None
 
 
-def _word_of_texts(survey: HDMFSurvey, path: str, spec: ArraySpec) -> str | None:
-    """Return references where each text of the first chunk is one, and leads to a node of the dataset."""
+def _infer_text_type(survey: HdmfSurvey, path: str, spec: ArraySpec) -> str | None:
+    """Return the name of references where each text of the first chunk is one and leads to a node of the dataset."""
     source = survey.documents.chunks_as(path, spec)
     block = next((found for coords in source.grid if (found := source.read(coords)) is not None), None)
     texts = [] if block is None else [text for text in block.reshape(-1).tolist() if text]
@@ -143,290 +335,101 @@ def _word_of_texts(survey: HDMFSurvey, path: str, spec: ArraySpec) -> str | None
     return OBJECTS["v3"]
 
 
-_TYPES = ("neurodata_type", "data_type")
-_ELSEWHERE = frozenset({"links"})
-_CELLS = frozenset({"other-cells", "unreadable-chunk"})
-"""What a look at the chunks calls cells that are not of the type that the documents say."""
-_ANY_SIZE = {"int": "iu", "uint": "u", "long": "i", "float": "f", "double": "f", "bool": "b", "bool_": "b"}
-_TEXTS = frozenset(
-    {"str", "str_", "text", "utf", "utf8", "utf-8", "bytes", "bytes_", "string_", "ascii", "isodatetime"}
-)
+# -- lost attributes: profile v2 keeps them, with the links, in a file of their own; no writer removes that alone ------
 
 
-# -- the whole ---------------------------------------------------------------------------------------------------------
-
-
-def of_root(survey: HDMFSurvey) -> Iterator[NodeDamage]:
-    """What the root and consolidated metadata tell of whether a writer came to its end."""
-    root = survey.spec("")
-    if root is None:
-        return
-    yield from _unfinished(survey)
-    place = place_said(root)
-    if place is not None and not isinstance(survey.spec(place), GroupSpec):
-        yield NodeDamage(Problem("", "specloc-missing", f".specloc names /{place}, where no group is"))
-    objects = (path for path, spec in survey.specs.items() if _type_of(spec) and not survey.is_specification(path))
-    if object_id_of(root) is None and next(objects, None) is not None:
-        message = "the root has no object_id: links and references cannot say which dataset they mean"
-        yield NodeDamage(Problem("", "root-object-id", message))
-
-
-def _unfinished(survey: HDMFSurvey) -> Iterator[NodeDamage]:
-    """Every writer of the format consolidates at its end, and gives the root attributes before."""
-    name = survey.profile.copy_name
-    try:
-        data = survey.store.get(name)
-    except HyperslabError:
-        return
-    copied = data is not None and (name not in survey.profile.nodes or b'"consolidated_metadata"' in data)
-    if copied:
-        return
-    message = "there is no consolidated metadata"
-    if not attributes_of(survey.docs("")):
-        message += ", and the root has no attributes: its writer died, and more may be missing"
-    yield NodeDamage(Problem("", "unconsolidated", message), "", "write consolidated metadata", lambda: Change({}))
-
-
-def of_ids(survey: HDMFSurvey) -> Iterator[NodeDamage]:
-    """Identities that several nodes have."""
-    for said, paths in survey.ids.items():
-        for path in paths[1:]:
-            yield NodeDamage(Problem(path, "object-id-twice", f"/{paths[0]} has the object_id {said} too"), said)
-
-
-def _type_of(spec: Spec) -> Any:
-    return next((spec.attrs[name] for name in _TYPES if name in spec.attrs), None)
-
-
-# -- one node ----------------------------------------------------------------------------------------------------------
-
-
-def of_node(survey: HDMFSurvey, path: str) -> Iterator[NodeDamage]:
-    """What is wrong with the documents of one node."""
-    spec = survey.spec(path)
-    if spec is None:
-        return
-    for number, problem in enumerate(survey.profile.problems(survey.docs(path), path)):
-        if problem.kind not in _ELSEWHERE:
-            yield _noted(survey, path, problem, str(number))
-    if path and _type_of(spec) is not None and object_id_of(spec) is None and not survey.is_specification(path):
-        yield NodeDamage(Problem(path, "object-id", f"a {brief(_type_of(spec))} without object_id"))
-    if isinstance(spec, ArraySpec):
-        yield from _other_type(survey, path, spec)
-        yield from _fill(survey, path, spec)
-
-
-def _noted(survey: HDMFSurvey, path: str, problem: Problem, about: str) -> NodeDamage:
-    """Something that is survived while reading, and what would have been right."""
-    place = child(path, next(name for name in survey.profile.nodes if name in survey.docs(path)))
-    said = Problem(problem.node, problem.kind, f"{problem.message} [key={place}]")
-    spec = survey.spec(path)
-    if problem.kind == survey.profile.words.dtype and isinstance(spec, ArraySpec):
-        if needs_word(survey, path, spec) and problem.kind not in attributes_of(survey.docs(path)):
-            return _as_stored(survey, path, spec, said, about)
-        return _retyped(survey, path, spec, said, about)
-    try:
-        docs = survey.profile.render(survey.profile.parse(survey.docs(path), path))
-        left = survey.profile.problems(docs, path)
-    except HyperslabError:
-        return NodeDamage(said, about)
-    if problem.kind in {other.kind for other in left}:
-        return NodeDamage(said, about)
-    return NodeDamage(said, about, "write the documents as they are understood", lambda: Change({path: docs}))
-
-
-def _other_type(survey: HDMFSurvey, path: str, spec: ArraySpec) -> Iterator[NodeDamage]:
-    """``zarr_dtype`` or ``_DTYPE`` that is known, and speaks of other cells."""
-    name = survey.profile.words.dtype
-    word = spec.layout.get(OWN, {}).get(name)
-    if not isinstance(word, str) or not contradicts(word, spec.dtype):
-        return
-    message = f"{name} is {word!r}, but the cells are {word_of(spec.dtype, survey.profile.words.profile)!r}"
-    yield _retyped(survey, path, spec, Problem(path, name, message), f"contradiction {word}")
-
-
-def _as_stored(survey: HDMFSurvey, path: str, spec: ArraySpec, problem: Problem, about: str) -> NodeDamage:
-    """Return the word that is gone, as the first stored chunk tells it; where nothing is stored, as it is assumed."""
-    name, word = problem.kind, meant_word(survey, path, spec)
-    if word is None:
-        stored = (place for place in survey.store.list(path) if not place.rpartition("/")[2].startswith("."))
-        is_text = survey.profile.words.profile == "v3" or next(stored, None) is None
-        return _retyped(survey, path, spec, problem, about) if is_text else NodeDamage(problem, about)
-
-    def change() -> Change:
-        docs = survey.docs(path)
-        return Change({path: with_attributes(docs, {**attributes_of(docs), name: word})})
-
-    action = f"write the {name} {json.dumps(word)}, which the cells have"
-    return NodeDamage(problem, about, action, change, at=path, settles=_CELLS)
-
-
-def _retyped(survey: HDMFSurvey, path: str, spec: ArraySpec, problem: Problem, about: str) -> NodeDamage:
-    """The word that the cells have, as the profile spells an array that never had one."""
-    name = survey.profile.words.dtype
-    own = {each: value for each, value in spec.layout.get(OWN, {}).items() if each != name}
-    bare = spec.evolve(layout={**spec.layout, OWN: own})
-
-    def change() -> Change:
-        docs = survey.docs(path)
-        rest = {each: value for each, value in attributes_of(docs).items() if each != name}
-        said = attributes_of(survey.profile.render(bare))
-        return Change({path: with_attributes(docs, rest | {each: said[each] for each in (name,) if each in said})})
-
-    return NodeDamage(problem, about, f"write the {name} that the cells have", change)
-
-
-def contradicts(word: str, dtype: DataType) -> bool:
-    """Return whether the word for a type speaks of other cells than there are; what counts is Zarr's type.
-
-    Peers call all integers ``int`` and all floats ``float``, and text by many names.
-    """
-    is_text = isinstance(dtype, VlenString | VlenBytes) or (isinstance(dtype, np.dtype) and dtype.kind in "SU")
-    if word in _TEXTS:
-        return not is_text
-    if word in _ANY_SIZE:
-        return is_text or numpy_dtype(dtype).kind not in _ANY_SIZE[word]
-    try:
-        said = dtype_from_json(np.dtype(word).str if word.isidentifier() else word)
-    except TypeError:
-        return False
-    if said.kind not in "biufc":
-        return False
-    return is_text or numpy_dtype(dtype).newbyteorder("=") != said.newbyteorder("=")
-
-
-def _fill(survey: HDMFSurvey, path: str, spec: ArraySpec) -> Iterator[NodeDamage]:
-    """The fill value of rows, which is decoded when their cells are touched."""
-    try:
-        check_fill(spec)
-        return
-    except HyperslabError as error:
-        kind = "unsafe-pickle" if isinstance(error, UnsafePickle) else "fill_value"
-        problem = Problem(path, kind, f"fill_value: {error.message} [key={child(path, ZARRAY)}]")
-
-    def change() -> Change:
-        docs = survey.docs(path)
-        zero = {"fill_value": words_of(spec)["fill_value"]}
-        return Change({path: {ZATTRS: docs.get(ZATTRS, {}), ZARRAY: docs[ZARRAY] | zero}})
-
-    yield NodeDamage(problem, "fill", "write the fill value of rows that were never written", change)
-
-
-# -- specifications ----------------------------------------------------------------------------------------------------
-
-
-def of_schema(survey: HDMFSurvey, path: str) -> Iterator[NodeDamage]:
-    """A schema that is no JSON; one of other codecs than those of text is a problem of its documents."""
-    spec = survey.spec(path)
-    if not isinstance(spec, ArraySpec) or spec.problem or not is_specification(path, survey.specifications):
-        return
-    try:
-        read_schema(survey.documents, path)
-    except HyperslabError as error:
-        yield NodeDamage(Problem(path, "specification", f"the schema cannot be read: {error.message}"), "text")
-
-
-# -- ------------------------------------------------------------------------------------------------------------------
-# Attributes of profile v2 that are gone with their file, while consolidated metadata still has them: the links of a
-# group are among them. No writer takes the file away and leaves the copy.
-
-
-def of_attributes(survey: HDMFSurvey, path: str) -> Iterator[NodeDamage]:
-    """Those of one node."""
-    copied = survey.copy.get(path, {}).get(ZATTRS)
-    if not copied or not _is_gone(survey, path):
+def find_lost_attributes(survey: HdmfSurvey, path: str) -> Iterator[NodeDamage]:
+    """Find attributes of one node that only consolidated metadata still has."""
+    consolidated = survey.consolidated.get(path, {}).get(ZATTRS)
+    if not consolidated or not _is_lost(survey, path):
         return
     place = child(path, ZATTRS)
-    names = ", ".join(map(repr, copied))
+    names = ", ".join(map(repr, consolidated))
     message = f"consolidated metadata has attributes of this node that are gone from it: {names} [key={place}]"
 
     def change() -> Change:
-        return Change({path: {**survey.docs(path), ZATTRS: copied}})
+        return Change({path: {**survey.docs(path), ZATTRS: consolidated}})
 
     action = "take the attributes from consolidated metadata"
     yield NodeDamage(Problem(path, "lost-attributes", message), "", action, change, part=LINKS)
 
 
-def _is_gone(survey: HDMFSurvey, path: str) -> bool:
+def _is_lost(survey: HdmfSurvey, path: str) -> bool:
     try:
         return survey.store.get(child(path, ZATTRS)) is None
     except HyperslabError:
         return False
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Everything that is known to go wrong in datasets of HDMF, looked for in one of them, and how each is mended.
-#
-# Documents are changed where they are wrong, with consolidated metadata; a mend looks again, under the lock of the
-# root.
+# -- the whole of check and repair -------------------------------------------------------------------------------------
 
 
-Examiner = Callable[[HDMFSurvey], Iterable[NodeDamage]]
+Examiner = Callable[[HdmfSurvey], Iterable[NodeDamage]]
 
 
-class _Examined:
+class _ChecksHdmf:
     """What is told of a dataset; ``_look`` makes a survey of it as it is stored now."""
 
-    _look: Callable[[], AbstractContextManager[HDMFSurvey]]
+    _open_survey: Callable[[], AbstractContextManager[HdmfSurvey]]
 
     def problems(self, *, deep: bool, workers: int) -> Iterator[Problem]:
-        """What is wrong with the documents, but for what each key tells alone; ``deep``: with references in cells."""
+        """Yield what is wrong with the documents as a whole; ``deep``: with references in cells too."""
         return (remedy.problem for remedy in self.remedies(deep=deep, workers=workers) if not remedy.sound)
 
     def remedies(self, *, deep: bool, workers: int) -> Iterator[Remedy]:
-        """The same, with what mends it."""
-        with self._look() as survey:
-            yield from remedies_of(self, survey, self._look, _examiners(survey, deep))
+        """Yield the same with what mends it."""
+        with self._open_survey() as survey:
+            yield from remedies_of(self, survey, self._open_survey, _examiners(survey, deep))
 
 
-class HdmfExamined(_Examined, KeyedReader):
+class HdmfCheckReader(_ChecksHdmf, KeyedReader):
     """The documents of the dataset at ``where``, of which every problem is told; links are followed to where they may
     lead, and to places that are allowed."""
 
     def __init__(
-        self, store: Store, profile: Profiled, settings: Settings, where: Location, allow: Allowed = ()
+        self, store: Store, profile: HdmfProfile, settings: Settings, where: Location, allow: Allowed = ()
     ) -> None:
         super().__init__(store, profile, settings)
-        self._look = partial(_looking, store, profile, settings, where, allow)
+        self._open_survey = partial(_survey_dataset, store, profile, settings, where, allow)
 
 
-class HdmfMended(_Examined, HdmfDocuments):
+class HdmfRepairWriter(_ChecksHdmf, HdmfDocuments):
     """The same, open for what mends them."""
 
     def __init__(
-        self, store: WritableStore, profile: Profiled, settings: Settings, where: Location, allow: Allowed = ()
+        self, store: WritableStore, profile: HdmfProfile, settings: Settings, where: Location, allow: Allowed = ()
     ) -> None:
         super().__init__(store, profile, settings, consolidated=True)
-        self._look = partial(_looking, store, profile, settings, where, allow)
+        self._open_survey = partial(_survey_dataset, store, profile, settings, where, allow)
 
     def mend(self, change: Change) -> None:
-        """Store documents as they are given, and consolidated metadata."""
+        """Store these documents, and consolidated metadata."""
         self._commit(change)
         self._forget("")
 
 
 @contextmanager
-def _looking(
-    store: Store, profile: Profiled, settings: Settings, where: Location, allow: Allowed
-) -> Iterator[HDMFSurvey]:
-    """A look at what is stored now."""
-    others = Others(settings, allow)
+def _survey_dataset(
+    store: Store, profile: HdmfProfile, settings: Settings, where: Location, allow: Allowed
+) -> Iterator[HdmfSurvey]:
+    """Survey a dataset as it is stored now, and close the datasets that its links led to at the end."""
+    others = OtherDatasets(settings, allow)
     try:
-        yield HDMFSurvey(store, profile, settings, where, others)
+        yield HdmfSurvey(store, profile, settings, where, others)
     finally:
         others.close()
 
 
-def _examiners(survey: HDMFSurvey, deep: bool) -> Iterator[Examiner]:
-    """What looks at parts of a dataset, in the order in which they are mended."""
+def _examiners(survey: HdmfSurvey, deep: bool) -> Iterator[Examiner]:
+    """Yield the searches through a dataset, in the order in which their finds are mended."""
     for path in survey.specs:
-        yield partial(of_attributes, path=path)
+        yield partial(find_lost_attributes, path=path)
     for path in survey.specs:
-        yield partial(of_node, path=path)
-        yield partial(of_links, path=path)
-        yield partial(of_references, path=path)
+        yield partial(find_node_damage, path=path)
+        yield partial(find_link_damage, path=path)
+        yield partial(find_reference_damage, path=path)
         if deep:
-            yield partial(of_cells, path=path)
-            yield partial(of_schema, path=path)
-    yield of_root
-    yield of_ids
+            yield partial(find_cell_damage, path=path)
+            yield partial(find_schema_damage, path=path)
+    yield find_root_damage
+    yield find_duplicate_ids

@@ -1,4 +1,8 @@
-"""What is wrong with one link or reference: where it leads, and whether that is what it means."""
+"""Links and references that lead nowhere, elsewhere than they mean, or by a way that does not last.
+
+``diagnose_pointer`` judges one of them; the others search links, attributes and cells. An entry of a document is
+changed where it is wrong; all else that stands there stays as it is.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +20,11 @@ from hyperslab.chunks.memory import require
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import BrokenLink, ExternalLinkRefused, HyperslabError, Problem
 from hyperslab.formats.format_errors import brief
-from hyperslab.formats.hdmf.attributes import OWN, inner_of
-from hyperslab.formats.hdmf.link_sources import PointedPlace, is_absolute, plain
-from hyperslab.formats.hdmf.profile import attributes_of, with_attributes
+from hyperslab.formats.hdmf.attributes import ID_KEYS, LAYOUT, Reference, reference_part
+from hyperslab.formats.hdmf.link_sources import DatasetLocation, is_absolute, normalize_source
+from hyperslab.formats.hdmf.profile import replace_attributes, stored_attributes
 from hyperslab.formats.hdmf.reference_ids import reference_fields
-from hyperslab.formats.hdmf.survey import HDMFSurvey, LinkLoop
+from hyperslab.formats.hdmf.survey import HdmfSurvey, LinkLoop
 from hyperslab.formats.zarr.commit import Change
 from hyperslab.formats.zarr.damage import NodeDamage
 from hyperslab.model.paths import child
@@ -30,306 +34,316 @@ from hyperslab.selection.region_bounds import require_fits
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class LinkDiagnosis:
     """``kind``: the rest of the kind of problem. ``right``: keys of the entry as they should be, none where nobody
     knows. ``of_pointer``: the pointer leads nowhere, and is of no use as it stands."""
 
     kind: str
     message: str
-    right: Mapping[str, str] = field(default_factory=dict)
-    of_pointer: bool = False
+    correction: Mapping[str, str] = field(default_factory=dict)
+    leads_nowhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class LinkTarget:
     """What a pointer leads to: the dataset that it names, and the node behind all links, if one is there."""
 
-    verdicts: tuple[Verdict, ...]
-    named: HDMFSurvey | None = None
-    node: tuple[HDMFSurvey, str] | None = None
+    diagnoses: tuple[LinkDiagnosis, ...]
+    dataset: HdmfSurvey | None = None
+    node: tuple[HdmfSurvey, str] | None = None
 
     @property
     def object_id(self) -> str | None:
-        """What the node calls itself."""
-        return None if self.node is None else self.node[0].id_of(self.node[1])
+        """Return the ``object_id`` of the node."""
+        return None if self.node is None else self.node[0].object_id_at(self.node[1])
 
 
-def judge(survey: HDMFSurvey, pointer: Pointer) -> Target:
-    """What a pointer of a dataset leads to, and all that is wrong with it."""
+def diagnose_pointer(survey: HdmfSurvey, pointer: Pointer) -> LinkTarget:
+    """Follow a pointer of a dataset, and return what it leads to with all that is wrong with it."""
     try:
-        named, found_dataset = survey.found_by(pointer)
+        dataset, found_dataset = survey.resolve_pointer(pointer)
     except ExternalLinkRefused as error:
-        return Target((Verdict("refused", error.message),))  # allowed elsewhere, it leads to what it means
+        return LinkTarget((LinkDiagnosis("refused", error.message),))  # allowed elsewhere, it leads to what it means
     except HyperslabError as error:
-        return Target((Verdict("no-dataset", error.message, of_pointer=True),))
-    spelled = tuple(_source(survey, named, pointer, found_dataset))
+        return LinkTarget((LinkDiagnosis("no-dataset", error.message, leads_nowhere=True),))
+    source_problems = tuple(_check_source(survey, dataset, pointer, found_dataset))
     try:
         path = path_within(pointer)
-        found = named.find(path, [])
+        found = dataset.find(path, [])
     except LinkLoop as error:
-        return Target((*spelled, Verdict("loop", error.message, of_pointer=True)), named)
+        return LinkTarget((*source_problems, LinkDiagnosis("loop", error.message, leads_nowhere=True)), dataset)
     except ExternalLinkRefused as error:
-        return Target((*spelled, Verdict("refused", error.message, of_pointer=True)), named)
+        return LinkTarget((*source_problems, LinkDiagnosis("refused", error.message, leads_nowhere=True)), dataset)
     except BrokenLink as error:
-        return Target((*spelled, Verdict("dangling", error.message, of_pointer=True)), named)
-    return _identified(named, path, found, pointer, spelled)
+        return LinkTarget((*source_problems, LinkDiagnosis("dangling", error.message, leads_nowhere=True)), dataset)
+    return _check_identity(dataset, path, found, pointer, source_problems)
 
 
-def _source(survey: HDMFSurvey, named: HDMFSurvey, pointer: Pointer, found: PointedPlace) -> Iterator[Verdict]:
-    """Return a source that is not relative to the root of the dataset, as others read it, or where nothing is."""
-    right = "." if named is survey else survey.where.way_to(named.where)
-    said = plain(pointer.source) or "."
-    if said == right or is_absolute(right):
+def _check_source(
+    survey: HdmfSurvey, dataset: HdmfSurvey, pointer: Pointer, found: DatasetLocation
+) -> Iterator[LinkDiagnosis]:
+    """Yield what is wrong with a source: absolute, or relative to another place than the dataset's root."""
+    correction = "." if dataset is survey else survey.where.way_to(dataset.where)
+    source = normalize_source(pointer.source) or "."
+    if source == correction or is_absolute(correction):
         return
-    right_words = {"source": right} if found.certain else {}
-    meant = f"{right!r} is meant" if found.certain else f"{right!r} may be meant, but others have the same object_id"
-    if is_absolute(said):
+    right_words = {"source": correction} if found.is_certain else {}
+    meant = (
+        f"{correction!r} is meant"
+        if found.is_certain
+        else f"{correction!r} may be meant, but others have the same object_id"
+    )
+    if is_absolute(source):
         message = f"the source {pointer.source!r} is absolute: the dataset cannot be moved with it; {meant}"
-        yield Verdict("absolute", message, right_words)
+        yield LinkDiagnosis("absolute", message, right_words)
     else:
         message = f"the source {pointer.source!r} is not relative to the dataset's root; {meant}"
-        yield Verdict("source", message, right_words)
+        yield LinkDiagnosis("source", message, right_words)
 
 
-def _identified(
-    named: HDMFSurvey, path: str, found: tuple[HDMFSurvey, str] | None, pointer: Pointer, more: tuple[Verdict, ...]
-) -> Target:
-    """Return what is at the path; where nothing is, the only node that has the identity of the target."""
-    wanted = pointer.object_id
-    others = [] if wanted is None else named.ids.get(wanted, [])
+def _check_identity(
+    dataset: HdmfSurvey,
+    path: str,
+    found: tuple[HdmfSurvey, str] | None,
+    pointer: Pointer,
+    more: tuple[LinkDiagnosis, ...],
+) -> LinkTarget:
+    """Compare the node at the path with the id that is meant; where nothing is, find the only node with that id."""
+    expected_id = pointer.object_id
+    others = [] if expected_id is None else dataset.ids.get(expected_id, [])
     if found is not None:
-        at = found[0].id_of(found[1])
-        if wanted is not None and at not in (None, wanted):
-            there = f"which is at {_listed(others)}" if others else "which is nowhere"
-            more = (*more, Verdict("identity", f"it means {wanted}, {there}; at /{path} {at} is"))
-        return Target((*more, *_region(*found, pointer)), named, found)
+        at = found[0].object_id_at(found[1])
+        if expected_id is not None and at not in (None, expected_id):
+            there = f"which is at {_join_paths(others)}" if others else "which is nowhere"
+            more = (*more, LinkDiagnosis("identity", f"it means {expected_id}, {there}; at /{path} {at} is"))
+        return LinkTarget((*more, *_check_region(*found, pointer)), dataset, found)
     if len(others) == 1:
-        message = f"it means {wanted}, which is /{others[0]} now; at /{path} nothing is"
-        right = Verdict("moved", message, {"path": f"/{others[0]}"})
-        return Target((*more, right, *_region(named, others[0], pointer)), named, (named, others[0]))
-    known = "" if wanted is None else f", nor a node with the object_id {wanted}"
+        message = f"it means {expected_id}, which is /{others[0]} now; at /{path} nothing is"
+        correction = LinkDiagnosis("moved", message, {"path": f"/{others[0]}"})
+        return LinkTarget(
+            (*more, correction, *_check_region(dataset, others[0], pointer)), dataset, (dataset, others[0])
+        )
+    known = "" if expected_id is None else f", nor a node with the object_id {expected_id}"
     if others:
-        known = f", and {_listed(others)} have the object_id {wanted}"
-    return Target((*more, Verdict("dangling", f"at /{path} nothing is{known}", of_pointer=True)), named)
+        known = f", and {_join_paths(others)} have the object_id {expected_id}"
+    return LinkTarget((*more, LinkDiagnosis("dangling", f"at /{path} nothing is{known}", leads_nowhere=True)), dataset)
 
 
-def _listed(paths: list[str]) -> str:
+def _join_paths(paths: list[str]) -> str:
     return ", ".join(f"/{path}" for path in paths)
 
 
-def _region(there: HDMFSurvey, path: str, pointer: Pointer) -> Iterator[Verdict]:
-    """Return whether an array is there that still has the cells."""
+def _check_region(there: HdmfSurvey, path: str, pointer: Pointer) -> Iterator[LinkDiagnosis]:
+    """Yield what is wrong with a region: no array is there, or it lost some of the cells."""
     spec = there.spec(path)
     if not isinstance(pointer, RegionReference) or spec is None:
         return
     if not isinstance(spec, ArraySpec):
-        yield Verdict("to-group", f"a region of /{path}, which is a group")
+        yield LinkDiagnosis("to-group", f"a region of /{path}, which is a group")
         return
     try:
         require_fits(pointer.region, spec.shape)
     except HyperslabError as error:
-        yield Verdict("bounds", f"a region of /{path}: {error.message}")
+        yield LinkDiagnosis("bounds", f"a region of /{path}: {error.message}")
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Links, and references among attributes, that lead nowhere, elsewhere than they mean, or by a way that does not last.
-#
-# An entry of a document is changed where it is wrong; all else that stands there stays as it is.
+# -- links, and references among attributes ----------------------------------------------------------------------------
 
-
-LINKS, DROP = "links", "drop_links"
+LINKS, DROP_LINKS = "links", "drop_links"
 """The part of a repair that is about links and references, and so named the wish to complete them; the wish to take out
 links that are of no use."""
-_IDS = ("object_id", "source_object_id")
 Attributes = dict[str, Any]
 Edit = Callable[[Attributes], Attributes]
 
 
-def of_links(survey: HDMFSurvey, path: str) -> Iterator[NodeDamage]:
-    """What is wrong with the links of a group."""
+def find_link_damage(survey: HdmfSurvey, path: str) -> Iterator[NodeDamage]:
+    """Find what is wrong with the links of a group."""
     spec = survey.spec(path)
     if not isinstance(spec, GroupSpec):
         return
     for name, link in survey.links(path).items():
-        target = judge(survey, link)
-        for verdict in target.verdicts:
-            yield _of_link(survey, path, name, link, verdict)
+        target = diagnose_pointer(survey, link)
+        for diagnosis in target.diagnoses:
+            yield _link_damage(survey, path, name, link, diagnosis)
         if target.node is not None:
-            yield from _incomplete(survey, path, name, target)
+            yield from _find_missing_ids(survey, path, name, target)
         if survey.has(child(path, name)):
             message = f"the link {name!r} and a node have one name: the link counts, the node is hidden"
-            drop = partial(_changed, survey, path, partial(_without_link, survey.profile.words.links, name))
-            yield _dropped(child(path, name), "link-hides-node", message, name, drop)
-    yield from _no_links(survey, path, spec)
+            drop = partial(
+                _edit_attributes, survey, path, partial(_remove_link, survey.profile.attribute_names.links, name)
+            )
+            yield _removable(child(path, name), "link-hides-node", message, name, drop)
+    yield from _find_malformed_links(survey, path, spec)
 
 
-def of_references(survey: HDMFSurvey, path: str) -> Iterator[NodeDamage]:
-    """What is wrong with the references among the attributes of a node."""
+def find_reference_damage(survey: HdmfSurvey, path: str) -> Iterator[NodeDamage]:
+    """Find what is wrong with the references among the attributes of a node."""
     spec = survey.spec(path)
     for name, value in ({} if spec is None else spec.attrs).items():
         if not isinstance(value, ObjectReference | RegionReference):
             continue
-        for verdict in judge(survey, value).verdicts:
-            message = f"attribute {name!r} leads to {value}: {verdict.message}"
-            problem = Problem(path, f"reference-{verdict.kind}", message)
-            edit = partial(_with_reference, survey, name, verdict.right)
-            yield _mended(problem, name, verdict, partial(_changed, survey, path, edit))
+        for diagnosis in diagnose_pointer(survey, value).diagnoses:
+            message = f"attribute {name!r} leads to {value}: {diagnosis.message}"
+            problem = Problem(path, f"reference-{diagnosis.kind}", message)
+            edit = partial(_update_reference, survey, name, diagnosis.correction)
+            yield _correctable(problem, name, diagnosis, partial(_edit_attributes, survey, path, edit))
 
 
 # -- entries of links -------------------------------------------------------------------------------------------------
 
 
-def _of_link(survey: HDMFSurvey, path: str, name: str, link: Link, verdict: Verdict) -> NodeDamage:
-    node, kind, message = child(path, name), f"link-{verdict.kind}", f"the link leads to {link}: {verdict.message}"
-    word = survey.profile.words.links
-    if verdict.of_pointer:
-        return _dropped(node, kind, message, name, partial(_changed, survey, path, partial(_without_link, word, name)))
-    edit = partial(_with_link, word, name, verdict.right)
-    return _mended(Problem(node, kind, message), name, verdict, partial(_changed, survey, path, edit))
+def _link_damage(survey: HdmfSurvey, path: str, name: str, link: Link, diagnosis: LinkDiagnosis) -> NodeDamage:
+    node, kind, message = child(path, name), f"link-{diagnosis.kind}", f"the link leads to {link}: {diagnosis.message}"
+    word = survey.profile.attribute_names.links
+    if diagnosis.leads_nowhere:
+        return _removable(
+            node, kind, message, name, partial(_edit_attributes, survey, path, partial(_remove_link, word, name))
+        )
+    edit = partial(_update_link, word, name, diagnosis.correction)
+    return _correctable(Problem(node, kind, message), name, diagnosis, partial(_edit_attributes, survey, path, edit))
 
 
-def _mended(problem: Problem, about: str, verdict: Verdict, change: Callable[[], Change]) -> NodeDamage:
-    if not verdict.right:
+def _correctable(problem: Problem, about: str, diagnosis: LinkDiagnosis, change: Callable[[], Change]) -> NodeDamage:
+    if not diagnosis.correction:
         return NodeDamage(problem, about, part=LINKS)
-    said = " and ".join(f"the {name} {value!r}" for name, value in verdict.right.items())
-    return NodeDamage(problem, about, f"write {said}", change, part=LINKS)
+    words = " and ".join(f"the {name} {value!r}" for name, value in diagnosis.correction.items())
+    return NodeDamage(problem, about, f"write {words}", change, part=LINKS)
 
 
-def _dropped(node: str, kind: str, message: str, about: str, change: Callable[[], Change]) -> NodeDamage:
-    return NodeDamage(Problem(node, kind, message), about, "take the link out", change, part=LINKS, asked=DROP)
+def _removable(node: str, kind: str, message: str, about: str, change: Callable[[], Change]) -> NodeDamage:
+    return NodeDamage(Problem(node, kind, message), about, "take the link out", change, part=LINKS, asked=DROP_LINKS)
 
 
-def _incomplete(survey: HDMFSurvey, path: str, name: str, target: Target) -> Iterator[NodeDamage]:
-    """What an entry could say of its target, and does not; profile v3 has no words for what is not known."""
-    word = survey.profile.words.links
-    entries = attributes_of(survey.docs(path))[word]
-    entry = entries[_number(entries, name)]
-    source = None if target.named is None else target.named.id_of("")
-    known = dict(zip(_IDS, (target.object_id, source), strict=True))
-    every = survey.profile.words.profile == "v2"
-    right = {
+def _find_missing_ids(survey: HdmfSurvey, path: str, name: str, target: LinkTarget) -> Iterator[NodeDamage]:
+    """Find ids of the target that an entry lacks; profile v3 leaves out those that are not known."""
+    word = survey.profile.attribute_names.links
+    entries = stored_attributes(survey.docs(path))[word]
+    entry = entries[_link_index(entries, name)]
+    source = None if target.dataset is None else target.dataset.object_id_at("")
+    known = dict(zip(ID_KEYS, (target.object_id, source), strict=True))
+    every = survey.profile.attribute_names.profile == "v2"
+    correction = {
         name: value
         for name, value in known.items()
         if (value is not None and entry.get(name) is None) or (every and name not in entry)
     }
-    if right:
-        said = " and ".join(f"the {each} {'null' if value is None else value}" for each, value in right.items())
-        problem = Problem(child(path, name), "link-incomplete", f"the link does not say the {' and '.join(right)}")
-        change = partial(_changed, survey, path, partial(_with_link, word, name, right))
-        yield NodeDamage(problem, name, f"write {said}", change, part=LINKS, asked=LINKS, sound=True)
+    if correction:
+        words = " and ".join(f"the {each} {'null' if value is None else value}" for each, value in correction.items())
+        problem = Problem(child(path, name), "link-incomplete", f"the link does not say the {' and '.join(correction)}")
+        change = partial(_edit_attributes, survey, path, partial(_update_link, word, name, correction))
+        yield NodeDamage(problem, name, f"write {words}", change, part=LINKS, asked=LINKS, sound=True)
 
 
-def _no_links(survey: HDMFSurvey, path: str, spec: GroupSpec) -> Iterator[NodeDamage]:
-    """Entries that are no links; one that says again what another says goes without being asked for."""
-    word = survey.profile.words.links
+def _find_malformed_links(survey: HdmfSurvey, path: str, spec: GroupSpec) -> Iterator[NodeDamage]:
+    """Find entries that are no links. One that repeats another is taken out without being asked for."""
+    word = survey.profile.attribute_names.links
     links = survey.links(path)
-    for entry in spec.layout.get(OWN, {}).get("unread", {}).get(word, ()):
+    for entry in spec.layout.get(LAYOUT, {}).get("unread", {}).get(word, ()):
         about = json.dumps(entry, sort_keys=True, default=str)
-        change = partial(_changed, survey, path, partial(_without_entry, word, entry))
+        change = partial(_edit_attributes, survey, path, partial(_remove_entry, word, entry))
         name = entry.get("name") if isinstance(entry, dict) else None
         if not isinstance(name, str) or name not in links:
             message = f"{word}: {brief(entry)} is no link"
-            yield _dropped(path, "link-malformed", message, about, change)
+            yield _removable(path, "link-malformed", message, about, change)
             continue
         first = links[name]
-        said = entry.get("path"), entry.get("source")
-        same = said in ((first.target, first.source), (first.target[1:], first.source))
+        destination = entry.get("path"), entry.get("source")
+        same = destination in ((first.target, first.source), (first.target[1:], first.source))
         message = f"{word}: {brief(entry)} has the name of another link, which counts"
         problem = Problem(child(path, name), "link-duplicate", message)
-        yield NodeDamage(problem, about, "take it out", change, part=LINKS, asked="" if same else DROP)
+        yield NodeDamage(problem, about, "take it out", change, part=LINKS, asked="" if same else DROP_LINKS)
 
 
 # -- edits ------------------------------------------------------------------------------------------------------------
 
 
-def _changed(survey: HDMFSurvey, path: str, edit: Edit) -> Change:
+def _edit_attributes(survey: HdmfSurvey, path: str, edit: Edit) -> Change:
     docs = survey.docs(path)
-    return Change({path: with_attributes(docs, edit(dict(attributes_of(docs))))})
+    return Change({path: replace_attributes(docs, edit(dict(stored_attributes(docs))))})
 
 
 def _is_called(entry: Any, name: str) -> bool:
     return isinstance(entry, dict) and entry.get("name") == name
 
 
-def _with_link(word: str, name: str, right: Mapping[str, Any], attributes: Attributes) -> Attributes:
-    """The first entry of the name, which is the one that counts, with other words."""
+def _update_link(word: str, name: str, correction: Mapping[str, Any], attributes: Attributes) -> Attributes:
+    """Update the entry of a link; of several with the name the first one counts."""
     entries = list(attributes[word])
-    number = _number(entries, name)
-    entries[number] = {**entries[number], **right}
+    number = _link_index(entries, name)
+    entries[number] = {**entries[number], **correction}
     return {**attributes, word: entries}
 
 
-def _without_link(word: str, name: str, attributes: Attributes) -> Attributes:
+def _remove_link(word: str, name: str, attributes: Attributes) -> Attributes:
     entries = list(attributes[word])
-    del entries[_number(entries, name)]
+    del entries[_link_index(entries, name)]
     return {**attributes, word: entries}
 
 
-def _number(entries: list[Any], name: str) -> int:
-    """Where the link stands that counts: entries that are no links may have its name."""
+def _link_index(entries: list[Any], name: str) -> int:
+    """Return the index of the entry that counts: entries that are no links may have its name."""
     texts = ("name", "path", "source")
     return next(
         number
         for number, entry in enumerate(entries)
         if _is_called(entry, name)
         and all(isinstance(entry.get(text), str) for text in texts)
-        and all(isinstance(entry.get(text), str | None) for text in _IDS)
+        and all(isinstance(entry.get(text), str | None) for text in ID_KEYS)
     )
 
 
-def _without_entry(word: str, entry: Any, attributes: Attributes) -> Attributes:
-    """Without the last of such entries, or all that stands there in place of a list."""
+def _remove_entry(word: str, entry: Any, attributes: Attributes) -> Attributes:
+    """Remove the last of equal entries, or all that stands there in place of a list."""
     entries = attributes[word] if isinstance(attributes[word], list) else []
     last = max((number for number, other in enumerate(entries) if other == entry), default=-1)
     return {**attributes, word: [other for number, other in enumerate(entries) if number != last]}
 
 
-def _with_reference(survey: HDMFSurvey, name: str, right: Mapping[str, Any], attributes: Attributes) -> Attributes:
+def _update_reference(
+    survey: HdmfSurvey, name: str, correction: Mapping[str, Any], attributes: Attributes
+) -> Attributes:
     value = attributes[name]
-    inner = inner_of(value, survey.profile.words)
-    place = "value" if survey.profile.words.profile == "v2" else "_REFERENCE"
-    return {**attributes, name: {**value, place: {**inner, **right}}}
+    inner = reference_part(value, survey.profile.attribute_names)
+    place = "value" if survey.profile.attribute_names.profile == "v2" else "_REFERENCE"
+    return {**attributes, name: {**value, place: {**inner, **correction}}}
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# References in cells that lead nowhere: of each array the first of each kind is told, and how many there are.
-
+# -- references in cells: of each kind of damage in an array the first is reported, with their number -----------------
 
 _MOST_CHUNKS = 1 << 18
 """An array of more chunks is not looked into: none of references has so many."""
-Reference = ObjectReference | RegionReference
 
 
 @dataclass(slots=True)
-class _Count:
+class _Tally:
     first: str
     total: int = 0
 
 
-def of_cells(survey: HDMFSurvey, path: str) -> Iterator[NodeDamage]:
-    """What is wrong with the references in the cells of an array. Chunks that cannot be decoded are told elsewhere."""
+def find_cell_damage(survey: HdmfSurvey, path: str) -> Iterator[NodeDamage]:
+    """Find wrong references in the cells of an array. Chunks that cannot be decoded are reported by other checks."""
     spec = survey.spec(path)
     fields = reference_fields(spec.dtype) if isinstance(spec, ArraySpec) and spec.problem is None else None
     if not isinstance(spec, ArraySpec) or fields is None:
         return
-    known: dict[Any, tuple[Verdict, ...]] = {}
-    found: dict[str, _Count] = {}
+    known: dict[Any, tuple[LinkDiagnosis, ...]] = {}
+    found: dict[str, _Tally] = {}
     for place, reference in _references(survey, path, spec, fields):
         same = (type(reference), reference, reference.object_id, reference.source_object_id)
         if same not in known:
-            known[same] = judge(survey, reference).verdicts
-        for verdict in known[same]:
-            shown = f"{place} leads to {reference}: {verdict.message}"
-            found.setdefault(verdict.kind, _Count(shown)).total += 1
+            known[same] = diagnose_pointer(survey, reference).diagnoses
+        for diagnosis in known[same]:
+            shown = f"{place} leads to {reference}: {diagnosis.message}"
+            found.setdefault(diagnosis.kind, _Tally(shown)).total += 1
     for kind, count in found.items():
         message = count.first if count.total == 1 else f"{count.total} references; the first, {count.first}"
         yield NodeDamage(Problem(path, f"reference-{kind}", message), f"cells {kind}", part=LINKS)
 
 
 def _references(
-    survey: HDMFSurvey, path: str, spec: ArraySpec, fields: tuple[str, ...]
+    survey: HdmfSurvey, path: str, spec: ArraySpec, fields: tuple[str, ...]
 ) -> Iterator[tuple[str, Reference]]:
-    """The references of all chunks, each with what its cell is called."""
+    """Yield the references of all stored chunks, each after a description of its cell."""
     try:
         source = survey.documents.chunks_as(path, spec)
         if source.grid.fixed is None:
@@ -357,8 +371,8 @@ def _cells(source: ChunkSource, coords: Coords, fields: tuple[str, ...]) -> list
     return [(name, block[name]) for name in fields] if fields else [("", block)]
 
 
-def _stored(survey: HDMFSurvey, path: str, spec: ArraySpec, source: ChunkSource) -> Iterator[Coords]:
-    """The chunks that are there."""
+def _stored(survey: HdmfSurvey, path: str, spec: ArraySpec, source: ChunkSource) -> Iterator[Coords]:
+    """Yield the coordinates of the chunks that are stored."""
     if source.grid.size > _MOST_CHUNKS:
         return
     if source.grid.outer is not None:

@@ -30,7 +30,9 @@ from hyperslab.stores.schemes import REMOTE
 Allowed = Sequence[str] | bool
 _DOCUMENTS = ("zarr.json", ".zgroup")
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+# A drive letter of Windows. It is absolute on every machine, and never a path below the dataset.
 _DRIVE = re.compile(r"[A-Za-z]:(?=/|$)")
+# The search by object_id opens each dataset of a folder: in larger folders nothing is searched, and the link is broken.
 _MOST_NEIGHBOURS = 1000
 _MOST_NAMES = 5
 _ALLOW = "name its folder or URL by allow_external=[...] (--allow-external), or True (any) for all"
@@ -39,64 +41,61 @@ _BRING = "bring it back to its place, or beside this one"
 
 
 @dataclass(frozen=True, slots=True)
-class PointedPlace:
+class DatasetLocation:
     """The place of the dataset that a pointer leads to, None for the one that the pointer stands in.
 
     ``instead``: why it is not the place that ``source`` names, where nothing is; ``certain``: no other may be meant.
     """
 
     place: Location | None
-    instead: str = ""
-    certain: bool = True
+    explanation: str = ""
+    is_certain: bool = True
 
 
-def place_of(where: Location, pointer: Pointer, *, root_id: str | None, allow: Allowed = ()) -> Location | None:
-    """Return the place of :func:`find_dataset`."""
-    return find_dataset(where, pointer, root_id=root_id, allow=allow).place
-
-
-def find_dataset(where: Location, pointer: Pointer, *, root_id: str | None, allow: Allowed = ()) -> PointedPlace:
+def find_dataset(where: Location, pointer: Pointer, *, root_id: str | None, allow: Allowed = ()) -> DatasetLocation:
     """Find the dataset that a pointer read at ``where`` leads to.
 
     ``root_id``: the ``object_id`` of its root. ``allow``: folders and URLs that it may lead to besides, True for all.
     BrokenLink where there is no such dataset or several may be meant, ExternalLinkRefused where it would be at a place
     that is not allowed: of what is there nothing was read.
     """
-    source, known = pointer.source, pointer.source_object_id
-    if plain(source) in ("", "."):
-        return PointedPlace(None)
+    source, object_id = pointer.source, pointer.source_object_id
+    if normalize_source(source) in ("", "."):
+        return DatasetLocation(None)
     if not _is_name(source):
         raise BrokenLink(f"{redact(source)!r} names no dataset", url=where.url, remedy="link to it anew")
-    search = _Search(where, _roots(allow))
+    search = _Search(where, _parse_allowed(allow))
     refused = ExternalLinkRefused(
         f"{redact(source)!r} leads to a place that is not allowed",
         url=where.url,
         remedy=_UNPACK if where.scheme in ("zip", "store") else _ALLOW,
     )
-    for candidate in search.candidates(source):
+    for candidate in search.list_candidates(source):
         if candidate is None:
             raise refused
         if search.is_here(candidate) or is_dataset(candidate):
-            return PointedPlace(None if search.is_here(candidate) else candidate)
-    found = search.named_alike(source) if known is None else search.identified(source, known, known == root_id)
+            return DatasetLocation(None if search.is_here(candidate) else candidate)
+    found = (
+        search.find_by_name(source) if object_id is None else search.find_by_id(source, object_id, object_id == root_id)
+    )
     if found is None and search.is_refused:
         raise refused
     if found is None:
-        said = "" if known is None else f", nor one beside this one with the object_id {known}"
-        raise BrokenLink(f"there is no dataset {redact(source)!r}{said}", url=where.url, remedy=_BRING)
+        tried = "" if object_id is None else f", nor one beside this one with the object_id {object_id}"
+        raise BrokenLink(f"there is no dataset {redact(source)!r}{tried}", url=where.url, remedy=_BRING)
     return found
 
 
 def _is_name(source: str) -> bool:
-    """Return whether a file system can have it: without NUL, and text that has an encoding."""
+    """Return whether a file system can have the name: without NUL, and text that has an encoding."""
     try:
         return b"\0" not in source.encode()
     except UnicodeEncodeError:
         return False
 
 
-def plain(source: str) -> str:
-    """With slashes alone between names, also where a writer under Windows had others; nothing twice."""
+def normalize_source(source: str) -> str:
+    """Return a source with single slashes between names, also where a writer under Windows had backslashes."""
     text = source.replace("\\", "/")
     return text if _URL.match(text) or not text else posixpath.normpath(text)
 
@@ -114,47 +113,47 @@ class _Search:
     allow: Sequence[str] | None
     is_refused: bool = False
 
-    def candidates(self, source: str) -> Iterator[Location | None]:
-        """Return the places that ``source`` may mean and that may be looked at; None for one that may not be looked
-        at."""
-        text = plain(source)
+    def list_candidates(self, source: str) -> Iterator[Location | None]:
+        """Yield the places that `source` may mean, None for one that must not be read."""
+        text = normalize_source(source)
         if is_absolute(text):
             yield from self._absolute(text)
             return
         is_own_name = text == self.where.name
         place = self.where.at(text)
         if place is not None or not is_own_name:
-            yield from self._judged(place)
+            yield from self._check_place(place)
         if is_own_name:
             yield self.where  # as 0.10 spelled "here"
-        yield from filter(None, [self._confined(self.where.at(f"../{text}"))])
+        yield from filter(None, [self._resolve_allowed(self.where.at(f"../{text}"))])
 
     def _absolute(self, text: str) -> Iterator[Location | None]:
-        """As the kind of place that it is; a place in the network keeps the options of this one only on its server."""
+        """Yield the place of an absolute source. One in the network gets the options of this one on the same server
+        only."""
         if os.name != "nt" and _DRIVE.match(text):  # a machine without drives has no such place
             self.is_refused = True
             return
         try:
             if (match := _URL.match(text)) is None:
-                yield from self._judged(Location.of(text))
-            elif _climbs(text):
+                yield from self._check_place(Location.of(text))
+            elif _has_parent_steps(text):
                 yield None
             else:
                 same = _server(text) == _server(str(self.where.target)) and match[1].lower() in REMOTE
-                yield from self._judged(Location.of(text, dict(self.where.options) if same else None))
+                yield from self._check_place(Location.of(text, dict(self.where.options) if same else None))
         except HyperslabError:
             yield None
 
-    def _judged(self, place: Location | None) -> Iterator[Location | None]:
-        """Return the place, None for one that is not allowed; nothing where nothing is at a path of this machine."""
-        confined = self._confined(place)
-        if confined is None and place is not None and _is_nowhere(place):
+    def _check_place(self, place: Location | None) -> Iterator[Location | None]:
+        """Yield the place, None for one that is not allowed; nothing for a path of this machine that does not exist."""
+        confined = self._resolve_allowed(place)
+        if confined is None and place is not None and _is_missing(place):
             self.is_refused = True
             return
         yield confined
 
-    def _confined(self, place: Location | None) -> Location | None:
-        """The place with symbolic links resolved; None where there is none, or it is not allowed."""
+    def _resolve_allowed(self, place: Location | None) -> Location | None:
+        """Resolve symbolic links of a place; return None where there is none, or it is not allowed."""
         if place is None:
             return None
         if place.path is None:
@@ -168,7 +167,8 @@ class _Search:
         return Location.of(real) if self._is_allowed_path(real, resolved=True) else None
 
     def _is_allowed_path(self, path: str, *, resolved: bool) -> bool:
-        """Below the folder of this dataset, or in an allowed one. ``resolved``: without symbolic links."""
+        """Return whether a path is below the folder of this dataset, or in an allowed one. ``resolved``: without
+        symbolic links."""
         if self.allow is None:
             return True
         own = self.where.path if self.where.scheme == "file" else None
@@ -205,33 +205,33 @@ class _Search:
             return place.scheme == self.where.scheme and targets[0] == targets[1]
         return os.path.realpath(place.path) == os.path.realpath(self.where.path)
 
-    def identified(self, source: str, object_id: str, is_own: bool) -> PointedPlace | None:
+    def find_by_id(self, source: str, object_id: str, is_own: bool) -> DatasetLocation | None:
         """Return the one dataset of this folder whose root calls itself ``object_id``; ``is_own``: this one does."""
         others = [place for place in self._neighbours() if root_id_of(place) == object_id]
         why = f"nothing is at {redact(source)!r}; by the object_id {object_id} of its root"
         if is_own:
-            return PointedPlace(None, f"{why} this dataset is taken", certain=not others)
+            return DatasetLocation(None, f"{why} this dataset is taken", is_certain=not others)
         if len(others) > 1:
             names = ", ".join(sorted(place.name for place in others)[:_MOST_NAMES])
             message = (
                 f"there is no dataset {redact(source)!r}, and {len(others)} have the object_id {object_id}: {names}"
             )
             raise BrokenLink(message, url=self.where.url, remedy="link to the one that is meant")
-        return PointedPlace(others[0], f"{why} {others[0].url} is taken") if others else None
+        return DatasetLocation(others[0], f"{why} {others[0].url} is taken") if others else None
 
-    def named_alike(self, source: str) -> PointedPlace | None:
+    def find_by_name(self, source: str) -> DatasetLocation | None:
         """Return the dataset of this folder that has the name of the source."""
-        name = posixpath.basename(plain(source).rstrip("/"))
+        name = posixpath.basename(normalize_source(source).rstrip("/"))
         if name in ("", ".", ".."):
             return None
         why = f"nothing is at {redact(source)!r}; by its name"
         if name == self.where.name:
-            return PointedPlace(None, f"{why} this dataset is taken")
-        place = self._confined(self.where.at(f"../{name}"))
+            return DatasetLocation(None, f"{why} this dataset is taken")
+        place = self._resolve_allowed(self.where.at(f"../{name}"))
         if place is None or not is_dataset(place):
             return None
         is_here = self.is_here(place)
-        return PointedPlace(None if is_here else place, f"{why} {'this dataset' if is_here else place.url} is taken")
+        return DatasetLocation(None if is_here else place, f"{why} {'this dataset' if is_here else place.url} is taken")
 
     def _neighbours(self) -> Iterator[Location]:
         folder = self.where.at("..")
@@ -242,13 +242,13 @@ class _Search:
         except HyperslabError:
             return
         for name in names if len(names) <= _MOST_NEIGHBOURS else ():  # of more nobody knows which is the only one
-            confined = self._confined(self.where.at(f"../{name}"))
+            confined = self._resolve_allowed(self.where.at(f"../{name}"))
             if confined is not None and not self.is_here(confined):
                 yield confined
 
 
-def _roots(allow: Allowed) -> Sequence[str] | None:
-    """The places that are allowed, None for all."""
+def _parse_allowed(allow: Allowed) -> Sequence[str] | None:
+    """Return the allowed places, None for all; Invalid for anything but text."""
     if isinstance(allow, bool):
         return None if allow else ()
     roots = [allow] if isinstance(allow, str | os.PathLike) else list(allow)
@@ -262,7 +262,7 @@ def _server(url: str) -> str:
     return f"{scheme.lower()}://{rest.partition('/')[0].lower()}"
 
 
-def _climbs(url: str) -> bool:
+def _has_parent_steps(url: str) -> bool:
     """Return whether a part of its path is ``..``, spelled in any way that a server may understand."""
     return not {".", ".."}.isdisjoint(re.split(r"[/\\]", unquote(unquote(url))))
 
@@ -278,8 +278,9 @@ def _is_below(path: str, folder: str) -> bool:
         return False
 
 
-def _is_nowhere(place: Location) -> bool:
-    """Return whether nothing is at a path of this machine, by the name alone: what cannot be asked may be there."""
+def _is_missing(place: Location) -> bool:
+    """Return whether nothing is at a path of this machine. Only its name is looked at, so an error means that it may be
+    there."""
     if place.path is None:
         return False
     try:
@@ -303,7 +304,7 @@ def is_dataset(place: Location) -> bool:
 
 
 def root_id_of(place: Location) -> str | None:
-    """The ``object_id`` of its root; None where it has none or is no dataset."""
+    """Return the ``object_id`` of a dataset's root; None where it has none or is no dataset."""
     try:
         probe = Probe(place)
         document = _parsed(probe.get("zarr.json"))

@@ -1,9 +1,8 @@
-"""How a dataset of HDMF is opened or made.
-
-What the two profiles share: which documents there are, groups with their links, the place of the specifications."""
+"""The options of a dataset, and what both profiles share: documents, groups with links, the place of specifications."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -12,19 +11,19 @@ from hyperslab.errors import Invalid
 from hyperslab.formats.choices import check_choices, check_truth
 from hyperslab.formats.format_errors import Problems, brief
 from hyperslab.formats.hdmf.attributes import (
+    LAYOUT,
     LINKS,
-    OWN,
-    PLACE,
     SPECIFICATIONS,
     SPECLOC,
-    Words,
+    SPECLOC_PATH,
+    AttributeNames,
+    merge_attributes,
+    raise_if_reserved,
+    read_attributes,
     read_links,
-    read_values,
-    refuse_reserved,
-    split,
-    with_apart,
+    split_reserved,
+    write_attributes,
     write_links,
-    write_values,
 )
 from hyperslab.formats.zarr.chunks import KeyOf
 from hyperslab.formats.zarr.dialect import Copy, Docs, MetadataDialect
@@ -38,7 +37,7 @@ _CHOICES = {"profile": ("v2", "v3"), "object_codec": ("json2", "pickle")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HDMFOptions:
+class HdmfOptions:
     """``profile`` of a new dataset: on Zarr v2 or on Zarr v3. ``object_codec``: what references are stored with in
     profile v2; releases of hdmf-zarr up to 0.13 read rows with references only from ``pickle``, which is never executed
     here. ``region_attributes``: write region references in attributes of profile v2, which those releases cannot open.
@@ -67,60 +66,64 @@ class HDMFOptions:
 SPECIFICATION_CODECS = frozenset({"json2", "vlen-utf8", "vlen-bytes"})
 
 
-class Profile(MetadataDialect):
-    """One profile's documents: those of Zarr (``zarr``) with the reserved attributes (``words``).
+class HdmfProfile(MetadataDialect):
+    """One profile's documents: those of Zarr (``zarr``) with the reserved attributes (``attribute_names``).
 
     ``layout["hdmf"]`` of a group: ``links`` (:class:`~hyperslab.model.refs.Link` by name) and ``specloc``; ``unread``
     are reserved attributes that make no sense there, ``references`` what stood for attributes that are references.
     """
 
     format = "hdmf"
-    words: Words
+    attribute_names: AttributeNames
 
-    def __init__(self, zarr: Zarr2 | Zarr3, options: HDMFOptions) -> None:
+    def __init__(self, zarr: Zarr2 | Zarr3, options: HdmfOptions) -> None:
         self._zarr: MetadataDialect = zarr
         self._options = options
         self.specloc = SPECIFICATIONS
         """The path of the group in which the specifications are, as the root said when it was parsed."""
 
     @property
-    def options(self) -> HDMFOptions:
-        """How the dataset is opened or made."""
+    def options(self) -> HdmfOptions:
+        """Return the options that the dataset was opened or made with."""
         return self._options
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The documents that make a node."""
+        """Return the names of the documents that make a node."""
         return self._zarr.nodes
 
     @property
     def extras(self) -> tuple[str, ...]:
-        """Documents that a node may have besides."""
+        """Return the names of documents that a node may have besides."""
         return self._zarr.extras
 
     @property
     def copy_name(self) -> str:
-        """The document that a copy stands in."""
+        """Return the name of the document that consolidated metadata stands in."""
         return self._zarr.copy_name
+
+    @abstractmethod
+    def specification(self) -> ArraySpec:
+        """Return the array that the schema of one source is stored in."""
 
     def is_array(self, docs: Docs) -> bool:
         """Return whether the documents are those of an array."""
         return self._zarr.is_array(docs)
 
     def key_of(self, spec: ArraySpec) -> KeyOf:
-        """The key of a chunk, relative to the array's folder."""
+        """Return the function that gives the key of a chunk, relative to the array's folder."""
         return self._zarr.key_of(spec)
 
     def read_copy(self, doc: Mapping[str, Any]) -> Copy | None:
-        """The consolidated metadata in a document; None when damaged."""
+        """Return the consolidated metadata in a document; None when damaged."""
         return self._zarr.read_copy(doc)
 
     def write_copy(self, holder: Docs, copy: Copy) -> dict[str, Any]:
-        """The document ``copy_name`` with a copy."""
+        """Return the document ``copy_name`` with consolidated metadata."""
         return self._zarr.write_copy(holder, copy)
 
     def without_copy(self, doc: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The document ``copy_name`` without its copy."""
+        """Return the document ``copy_name`` without consolidated metadata."""
         return self._zarr.without_copy(doc)
 
     def is_specification(self, node: str) -> bool:
@@ -132,64 +135,64 @@ class Profile(MetadataDialect):
     def read_group(
         self, spec: GroupSpec | ArraySpec, stored: Mapping[str, Any], node: str, problems: Problems
     ) -> GroupSpec | ArraySpec:
-        """The group that Zarr's own format made of the document, with its links; ``stored`` are its attributes."""
-        own, rest = split(stored)
-        links, others = read_links(own.pop(self.words.links, []), self.words.links, problems)
-        unread: dict[str, Any] = {self.words.links: others} if others else {}
+        """Add links, references and the place of the specifications to the group that Zarr's own format parsed."""
+        own, rest = split_reserved(stored)
+        links, others = read_links(own.pop(self.attribute_names.links, []), self.attribute_names.links, problems)
+        unread: dict[str, Any] = {self.attribute_names.links: others} if others else {}
         specloc = None if node else _read_specloc(own, problems)
         self.specloc = self.specloc if node else specloc or SPECIFICATIONS
         unread |= {name: value for name, value in own.items() if name != SPECLOC or specloc is None}
-        attrs, spellings = read_values(spec.attrs, rest, self.words, problems)
-        said: dict[str, Any] = {LINKS: links, PLACE: specloc}
-        said |= {name: part for name, part in (("unread", unread), ("references", spellings)) if part}
-        return spec.evolve(attrs=attrs, layout={**spec.layout, OWN: said})
+        attrs, stored_references = read_attributes(spec.attrs, rest, self.attribute_names, problems)
+        said: dict[str, Any] = {LINKS: links, SPECLOC_PATH: specloc}
+        said |= {name: part for name, part in (("unread", unread), ("references", stored_references)) if part}
+        return spec.evolve(attrs=attrs, layout={**spec.layout, LAYOUT: said})
 
     def write_group(self, spec: GroupSpec) -> Docs:
-        """The documents of a group: by Zarr's own format, with the reserved attributes."""
-        said = spec.layout.get(OWN, {})
+        """Return the documents of a group: those of Zarr's own format with the reserved attributes."""
+        said = spec.layout.get(LAYOUT, {})
         own: dict[str, Any] = dict(said.get("unread", {}))
-        links = write_links(said.get(LINKS, {}), own.pop(self.words.links, ()), self.words.profile)
+        links = write_links(said.get(LINKS, {}), own.pop(self.attribute_names.links, ()), self.attribute_names.profile)
         if links:
-            own[self.words.links] = links
-        if said.get(PLACE):
-            own[SPECLOC] = said[PLACE]
+            own[self.attribute_names.links] = links
+        if said.get(SPECLOC_PATH):
+            own[SPECLOC] = said[SPECLOC_PATH]
         docs = self.write_node(spec, spec)
-        return with_attributes(docs, attributes_of(docs) | own)
+        return replace_attributes(docs, stored_attributes(docs) | own)
 
-    def write_node(self, spec: GroupSpec | ArraySpec, stand_in: GroupSpec | ArraySpec) -> Docs:
-        """The documents of ``stand_in`` with the attributes of ``spec``; Invalid for a reserved name."""
-        refuse_reserved(spec.attrs)
-        spellings = spec.layout.get(OWN, {}).get("references", {})
+    def write_node(self, spec: GroupSpec | ArraySpec, stored: GroupSpec | ArraySpec) -> Docs:
+        """Return the documents of `stored` with the attributes of `spec`; Invalid for a reserved name."""
+        raise_if_reserved(spec.attrs)
+        stored_references = spec.layout.get(LAYOUT, {}).get("references", {})
         regions = self._options.region_attributes
-        plain, apart = write_values(spec.attrs, spellings, self.words, regions=regions)
-        docs = self._zarr.render(stand_in.evolve(attrs=plain))
-        return with_attributes(docs, with_apart(attributes_of(docs), apart, spec.attrs))
+        plain, encoded = write_attributes(spec.attrs, stored_references, self.attribute_names, regions=regions)
+        docs = self._zarr.render(stored.evolve(attrs=plain))
+        return replace_attributes(docs, merge_attributes(stored_attributes(docs), encoded, spec.attrs))
 
     # -- arrays -----------------------------------------------------------------------------------------------------
 
     def with_references(self, spec: ArraySpec, stored: Mapping[str, Any], problems: Problems) -> ArraySpec:
-        """The array with those of its attributes that are references; ``stored`` are its attributes."""
-        attrs, spellings = read_values(spec.attrs, stored, self.words, problems)
-        said = {**spec.layout[OWN], "references": spellings} if spellings else spec.layout[OWN]
-        return spec.evolve(attrs=attrs, layout={**spec.layout, OWN: said})
+        """Return the array with those of its attributes that are references; ``stored`` are its attributes."""
+        attrs, stored_references = read_attributes(spec.attrs, stored, self.attribute_names, problems)
+        said = {**spec.layout[LAYOUT], "references": stored_references} if stored_references else spec.layout[LAYOUT]
+        return spec.evolve(attrs=attrs, layout={**spec.layout, LAYOUT: said})
 
 
-def attributes_of(docs: Docs) -> dict[str, Any]:
-    """The stored attributes of a node, in either version of Zarr; none where they are no object."""
+def stored_attributes(docs: Docs) -> dict[str, Any]:
+    """Return the stored attributes of a node, in either version of Zarr; ``{}`` where they are no object."""
     doc = docs.get(V3_NAME)
     found = docs.get(ZATTRS, {}) if doc is None else doc.get("attributes", {})
     return found if isinstance(found, dict) else {}
 
 
-def with_attributes(docs: Docs, attributes: Mapping[str, Any]) -> Docs:
-    """The documents of a node with these attributes stored."""
+def replace_attributes(docs: Docs, attributes: Mapping[str, Any]) -> Docs:
+    """Return the documents of a node with these attributes in place of the stored ones."""
     if V3_NAME in docs:
         return docs | {V3_NAME: {**docs[V3_NAME], "attributes": dict(attributes)}}
     return docs | {ZATTRS: dict(attributes)}
 
 
 def _read_specloc(own: Mapping[str, Any], problems: Problems) -> str | None:
-    """The path that the root says, without a slash before it; None where it says none that makes sense."""
+    """Return the path that the root names, without a leading slash; None where it names none that is one."""
     said = own.get(SPECLOC)
     if said is None:
         return None

@@ -1,9 +1,7 @@
-"""The schemas that a dataset keeps of its nodes: ``/specifications/<namespace>/<version>/<source>`` (R49 to R52).
-
-Reading an HDMF dataset: the nodes that its documents describe, the links beside them, ids and specifications.
+"""Reading an HDMF dataset: nodes, the links beside them, object ids, and the schemas that it keeps.
 
 Nothing is followed or resolved here. A group and a link of one name cannot both be had: the link counts, since it is
-what the writers of the format put there last.
+what the writers of the format put there last. Schemas are ``/specifications/<namespace>/<version>/<source>``.
 """
 
 from __future__ import annotations
@@ -17,11 +15,11 @@ from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, Invalid, NodeNotFound, UnsafePickle
 from hyperslab.formats.base import Format
 from hyperslab.formats.documents import read_json
-from hyperslab.formats.hdmf.attributes import LINKS, OWN, PLACE, SPECIFICATIONS
-from hyperslab.formats.hdmf.cell_types import PICKLE, check_fill
+from hyperslab.formats.hdmf.attributes import LAYOUT, LINKS, SPECIFICATIONS, SPECLOC_PATH
+from hyperslab.formats.hdmf.cell_types import PICKLE, check_fill_value
 from hyperslab.formats.hdmf.link_sources import find_dataset
-from hyperslab.formats.hdmf.profile import HDMFOptions
-from hyperslab.formats.hdmf.reference_ids import object_id_of, paths_by_id
+from hyperslab.formats.hdmf.profile import HdmfOptions
+from hyperslab.formats.hdmf.reference_ids import map_object_ids, read_object_id
 from hyperslab.formats.zarr.reader import KeyedReader
 from hyperslab.model.paths import child, is_within, normalize, split
 from hyperslab.model.refs import Link, Pointer
@@ -29,13 +27,15 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import Stamp, Store
 from hyperslab.stores.location import Location
 
+# -- specifications ----------------------------------------------------------------------------------------------------
+
 _LEVELS = 3
 _PARTS = re.compile(r"\d{1,18}|[A-Za-z]+")
 
 
-def place_said(root: GroupSpec | ArraySpec | None) -> str | None:
-    """The path that the root names for them; None where it names none, or one that is no path."""
-    said = None if root is None else root.layout.get(OWN, {}).get(PLACE)
+def specifications_path(root: GroupSpec | ArraySpec | None) -> str | None:
+    """Return the path that the root gives to the specifications; None where it gives none, or one that is no path."""
+    said = None if root is None else root.layout.get(LAYOUT, {}).get(SPECLOC_PATH)
     try:
         return (normalize(said) or None) if isinstance(said, str) else None
     except Invalid:
@@ -48,7 +48,7 @@ def is_specification(path: str, place: str) -> bool:
 
 
 def version_key(version: str) -> tuple[Any, ...]:
-    """Sorts versions, the newest last: numbers as such, what has a suffix (``2.0-alpha``) before what has none."""
+    """Return a key that sorts versions, the newest last: by numbers, with a suffix (``2.0-alpha``) before without."""
     parts = _PARTS.findall(version)
     if not version[:1].isdigit():
         return (0,)
@@ -90,7 +90,7 @@ class Specifications(Mapping[str, Mapping[str, Any]]):
 
 
 def read_schema(documents: KeyedReader, path: str) -> Any:
-    """The JSON value of one source's schema. UnsafePickle where it is stored as a pickle, FormatError for no JSON."""
+    """Return one source's schema as a JSON value; UnsafePickle for one stored as a pickle, FormatError for no JSON."""
     try:
         return read_json(_text(documents, path))
     except HyperslabError as error:
@@ -113,15 +113,15 @@ def _text(documents: KeyedReader, path: str) -> bytes:
 
 
 def links_of(spec: GroupSpec | ArraySpec) -> Mapping[str, Link]:
-    """The links of a group by name."""
-    links: Mapping[str, Link] = spec.layout.get(OWN, {}).get(LINKS, {})
+    """Return the links of a group by name."""
+    links: Mapping[str, Link] = spec.layout.get(LAYOUT, {}).get(LINKS, {})
     return links
 
 
 class HdmfReader:
     """A dataset open for reading. ``documents`` reads what lies under keys, ``variant`` is the format of its kind."""
 
-    def __init__(self, documents: KeyedReader, where: Location, options: HDMFOptions, variant: Format) -> None:
+    def __init__(self, documents: KeyedReader, where: Location, options: HdmfOptions, variant: Format) -> None:
         self._documents = documents
         self._where = where
         self._options = options
@@ -131,16 +131,16 @@ class HdmfReader:
 
     @property
     def store(self) -> Store:
-        """The store that the dataset lies in."""
+        """Return the store that the dataset lies in."""
         return self._documents.store
 
     @property
     def variant(self) -> Format:
-        """The format with the features of the dataset's profile."""
+        """Return the format with the features of the dataset's profile."""
         return self._variant
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         self._documents.close()
 
     def refresh(self, path: str) -> None:
@@ -152,18 +152,19 @@ class HdmfReader:
             self._documents.refresh(group)
 
     def stamp(self, path: str) -> Stamp | None:
-        """What identifies the present version of a node's own document, of a link that of its group."""
+        """Return the stamp of a node's own document, of a link that of its group."""
         return self._documents.stamp(path if self._link(path) is None else split(path)[0])
 
     # -- the tree ---------------------------------------------------------------------------------------------------
 
     def node(self, path: str) -> GroupSpec | ArraySpec | Link:
-        """What lies at ``path``; a link is given as such. NodeNotFound, or FormatError with every problem."""
+        """Return the node at `path`, or the link itself. NodeNotFound, or FormatError with every problem."""
         link = self._link(path)
         return self._documents.node(path) if link is None else link
 
     def _link(self, path: str) -> Link | None:
-        """The link that stands at ``path``: its group has it, and need not be whole for others to be read."""
+        """Return the link at `path` from its group, which need not be whole for others to be read; None where there is
+        none."""
         group, name = split(path)
         if not name:
             return None
@@ -173,17 +174,17 @@ class HdmfReader:
             return None
 
     def children(self, path: str) -> Iterable[str]:
-        """Names of the nodes right below a group, then those of its links."""
+        """Return the names of the nodes right below a group, then those of its links."""
         spec = self.node(path)
         if not isinstance(spec, GroupSpec):
             return []
         names = list(self._documents.children(path))
-        if not path and (place := self._specifications_place()) is not None:
+        if not path and (place := self._specifications_group()) is not None:
             names.append(place.partition("/")[0])
         return list(dict.fromkeys([*names, *links_of(spec)]))
 
     def chunks(self, path: str) -> ChunkSource:
-        """The chunks of an array, by the documents that are stored, whatever consolidated metadata says."""
+        """Return the chunks of an array by its stored documents, whatever consolidated metadata says."""
         if self._link(path) is not None:
             raise NodeNotFound("this is a link, not an array", url=self.store.url, node=path)
         source = self._documents.chunks(path)
@@ -191,16 +192,16 @@ class HdmfReader:
         return source
 
     def chunks_as(self, path: str, spec: ArraySpec) -> ChunkSource:
-        """The chunks as they are under ``spec``, whatever the documents say."""
+        """Return the chunks of an array as `spec` describes them, whatever the documents say."""
         self._check(path, spec)
         return self._documents.chunks_as(path, spec)
 
     def _check(self, path: str, spec: GroupSpec | ArraySpec) -> None:
-        """Look at what else of the document becomes cells: the fill value of rows may be a pickle."""
+        """Check the fill value of rows before any cell is read, since it may be a pickle."""
         if not isinstance(spec, ArraySpec):
             return
         try:
-            check_fill(spec)
+            check_fill_value(spec)
         except HyperslabError as error:
             raise error.locate(url=self.store.url, node=path) from error.__cause__
 
@@ -212,8 +213,8 @@ class HdmfReader:
         A warning tells where it is not the place that ``source`` names, at which nothing is.
         """
         found = find_dataset(self._where, pointer, root_id=self._id_of(""), allow=self._options.allow_external)
-        if found.instead:
-            warnings.warn(f"{self.store.url}: {found.instead}", UserWarning, stacklevel=2)
+        if found.explanation:
+            warnings.warn(f"{self.store.url}: {found.explanation}", UserWarning, stacklevel=2)
         return found.place
 
     def object_ids(self) -> Mapping[str, str]:
@@ -226,44 +227,46 @@ class HdmfReader:
 
     def _paths_by_id(self) -> Mapping[str, list[str]]:
         if self._ids is None:
-            self._ids = paths_by_id(self._documents, self._specifications_place())
+            self._ids = map_object_ids(self._documents, self._specifications_group())
         return self._ids
 
     def _id_of(self, path: str) -> str | None:
         try:
-            return object_id_of(self._documents.node(path))
+            return read_object_id(self._documents.node(path))
         except HyperslabError:
             return None
 
     # -- specifications ---------------------------------------------------------------------------------------------
 
     def specifications(self) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
-        """Namespace, version (the newest last), source: a schema as JSON values, read when it is taken out."""
-        place = self._specifications_place()
+        """Return namespaces, in each versions (the newest last), in each sources: a schema as JSON is read when it is
+        taken out."""
+        place = self._specifications_group()
         return {} if place is None else Specifications(self._documents, place)
 
-    def _specifications_place(self) -> str | None:
-        """The group of the specifications; None where there are none. Consolidated metadata of hdmf-zarr 0.6 knows
-        neither the group nor that the root names it: what is stored says so, and is asked once."""
+    def _specifications_group(self) -> str | None:
+        """Return the group of the specifications; None where there are none."""
         if self._place is None:
-            self._place = (self._find_place(),)
+            self._place = (self._find_specifications(),)
         return self._place[0]
 
-    def _find_place(self) -> str | None:
+    # Consolidated metadata of hdmf-zarr 0.6 has neither the group nor its name in the root. Only then, and once, the
+    # stored root is read as well.
+    def _find_specifications(self) -> str | None:
         root = self._node_or_none("")
-        place = place_said(root)
+        place = specifications_path(root)
         if root is None:
             return None
         if place is None and SPECIFICATIONS not in self._documents.children(""):
             if "neurodata_type" not in root.attrs:  # then it has a schema
                 return None
-            place = self._place_stored()
+            place = self._stored_specifications_path()
         place = place or SPECIFICATIONS
         return place if isinstance(self._node_or_none(place), GroupSpec) else None
 
-    def _place_stored(self) -> str | None:
+    def _stored_specifications_path(self) -> str | None:
         try:
-            return place_said(self._documents.stored_node(""))
+            return specifications_path(self._documents.stored_node(""))
         except HyperslabError:
             return None
 

@@ -17,28 +17,34 @@ from hyperslab.errors import Unsupported
 from hyperslab.formats.bounded_memo import BoundedMemo
 from hyperslab.formats.codec_kinds import with_serial
 from hyperslab.formats.format_errors import Problems, brief
-from hyperslab.formats.hdmf.attributes import OWN, V2, marked, split
+from hyperslab.formats.hdmf.attributes import LAYOUT, V2_NAMES, add_extended_metadata, split_reserved
 from hyperslab.formats.hdmf.cell_types import (
     CODECS,
     PICKLE,
     SCALAR,
-    as_objects,
-    as_row,
-    as_text,
-    filter_of,
-    has_regions,
-    is_known,
+    codec_to_filter,
+    describe_object_array,
+    find_object_codec,
+    from_text_array,
+    has_region_references,
+    is_known_type_name,
     is_object,
-    objects_of,
-    refuse_fill,
-    same_type,
-    serial_of,
-    stand_in,
-    stands_in,
-    word_of,
-    words_of,
+    is_same_type,
+    needs_text_stand_in,
+    parse_object_cells,
+    raise_if_fill_value,
+    to_text_array,
+    to_text_document,
+    type_name_of,
+    unwrap_row,
 )
-from hyperslab.formats.hdmf.profile import SPECIFICATION_CODECS, HDMFOptions, Profile, attributes_of, with_attributes
+from hyperslab.formats.hdmf.profile import (
+    SPECIFICATION_CODECS,
+    HdmfOptions,
+    HdmfProfile,
+    replace_attributes,
+    stored_attributes,
+)
 from hyperslab.formats.metadata_json.extended_metadata import MARK
 from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.formats.zarr2 import document
@@ -50,74 +56,83 @@ _OURS = frozenset({"reference_pickle", "reference_text", "record_text", "utf8_by
 """Codecs of ours that no document may name."""
 
 
-class HdmfV2(Profile):
+class HdmfV2(HdmfProfile):
     """The :class:`~hyperslab.formats.zarr.dialect.MetadataDialect` of profile v2.
 
     ``layout["hdmf"]`` of an array: ``zarr_dtype`` as it was, ``scalar`` where the mark says so, ``dimensions`` of a
     scalar as they were, and ``unread`` and ``references`` as for groups.
     """
 
-    words = V2
+    attribute_names = V2_NAMES
 
-    def __init__(self, options: HDMFOptions | None = None) -> None:
-        super().__init__(Zarr2(), options or HDMFOptions(profile="v2"))
+    def __init__(self, options: HdmfOptions | None = None) -> None:
+        super().__init__(Zarr2(), options or HdmfOptions(profile="v2"))
 
     def read(self, docs: Docs, node: str, problems: Problems) -> GroupSpec | ArraySpec:
-        """The spec; what is wrong goes to ``problems``."""
-        stored = attributes_of(docs)
+        """Return the spec; what is wrong goes to `problems`."""
+        stored = stored_attributes(docs)
         if document.ZARRAY in docs:
             spec = _read_array(docs[document.ZARRAY], stored, self.is_specification(node), problems)
             return self.with_references(spec, stored, problems)
-        group = document.read(with_attributes(docs, split(stored)[1]), problems)
+        group = document.read(replace_attributes(docs, split_reserved(stored)[1]), problems)
         return self.read_group(group, stored, node, problems)
 
     def render(self, spec: GroupSpec | ArraySpec) -> Docs:
-        """The documents; Unsupported names what the profile cannot hold, Invalid a reserved name."""
+        """Return the documents; Unsupported names what the profile cannot hold, Invalid a reserved name."""
         if isinstance(spec, GroupSpec):
             return self.write_group(spec)
-        old: Mapping[str, Any] = spec.layout.get("zarr2", {})
-        said: Mapping[str, Any] = spec.layout.get(OWN, {})
-        was = _was(old, said)
-        if stands_in(spec):
-            kept = was if was is not None and stands_in(was) else None
-            text = as_text(spec, {} if kept is None else {"zarr2": stand_in(_flat(old, kept))})
+        stored_document: Mapping[str, Any] = spec.layout.get("zarr2", {})
+        own_layout: Mapping[str, Any] = spec.layout.get(LAYOUT, {})
+        previous = _previous_array(stored_document, own_layout)
+        if needs_text_stand_in(spec):
+            kept = previous if previous is not None and needs_text_stand_in(previous) else None
+            text = to_text_array(
+                spec, {} if kept is None else {"zarr2": to_text_document(_flat_document(stored_document, kept))}
+            )
             docs = self.write_node(spec, text)
-            doc = _object_words(docs[document.ZARRAY], spec, old, kept)
+            doc = _object_document(docs[document.ZARRAY], spec, stored_document, kept)
         else:
-            layout = {"zarr2": _flat(old, was)} if was is not None and not stands_in(was) else {}
+            layout = (
+                {"zarr2": _flat_document(stored_document, previous)}
+                if previous is not None and not needs_text_stand_in(previous)
+                else {}
+            )
             docs = self.write_node(spec, spec.evolve(layout=layout))
-            doc = _with_zero(docs[document.ZARRAY], spec) if not layout else docs[document.ZARRAY]
+            doc = _with_zero_fill(docs[document.ZARRAY], spec) if not layout else docs[document.ZARRAY]
         if not spec.shape:
             doc = {**doc, "shape": [1], "chunks": [1]}
-        return {document.ZATTRS: _attributes(attributes_of(docs), spec, said, was), document.ZARRAY: doc}
+        return {
+            document.ZATTRS: _attributes(stored_attributes(docs), spec, own_layout, previous),
+            document.ZARRAY: doc,
+        }
 
     def new_array(self, wish: ArraySpec) -> ArraySpec:
-        """A user's wish in this profile's spelling. What its codecs cannot do to such cells is Invalid now."""
+        """Return a user's wish as this profile spells it; Invalid where its codecs cannot encode such cells."""
         if wish.layout.get("shards") is not None:
             raise Unsupported("profile v2 of format hdmf has no shards", remedy='profile="v3"')
-        dtype = as_row(wish.dtype)
+        dtype = unwrap_row(wish.dtype)
         layout = {"zarr2": wish.layout["zarr2"]} if "zarr2" in wish.layout else {}
         if not is_object(dtype):
-            fill = _zero(dtype) if wish.fill_value is None else wish.fill_value
+            fill = _zero_fill(dtype) if wish.fill_value is None else wish.fill_value
             found = document.new_array(wish.evolve(attrs={}, fill_value=fill, layout=layout))
-            old = _with_zero(found.layout["zarr2"], found)
-            return self._again(found.evolve(attrs=wish.attrs, layout={"zarr2": old}))
-        refuse_fill(wish.fill_value, dtype)
-        pickle = self._options.object_codec == "pickle" and not has_regions(dtype)
+            stored_document = _with_zero_fill(found.layout["zarr2"], found)
+            return self._reparse(found.evolve(attrs=wish.attrs, layout={"zarr2": stored_document}))
+        raise_if_fill_value(wish.fill_value, dtype)
+        pickle = self._options.object_codec == "pickle" and not has_region_references(dtype)
         codecs = with_serial(wish.codecs, CODECS["pickle" if pickle else "json2"])
         spec = wish.evolve(dtype=dtype, codecs=codecs, fill_value=None, indexes={}, layout={}, problem=None)
-        serial_of(spec)
-        found = self._again(spec)
+        find_object_codec(spec)
+        found = self._reparse(spec)
         try_chain(found)
         return found
 
     def specification(self) -> ArraySpec:
-        """The array that one source of a specification stands in."""
+        """Return the array that the schema of one source is stored in."""
         wish = ArraySpec(shape=(), dtype=VlenString(), chunks=(), codecs=(CODECS["json2"],))
         return self.new_array(wish)
 
-    def _again(self, spec: ArraySpec) -> ArraySpec:
-        """The array as it reads when it has been written."""
+    def _reparse(self, spec: ArraySpec) -> ArraySpec:
+        """Return the array as it reads once it is written."""
         found = self.parse(self.render(spec), "")
         if not isinstance(found, ArraySpec):
             raise TypeError("no array")
@@ -130,36 +145,36 @@ class HdmfV2(Profile):
 def _read_array(
     doc: Mapping[str, Any], stored: Mapping[str, Any], is_specification: bool, problems: Problems
 ) -> ArraySpec:
-    own, rest = split(stored)
-    word = own.pop(V2.dtype, None)
-    said: dict[str, Any] = {} if word is None else {V2.dtype: word}
+    own, rest = split_reserved(stored)
+    type_name = own.pop(V2_NAMES.dtype, None)
+    own_layout: dict[str, Any] = {} if type_name is None else {V2_NAMES.dtype: type_name}
     if own:
-        said["unread"] = own
+        own_layout["unread"] = own
     flat = doc
-    if _is_scalar(doc, word, rest):
+    if _is_scalar(doc, type_name, rest):
         flat = {**doc, "shape": [], "chunks": []}
-        said |= {} if word == SCALAR else {"scalar": True}
+        own_layout |= {} if type_name == SCALAR else {"scalar": True}
         if document.DIMENSIONS in rest:
-            said["dimensions"] = rest.pop(document.DIMENSIONS)
-    cells = objects_of(flat, word, problems)
-    spec = document.read_array(flat if cells is None else stand_in(flat), rest, problems)
+            own_layout["dimensions"] = rest.pop(document.DIMENSIONS)
+    cells = parse_object_cells(flat, type_name, problems)
+    spec = document.read_array(flat if cells is None else to_text_document(flat), rest, problems)
     _check_codecs(spec, cells is not None and cells.codec.name, is_specification, problems)
-    spec = spec if cells is None else as_objects(spec, cells)
-    _check_word(word, spec, doc, problems)
-    return spec.evolve(problem=problems.undecodable_reason, layout={"zarr2": doc, OWN: said})
+    spec = spec if cells is None else from_text_array(spec, cells)
+    _check_type_name(type_name, spec, doc, problems)
+    return spec.evolve(problem=problems.undecodable_reason, layout={"zarr2": doc, LAYOUT: own_layout})
 
 
-def _is_scalar(doc: Mapping[str, Any], word: Any, rest: Mapping[str, Any]) -> bool:
+def _is_scalar(doc: Mapping[str, Any], type_name: Any, rest: Mapping[str, Any]) -> bool:
     mark = rest.get(MARK)
     marked_so = isinstance(mark, dict) and mark.get("scalar") is True
-    return doc.get("shape") == [1] == doc.get("chunks") and (word == SCALAR or marked_so)
+    return doc.get("shape") == [1] == doc.get("chunks") and (type_name == SCALAR or marked_so)
 
 
-def _check_codecs(spec: ArraySpec, serial: Any, is_specification: bool, problems: Problems) -> None:
+def _check_codecs(spec: ArraySpec, object_codec: Any, is_specification: bool, problems: Problems) -> None:
     if found := [codec.name for codec in spec.codecs if codec.name in _OURS]:
         problems.undecodable("unknown-codec", f"codec {found[0]!r} is not known")
     filters = spec.layout["zarr2"].get("filters")
-    if is_specification and (serial == PICKLE or not _is_text_codec(filters)):
+    if is_specification and (object_codec == PICKLE or not _is_text_codec(filters)):
         problems.undecodable(
             "specification", "a specification is stored with codec json2, vlen-utf8 or vlen-bytes alone"
         )
@@ -171,85 +186,94 @@ def _is_text_codec(filters: Any) -> bool:
     return len(filters) == 1 and isinstance(filters[0], dict) and filters[0].get("id") in tuple(SPECIFICATION_CODECS)
 
 
-def _check_word(word: Any, spec: ArraySpec, doc: Mapping[str, Any], problems: Problems) -> None:
-    """Note what ``zarr_dtype`` says that is not so: the cells are as Zarr's own words have them."""
-    if word is None:
-        problems.warn("zarr_dtype", f"zarr_dtype is missing; {word_of(spec.dtype, 'v2')} is assumed")
-    elif not is_known(word):
-        problems.warn("zarr_dtype", f"zarr_dtype is {brief(word)}, which is not known; ignored")
-    elif word in ("object", "region") and not is_object(spec.dtype):
-        problems.warn("zarr_dtype", f"zarr_dtype is {word!r}, but the cells are no references; ignored")
-    elif word == SCALAR and spec.shape:
+def _check_type_name(type_name: Any, spec: ArraySpec, doc: Mapping[str, Any], problems: Problems) -> None:
+    """Warn of a ``zarr_dtype`` that is not so: what Zarr itself says of the cells counts."""
+    if type_name is None:
+        problems.warn("zarr_dtype", f"zarr_dtype is missing; {type_name_of(spec.dtype, 'v2')} is assumed")
+    elif not is_known_type_name(type_name):
+        problems.warn("zarr_dtype", f"zarr_dtype is {brief(type_name)}, which is not known; ignored")
+    elif type_name in ("object", "region") and not is_object(spec.dtype):
+        problems.warn("zarr_dtype", f"zarr_dtype is {type_name!r}, but the cells are no references; ignored")
+    elif type_name == SCALAR and spec.shape:
         problems.warn("zarr_dtype", f"zarr_dtype is 'scalar', but the shape is {doc.get('shape')}; ignored")
-    elif isinstance(word, list) and numpy_dtype(spec.dtype).names is None:
+    elif isinstance(type_name, list) and numpy_dtype(spec.dtype).names is None:
         problems.warn("zarr_dtype", "zarr_dtype names fields, but the cells have none; ignored")
 
 
 # -- to documents -------------------------------------------------------------------------------------------------
 
 
-def _was(old: Mapping[str, Any], said: Mapping[str, Any]) -> ArraySpec | None:
-    """The array without attributes as its documents said."""
-    if not old:
+def _previous_array(stored_document: Mapping[str, Any], own_layout: Mapping[str, Any]) -> ArraySpec | None:
+    """Parse the stored document of an array without its attributes; None for a new array."""
+    if not stored_document:
         return None
-    stored = {V2.dtype: said[V2.dtype]} if V2.dtype in said else {}
-    return _as_it_was(old, marked(stored, scalar=said.get("scalar")))
+    stored = {V2_NAMES.dtype: own_layout[V2_NAMES.dtype]} if V2_NAMES.dtype in own_layout else {}
+    return _parse_previous(stored_document, add_extended_metadata(stored, scalar=own_layout.get("scalar")))
 
 
-_as_it_was = BoundedMemo(lambda old, stored: _read_array(old, stored, False, Problems("")))
+_parse_previous = BoundedMemo(lambda stored_document, stored: _read_array(stored_document, stored, False, Problems("")))
 
 
-def _flat(old: Mapping[str, Any], was: ArraySpec | None) -> Mapping[str, Any]:
-    """The document as Zarr's own format reads it: a scalar has no dimension."""
-    return {**old, "shape": [], "chunks": []} if was is not None and not was.shape else old
+def _flat_document(stored_document: Mapping[str, Any], previous: ArraySpec | None) -> Mapping[str, Any]:
+    """Return the document as Zarr's own format reads it: a scalar has no dimension."""
+    return (
+        {**stored_document, "shape": [], "chunks": []}
+        if previous is not None and not previous.shape
+        else stored_document
+    )
 
 
-def _object_words(
-    doc: dict[str, Any], spec: ArraySpec, old: Mapping[str, Any], was: ArraySpec | None
+def _object_document(
+    doc: dict[str, Any], spec: ArraySpec, stored_document: Mapping[str, Any], previous: ArraySpec | None
 ) -> dict[str, Any]:
-    """``.zarray`` with the words of objects in place of those of text; the old ones where they mean the same."""
-    same_codec = was is not None and serial_of(was) == serial_of(spec)
-    first = old["filters"][0] if same_codec else filter_of(serial_of(spec))
-    words = {"filters": [first, *doc["filters"][1:]]} | words_of(spec)
-    if was is not None and same_codec and same_type(was.dtype, spec.dtype):
-        words |= {name: old[name] for name in ("dtype", "fill_value") if name in old}
-    if was is not None and was.codecs == spec.codecs and "order" in old:
-        words["order"] = old["order"]  # which lists of JSON do not follow, so that no codec tells it
-    return doc | words
+    """Return ``.zarray`` with the entries of objects in place of those of text; the stored ones where they mean the
+    same."""
+    same_codec = previous is not None and find_object_codec(previous) == find_object_codec(spec)
+    first = stored_document["filters"][0] if same_codec else codec_to_filter(find_object_codec(spec))
+    entries = {"filters": [first, *doc["filters"][1:]]} | describe_object_array(spec)
+    if previous is not None and same_codec and is_same_type(previous.dtype, spec.dtype):
+        entries |= {name: stored_document[name] for name in ("dtype", "fill_value") if name in stored_document}
+    if previous is not None and previous.codecs == spec.codecs and "order" in stored_document:
+        entries["order"] = stored_document["order"]  # which lists of JSON do not follow, so that no codec tells it
+    return doc | entries
 
 
-def _with_zero(doc: Mapping[str, Any], spec: ArraySpec) -> dict[str, Any]:
-    """Text that was never written is 0 to HDMF."""
+def _with_zero_fill(doc: Mapping[str, Any], spec: ArraySpec) -> dict[str, Any]:
+    """Return the document with the fill value 0 for empty text, which is HDMF's."""
     is_empty = isinstance(spec.dtype, VlenString | VlenBytes) and spec.fill_value in ("", b"")
     return {**doc, "fill_value": 0} if is_empty else dict(doc)
 
 
 def _attributes(
-    stored: Mapping[str, Any], spec: ArraySpec, said: Mapping[str, Any], was: ArraySpec | None
+    stored: Mapping[str, Any], spec: ArraySpec, own_layout: Mapping[str, Any], previous: ArraySpec | None
 ) -> dict[str, Any]:
-    """The attributes with those of this profile."""
+    """Return the stored attributes with those of this profile."""
     attributes = dict(stored)
     if not spec.shape:
         del attributes[document.DIMENSIONS]
-        if "dimensions" in said:
-            attributes[document.DIMENSIONS] = said["dimensions"]
+        if "dimensions" in own_layout:
+            attributes[document.DIMENSIONS] = own_layout["dimensions"]
         if is_object(spec.dtype):
-            attributes = marked(attributes, scalar=True)
-    attributes |= said.get("unread", {})
-    same = was is not None and same_type(was.dtype, spec.dtype) and bool(was.shape) == bool(spec.shape)
-    attributes[V2.dtype] = said[V2.dtype] if same and V2.dtype in said else _word(spec)
+            attributes = add_extended_metadata(attributes, scalar=True)
+    attributes |= own_layout.get("unread", {})
+    same = (
+        previous is not None and is_same_type(previous.dtype, spec.dtype) and bool(previous.shape) == bool(spec.shape)
+    )
+    attributes[V2_NAMES.dtype] = (
+        own_layout[V2_NAMES.dtype] if same and V2_NAMES.dtype in own_layout else _type_name(spec)
+    )
     return attributes
 
 
-def _word(spec: ArraySpec) -> Any:
-    return SCALAR if not spec.shape and not is_object(spec.dtype) else word_of(spec.dtype, "v2")
+def _type_name(spec: ArraySpec) -> Any:
+    return SCALAR if not spec.shape and not is_object(spec.dtype) else type_name_of(spec.dtype, "v2")
 
 
 # -- new arrays ---------------------------------------------------------------------------------------------------
 
 
-def _zero(dtype: DataType) -> Any:
-    """What HDMF's writers give as the fill value of new arrays."""
+def _zero_fill(dtype: DataType) -> Any:
+    """Return the fill value that HDMF's writers give to new arrays."""
     if isinstance(dtype, VlenString | VlenBytes):
         return "" if isinstance(dtype, VlenString) else b""
     plain = numpy_dtype(dtype)

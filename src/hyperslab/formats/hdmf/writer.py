@@ -13,19 +13,17 @@ from typing import Any
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import AlreadyExists, HyperslabError, Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.base import Format
-from hyperslab.formats.hdmf.attributes import LINKS, OWN, PLACE, SPECIFICATIONS, SPECLOC, V2, V3
-from hyperslab.formats.hdmf.profile import HDMFOptions, attributes_of, with_attributes
-from hyperslab.formats.hdmf.reader import HdmfReader, is_specification, links_of, place_said
+from hyperslab.formats.hdmf.attributes import LAYOUT, LINKS, SPECIFICATIONS, SPECLOC, SPECLOC_PATH, V2_NAMES, V3_NAMES
+from hyperslab.formats.hdmf.profile import HdmfOptions, HdmfProfile, replace_attributes, stored_attributes
+from hyperslab.formats.hdmf.reader import HdmfReader, is_specification, links_of, specifications_path
 from hyperslab.formats.hdmf.reference_ids import (
-    completed,
-    completed_attrs,
-    completed_chunks,
-    is_complete,
-    object_id_of,
+    complete_attributes,
+    complete_pointer,
+    has_all_ids,
+    open_reference_chunks,
+    read_object_id,
     reference_fields,
 )
-from hyperslab.formats.hdmf.v2 import HdmfV2
-from hyperslab.formats.hdmf.v3 import HdmfV3
 from hyperslab.formats.zarr.chunks import ChunkKeys
 from hyperslab.formats.zarr.commit import Change
 from hyperslab.formats.zarr.dialect import Docs
@@ -38,8 +36,9 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.location import Location
 
 Spec = GroupSpec | ArraySpec
+# Zarr's own format speaks of its other version in messages; here that is the other profile.
 _PLAIN = re.compile(r"format zarr([23])")
-_TELLING = frozenset({"neurodata_type", SPECLOC, V2.links, V3.links})
+_IDENTIFYING = frozenset({"neurodata_type", SPECLOC, V2_NAMES.links, V3_NAMES.links})
 """Attributes by which a root is known to be one of HDMF."""
 
 
@@ -48,32 +47,32 @@ class HdmfDocuments(KeyedWriter):
 
     _is_fresh = False
 
-    def known(self, path: str) -> Spec | None:
-        """The node at a path, None where there is none; nothing is looked for but its documents."""
+    def node_or_none(self, path: str) -> Spec | None:
+        """Return the node at a path by its documents alone, None where there is none."""
         spec = self._specs.get(path)
         if spec is None:
             docs = self._docs(path)
             spec = None if docs is None else self._parse(path, docs)
         return spec
 
-    def id_of(self, path: str) -> str | None:
-        """What a node calls itself; None where it does not, or cannot be read."""
+    def find_object_id(self, path: str) -> str | None:
+        """Return the ``object_id`` of a node; None where it has none, or cannot be read."""
         try:
-            spec = self.known(path)
+            spec = self.node_or_none(path)
         except HyperslabError:
             return None
-        return None if spec is None else object_id_of(spec)
+        return None if spec is None else read_object_id(spec)
 
     def _documents_of(self, path: str, spec: Spec) -> Docs:
-        docs = super()._documents_of(path, self.with_ids(spec))
-        return docs if path or isinstance(spec, ArraySpec) else _told_apart(docs)
+        docs = super()._documents_of(path, self.complete_ids(spec))
+        return docs if path or isinstance(spec, ArraySpec) else _mark_as_hdmf(docs)
 
-    def with_ids(self, spec: Spec) -> Spec:
-        """The node with all ids of its links and references."""
-        attrs = completed_attrs(spec.attrs, self.id_of)
+    def complete_ids(self, spec: Spec) -> Spec:
+        """Return the node with all ids of its links and references."""
+        attrs = complete_attributes(spec.attrs, self.find_object_id)
         whole = spec if attrs is spec.attrs else spec.evolve(attrs=attrs)
-        links = {name: completed(link, self.id_of) for name, link in links_of(spec).items()}
-        return with_links(whole, links) if isinstance(whole, GroupSpec) and links else whole
+        links = {name: complete_pointer(link, self.find_object_id) for name, link in links_of(spec).items()}
+        return replace_links(whole, links) if isinstance(whole, GroupSpec) and links else whole
 
     def put_all(self, changes: Mapping[str, Spec]) -> None:
         """Put nodes by one commit."""
@@ -82,18 +81,18 @@ class HdmfDocuments(KeyedWriter):
                 self.put(path, spec)
 
     def chunks_as(self, path: str, spec: ArraySpec) -> ChunkSource:
-        """The chunks as they are under ``spec``; references get their ids when they are written."""
+        """Return the chunks of an array as `spec` describes them; references get their ids when they are written."""
         fields = reference_fields(spec.dtype)
         if fields is None or spec.problem is not None or "zarr2" not in spec.layout:
             return super().chunks_as(path, spec)
         try:
             keys = ChunkKeys(self._store, path, self._spelling.key_of(spec), self._settings)
-            return completed_chunks(keys, spec, fields, self.id_of)
+            return open_reference_chunks(keys, spec, fields, self.find_object_id)
         except HyperslabError as error:
             raise error.locate(url=self._store.url, node=path) from error.__cause__
 
     def _commit(self, change: Change) -> None:
-        """A copy that lacks the specifications, as those of hdmf-zarr 0.6 do, gives way to one of all that is there."""
+        """Commit a change, the first time without consolidated metadata that lacks the specifications."""
         if not self._is_fresh:
             self._is_fresh = True
             self._drop_partial_copy()
@@ -117,9 +116,9 @@ class HdmfWriter(HdmfReader):
         self,
         documents: HdmfDocuments,
         where: Location,
-        options: HDMFOptions,
+        options: HdmfOptions,
         variant: Format,
-        spelling: HdmfV2 | HdmfV3,
+        spelling: HdmfProfile,
     ) -> None:
         super().__init__(documents, where, options, variant)
         self._written = documents
@@ -131,7 +130,7 @@ class HdmfWriter(HdmfReader):
     def put(self, path: str, spec: Spec | Link) -> None:
         """Make or replace a node or link; missing groups above are made. Ids of links and references are completed."""
         path = normalize(path)
-        self._changed()
+        self._forget_ids()
         group, name = split(path)
         if self._link(group) is not None:
             raise Invalid("a link holds no nodes", url=self.store.url, node=group, remedy="name its target")
@@ -142,48 +141,51 @@ class HdmfWriter(HdmfReader):
             changes: dict[str, Spec] = {}
             if self._link(path) is not None:
                 locks.enter_context(self._written.lock_node(group))
-                changes |= {group: without_link(self._group(group), name)}
-            if is_within(path, SPECIFICATIONS) and path and place_said(self._group("")) is None:
+                changes |= {group: remove_link(self._group(group), name)}
+            if is_within(path, SPECIFICATIONS) and path and specifications_path(self._group("")) is None:
                 locks.enter_context(self._written.lock_node(""))
-                changes |= self._naming_specifications(changes.get(""))
+                changes |= self._name_specifications(changes.get(""))
             changes |= {path: self._array(path, spec) if isinstance(spec, ArraySpec) else self._with_layout(path, spec)}
             self._written.put_all(changes)
-        self._note(path)
+        self._remember_incomplete(path)
 
-    def _changed(self) -> None:
+    def _forget_ids(self) -> None:
         self._ids = self._place = None
 
     def _array(self, path: str, spec: ArraySpec) -> ArraySpec:
-        """The array, as schemas are kept where it is the text of one."""
-        place = place_said(self._written.known("")) or SPECIFICATIONS
+        """Return the array, in place of a text below the specifications the array of a schema."""
+        place = specifications_path(self._written.node_or_none("")) or SPECIFICATIONS
         is_text = isinstance(spec.dtype, VlenString) and not spec.shape
         return self._spelling.specification() if is_text and is_specification(path, place) else spec
 
     def _with_layout(self, path: str, spec: GroupSpec) -> GroupSpec:
-        """The group with the links and the place of the specifications that it has, whatever its layout says."""
-        now = self._written.known(path)
-        own = {} if now is None else now.layout.get(OWN, {})
-        kept = {name: own[name] for name in (LINKS, PLACE) if name in own}
-        said = {name: value for name, value in spec.layout.get(OWN, {}).items() if name not in (LINKS, PLACE)}
-        return spec.evolve(layout={**spec.layout, OWN: {**said, **kept}})
+        """Return the group with its present links and place of the specifications, whatever its layout says."""
+        now = self._written.node_or_none(path)
+        own = {} if now is None else now.layout.get(LAYOUT, {})
+        kept = {name: own[name] for name in (LINKS, SPECLOC_PATH) if name in own}
+        layout_value = {
+            name: value for name, value in spec.layout.get(LAYOUT, {}).items() if name not in (LINKS, SPECLOC_PATH)
+        }
+        return spec.evolve(layout={**spec.layout, LAYOUT: {**layout_value, **kept}})
 
-    def _naming_specifications(self, changed: Spec | None) -> dict[str, Spec]:
-        """The root, which may be one that is about to change, with the place of the specifications, where it did not
-        name it yet."""
+    def _name_specifications(self, changed: Spec | None) -> dict[str, Spec]:
+        """Return the change that names the specifications in the root, where it does not name them yet."""
         root = changed if isinstance(changed, GroupSpec) else self._group("")
-        return {} if place_said(root) is not None else {"": with_place(root, SPECIFICATIONS)}
+        return {} if specifications_path(root) is not None else {"": replace_specifications_path(root, SPECIFICATIONS)}
 
     def _follow_specifications(self, source: str, target: str | None) -> None:
-        """The root names them where they are now that ``source`` was moved or dropped."""
+        """Name the specifications in the root where they are, now that `source` was moved or dropped."""
         with self._written.lock_node(""):
             root = self._group("")
-            place = place_said(root)
+            place = specifications_path(root)
             if source and place is not None and is_within(place, source):
-                self._written.put("", with_place(root, None if target is None else target + place[len(source) :]))
+                self._written.put(
+                    "", replace_specifications_path(root, None if target is None else target + place[len(source) :])
+                )
 
     def _group(self, path: str) -> GroupSpec:
-        """A group as it is now, or is made."""
-        spec = self._written.known(path) or GroupSpec()
+        """Return the group at a path, a new one where nothing is; Invalid for an array."""
+        spec = self._written.node_or_none(path) or GroupSpec()
         if isinstance(spec, ArraySpec):
             raise Invalid("an array holds no other nodes", url=self.store.url, node=path)
         return spec
@@ -191,19 +193,19 @@ class HdmfWriter(HdmfReader):
     def drop(self, path: str) -> None:
         """Remove a link, or a node with all below it."""
         path = normalize(path)
-        self._changed()
+        self._forget_ids()
         if self._link(path) is None:
             self._written.drop(path)
             self._follow_specifications(path, None)
             return
         group, name = split(path)
         with self._written.lock_node(group):
-            self._written.put(group, without_link(self._group(group), name))
+            self._written.put(group, remove_link(self._group(group), name))
 
     def move(self, source: str, target: str) -> None:
         """Rename a link, or a node with all below it; AlreadyExists when the target is taken."""
         source, target = normalize(source), normalize(target)
-        self._changed()
+        self._forget_ids()
         if self._link(target) is not None:
             raise AlreadyExists("the target of the move is taken", url=self.store.url, node=target)
         link = self._link(source)
@@ -216,7 +218,7 @@ class HdmfWriter(HdmfReader):
             self.drop(source)
 
     def new_array(self, spec: ArraySpec) -> ArraySpec:
-        """A user's wish in the spelling of the profile, or Unsupported."""
+        """Return a user's wish as the profile spells it; Unsupported where it cannot be stored."""
         try:
             return self._written.new_array(spec)
         except Unsupported as error:  # said by the format below, whose other version is our other profile
@@ -234,8 +236,8 @@ class HdmfWriter(HdmfReader):
             raise AlreadyExists("a group or array has this name", url=self.store.url, node=path, remedy=remedy)
         with self._written.lock_node(group):
             spec = self._group(group)
-            self._written.put(group, with_links(spec, {**links_of(spec), name: link}))
-        self._note(group)
+            self._written.put(group, replace_links(spec, {**links_of(spec), name: link}))
+        self._remember_incomplete(group)
 
     def _is_there(self, path: str) -> bool:
         try:
@@ -246,15 +248,15 @@ class HdmfWriter(HdmfReader):
 
     # -- batches and locks ------------------------------------------------------------------------------------------
 
-    def _note(self, path: str) -> None:
-        """Remember a node that points at what has no id yet."""
-        spec = self._written.known(path)
-        if spec is not None and not all(map(is_complete, pointers(spec))):
+    def _remember_incomplete(self, path: str) -> None:
+        """Remember a node with a pointer to a node that has no id yet."""
+        spec = self._written.node_or_none(path)
+        if spec is not None and not all(map(has_all_ids, list_pointers(spec))):
             self._incomplete.add(path)
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """Each document of the block is written once, at its end, and consolidated metadata after them."""
+        """Write each document of the block once, at its end, and consolidated metadata after them."""
         with self._written.batch():
             try:
                 yield
@@ -262,18 +264,18 @@ class HdmfWriter(HdmfReader):
                 self._complete()
 
     def _complete(self) -> None:
-        """Put what pointed at nodes that were not there yet once more."""
+        """Put nodes again whose pointers led to nodes that were not there yet."""
         again, self._incomplete = self._incomplete, set()
         for path in again:
             if self._has_new_ids(path):
                 with self._written.lock_node(path):  # others may have changed it since
-                    spec = self._written.known(path)
+                    spec = self._written.node_or_none(path)
                     if spec is not None:
                         self._written.put(path, spec)
 
     def _has_new_ids(self, path: str) -> bool:
-        spec = self._written.known(path)
-        return spec is not None and ids_in(self._written.with_ids(spec)) != ids_in(spec)
+        spec = self._written.node_or_none(path)
+        return spec is not None and pointer_ids(self._written.complete_ids(spec)) != pointer_ids(spec)
 
     @contextmanager
     def lock_node(self, path: str) -> Iterator[None]:
@@ -286,40 +288,40 @@ class HdmfWriter(HdmfReader):
         self._written.consolidate(path)
 
 
-def with_links(spec: GroupSpec, links: Mapping[str, Link]) -> GroupSpec:
-    """The group with these links."""
-    return _with_own(spec, LINKS, links)
+def replace_links(spec: GroupSpec, links: Mapping[str, Link]) -> GroupSpec:
+    """Return the group with these links."""
+    return _replace_layout(spec, LINKS, links)
 
 
-def with_place(root: GroupSpec, place: str | None) -> GroupSpec:
-    """The root that names this group as the one of the specifications."""
-    return _with_own(root, PLACE, place)
+def replace_specifications_path(root: GroupSpec, place: str | None) -> GroupSpec:
+    """Return the root with this path of the specifications."""
+    return _replace_layout(root, SPECLOC_PATH, place)
 
 
-def _with_own(spec: GroupSpec, name: str, said: Any) -> GroupSpec:
-    return spec.evolve(layout={**spec.layout, OWN: {**spec.layout.get(OWN, {}), name: said}})
+def _replace_layout(spec: GroupSpec, name: str, layout_value: Any) -> GroupSpec:
+    return spec.evolve(layout={**spec.layout, LAYOUT: {**spec.layout.get(LAYOUT, {}), name: layout_value}})
 
 
-def without_link(spec: GroupSpec, name: str) -> GroupSpec:
-    """The group without one link."""
-    return with_links(spec, {other: link for other, link in links_of(spec).items() if other != name})
+def remove_link(spec: GroupSpec, name: str) -> GroupSpec:
+    """Return the group without one link."""
+    return replace_links(spec, {other: link for other, link in links_of(spec).items() if other != name})
 
 
-def pointers(spec: Spec) -> list[Pointer]:
-    """The links of a node, and the references among its attributes."""
+def list_pointers(spec: Spec) -> list[Pointer]:
+    """Return the links of a node, and the references among its attributes."""
     values = (value for value in spec.attrs.values() if isinstance(value, ObjectReference | RegionReference))
     return [*links_of(spec).values(), *values]
 
 
-def ids_in(spec: Spec) -> list[tuple[str | None, str | None]]:
-    """What the pointers of a node know of their targets, which is no part of their being equal."""
-    return [(pointer.object_id, pointer.source_object_id) for pointer in pointers(spec)]
+def pointer_ids(spec: Spec) -> list[tuple[str | None, str | None]]:
+    """Return the ids of all pointers of a node; pointers compare equal without them."""
+    return [(pointer.object_id, pointer.source_object_id) for pointer in list_pointers(spec)]
 
 
-def _told_apart(docs: Docs) -> Docs:
-    """The documents of a root, with an empty list of links where nothing else tells that it is one of HDMF."""
-    attributes = attributes_of(docs)
-    if not _TELLING.isdisjoint(attributes):
+def _mark_as_hdmf(docs: Docs) -> Docs:
+    """Add an empty list of links to a root that nothing else marks as one of HDMF."""
+    attributes = stored_attributes(docs)
+    if not _IDENTIFYING.isdisjoint(attributes):
         return docs
-    words = V3 if V3_NAME in docs else V2
-    return with_attributes(docs, {**attributes, words.links: []})
+    names = V3_NAMES if V3_NAME in docs else V2_NAMES
+    return replace_attributes(docs, {**attributes, names.links: []})
