@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from hyperslab.errors import StorageError
-from hyperslab.formats.collection_document import CollectionDocument
+from hyperslab.formats.collections.base import CollectionDocument
 from hyperslab.model.schemas import AnyArraySchema, Record
-from hyperslab.model.schemas.records import key_of
+from hyperslab.model.schemas.arrays import key_of
 
 
 class Shelf:

@@ -18,10 +18,9 @@ from hyperslab.chunks import execute
 from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import AlreadyExists, NodeNotFound
-from hyperslab.formats.collection_document import CollectionDocument
-from hyperslab.formats.deker.holding import DekerHolding
-from hyperslab.formats.deker.layout import LAYOUT
-from hyperslab.formats.deker.paths import Kind, data_path
+from hyperslab.formats.collections.base import CollectionDocument
+from hyperslab.formats.collections.deker.folder import Kind, data_path
+from hyperslab.formats.collections.deker.store import LAYOUT, DekerCollectionStore
 from hyperslab.model.schemas import (
     ArraySchema,
     AttributeSchema,
@@ -31,7 +30,7 @@ from hyperslab.model.schemas import (
     TimeDimensionSchema,
     VArraySchema,
 )
-from hyperslab.model.schemas.records import changed, check_new, new_id
+from hyperslab.model.schemas.arrays import changed, check_new, new_id
 from hyperslab.selection.region import Range, Region
 from hyperslab.stores.location import Location
 
@@ -54,20 +53,20 @@ def make(
     options: HDF5Options | None = None,
     settings: Settings = QUICK,
     extra: Mapping[str, Any] | None = None,
-) -> DekerHolding:
+) -> DekerCollectionStore:
     """A new collection."""
     document = CollectionDocument(name, schema, options, layout="deker", extra=extra or {})
     return LAYOUT.create(Location.of(root), document, settings)
 
 
-def reopen(root: Path, name: str = "c", *, writable: bool = True, settings: Settings = QUICK) -> DekerHolding:
+def reopen(root: Path, name: str = "c", *, writable: bool = True, settings: Settings = QUICK) -> DekerCollectionStore:
     """A collection that is there."""
     holding = LAYOUT.open(Location.of(root), name, settings, writable=writable)
     assert holding is not None
     return holding
 
 
-def new(holding: DekerHolding, primary: Mapping[str, Any], custom: Mapping[str, Any] | None = None) -> str:
+def new(holding: DekerCollectionStore, primary: Mapping[str, Any], custom: Mapping[str, Any] | None = None) -> str:
     """A new array; its id."""
     record = Record(new_id(), *check_new(holding.document.schema, primary, custom))
     holding.create([record])
@@ -80,7 +79,7 @@ def _region(shape: tuple[int, ...], key: tuple[slice, ...]) -> Region:
     return Region(tuple(Range(part.start, len(part), part.step) for part in parts))
 
 
-def read(holding: DekerHolding, id: str, *key: slice) -> np.ndarray[Any, Any]:
+def read(holding: DekerCollectionStore, id: str, *key: slice) -> np.ndarray[Any, Any]:
     """Cells of an array, all without a key."""
     spec = holding.spec(id)
     source = holding.chunks(id, spec)
@@ -90,7 +89,7 @@ def read(holding: DekerHolding, id: str, *key: slice) -> np.ndarray[Any, Any]:
     return out
 
 
-def write(holding: DekerHolding, id: str, values: Any, *key: slice) -> None:
+def write(holding: DekerCollectionStore, id: str, values: Any, *key: slice) -> None:
     """Put values into cells of an array, into all without a key."""
     spec = holding.spec(id)
     source = holding.chunks(id, spec)
@@ -99,7 +98,7 @@ def write(holding: DekerHolding, id: str, values: Any, *key: slice) -> None:
     execute.write(source, plan, cells, spec.fill_cell(), holding.folder.settings)
 
 
-def file_of(holding: DekerHolding, id: str, kind: Kind = "array") -> Path:
+def file_of(holding: DekerCollectionStore, id: str, kind: Kind = "array") -> Path:
     """The file of an array or tile."""
     return Path(holding.folder.path, data_path(kind, id))
 
@@ -110,12 +109,12 @@ def count_of(path: Path) -> int:
         return int(file["empty_cells"][()])
 
 
-def kinds(holding: DekerHolding, *, deep: bool = False) -> list[str]:
+def kinds(holding: DekerCollectionStore, *, deep: bool = False) -> list[str]:
     """What is wrong with a collection, without mere notes."""
     return [remedy.problem.kind for remedy in holding.remedies(deep=deep) if not remedy.sound]
 
 
-def repair(holding: DekerHolding) -> None:
+def repair(holding: DekerCollectionStore) -> None:
     """Mend all that can be mended."""
     for remedy in list(holding.remedies(deep=True)):
         if remedy.act is not None:
@@ -188,6 +187,6 @@ def anything(root: str, name: str, seed: int, turns: int) -> None:
                         holding.remove(id)
 
 
-def key_at(holding: DekerHolding, place: int) -> dict[str, Any]:
+def key_at(holding: DekerCollectionStore, place: int) -> dict[str, Any]:
     """One of the keys of a collection."""
     return {"dt": START + timedelta(place)} if isinstance(holding.document.schema, VArraySchema) else {"k": place}

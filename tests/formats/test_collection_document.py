@@ -16,16 +16,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hyperslab.errors import FormatError, SchemaError
-from hyperslab.formats.collection_document import (
+from hyperslab.formats.collections.base import (
     CollectionDocument,
     bare_spec,
-    completed,
-    parse,
-    problems,
+    complete_document,
+    document_bytes,
+    document_problems,
+    document_to_json,
+    parse_document,
     record_of,
-    render,
     schema_of,
-    text,
 )
 from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.metadata_json import records
@@ -43,7 +43,7 @@ from hyperslab.model.schemas import (
     VArraySchema,
 )
 from hyperslab.model.schemas import Scale as ScaleSchema
-from hyperslab.model.schemas.records import check_new, key_of, new_id
+from hyperslab.model.schemas.arrays import check_new, key_of, new_id
 
 HOUR = timedelta(hours=1)
 WEATHER = (
@@ -85,17 +85,17 @@ def weather() -> ArraySchema:
 
 def test_r81_r82_r86_r87_the_document_of_the_complete_example() -> None:
     document = CollectionDocument("weather", weather(), layout="deker")
-    assert text(document) == WEATHER.encode()
-    assert len(text(document)) == 825
-    assert parse(json.loads(WEATHER), "weather") == document
+    assert document_bytes(document) == WEATHER.encode()
+    assert len(document_bytes(document)) == 825
+    assert parse_document(json.loads(WEATHER), "weather") == document
     assert document.schema.shape == (24, 181, 360, 4)
 
 
 @pytest.mark.parametrize("tiles", [{"vgrid": (50, 20)}, {"arrays_shape": (2, 10)}])
 def test_r73_the_grid_alone_is_stored(tiles: dict[str, Any]) -> None:
     document = CollectionDocument("vgrid_coll", VArraySchema(YX, np.int64, None, -99999, **tiles), layout="deker")
-    assert text(document) == VGRID.encode()
-    found = parse(json.loads(VGRID), "vgrid_coll")
+    assert document_bytes(document) == VGRID.encode()
+    found = parse_document(json.loads(VGRID), "vgrid_coll")
     assert found == document
     assert isinstance(found.schema, VArraySchema)
     assert found.schema.arrays_shape == (2, 10)
@@ -104,16 +104,16 @@ def test_r73_the_grid_alone_is_stored(tiles: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", golden.collections())
 def test_documents_of_deker_come_back_byte_for_byte(name: str) -> None:
     stored = golden.document(name)
-    document = parse(json.loads(stored), name)
-    assert problems(json.loads(stored), name) == []
-    assert text(document) == stored
-    assert render(document) == document.as_dict == golden.manifest()["collections"][name]["as_dict"]
+    document = parse_document(json.loads(stored), name)
+    assert document_problems(json.loads(stored), name) == []
+    assert document_bytes(document) == stored
+    assert document_to_json(document) == document.as_dict == golden.manifest()["collections"][name]["as_dict"]
     assert (document.layout, document.strict) == ("deker", True)
 
 
 @pytest.mark.parametrize("name", golden.collections())
 def test_records_of_deker_come_back_byte_for_byte(name: str) -> None:
-    document = parse(json.loads(golden.document(name)), name)
+    document = parse_document(json.loads(golden.document(name)), name)
     for said in golden.arrays(name):
         meta = {key: said[key] for key in ("id", "primary_attributes", "custom_attributes")}
         problems = Problems(name)
@@ -126,7 +126,7 @@ def test_records_of_deker_come_back_byte_for_byte(name: str) -> None:
 
 
 def test_an_updated_record_of_deker_has_its_types() -> None:
-    document = parse(json.loads(golden.document("attrs_all")), "attrs_all")
+    document = parse_document(json.loads(golden.document("attrs_all")), "attrs_all")
     record = record_of(document, golden.arrays("attrs_all")[2])
     assert record.primary == {
         "i": 2,
@@ -176,11 +176,11 @@ def test_a_bare_spec_of_an_array_that_has_grown() -> None:
 def test_our_own_layout_says_so_and_what_the_grid_does_not_tell() -> None:
     grown = VArraySchema([DimensionSchema("y", None), *YX[1:]], float, arrays_shape=(30, 7))
     document = CollectionDocument("a", grown, strict=False)
-    said = json.loads(text(document))
+    said = json.loads(document_bytes(document))
     assert (said["layout"], said["strict"]) == ("hyperslab", False)
     assert said["schema"]["dimensions"][0]["size"] is None
     assert (said["schema"]["vgrid"], said["schema"]["arrays_shape"]) == ([0, 29], [30, 7])
-    assert parse(said, "a") == document
+    assert parse_document(said, "a") == document
 
 
 @pytest.mark.parametrize(
@@ -200,10 +200,10 @@ def test_our_own_layout_says_so_and_what_the_grid_does_not_tell() -> None:
 def test_r68_the_layout_of_deker_takes_no_extensions(schema: AnyArraySchema) -> None:
     with pytest.raises(SchemaError, match="layout deker"):
         CollectionDocument("a", schema, layout="deker")
-    said = render(CollectionDocument("a", schema))
+    said = document_to_json(CollectionDocument("a", schema))
     del said["layout"]
     with pytest.raises(FormatError, match="layout deker"):
-        parse(said, "a")
+        parse_document(said, "a")
 
 
 Change = Callable[[dict[str, Any]], object]
@@ -294,15 +294,15 @@ def test_damage_names_collection_and_field(change: Change, field: str) -> None:
     said = json.loads(WEATHER)
     change(said)
     with pytest.raises(FormatError, match=field) as caught:
-        parse(said, "weather")
+        parse_document(said, "weather")
     assert caught.value.node == "weather"
-    assert caught.value.problems == tuple(problems(said, "weather"))
+    assert caught.value.problems == tuple(document_problems(said, "weather"))
 
 
 @pytest.mark.parametrize("said", [None, [], "x", 3])
 def test_a_document_is_an_object(said: Any) -> None:
     with pytest.raises(FormatError, match="not an object"):
-        parse(said, "a")
+        parse_document(said, "a")
 
 
 @pytest.mark.parametrize("vgrid", [None, [3, 1], [50], [0, 20], "x", [50, 20.0]])
@@ -310,10 +310,10 @@ def test_damage_of_the_grid(vgrid: Any) -> None:
     said = json.loads(VGRID)
     said["schema"]["vgrid"] = vgrid
     with pytest.raises(FormatError, match="vgrid"):
-        parse(said, "vgrid_coll")
+        parse_document(said, "vgrid_coll")
     del said["schema"]["vgrid"]
     with pytest.raises(FormatError, match="vgrid"):
-        parse(said, "vgrid_coll")
+        parse_document(said, "vgrid_coll")
 
 
 def test_every_problem_is_told_at_once() -> None:
@@ -323,7 +323,7 @@ def test_every_problem_is_told_at_once() -> None:
     said["schema"]["dimensions"][1]["size"] = 0
     said["schema"]["dimensions"][2]["size"] = 0
     said["metadata_version"] = "9"
-    found = {problem.kind for problem in problems(said, "weather")}
+    found = {problem.kind for problem in document_problems(said, "weather")}
     assert found == {"type", "schema.dtype", "schema.dimensions[1]", "schema.dimensions[2]", "metadata_version"}
 
 
@@ -344,25 +344,25 @@ def test_every_problem_is_told_at_once() -> None:
 def test_what_a_reader_survives(change: Change) -> None:
     said = json.loads(WEATHER)
     change(said)
-    found = parse(said, "weather")
+    found = parse_document(said, "weather")
     assert found.storage_adapter == "HDF5StorageAdapter"
     assert replace(found, metadata_version="0.2").schema.dtype == np.float64
 
 
 def test_the_place_tells_the_name() -> None:
-    found = parse(json.loads(WEATHER), "moved")
+    found = parse_document(json.loads(WEATHER), "moved")
     assert found.name == "moved"
-    assert [problem.kind for problem in problems(json.loads(WEATHER), "moved")] == ["name"]
+    assert [problem.kind for problem in document_problems(json.loads(WEATHER), "moved")] == ["name"]
 
 
 def test_keys_that_are_not_known_are_kept() -> None:
     said = json.loads(WEATHER)
     said["note"] = {"a": [1, None]}
     said["schema"]["crs"] = "EPSG:4326"
-    document = parse(said, "weather")
+    document = parse_document(said, "weather")
     assert (document.extra, document.schema_extra) == ({"note": {"a": [1, None]}}, {"crs": "EPSG:4326"})
-    assert render(document) == said
-    assert [problem.kind for problem in problems(said, "weather")] == ["unknown-key"]
+    assert document_to_json(document) == said
+    assert [problem.kind for problem in document_problems(said, "weather")] == ["unknown-key"]
     hash(document)
 
 
@@ -373,11 +373,11 @@ def test_what_users_leave_out_is_completed() -> None:
         "schema": {"dimensions": [{"name": "x", "size": 2, "type": "generic"}], "dtype": "numpy.int8"},
         "metadata_version": "0.2",
     }
-    document = parse(completed(said), "a")
+    document = parse_document(complete_document(said), "a")
     assert (document.schema, document.options) == (ArraySchema([DimensionSchema("x", 2)], np.int8), None)
-    assert completed({"schema": 3}) == {"schema": 3}
+    assert complete_document({"schema": 3}) == {"schema": 3}
     with pytest.raises(FormatError):
-        parse(said, "a")
+        parse_document(said, "a")
 
 
 def test_a_schema_alone() -> None:
@@ -590,18 +590,18 @@ def documents(draw: st.DrawFn) -> CollectionDocument:
 
 @given(documents())
 def test_every_document_comes_back_from_its_text(document: CollectionDocument) -> None:
-    stored = text(document)
-    assert problems(json.loads(stored), document.name) == []
-    found = parse(json.loads(stored), document.name)
+    stored = document_bytes(document)
+    assert document_problems(json.loads(stored), document.name) == []
+    found = parse_document(json.loads(stored), document.name)
     assert found == document
-    assert text(found) == stored
+    assert document_bytes(found) == stored
 
 
 def test_r17_r25_labels_are_stored_whole_and_a_scale_as_its_rule() -> None:
     many = DimensionSchema("w", 1000, labels=[f"{number}" for number in range(1000)])
     long = DimensionSchema("x", 10**15, scale=ScaleSchema(0.0, 0.5))
     document = CollectionDocument("a", ArraySchema([many, long], float))
-    said = json.loads(text(document))["schema"]["dimensions"]
+    said = json.loads(document_bytes(document))["schema"]["dimensions"]
     assert said[0]["labels"] == list(many.labels or ())
     assert said[1]["scale"] == {"start_value": 0.0, "step": 0.5, "name": None}
     spec = bare_spec(document, Record(new_id(), {}, {}))
@@ -609,7 +609,7 @@ def test_r17_r25_labels_are_stored_whole_and_a_scale_as_its_rule() -> None:
 
 
 def test_r71_a_grid_is_that_of_every_array() -> None:
-    document = parse(json.loads(VGRID), "vgrid_coll")
+    document = parse_document(json.loads(VGRID), "vgrid_coll")
     assert isinstance(document.schema, VArraySchema)
     assert document.schema.vgrid == (50, 20)
     assert {bare_spec(document, Record(new_id(), {}, {})).shape for _ in range(2)} == {(100, 200)}

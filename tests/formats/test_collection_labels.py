@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hyperslab.formats.collection_labels import dimension_schema
-from hyperslab.formats.single_array_collection import collection_name, dimension_names
+from hyperslab.formats.collections.single_array import collection_name, dimension_names, dimension_schema
 from hyperslab.model.dims import CFTime, Coordinate, FloatLabels, Labels, ScaleIndex, TimeScale
 from hyperslab.model.schemas import DimensionSchema, TimeDimensionSchema
 from hyperslab.model.schemas import Scale as ScaleSchema

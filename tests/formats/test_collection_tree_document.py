@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hyperslab.errors import FormatError
-from hyperslab.formats.collection_tree_document import Kept, Tree, parse, render
+from hyperslab.formats.collections.tree import ArrayEntry, Tree, parse_tree, render_tree
 from hyperslab.model.dims import Dimension
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -21,11 +21,12 @@ def test_what_is_written_is_read_again() -> None:
         Tree()
         .with_group("", GroupSpec(attrs={"title": "é"}, dims=(Dimension("t", 4, unlimited=True),)))
         .with_array(
-            "a/b/v", Kept(("t", None), {"scale": np.float32(0.5)}, "a.b.v", "6f0c2d5e-0d51-4c3e-9d5e-2f3a8d1f7b11")
+            "a/b/v",
+            ArrayEntry(("t", None), {"scale": np.float32(0.5)}, "a.b.v", "6f0c2d5e-0d51-4c3e-9d5e-2f3a8d1f7b11"),
         )
-        .with_array("a/empty", Kept(("n", None), {}, empty=EMPTY))
+        .with_array("a/empty", ArrayEntry(("n", None), {}, empty=EMPTY))
     )
-    again = parse(render(tree))
+    again = parse_tree(render_tree(tree))
     assert list(again.groups) == ["", "a", "a/b"]
     assert again.groups[""].attrs == {"title": "é"}
     assert again.is_unlimited("a/b/v", "t")
@@ -36,11 +37,11 @@ def test_what_is_written_is_read_again() -> None:
     assert found is not None
     assert (found.shape, found.dtype, found.chunks, found.dims) == (EMPTY.shape, EMPTY.dtype, EMPTY.chunks, EMPTY.dims)
     assert np.isnan(found.fill_value)
-    assert render(again) == render(tree)
+    assert render_tree(again) == render_tree(tree)
 
 
 def test_what_is_below_and_without() -> None:
-    tree = Tree().with_array("a/b/v", Kept(("x",), {}, "a.b.v", "i")).with_group("ab", GroupSpec())
+    tree = Tree().with_array("a/b/v", ArrayEntry(("x",), {}, "a.b.v", "i")).with_group("ab", GroupSpec())
     assert (tree.below(""), tree.below("a"), tree.below("a/b")) == (["a", "ab"], ["b"], ["v"])
     assert tree.without("a").below("") == ["ab"]
     assert [kept.collection for kept in tree.within("a")] == ["a.b.v"]
@@ -69,4 +70,4 @@ def test_what_is_below_and_without() -> None:
 def test_documents_that_make_no_sense(said: Any) -> None:
     data = said.encode() if isinstance(said, str) else json.dumps(said).encode()
     with pytest.raises(FormatError, match="makes no sense"):
-        parse(data)
+        parse_tree(data)

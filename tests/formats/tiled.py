@@ -13,7 +13,7 @@ from hyperslab.array.session import OpenDataset
 from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.settings import Settings
 from hyperslab.formats import get_format
-from hyperslab.formats.collections.tiles import open_tiles
+from hyperslab.formats.collections.own.tiles import open_tiles
 from hyperslab.formats.zarr.writer import KeyedWriter
 from hyperslab.formats.zarr3.document import Zarr3
 from hyperslab.model.spec import ArraySpec

@@ -1,12 +1,11 @@
 """A database of arrays: collections of one schema each; arrays are found by their attributes and cut by labels."""
 
-from hyperslab.database.arrays import Array, VArray
+from hyperslab.database.arrays import Array, Subset, VArray, VSubset
 from hyperslab.database.client import Client
 from hyperslab.database.collection import Collection
 from hyperslab.database.conditions import Prefix
 from hyperslab.database.dimensions import Dimension, TimeDimension
-from hyperslab.database.filters import FilteredManager
-from hyperslab.database.subsets import Subset, VSubset
+from hyperslab.database.queries import FilteredManager
 from hyperslab.model.schemas import (
     ArraySchema,
     AttributeSchema,

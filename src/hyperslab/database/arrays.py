@@ -2,25 +2,283 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from math import prod
 from typing import Any, cast
 
 import numpy as np
 
 from hyperslab.array import Array as Cells
+from hyperslab.array.html import cells_html
+from hyperslab.array.markup import attributes, definitions, dims_text, page, section, text
 from hyperslab.array.opened import array_with
+from hyperslab.bridges.extras import library
+from hyperslab.chunks.grid import Grid
+from hyperslab.chunks.memory import require
+from hyperslab.chunks.plan import Piece, make_plan
+from hyperslab.chunks.source import ListsChunks, Transacts, WritesTogether
 from hyperslab.database.cast_cells import as_cells
+from hyperslab.database.connection import OpenCollection
 from hyperslab.database.dimensions import Dimension, TimeDimension, dimension
-from hyperslab.database.html import array_html
-from hyperslab.database.open_collection import OpenCollection
-from hyperslab.database.slicing import Along, Item, resolve
-from hyperslab.database.subsets import Subset, VSubset
-from hyperslab.database.tiles import read_tiles, write_tiles
-from hyperslab.errors import HyperslabError, NodeNotFound, SchemaError
-from hyperslab.formats.collection_document import bare_spec
+from hyperslab.database.slicing import Along, Item, Resolved, resolve
+from hyperslab.errors import (
+    CorruptChunk,
+    FormatError,
+    HyperslabError,
+    Invalid,
+    MissingChunks,
+    NodeNotFound,
+    SchemaError,
+    StorageError,
+    TilesFailed,
+)
+from hyperslab.formats.collections.base import bare_spec
 from hyperslab.formats.metadata_json.records import record_to_json
-from hyperslab.model.schemas import ArraySchema, Record, VArraySchema
-from hyperslab.model.schemas.records import changed
+from hyperslab.model.schemas import (
+    ArraySchema,
+    AttributeSchema,
+    DimensionSchema,
+    Record,
+    TimeDimensionSchema,
+    VArraySchema,
+)
+from hyperslab.model.schemas.arrays import changed
+from hyperslab.model.spec import ArraySpec
+from hyperslab.selection.positional import select
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# The attributes of an array as any file of arrays holds them: numbers, text, lists of numbers.
+
+
+_LARGEST = 2**63
+
+
+def plain_attributes(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Every attribute that has a value, by name."""
+    return {name: plain(value) for name, value in values.items() if value is not None}
+
+
+def plain(value: Any) -> Any:
+    """A value of an attribute as a number, text or list of numbers; times in ISO 8601, anything else as Python says."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, str | float):
+        return value
+    if isinstance(value, int):
+        return value if -_LARGEST <= value < _LARGEST else str(value)
+    if isinstance(value, tuple) and value:
+        if all(type(item) is int and -_LARGEST <= item < _LARGEST for item in value):
+            return list(value)
+        if all(type(item) in (int, float) for item in value):
+            return [float(item) for item in value]
+    return str(value)
+
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# A part of an array of a collection that is not read yet: ``array[...]``. Its key was checked when it was made.
+
+
+class Subset:
+    """A part of an array: what it is and where is known, its cells are read when asked for."""
+
+    def __init__(self, array: Array, resolved: Resolved) -> None:
+        self._array = array
+        self._resolved = resolved
+        self._require(1)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Cells along each dimension that is not selected by an int."""
+        return self._resolved.selection.shape
+
+    @property
+    def bounds(self) -> tuple[Item, ...]:
+        """The key that it was made by, in positions."""
+        return self._resolved.bounds
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the cells."""
+        return self._array.dtype
+
+    @property
+    def fill_value(self) -> Any:
+        """What cells without data read as."""
+        return self._array.fill_value
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its cells in memory."""
+        return prod(self.shape) * self.dtype.itemsize
+
+    def read(self) -> Any:
+        """The cells as an array, or as a NumPy scalar where every dimension is selected by an int.
+
+        NodeNotFound when the array is gone, CorruptChunk (TilesFailed of several tiles) for damage.
+        """
+        return self._array.read_cells(self._resolved.items)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        if copy is False:
+            raise ValueError("the cells are read: copy=False is impossible")
+        return np.asarray(self.read(), dtype)
+
+    def update(self, data: Any) -> None:
+        """Store cells: of this shape, or one number for all; of the array's type, or of one that it holds without loss.
+        Masked cells are stored as the fill value.
+
+        Invalid for None, SelectionError (an IndexError) for another shape, WrongType for another type: nothing is
+        written then. Conflict when another writer holds the array for longer than ``write_lock_timeout``.
+        """
+        self._array.write_cells(self._resolved.items, self._array.cast_cells(data, self.shape))
+
+    def clear(self) -> None:
+        """Give every cell the fill value; tiles that are covered whole are removed."""
+        self._array.write_cells(self._resolved.items, np.asarray(self.fill_value, self.dtype))
+
+    def describe(self) -> Mapping[str, list[Any]]:
+        """What the cells are called along each dimension: datetimes, labels, values of the scale, or positions."""
+        dimensions = self._array.dimensions
+        return {d.name: d.values(self._resolved.positions(i, d.size)) for i, d in enumerate(dimensions)}
+
+    def read_xarray(self) -> Any:
+        """Return the cells as an ``xarray.DataArray`` with coordinates (times as datetime64 of UTC).
+
+        Its attributes are ``id``, ``collection`` and, as mappings of plain values, ``primary_attributes`` and
+        ``custom_attributes``: Zarr holds these; for netCDF, which has no mappings, say ``.drop_attrs()`` first.
+        Dimensions that are selected by an int stay, of length 1. Invalid when all of them are.
+        """
+        if not self.shape:
+            raise Invalid("one cell is no DataArray", remedy="read() it, or select a slice of one cell")
+        self._require(2)
+        xarray, array = library("xarray"), self._array
+        positions = [self._resolved.positions(i, d.size) for i, d in enumerate(array.dimensions)]
+        return xarray.DataArray(
+            np.asarray(self.read()).reshape([len(along) for along in positions]),
+            coords={d.name: d.coordinate(along) for d, along in zip(array.dimensions, positions, strict=True)},
+            dims=[d.name for d in array.dimensions],
+            name=array.collection,
+            attrs={
+                "id": array.id,
+                "collection": array.collection,
+                "primary_attributes": plain_attributes(array.primary_attributes),
+                "custom_attributes": plain_attributes(array.custom_attributes),
+            },
+        )
+
+    def _require(self, copies: int) -> None:
+        nbytes, limit = copies * self.nbytes, self._array.memory_limit
+        if nbytes > limit:
+            require(nbytes, limit, f"{self}")
+
+    def _bounds_text(self) -> str:
+        return ", ".join(map(_item_text, self.bounds)) if self.bounds else "()"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(bounds=[{self._bounds_text()}], shape={self.shape}, array={self._array.id})"
+
+    def __str__(self) -> str:
+        return f"{self._array}[{self._bounds_text()}]"
+
+
+class VSubset(Subset):
+    """A part of an array in tiles; it reads and writes the tiles that it touches and no others."""
+
+
+def _item_text(item: Item) -> str:
+    if isinstance(item, int):
+        return str(item)
+    ends = ["" if end is None else str(end) for end in (item.start, item.stop)]
+    return ":".join(ends if item.step is None else [*ends, str(item.step)])
+
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# Arrays in tiles: the schema of a tile, which of them have data, and their cells, read and written whole.
+#
+# When that fails, an error says what is wrong with each tile.
+
+
+Values = np.ndarray[Any, Any]
+_OF_A_TILE = (CorruptChunk, FormatError, MissingChunks, StorageError)
+
+
+def tile_schema(schema: VArraySchema) -> ArraySchema:
+    """The schema of the tiles of a VArray: its dimensions cut, without labels; whose tile one is, and which."""
+    starts = sorted(schema.start_attributes)
+    dimensions: list[DimensionSchema | TimeDimensionSchema] = []
+    for each, size in zip(schema.dimensions, schema.arrays_shape, strict=True):
+        if isinstance(each, DimensionSchema):
+            dimensions.append(DimensionSchema(each.name, size))
+        else:
+            start = each.start_value if each.attribute is None else f"$parent.{each.attribute}"
+            dimensions.append(TimeDimensionSchema(each.name, size, start, each.step))
+    attributes = [AttributeSchema("vid", str, True), AttributeSchema("v_position", tuple, True)]
+    attributes += [AttributeSchema(f"parent.{name}", datetime, False) for name in starts]
+    return ArraySchema(dimensions, schema.dtype, attributes, schema.fill_value)
+
+
+def stored_tiles(cells: Cells) -> list[tuple[int, ...]]:
+    """The positions of the tiles that have data, sorted; those of all tiles where the layout cannot tell."""
+    source = cells.lazy[...].cells.source
+    grid = source.grid
+    places = source.stored() if isinstance(source, ListsChunks) else iter(grid)
+    if grid.outer is None:
+        return sorted(places)
+    return sorted(set(map(grid.outer_of, places)))
+
+
+def read_tiles(cells: Cells, items: tuple[Item, ...], tile: tuple[int, ...]) -> Any:
+    """The cells of a key. TilesFailed when tiles are damaged: it has the error of each."""
+    try:
+        return cells.lazy[items].read()
+    except _OF_A_TILE as error:
+        pieces = list(_pieces(cells, items, tile))
+        if len(pieces) > 1:
+            _run_each(pieces, lambda piece: cells.lazy[_tile_box(piece, tile)].read(), "cannot be read", error)
+        raise
+
+
+def write_tiles(cells: Cells, items: tuple[Item, ...], tile: tuple[int, ...], values: Values) -> None:
+    """Store the cells of a key. Where one write is all or nothing, its error says why nothing was written; elsewhere
+    the other tiles are written nevertheless, and TilesFailed has the error of each that was not."""
+    view = cells.lazy[items]
+    try:
+        view.write(values)
+    except _OF_A_TILE as error:
+        pieces = list(_pieces(cells, items, tile))
+        source = view.cells.source
+        if isinstance(source, WritesTogether | Transacts) or len(pieces) < 2:
+            raise
+        spread = view.selection.spread(values)
+        _run_each(
+            pieces, lambda piece: cells.lazy[_tile_box(piece, tile)].write(spread[piece.out]), "not written", error
+        )
+
+
+def _pieces(cells: Cells, items: tuple[Item, ...], tile: tuple[int, ...]) -> Iterator[Piece]:
+    return iter(make_plan(select(items, cells.shape).region, Grid.of(cells.shape, tile)))
+
+
+def _tile_box(piece: Piece, tile: tuple[int, ...]) -> tuple[slice, ...]:
+    """The cells of a piece as positions in the array."""
+    starts = [place * length for place, length in zip(piece.coords, tile, strict=True)]
+    return tuple(
+        slice(start + part.start, start + part.stop, part.step)
+        for start, part in zip(starts, piece.within, strict=True)
+    )
+
+
+def _run_each(pieces: list[Piece], work: Callable[[Piece], Any], what: str, first: HyperslabError) -> None:
+    failed: dict[tuple[int, ...], Exception] = {}
+    for piece in pieces:
+        try:
+            work(piece)
+        except _OF_A_TILE as error:
+            failed[piece.coords] = error
+    if failed:
+        message = f"{len(failed)} of {len(pieces)} tiles {what}"
+        raise TilesFailed(message, exceptions=failed, url=first.url, node=first.node) from first
 
 
 class Array:
@@ -293,3 +551,19 @@ class VArray(Array):
 def array_of(held: OpenCollection, record: Record) -> Array:
     """The array of a record, of the kind that its collection has."""
     return (VArray if isinstance(held.schema, VArraySchema) else Array)(held, record)
+
+
+def array_html(array: Array, spec: ArraySpec) -> str:
+    """The page of one array: its attributes, and how its cells are stored."""
+    header = (
+        f'<span class="hs-kind">hyperslab.database.{type(array).__name__}</span> '
+        f'<span class="hs-name">{text(array.collection)}/{text(array.id)}</span> '
+        f"{dims_text(spec.dims, spec.shape)} <code>{text(spec.numpy_dtype)}</code>"
+    )
+    key = {name: text(plain(value)) for name, value in array.primary_attributes.items()}
+    return page(
+        header,
+        cells_html(spec),
+        section(f"Primary attributes ({len(key)})", definitions(key), opened=True),
+        attributes({name: plain(value) for name, value in array.custom_attributes.items()}),
+    )

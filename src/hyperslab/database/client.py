@@ -4,32 +4,110 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self
 
 from hyperslab.checks.report import Report
-from hyperslab.chunks.memory import require
+from hyperslab.chunks.memory import installed, require
 from hyperslab.database.collection import Collection
-from hyperslab.database.connection import Connection
-from hyperslab.database.integrity import examine, write_report
-from hyperslab.database.limits import memory_limit as limit_of
-from hyperslab.database.open_collection import OpenCollection
-from hyperslab.database.uri import place_of
+from hyperslab.database.connection import Connection, OpenCollection, place_of
 from hyperslab.errors import (
     ClientError,
     CollectionNotFound,
     FormatError,
     HyperslabError,
+    Problem,
     SchemaError,
     Unsupported,
 )
-from hyperslab.formats.collection_document import VERSION, CollectionDocument, completed, parse
-from hyperslab.formats.collection_stores import CollectionStore
+from hyperslab.formats.collections.base import (
+    VERSION,
+    CollectionDocument,
+    CollectionStore,
+    complete_document,
+    parse_document,
+)
 from hyperslab.model.schemas import ArraySchema, HDF5Options, VArraySchema
-from hyperslab.model.schemas.records import check_name
+from hyperslab.model.schemas.arrays import check_collection_name
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# The memory that a client's arrays may take: ``8G``, ``512m`` or bytes; at most what the machine has.
+
+
+_LIMIT_TEXT = re.compile(r"\s*(\d+)\s*([kKmMgGtT])\s*")
+_POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
+
+
+def parse_memory_limit(given: object) -> int:
+    """The limit in bytes: as given where it is above 0 and the machine has so much, else all that the machine has."""
+    if isinstance(given, str):
+        match = _LIMIT_TEXT.fullmatch(given)
+        if match is None:
+            raise _not_a_limit(given)
+        wanted = int(match[1]) * 1024 ** _POWERS[match[2].lower()]
+    elif isinstance(given, int) and not isinstance(given, bool):
+        wanted = given
+    else:
+        raise _not_a_limit(given)
+    whole = installed()
+    return wanted if 0 < wanted < whole else whole
+
+
+def _not_a_limit(given: object) -> ClientError:
+    return ClientError(f"memory_limit={given!r}", remedy='give bytes, or a number with k, m, g or t, such as "8G"')
+
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# What is wrong with the collections of a place, as deep as is asked for.
+
+
+_CELLS = 4
+_ARRAYS = 2
+
+
+def examine_collections(reader: Any, url: str, level: int, collection: str | None, *, first: bool) -> Report:
+    """Every problem of a level, or the ``first`` one, of all collections or of one."""
+    found = _problems(reader, level, collection)
+    return Report(islice(found, 1) if first else found, url=url, deep=level >= _CELLS)
+
+
+def _problems(reader: Any, level: int, collection: str | None) -> Iterator[Problem]:
+    names = reader.collections() if collection is None else [collection]
+    if level >= _ARRAYS and collection is None:
+        yield from reader.problems(deep=level >= _CELLS, workers=1)
+        return
+    for name in names:
+        try:
+            holding = reader.holding(name)
+        except FormatError as error:
+            known = error.problems or [Problem(name, "invalid-document", error.said)]
+            yield from (replace(problem, node=problem.node or name) for problem in known)
+            continue
+        except HyperslabError as error:
+            yield Problem(name, "unreadable-node", error.said)
+            continue
+        if level < _ARRAYS:
+            yield from getattr(holding, "document_problems", tuple)()
+        else:
+            yield from (remedy.problem for remedy in holding.remedies(deep=level >= _CELLS) if not remedy.sound)
+
+
+def write_report(report: Report, to_file: bool | str | os.PathLike[str]) -> Path:
+    """The report as a text file, one problem a line."""
+    now = f"integrity_report_{datetime.now(UTC):%Y%m%dT%H%M%SZ}.txt"
+    name = now if isinstance(to_file, bool) else os.fspath(to_file)
+    lines = [str(problem) for problem in report] or ["no problems"]
+    path = Path(name)
+    path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    return path
+
 
 LOGGER = logging.getLogger("hyperslab.database")
 ADAPTER = "HDF5StorageAdapter"
@@ -76,7 +154,7 @@ class Client:
         _check_counts(workers, write_lock_timeout, write_lock_check_interval)
         if mode not in ("r", "a"):
             raise ClientError(f"mode={mode!r}", remedy='give "r" to read, or "a" to change and make')
-        self.memory_limit = limit_of(memory_limit)
+        self.memory_limit = parse_memory_limit(memory_limit)
         self._skips_check = bool(skip_collection_create_memory_check)
         _set_level(loglevel)
         self.kwargs = kwargs
@@ -84,7 +162,7 @@ class Client:
             "storage_options": storage_options,
             "workers": workers or getattr(executor, "_max_workers", None),
             "lock_timeout": float(max(write_lock_timeout, 0)),
-            "memory_limit": self.memory_limit if self.memory_limit < limit_of(0) else None,
+            "memory_limit": self.memory_limit if self.memory_limit < parse_memory_limit(0) else None,
             "durable": durable,
         }
         self._connection = Connection(place_of(uri), mode, self.memory_limit, options)
@@ -176,7 +254,12 @@ class Client:
         extra = _extra(self.url, layout, relative_links, index)
         return self._create(
             CollectionDocument(
-                check_name(name), schema, collection_options, layout=_layout(layout), strict=bool(strict), extra=extra
+                check_collection_name(name),
+                schema,
+                collection_options,
+                layout=_layout(layout),
+                strict=bool(strict),
+                extra=extra,
             )
         )
 
@@ -204,8 +287,8 @@ class Client:
         if not isinstance(document, Mapping):
             raise SchemaError(f"{document!r} is no document", remedy="give a mapping such as Collection.as_dict")
         chosen = layout or document.get("layout") or "hyperslab"
-        name = check_name(document.get("name"))
-        return self._create(parse({**completed(document), "layout": _layout(chosen)}, name))
+        name = check_collection_name(document.get("name"))
+        return self._create(parse_document({**complete_document(document), "layout": _layout(chosen)}, name))
 
     def __iter__(self) -> Iterator[Collection]:
         self._connection.require_open()
@@ -234,7 +317,7 @@ class Client:
             raise ClientError(f"level={level!r}", remedy="levels are 1 to 4")
         if collection is not None and collection not in reader.collections():
             raise CollectionNotFound(f"no collection {collection!r}", url=self.url)
-        report = examine(reader, self.url, level, collection, first=stop_on_error)
+        report = examine_collections(reader, self.url, level, collection, first=stop_on_error)
         if to_file:
             write_report(report, to_file)
         if stop_on_error and report:

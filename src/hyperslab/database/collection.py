@@ -7,17 +7,139 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hyperslab.database.arrays import Array, array_of
-from hyperslab.database.creation import given_record, new_record
-from hyperslab.database.filters import FilteredManager
-from hyperslab.database.html import collection_html
-from hyperslab.database.members import Manager, TileMembers
-from hyperslab.database.open_collection import OpenCollection
-from hyperslab.database.queries import QueryResult, find, find_to_stack, walk
-from hyperslab.database.tiles import tile_schema
-from hyperslab.errors import Invalid, NodeNotFound
-from hyperslab.model.schemas import ArraySchema, HDF5Options, VArraySchema
-from hyperslab.model.schemas.records import check_id
+from hyperslab.array.markup import definitions, page, section, text
+from hyperslab.database.arrays import Array, Subset, VArray, array_of, stored_tiles, tile_schema
+from hyperslab.database.connection import OpenCollection
+from hyperslab.database.dimensions import labels_text
+from hyperslab.database.queries import FilteredManager, QueryResult, find, find_to_stack, walk
+from hyperslab.errors import Invalid, NodeNotFound, SchemaError, Unsupported
+from hyperslab.formats.collections.base import CollectionDocument
+from hyperslab.model.amounts import size_text
+from hyperslab.model.schemas import AnyDimensionSchema, ArraySchema, HDF5Options, Record, VArraySchema
+from hyperslab.model.schemas.arrays import check_id, check_new, new_id
+from hyperslab.model.schemas.attributes import type_name
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# The records of arrays that are to be made, out of what users give.
+
+
+_REMEDY = "give (primary, custom), or one mapping of all attributes"
+
+
+def new_record(document: CollectionDocument, primary: Any, custom: Any, id: str | None = None) -> Record:
+    """The record of a new array; SchemaError for attributes that do not fit."""
+    key, rest = check_new(document.schema, primary, custom, strict=document.strict)
+    return Record(new_id() if id is None else check_id(id), key, rest)
+
+
+def record_of_attributes(document: CollectionDocument, attributes: Any) -> Record:
+    """The record of one of many: of a pair of primary and custom attributes, or of a mapping of all."""
+    if isinstance(attributes, Mapping):
+        known = {each.name for each in document.schema.primary_attributes}
+        primary = {name: value for name, value in attributes.items() if name in known}
+        custom = {name: value for name, value in attributes.items() if name not in known}
+        return new_record(document, primary, custom)
+    if isinstance(attributes, tuple | list) and len(attributes) in (1, 2):
+        return new_record(document, *attributes, *(None,) * (2 - len(attributes)))
+    raise SchemaError(f"{attributes!r} are no attributes of an array", remedy=_REMEDY)
+
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# ``collection.arrays`` and ``collection.varrays``: the arrays of a collection, and the tiles of those in tiles.
+
+
+_OF_A_TILE = {"vid", "v_position"}
+
+
+class Manager:
+    """The arrays of a collection: make one, look for some, go through all."""
+
+    def __init__(self, collection: Collection) -> None:
+        self._collection = collection
+
+    def create(
+        self,
+        primary_attributes: Mapping[str, Any] | None = None,
+        custom_attributes: Mapping[str, Any] | None = None,
+        id_: str | None = None,
+    ) -> Array:
+        """A new array, as :meth:`Collection.create` makes it."""
+        return self._collection.create(primary_attributes, custom_attributes, id_)
+
+    def filter(self, wanted: Mapping[str, Any]) -> FilteredManager:
+        """Arrays by id, key or attributes, as :meth:`Collection.filter` finds them."""
+        return self._collection.filter(wanted)
+
+    def __iter__(self) -> Iterator[Array]:
+        return iter(self._collection)
+
+    def __len__(self) -> int:
+        return len(self._collection)
+
+
+class Tile:
+    """One tile of a VArray that has data: which one it is, and its cells."""
+
+    def __init__(self, array: VArray, position: tuple[int, ...]) -> None:
+        self.array = array
+        self.v_position = position
+
+    @property
+    def vid(self) -> str:
+        """The id of the VArray."""
+        return self.array.id
+
+    @property
+    def primary_attributes(self) -> dict[str, Any]:
+        """Whose tile it is, and which one."""
+        return {"vid": self.vid, "v_position": self.v_position}
+
+    @property
+    def subset(self) -> Subset:
+        """Its cells, to be read, updated or cleared."""
+        places = zip(self.v_position, self.array.arrays_shape, strict=True)
+        return self.array[tuple(slice(place * length, (place + 1) * length) for place, length in places)]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its cells along each dimension, those within the array."""
+        return self.subset.shape
+
+    def __repr__(self) -> str:
+        return f"Tile(vid={self.vid!r}, v_position={self.v_position})"
+
+
+class TileMembers:
+    """The tiles that have data, of all the VArrays of a collection or those ``wanted``. Writing into VArrays makes
+    them."""
+
+    def __init__(self, collection: Collection, wanted: Mapping[str, Any] | None = None) -> None:
+        self._collection = collection
+        self._wanted = dict(wanted or {})
+
+    def create(self, *args: Any, **kwargs: Any) -> Tile:
+        """Refused: a tile is made when cells of it are written."""
+        raise Unsupported("tiles are not made one by one", remedy="update() the VArray that they belong to")
+
+    def filter(self, wanted: Mapping[str, Any]) -> TileMembers:
+        """Those of one VArray (``vid``), or those at one ``v_position``; SchemaError for anything else."""
+        if not isinstance(wanted, Mapping) or not wanted.keys() <= _OF_A_TILE:
+            raise SchemaError(f"a filter of tiles by {wanted!r}", remedy="give vid, v_position or both")
+        return TileMembers(self._collection, {**self._wanted, **wanted})
+
+    def first(self) -> Tile | None:
+        """The first of them; None when there is none."""
+        return next(iter(self), None)
+
+    def last(self) -> Tile | None:
+        """The last of them; None when there is none."""
+        return next(iter([*self][-1:]), None)
+
+    def __iter__(self) -> Iterator[Tile]:
+        for array in self._collection:
+            if isinstance(array, VArray) and self._wanted.get("vid", array.id) == array.id:
+                places = stored_tiles(array.array)
+                yield from (Tile(array, place) for place in places if self._wanted.get("v_position", place) == place)
 
 
 class Collection:
@@ -119,7 +241,7 @@ class Collection:
         """
         with self._held.located():
             self._held.connection.require_writable()
-            records = [given_record(self._held.document, attributes) for attributes in arrays]
+            records = [record_of_attributes(self._held.document, attributes) for attributes in arrays]
             holding = self._held.required()
             if records:
                 holding.create(records)
@@ -244,3 +366,42 @@ class Collection:
 
     def _repr_html_(self) -> str:
         return collection_html(self._held.document)
+
+
+_MOST_LABELS = 20
+
+
+def collection_html(document: CollectionDocument) -> str:
+    """The page of a collection: what its schema says."""
+    schema = document.schema
+    sizes = [each.size for each in schema.dimensions]
+    header = (
+        f'<span class="hs-kind">hyperslab.database.Collection</span> '
+        f'<span class="hs-name">{text(document.name)}</span> '
+        f"({', '.join(f'{text(each.name)}: {_size(each.size)}' for each in schema.dimensions)}) "
+        f"<code>{text(schema.dtype)}</code>"
+    )
+    named = {each.name: _dimension_text(each) for each in schema.dimensions}
+    kinds = {each.name: f"{type_name(each.dtype)}{', primary' if each.primary else ''}" for each in schema.attributes}
+    facts = {"Layout": text(document.layout), "Fill value": f"<code>{text(schema.fill_value, 60)}</code>"}
+    if None not in sizes:
+        facts["One array"] = size_text(schema.nbytes)
+    if isinstance(schema, VArraySchema):
+        facts["Tiles"] = f"{text(schema.arrays_shape)}, {size_text(schema.tile_nbytes)} each"
+    return page(
+        header,
+        definitions(facts),
+        section(f"Dimensions ({len(named)})", definitions(named), opened=True),
+        section(
+            f"Attributes ({len(kinds)})", definitions({name: text(kind) for name, kind in kinds.items()}), opened=True
+        ),
+    )
+
+
+def _size(size: int | None) -> str:
+    return "unlimited" if size is None else f"{size:,}"
+
+
+def _dimension_text(dimension: AnyDimensionSchema) -> str:
+    called = labels_text(dimension, _MOST_LABELS)
+    return text(f"{_size(dimension.size)}: {called}" if called else _size(dimension.size))

@@ -19,7 +19,7 @@ from hyperslab.errors import SchemaError
 from hyperslab.formats.metadata_json.records import value_to_json
 from hyperslab.model.guessing import meant
 from hyperslab.model.schemas import AnyArraySchema, AttributeSchema, Record
-from hyperslab.model.schemas.records import check_sought, settled
+from hyperslab.model.schemas.arrays import check_sought, settled
 
 Rank = tuple[Any, ...]
 _KNOWN, _NAN, _UNSET = 0, 1, 2

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import unquote
 
 from hyperslab import api
 from hyperslab.array.session import OpenDataset
-from hyperslab.database.uri import local_folder, make_folder
+from hyperslab.database.index import AttributeIndex
 from hyperslab.errors import (
     AlreadyExists,
     ClientError,
     CollectionNotFound,
     FormatError,
+    HyperslabError,
     Invalid,
     NotFound,
     ReadOnly,
@@ -22,11 +27,75 @@ from hyperslab.errors import (
     StorageError,
     Unsupported,
 )
-from hyperslab.formats.collection_document import CollectionDocument
-from hyperslab.formats.collection_stores import CollectionStore
-from hyperslab.formats.collection_tree import CollectionTreeReader
-from hyperslab.model.schemas.records import check_name
+from hyperslab.formats.collections.base import CollectionDocument, CollectionStore
+from hyperslab.formats.collections.format import OF_ZARR
+from hyperslab.formats.collections.tree import CollectionTreeReader
+from hyperslab.model.schemas import ArraySchema, VArraySchema
+from hyperslab.model.schemas.arrays import check_collection_name
 from hyperslab.stores.redaction import redact
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# Where a client's collections are: a URI, a URL of a store or a path becomes what ``hyperslab.open`` takes.
+
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_THIS_MACHINE = ("", "localhost")
+_PERMITTED = "look at the permissions of the folder above, or open it with mode='r'"
+
+
+def place_of(uri: object) -> str:
+    """The path or URL of a URI. ``file:rel`` and ``file://./rel`` are relative to the working directory, as paths are.
+
+    ClientError for what is empty, no text and no path, or on another machine.
+    """
+    if isinstance(uri, os.PathLike):
+        return os.path.abspath(os.fsdecode(uri))
+    if not isinstance(uri, str) or not uri.strip():
+        raise ClientError(f"{uri!r} is no place", remedy="give a URI such as file:///data/store, or a path")
+    if uri.lower().startswith("file:"):
+        return os.path.abspath(_file_path(uri[len("file:") :], uri))
+    return uri if _SCHEME.match(uri) else os.path.abspath(uri)
+
+
+def _file_path(rest: str, uri: str) -> str:
+    if not rest.startswith("//"):
+        return unquote(rest) or "."
+    host, slash, path = rest[2:].partition("/")
+    if host == ".":
+        return f"./{unquote(path)}"
+    if host.lower() not in _THIS_MACHINE:
+        raise ClientError(f"{redact(uri)!r} names another machine", remedy="use file:///path, with three slashes")
+    return unquote(slash + path) or "."
+
+
+def local_folder(place: str) -> Path | None:
+    """The folder that a place is; None for a URL."""
+    return None if _SCHEME.match(place) else Path(place)
+
+
+def make_folder(place: str) -> None:
+    """Make the folder of collections at a place in the file system, and those above it. ClientError where a file
+    or a dataset of Zarr is."""
+    root = local_folder(place)
+    if root is None or _is_archive(root):
+        return
+    folder = root / "collections"
+    if not os.path.isdir(folder) and any(os.path.isfile(root / name) for name in OF_ZARR):
+        raise ClientError("a dataset of Zarr lies here", url=place, remedy="give collections their own folder")
+    try:
+        if not folder.is_dir():
+            folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise ClientError("this is a file, not a folder", url=place, remedy="name a folder") from None
+    except PermissionError as error:
+        raise ReadOnly(f"the folder cannot be made: {error.strerror}", url=place, remedy=_PERMITTED) from error
+    except (OSError, ValueError) as error:
+        raise StorageError(f"the folder cannot be made: {error}", url=place) from error
+
+
+def _is_archive(folder: Path) -> bool:
+    """Return whether it is a zip file."""
+    return folder.suffix.lower() == ".zip" and folder.is_file()
 
 
 @dataclass(repr=False)
@@ -109,7 +178,7 @@ class Connection:
         """The collection of this name; None also for what no collection is called."""
         self.require_open()
         try:
-            return self.holding(check_name(name))
+            return self.holding(check_collection_name(name))
         except SchemaError:
             return None
 
@@ -149,3 +218,94 @@ def _reopened(place: str, mode: Literal["r", "a"], memory_limit: int, session: O
     connection = Connection(place, mode, memory_limit, {})
     connection.opened = session
     return connection
+
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# One collection of a client as its arrays and queries see it, opened anew where the client was closed in between.
+
+
+class OpenCollection:
+    """A collection: its document, which never changes, and what is open of it."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        document: CollectionDocument,
+        opened: tuple[OpenDataset, CollectionStore] | None = None,
+    ) -> None:
+        self.connection = connection
+        self.document = document
+        self._opened: tuple[OpenDataset, CollectionStore, AttributeIndex] | None = (
+            None if opened is None else (*opened, AttributeIndex(opened[1]))
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """It is pickled as where it is, and opened when it is first used."""
+        return OpenCollection, (self.connection, self.document)
+
+    @property
+    def name(self) -> str:
+        """The name of the collection."""
+        return self.document.name
+
+    @property
+    def schema(self) -> ArraySchema | VArraySchema:
+        """The schema of its arrays."""
+        return self.document.schema
+
+    @property
+    def url(self) -> str:
+        """Where it lies, without secrets."""
+        return f"{self.connection.url}/collections/{self.name}"
+
+    @property
+    def path(self) -> Path | str:
+        """Its folder; the URL where there are no folders."""
+        folder = self.connection.folder
+        return folder / self.name if isinstance(folder, Path) else f"{folder}/{self.name}"
+
+    @property
+    def _now(self) -> tuple[OpenDataset, CollectionStore, AttributeIndex]:
+        session = self.connection.session
+        if self._opened is None or self._opened[0] is not session:
+            holding = self.connection.holding(self.name)
+            if holding is None:
+                raise self.missing()
+            self._opened = (session, holding, AttributeIndex(holding))
+        return self._opened
+
+    @property
+    def session(self) -> OpenDataset:
+        """What is open of the root; ClientError when the client is closed."""
+        return self.connection.session
+
+    @property
+    def holding(self) -> CollectionStore:
+        """The arrays of the collection; CollectionNotFound, ClientError."""
+        return self._now[1]
+
+    @property
+    def index(self) -> AttributeIndex:
+        """What queries look arrays up in."""
+        return self._now[2]
+
+    def required(self) -> CollectionStore:
+        """The arrays of the collection, which was asked for and is there: CollectionNotFound when it was deleted."""
+        holding = self.holding
+        if not holding.exists():
+            raise self.missing()
+        return holding
+
+    @contextmanager
+    def located(self, id: str = "") -> Iterator[None]:
+        """Have errors of the block tell the collection, or its array ``id``, where they tell no place."""
+        try:
+            yield
+        except HyperslabError as error:
+            node = f"{self.name}/{id}".rstrip("/")
+            raise error.locate(url=self.connection.url, node=node) from error.__cause__
+
+    def missing(self) -> CollectionNotFound:
+        """The error of a collection that was deleted."""
+        message = f"the collection {self.name!r} is not there any more"
+        return CollectionNotFound(message, url=self.url, node=self.name, remedy="create it anew")

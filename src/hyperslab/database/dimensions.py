@@ -11,7 +11,7 @@ import numpy as np
 
 from hyperslab.errors import SelectionError
 from hyperslab.model.schemas import AnyDimensionSchema, DimensionSchema, Scale
-from hyperslab.model.schemas.times import as_nanoseconds, microseconds
+from hyperslab.model.schemas.dimensions import as_nanoseconds, microseconds
 
 
 @dataclass(frozen=True, repr=False)

@@ -5,22 +5,218 @@ An index is never a source of truth: what it finds is read again before it is gi
 
 from __future__ import annotations
 
+import json
 import os
 import threading
-from collections.abc import Collection, Mapping
+import zlib
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from operator import itemgetter
+from typing import Any
 from weakref import WeakSet
 
 from hyperslab.chunks.pool import batched, each_if_many
-from hyperslab.database import index_text
-from hyperslab.database.conditions import Query
-from hyperslab.database.table import AttributeColumns, Row, Table
+from hyperslab.database.conditions import Condition, Query, Rank, ranker
 from hyperslab.errors import ReadOnly, StorageError
-from hyperslab.formats.collection_stores import CachesIndex, CollectionStore
-from hyperslab.model.schemas import Record
+from hyperslab.formats.collections.base import CachesIndex, CollectionStore
+from hyperslab.formats.metadata_json.records import value_from_json, value_to_json
+from hyperslab.model.schemas import AnyArraySchema, AttributeSchema, Record
 from hyperslab.stores.base import Stamp, Unversioned
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# Rows of attribute values, by id and in the orders that were asked for; what of them fulfils a query.
+
+
+Row = tuple[Any, ...]
+"""An id, then the values of the attributes in the schema's order."""
+_FEW = 64
+_COSTLIER = 16
+"""How many times as long it takes to put a row into a sorted list as to sort it with all others."""
+
+
+class AttributeColumns:
+    """Where the values of an attribute stand in a row, and how they rank."""
+
+    def __init__(self, schema: AnyArraySchema) -> None:
+        self.attributes = schema.attributes
+        self._place = {attribute.name: place for place, attribute in enumerate(schema.attributes, 1)}
+        self._rankers = {attribute.name: ranker(attribute) for attribute in schema.attributes}
+        self.key = [attribute.name for attribute in schema.primary_attributes]
+
+    def row(self, record: Record, id: str) -> Row:
+        """A record as a row of this id."""
+        parts = (record.primary if known.primary else record.custom for known in self.attributes)
+        return (id, *(part.get(known.name) for part, known in zip(parts, self.attributes, strict=True)))
+
+    def rank(self, name: str) -> Callable[[Row], Rank]:
+        """What gives the rank of a row's attribute."""
+        place, rank = self._place[name], self._rankers[name]
+        return lambda row: rank(row[place])
+
+    def order(self, name: str | None) -> Callable[[Row], Row]:
+        """What rows are sorted by: an attribute, among equals the key, and the id in the end."""
+        ranks = [self.rank(known) for known in ([] if name is None else [name]) + self.key]
+        return lambda row: (*[rank(row) for rank in ranks], row[0])
+
+
+class Table:
+    """Rows by id, and in the orders that were asked for."""
+
+    def __init__(self, columns: AttributeColumns) -> None:
+        self.rows: dict[str, Row] = {}
+        self._columns = columns
+        self._sorted: dict[str | None, list[Row]] = {}
+
+    def change(self, gone: Iterable[str], rows: Mapping[str, Row]) -> None:
+        """Take rows out by id, and put others in or in the place of their like."""
+        old = [row for id in {*gone, *rows} if (row := self.rows.pop(id, None)) is not None]
+        self.rows.update(rows)
+        count = len(old) + len(rows)
+        if count > _FEW and count * _COSTLIER > len(self.rows):
+            self._sorted.clear()
+        for name, rows_in_order in self._sorted.items():
+            order = self._columns.order(name)
+            for row in old:
+                del rows_in_order[bisect_left(rows_in_order, order(row), key=order)]
+            for row in rows.values():
+                insort(rows_in_order, row, key=order)
+
+    def found(self, query: Query) -> list[Row]:
+        """The rows that fulfil a query: those of its most telling condition, then of these those of all others."""
+        if not query.conditions:
+            return self._turned(self._in_order(query.order), query)
+        spans = {condition.attribute.name: self._spans(condition) for condition in query.conditions}
+        first = min(query.conditions, key=lambda each: sum(map(len, spans[each.attribute.name])))
+        name = first.attribute.name
+        in_order = self._in_order(name)
+        rows = [row for span in spans[name] for row in in_order[span.start : span.stop]]
+        for condition in query.conditions:
+            if condition is not first:
+                rank = self._columns.rank(condition.attribute.name)
+                rows = [row for row in rows if condition.fits(rank(row))]
+        if name != query.order:
+            rows.sort(key=self._columns.order(query.order))
+        return self._turned(rows, query)
+
+    def _turned(self, rows: list[Row], query: Query) -> list[Row]:
+        """Rows in the order of a query; backwards those without a value stay last."""
+        if not query.backwards or query.order is None:
+            return rows[::-1] if query.backwards else rows[:]
+        known = bisect_left(rows, (1,), key=self._columns.rank(query.order))
+        return rows[:known][::-1] + rows[known:]
+
+    def _spans(self, condition: Condition) -> list[range]:
+        """The places of rows that fulfil a condition, in the order of its attribute."""
+        name = condition.attribute.name
+        rows, rank = self._in_order(name), self._columns.rank(name)
+        found = []
+        for span in condition.spans:
+            start = bisect_left(rows, span.low, key=rank)
+            end = bisect_right if span.closed else bisect_left
+            found.append(range(start, max(end(rows, span.high, key=rank), start)))
+        return found
+
+    def _in_order(self, name: str | None) -> list[Row]:
+        """All rows in the order of an attribute, or of the key: sorted by what counts least first, which takes the
+        least memory."""
+        if name in self._sorted:
+            return self._sorted[name]
+        if name is None:
+            rows = sorted(self.rows.values(), key=itemgetter(0))
+            for known in reversed(self._columns.key):
+                rows.sort(key=self._columns.rank(known))
+        else:
+            rows = sorted(self._in_order(None), key=self._columns.rank(name))
+        self._sorted[name] = rows
+        return rows
+
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# A stored index: bytes that are made and taken, checked, and passed over for any doubt.
+#
+# A line of magic and the BLAKE2b of the rest, then compressed JSON: the attributes of the schema, by part its mark
+# and those of its documents, by id the values of a row. Nobody trusts it: what it says of a part holds while the mark
+# of that part is the present one, and what a query finds by it is read again.
+
+
+_MAGIC = b"hyperslab index 1 "
+_LARGEST = 1 << 29
+"""Bytes of JSON: of some two million arrays."""
+UNSURE = 0
+"""The mark of a part that is to be looked at again, whatever its present one is."""
+
+
+@dataclass(slots=True)
+class ListedPart:
+    """The documents that are listed together: a mark that changes when one of them does, and those of all by id."""
+
+    stamp: int
+    marks: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredIndex:
+    """What an index knows."""
+
+    parts: dict[str, ListedPart]
+    rows: dict[str, Row]
+
+
+def index_bytes(stored: StoredIndex, attributes: Sequence[AttributeSchema]) -> bytes:
+    """An index as bytes; of parts in which an array is not committed, or damaged, only what is sure."""
+    parts: dict[str, tuple[int, dict[str, int]]] = {}
+    for name, part in stored.parts.items():
+        known = {id: mark for id, mark in part.marks.items() if id in stored.rows}
+        parts[name] = (part.stamp if len(known) == len(part.marks) else UNSURE, known)
+    rows = {id: [value_to_json(value) for value in stored.rows[id][1:]] for _, marks in parts.values() for id in marks}
+    said = {"attributes": _described(attributes), "parts": parts, "rows": rows}
+    body = zlib.compress(json.dumps(said, separators=(",", ":")).encode(), 1)
+    return _MAGIC + blake2b(body, digest_size=16).hexdigest().encode() + b"\n" + body
+
+
+def parse_index(data: bytes, attributes: Sequence[AttributeSchema]) -> StoredIndex | None:
+    """The index; None where it is damaged, of another schema or too large."""
+    head, _, body = data.partition(b"\n")
+    if head != _MAGIC + blake2b(body, digest_size=16).hexdigest().encode():
+        return None
+    try:
+        reader = zlib.decompressobj()
+        text = reader.decompress(body, _LARGEST)
+        return _parse_stored(json.loads(text), attributes) if reader.eof else None
+    except (zlib.error, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
+        return None
+
+
+def _parse_stored(said: Any, attributes: Sequence[AttributeSchema]) -> StoredIndex | None:
+    if not isinstance(said, dict) or said["attributes"] != _described(attributes):
+        return None
+    parts = {name: ListedPart(_whole(stamp), _parse_marks(marks)) for name, (stamp, marks) in said["parts"].items()}
+    rows = {id: (id, *_values(values, attributes)) for id, values in said["rows"].items()}
+    listed = {id for part in parts.values() for id in part.marks}
+    return StoredIndex(parts, rows) if rows.keys() == listed else None
+
+
+def _whole(said: Any) -> int:
+    if type(said) is not int:
+        raise TypeError("no whole number")
+    return said
+
+
+def _parse_marks(said: Mapping[str, Any]) -> dict[str, int]:
+    return {id: _whole(mark) for id, mark in said.items()}
+
+
+def _values(said: Sequence[Any], attributes: Sequence[AttributeSchema]) -> list[Any]:
+    pairs = zip(attributes, said, strict=True)
+    return [None if value is None else value_from_json(known.dtype, value) for known, value in pairs]
+
+
+def _described(attributes: Sequence[AttributeSchema]) -> list[dict[str, Any]]:
+    return [attribute.as_dict for attribute in attributes]
+
 
 _BATCH = 1024
 _THREADS = 8
@@ -34,7 +230,7 @@ _WORTH_KEEPING = 256
 class _News:
     """What a look at the collection found: parts anew, and by id rows, records that are not committed, what is gone."""
 
-    parts: dict[str, index_text.ListedPart] = field(default_factory=dict)
+    parts: dict[str, ListedPart] = field(default_factory=dict)
     rows: dict[str, Row] = field(default_factory=dict)
     pending: dict[str, Record] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
@@ -55,7 +251,7 @@ class AttributeIndex:
 
     def _begin(self) -> None:
         self._lock = threading.RLock()
-        self._parts: dict[str, index_text.ListedPart] = {}
+        self._parts: dict[str, ListedPart] = {}
         self._pending: dict[str, Record] = {}
         self._loose: set[str] = set()
         self._table = Table(self._columns)
@@ -94,7 +290,7 @@ class AttributeIndex:
             self._load()
         for _ in range(_LOOKS):
             stamps = self._holding.generations()
-            has_more = self._follow({part: _mark(stamp) for part, stamp in stamps.items()})
+            has_more = self._follow({part: _stamp_digest(stamp) for part, stamp in stamps.items()})
             unversioned = any(isinstance(stamp, Unversioned) for stamp in stamps.values())
             if not has_more or unversioned or self._holding.generations() == stamps:
                 break
@@ -125,7 +321,7 @@ class AttributeIndex:
         for part in self._parts.values():
             if unread := part.marks.keys() & gone:
                 count += len(unread)
-                part.stamp = index_text.UNSURE
+                part.stamp = UNSURE
                 for id in unread:
                     del part.marks[id]
         return count
@@ -143,7 +339,7 @@ class AttributeIndex:
         for part in stale:
             marks = listings[part]
             before = self._parts[part].marks if part in self._parts else {}
-            news.parts[part] = index_text.ListedPart(stamps[part], marks)
+            news.parts[part] = ListedPart(stamps[part], marks)
             news.gone.update(before.keys() - marks.keys())
             changed += [id for id, mark in marks.items() if before.get(id) != mark]
         self._read(changed, news)
@@ -152,7 +348,7 @@ class AttributeIndex:
         found: dict[str, dict[str, int]] = {}
 
         def look(part: str) -> None:
-            found[part] = {id: _mark(stamp) for id, stamp in self._holding.listing(part).items()}
+            found[part] = {id: _stamp_digest(stamp) for id, stamp in self._holding.listing(part).items()}
 
         each_if_many(look, parts, _THREADS)
         return found
@@ -202,7 +398,7 @@ class AttributeIndex:
         data = None
         with suppress(StorageError):
             data = self._keeper.cached_index() if self._keeper else None
-        found = index_text.parse(data, self._columns.attributes) if data else None
+        found = parse_index(data, self._columns.attributes) if data else None
         if found is not None:
             self._parts = found.parts
             self._table.change((), found.rows)
@@ -212,13 +408,11 @@ class AttributeIndex:
         self._changes = 0
         if self._keeper is not None:
             with suppress(ReadOnly, StorageError):  # it is a cache: the next one may write it
-                data = index_text.render(
-                    index_text.StoredIndex(self._parts, self._table.rows), self._columns.attributes
-                )
+                data = index_bytes(StoredIndex(self._parts, self._table.rows), self._columns.attributes)
                 self._keeper.keep_index(data)
 
 
-def _mark(stamp: Stamp) -> int:
+def _stamp_digest(stamp: Stamp) -> int:
     """A stamp in few bytes: equal ones have equal marks, in every process, and others as good as never."""
     if isinstance(stamp, Unversioned):
         return int.from_bytes(os.urandom(8))

@@ -93,7 +93,7 @@ def _position(item: Any) -> int | None:
 
 def _slice(item: slice, along: Along) -> slice:
     step = _step(item.step, along)
-    start, stop = _end(item.start, along), _end(item.stop, along)
+    start, stop = _slice_end(item.start, along), _slice_end(item.stop, along)
     if not (is_label(start) or is_label(stop)):
         return slice(start, stop, step)
     if isinstance(start, int) or isinstance(stop, int):
@@ -105,7 +105,7 @@ def _slice(item: slice, along: Along) -> slice:
     return slice(first, lookup.bound(stop, stop=True), step)
 
 
-def _end(bound: Any, along: Along) -> Any:
+def _slice_end(bound: Any, along: Along) -> Any:
     """A bound of a slice: None, an int or a label."""
     if bound is None or is_label(bound):
         return bound

@@ -17,7 +17,7 @@ from hyperslab.stores.schemes import REMOTE
 FORMATS = {
     "hdmf": "hyperslab.formats.hdmf",
     "collections": "hyperslab.formats.collections",
-    "deker": "hyperslab.formats.deker",
+    "deker": "hyperslab.formats.collections.deker",
     "zarr3": "hyperslab.formats.zarr3",
     "nczarr": "hyperslab.formats.nczarr",
     "zarr2": "hyperslab.formats.zarr2",

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from hyperslab.chunks.settings import Settings
-from hyperslab.formats.collection_document import CollectionDocument
-from hyperslab.formats.collections.holding import CollectionHolding
-from hyperslab.formats.collections.layout import LAYOUT
+from hyperslab.formats.collections.base import CollectionDocument
+from hyperslab.formats.collections.own.layout import LAYOUT, OwnCollectionStore
 from hyperslab.model.schemas import (
     ArraySchema,
     AttributeSchema,
@@ -22,7 +21,7 @@ from hyperslab.model.schemas import (
     TimeDimensionSchema,
     VArraySchema,
 )
-from hyperslab.model.schemas.records import check_new, new_id
+from hyperslab.model.schemas.arrays import check_new, new_id
 from hyperslab.stores.location import Location
 
 START = datetime(2023, 1, 1, tzinfo=UTC)
@@ -57,14 +56,14 @@ def made(
     name: str = "weather",
     options: HDF5Options | None = None,
     settings: Settings = SETTINGS,
-) -> CollectionHolding:
+) -> OwnCollectionStore:
     """A new collection."""
     return LAYOUT.create(where, CollectionDocument(name, what or schema(), options), settings)
 
 
 def opened(
     where: Location, name: str = "weather", *, writable: bool = True, durable: bool = False
-) -> CollectionHolding:
+) -> OwnCollectionStore:
     """The same opened again."""
     found = LAYOUT.open(where, name, replace(SETTINGS, durable=durable), writable=writable)
     assert found is not None
@@ -82,18 +81,18 @@ def key_of(found: Record) -> tuple[Any, ...]:
     return tuple(found.primary.values())
 
 
-def ids(holding: CollectionHolding) -> set[str]:
+def ids(holding: OwnCollectionStore) -> set[str]:
     """The arrays that exist, by way of the listings."""
     listed = {id for part in holding.generations() for id in holding.listing(part)}
     return {found.id for found in holding.committed(holding.records(listed))}
 
 
-def kinds(holding: CollectionHolding, *, deep: bool = False) -> list[str]:
+def kinds(holding: OwnCollectionStore, *, deep: bool = False) -> list[str]:
     """The kinds of problems of a collection."""
     return sorted(remedy.problem.kind for remedy in holding.remedies(deep=deep))
 
 
-def repair(holding: CollectionHolding, *, deep: bool = False) -> None:
+def repair(holding: OwnCollectionStore, *, deep: bool = False) -> None:
     """Do all that its remedies do."""
     for remedy in list(holding.remedies(deep=deep)):
         if remedy.act is not None:

@@ -16,16 +16,15 @@ from own_store import SETTINGS, ids, key_of, kinds, made, opened, record, repair
 
 import hyperslab as hs
 from hyperslab.errors import AlreadyExists, ReadOnly
-from hyperslab.formats.collections.creation_marker import making
-from hyperslab.formats.collections.holding import CollectionHolding
-from hyperslab.formats.collections.layout import LAYOUT
-from hyperslab.model.schemas.records import new_id
+from hyperslab.formats.collections.own.layout import LAYOUT, OwnCollectionStore
+from hyperslab.formats.collections.own.store import creation_marker
+from hyperslab.model.schemas.arrays import new_id
 from hyperslab.stores import MemoryStore
 from hyperslab.stores.location import Location
 
 
 @pytest.fixture(params=["folder", "memory", "bucket"])
-def holding(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[CollectionHolding]:
+def holding(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OwnCollectionStore]:
     """A collection of three arrays, one of them with cells."""
     if request.param == "folder":
         where = Location.of(tmp_path)
@@ -46,16 +45,16 @@ def holding(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Collecti
         MemoryStore.forget(where.url.removeprefix("memory://"))
 
 
-def first(holding: CollectionHolding) -> str:
+def first(holding: OwnCollectionStore) -> str:
     return sorted(ids(holding))[0]
 
 
-def shard(holding: CollectionHolding) -> str:
+def shard(holding: OwnCollectionStore) -> str:
     """The key of a shard."""
     return next(key for key in holding.store.list(holding.places.array(first(holding))) if "/c/" in key)
 
 
-def test_an_array_that_was_not_made_to_the_end(holding: CollectionHolding) -> None:
+def test_an_array_that_was_not_made_to_the_end(holding: OwnCollectionStore) -> None:
     begun = record(9)
     holding.store.put(holding.places.array_document(begun.id), holding.documents.text(begun))
     holding.store.put(holding.places.generation(begun.id[:2]), b"x")
@@ -70,7 +69,7 @@ def test_an_array_that_was_not_made_to_the_end(holding: CollectionHolding) -> No
 
 
 @pytest.mark.parametrize("blank", [b"", bytes(700)])
-def test_an_array_whose_document_lost_its_power(holding: CollectionHolding, blank: bytes) -> None:
+def test_an_array_whose_document_lost_its_power(holding: OwnCollectionStore, blank: bytes) -> None:
     """Nobody was told that it was made; where a key leads to such a document, an array is damaged, and stays."""
     begun, damaged = record(9), first(holding)
     for id in (begun.id, damaged):
@@ -87,7 +86,7 @@ def test_an_array_whose_document_lost_its_power(holding: CollectionHolding, blan
     holding.create([begun])
 
 
-def test_an_array_that_was_made_to_the_end_meanwhile(holding: CollectionHolding) -> None:
+def test_an_array_that_was_made_to_the_end_meanwhile(holding: OwnCollectionStore) -> None:
     """Between the look and the deed."""
     begun = record(9)
     holding.store.put(holding.places.array_document(begun.id), holding.documents.text(begun))
@@ -100,7 +99,7 @@ def test_an_array_that_was_made_to_the_end_meanwhile(holding: CollectionHolding)
     assert kinds(holding) == []
 
 
-def test_an_array_that_is_made_to_the_end_while_one_looks(holding: CollectionHolding) -> None:
+def test_an_array_that_is_made_to_the_end_while_one_looks(holding: OwnCollectionStore) -> None:
     """Is no problem; nor is one that is changed."""
     begun = record(9, id="00" + new_id()[2:])
     holding.store.put(holding.places.array_document(begun.id), holding.documents.text(begun))
@@ -114,10 +113,10 @@ def test_an_array_that_is_made_to_the_end_while_one_looks(holding: CollectionHol
     assert list(remedies) == []
 
 
-def test_arrays_that_are_being_made(holding: CollectionHolding) -> None:
+def test_arrays_that_are_being_made(holding: OwnCollectionStore) -> None:
     """As long as their maker lives no repair takes them for leftovers; afterwards it does."""
     begun = record(9)
-    with making(holding.store, holding.places, 5, new_id()):
+    with creation_marker(holding.store, holding.places, 5, new_id()):
         holding.store.put(holding.places.array_document(begun.id), holding.documents.text(begun))
         holding.store.put(holding.places.generation(begun.id[:2]), b"x")
         assert kinds(holding) == []
@@ -140,7 +139,7 @@ def test_repairs_beside_a_creation_of_many_arrays(tmp_path: Path) -> None:
     assert kinds(holding) == []
 
 
-def test_two_arrays_of_one_key(holding: CollectionHolding) -> None:
+def test_two_arrays_of_one_key(holding: OwnCollectionStore) -> None:
     old = holding.record(first(holding))
     double = replace(old, id="ff" + new_id()[2:])
     holding.store.put(holding.places.array_document(double.id), holding.documents.text(double))
@@ -153,7 +152,7 @@ def test_two_arrays_of_one_key(holding: CollectionHolding) -> None:
 
 
 @pytest.mark.parametrize("said", [b"", b"\0" * 36, b"../../x", b"ffffffff-ffff-ffff-ffff-ffffffffffff", "other"])
-def test_a_key_entry_that_leads_elsewhere(holding: CollectionHolding, said: bytes | str) -> None:
+def test_a_key_entry_that_leads_elsewhere(holding: OwnCollectionStore, said: bytes | str) -> None:
     """It is led to its array again; no cell of that is lost."""
     old = holding.record(first(holding))
     other = sorted(ids(holding))[1]
@@ -166,7 +165,7 @@ def test_a_key_entry_that_leads_elsewhere(holding: CollectionHolding, said: byte
     assert len(ids(holding)) == 3
 
 
-def test_a_key_entry_that_leads_to_nothing(holding: CollectionHolding) -> None:
+def test_a_key_entry_that_leads_to_nothing(holding: OwnCollectionStore) -> None:
     gone = record(9)
     holding.store.put(holding.entry(gone), gone.id.encode())
     assert kinds(holding) == ["dangling-key"]
@@ -177,7 +176,7 @@ def test_a_key_entry_that_leads_to_nothing(holding: CollectionHolding) -> None:
     holding.create([gone])
 
 
-def test_a_generation_that_is_missing(holding: CollectionHolding) -> None:
+def test_a_generation_that_is_missing(holding: OwnCollectionStore) -> None:
     id = first(holding)
     holding.store.delete(holding.places.generation(id[:2]))
     assert id not in ids(holding)
@@ -187,7 +186,7 @@ def test_a_generation_that_is_missing(holding: CollectionHolding) -> None:
     assert kinds(holding) == []
 
 
-def test_leftovers(holding: CollectionHolding) -> None:
+def test_leftovers(holding: OwnCollectionStore) -> None:
     id, gone = first(holding), "ee" + new_id()[2:]
     for key in (
         holding.places.unsettled(id),
@@ -205,7 +204,7 @@ def test_leftovers(holding: CollectionHolding) -> None:
     assert not [key for key in holding.store.list("") if gone in key]
 
 
-def test_strays_are_told_and_stay(holding: CollectionHolding) -> None:
+def test_strays_are_told_and_stay(holding: OwnCollectionStore) -> None:
     base = holding.places.base
     strays = [f"{base}/x", f"{base}/more/x", f"{base}/keys/x", f"{base}/arrays/zz/x", f"{base}/arrays/zz/{new_id()}/x"]
     strays.append(f"{holding.places.array(first(holding))}/c/9/9/9")
@@ -218,7 +217,7 @@ def test_strays_are_told_and_stay(holding: CollectionHolding) -> None:
     assert len(ids(holding)) == 3
 
 
-def test_damaged_cells(holding: CollectionHolding) -> None:
+def test_damaged_cells(holding: OwnCollectionStore) -> None:
     """Found by looking deep; taken out, with a copy kept, and all else stays."""
     key = shard(holding)
     data = bytearray(holding.store.get(key) or b"")
@@ -236,7 +235,7 @@ def test_damaged_cells(holding: CollectionHolding) -> None:
     assert kinds(holding, deep=True) == []
 
 
-def test_an_array_that_is_not_as_the_schema_says(holding: CollectionHolding) -> None:
+def test_an_array_that_is_not_as_the_schema_says(holding: OwnCollectionStore) -> None:
     id = first(holding)
     key = holding.places.array_document(id)
     text = (holding.store.get(key) or b"").decode()

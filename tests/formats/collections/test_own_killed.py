@@ -87,7 +87,7 @@ from dying import killed_at
 from own_store import ids, key_of, kinds, made, opened, record, repair, schema
 from hyperslab.errors import AlreadyExists, HyperslabError
 from hyperslab.model.schemas import AttributeSchema, Record
-from hyperslab.model.schemas.records import new_id
+from hyperslab.model.schemas.arrays import new_id
 from hyperslab.stores.location import Location
 
 folder, name = sys.argv[2], sys.argv[3]

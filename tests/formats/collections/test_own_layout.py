@@ -14,11 +14,11 @@ from own_store import SETTINGS, START, ids, key_of, kinds, made, opened, record,
 
 import hyperslab as hs
 from hyperslab.errors import AlreadyExists, FormatError, Invalid, NodeNotFound, ReadOnly, SchemaError
-from hyperslab.formats.collection_document import CollectionDocument
-from hyperslab.formats.collections.layout import LAYOUT
-from hyperslab.formats.deker.layout import LAYOUT as DEKER
+from hyperslab.formats.collections.base import CollectionDocument
+from hyperslab.formats.collections.deker.store import LAYOUT as DEKER
+from hyperslab.formats.collections.own.layout import LAYOUT
 from hyperslab.model.schemas import ArraySchema, AttributeSchema, Record
-from hyperslab.model.schemas.records import new_id
+from hyperslab.model.schemas.arrays import new_id
 from hyperslab.stores import MemoryStore
 from hyperslab.stores.location import Location
 from servers.s3 import S3

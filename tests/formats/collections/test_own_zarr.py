@@ -13,10 +13,9 @@ import zarr
 from own_store import ATTRIBUTES, DIMENSIONS, SETTINGS, START, made, opened, record, schema, tiled
 
 from hyperslab.errors import SchemaError, Unsupported
-from hyperslab.formats.collection_document import CollectionDocument
-from hyperslab.formats.collections.cutting import cuts, new_spec
-from hyperslab.formats.collections.holding import CollectionHolding
-from hyperslab.formats.collections.layout import LAYOUT
+from hyperslab.formats.collections.base import CollectionDocument
+from hyperslab.formats.collections.own.documents import chunk_and_shard_lengths, new_spec
+from hyperslab.formats.collections.own.layout import LAYOUT, OwnCollectionStore
 from hyperslab.model.schemas import (
     ArraySchema,
     AttributeSchema,
@@ -26,14 +25,14 @@ from hyperslab.model.schemas import (
     Record,
     VArraySchema,
 )
-from hyperslab.model.schemas.dtype_names import reads_extended
-from hyperslab.model.schemas.records import new_id
+from hyperslab.model.schemas.arrays import new_id
+from hyperslab.model.schemas.attributes import reads_extended
 from hyperslab.stores.location import Location
 
 TYPES = ["i1", "i2", "i4", "i8", "q", "u1", "u2", "u4", "u8", "Q", "f2", "f4", "f8", "c8", "c16"]
 
 
-def fill(holding: CollectionHolding, id: str) -> np.ndarray[Any, Any]:
+def fill(holding: OwnCollectionStore, id: str) -> np.ndarray[Any, Any]:
     """Write every cell, chunk by chunk; what was written."""
     spec = holding.spec(id)
     cells = np.arange(1, 1 + np.prod(spec.shape)).reshape(spec.shape).astype(spec.numpy_dtype)
@@ -216,7 +215,7 @@ def test_cuts(sizes: Any, tile: Any, chunks: Any, expected: Any) -> None:
     else:
         what = VArraySchema(dimensions(*sizes), float, arrays_shape=tile)
     said = None if chunks is None else options(chunks)
-    assert cuts(CollectionDocument("a", what, said)) == expected
+    assert chunk_and_shard_lengths(CollectionDocument("a", what, said)) == expected
     spec = new_spec(CollectionDocument("a", what, said))
     assert (spec.inner_chunks, spec.chunks) == expected
 

@@ -18,10 +18,10 @@ from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.grouping import outer_chunks
 from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.settings import Settings
-from hyperslab.database.tiles import write_tiles
+from hyperslab.database.arrays import write_tiles
 from hyperslab.errors import Conflict, CorruptChunk, FormatError, NodeNotFound, ReadOnly, StorageError, TilesFailed
-from hyperslab.formats.collections.journal import JournalEntry, parse
-from hyperslab.formats.collections.tiles import open_shard
+from hyperslab.formats.collections.own.tile_transaction import JournalEntry, parse_journal
+from hyperslab.formats.collections.own.tiles import open_shard
 from hyperslab.selection.positional import select
 from hyperslab.stores.directory import DirectoryStore
 from hyperslab.stores.memory import MemoryStore
@@ -34,7 +34,7 @@ CELLS = np.arange(1, 65, dtype="i4").reshape(8, 8)
 
 def journal_of(store: Any) -> JournalEntry | None:
     data = store.get(JOURNAL)
-    return None if data is None else parse(data, JOURNAL)
+    return None if data is None else parse_journal(data, JOURNAL)
 
 
 @given(data=st.data())

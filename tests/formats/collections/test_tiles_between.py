@@ -15,7 +15,7 @@ from tiled import JOURNAL, Between, Stopper, aside, dies, made, opened, tiles_of
 
 from hyperslab.array import Array
 from hyperslab.errors import Conflict
-from hyperslab.formats.collections.journal import parse
+from hyperslab.formats.collections.own.tile_transaction import parse_journal
 from hyperslab.stores.buckets import wrapped
 from hyperslab.stores.memory import MemoryStore
 
@@ -99,7 +99,7 @@ def test_a_writer_between_any_two_operations_of_a_reader(store: Any, key: Any) -
 
 def is_pending(store: Any) -> bool:
     data = store.get(JOURNAL)
-    entry = None if data is None else parse(data, JOURNAL)
+    entry = None if data is None else parse_journal(data, JOURNAL)
     return entry is not None and entry.pending
 
 
@@ -205,7 +205,7 @@ def test_a_writer_who_dies_between_any_two_operations(store: Any, change: Any, d
                 following(expected)
             np.testing.assert_array_equal(opened(store)[:8], expected)
             entry = store.get(JOURNAL)
-            assert entry is None or not parse(entry, JOURNAL).pending
+            assert entry is None or not parse_journal(entry, JOURNAL).pending
             array[...] = 5
             assert (opened(store)[...] == 5).all()
             assert aside(store) == []

@@ -10,7 +10,7 @@ import pytest
 from tiled import JOURNAL, aside, dies, made, opened
 
 import hyperslab as hs
-from hyperslab.formats.collections.journal import parse
+from hyperslab.formats.collections.own.tile_transaction import parse_journal
 from hyperslab.stores.buckets import open_objects
 from servers.s3 import S3
 
@@ -98,7 +98,7 @@ def test_writers_that_die(url: str, s3: S3) -> None:
         opened(store_of(url, s3))[0, 0] = 8
         found[0, 0] = 8
         np.testing.assert_array_equal(opened(store)[...], found)
-        entry = parse(store.get(JOURNAL), JOURNAL)
+        entry = parse_journal(store.get(JOURNAL), JOURNAL)
         assert entry is not None
         assert not entry.pending
         at += 3 if at < 12 else 1

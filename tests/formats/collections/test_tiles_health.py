@@ -16,7 +16,7 @@ from hyperslab.chunks import execute
 from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import FormatError
-from hyperslab.formats.collections.tile_health import leftovers
+from hyperslab.formats.collections.own.orphans import tile_orphans
 from hyperslab.selection.positional import select
 from hyperslab.stores.buckets import wrapped
 from hyperslab.stores.directory import DirectoryStore
@@ -41,12 +41,12 @@ def test_what_dead_writers_leave(store: Any) -> None:
         died = dies(at, store, lambda array: array.__setitem__(np.s_[2:6, 2:8], 7))
         array = opened(store)
         seen = array[...]
-        found = list(leftovers(array._cells.source))
+        found = list(tile_orphans(array._cells.source))
         kinds |= {each.kind for each in found}
         assert bool(found) >= bool(aside(store))
         for each in found:
             each.act()
-        assert list(leftovers(array._cells.source)) == []
+        assert list(tile_orphans(array._cells.source)) == []
         assert aside(store) == []
         np.testing.assert_array_equal(opened(store)[...], seen)
         at += 1
@@ -59,12 +59,12 @@ def test_a_damaged_journal(store: Any) -> None:
     array = opened(store)
     with pytest.raises(FormatError):
         array[...]
-    (found,) = leftovers(array._cells.source)
+    (found,) = tile_orphans(array._cells.source)
     assert (found.kind, found.key) == ("journal", JOURNAL)
     found.act()
     np.testing.assert_array_equal(array[...], OLD)
     array[...] = 5
-    assert list(leftovers(array._cells.source)) == []
+    assert list(tile_orphans(array._cells.source)) == []
 
 
 def test_of_a_collection(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ import json, os, shutil, sys
 import numpy as np
 sys.path[:0] = sys.argv[1], os.path.join(sys.argv[1], "..")
 from dying import killed_at
-from hyperslab.formats.collections.journal import parse
+from hyperslab.formats.collections.own.tile_transaction import parse_journal
 from hyperslab.stores.directory import DirectoryStore
 from tiled import JOURNAL, aside, made, opened
 
@@ -78,7 +78,7 @@ for change in (whole, cleared) if durable else (whole, middle, cleared, grown):
                 assert (opened(store)[...] == found).all()
             array[:8] = 5
             assert (opened(store)[:8] == 5).all()
-            assert not parse(store.get(JOURNAL), JOURNAL).pending
+            assert not parse_journal(store.get(JOURNAL), JOURNAL).pending
             assert aside(store) == []
             assert not store.strays("staged/x")
         except BaseException:

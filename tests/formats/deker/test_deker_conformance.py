@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hyperslab.formats.deker import FORMAT
+from hyperslab.formats.collections.deker import FORMAT
 from hyperslab.stores.location import Location
 from hyperslab.testing.formats import FormatTests
 

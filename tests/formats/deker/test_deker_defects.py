@@ -35,13 +35,13 @@ from deker_arrays import (
 
 import hyperslab as hs
 from hyperslab.errors import AlreadyExists, Conflict, FormatError, HyperslabError, MissingChunks, SchemaError
-from hyperslab.formats.collection_document import CollectionDocument
-from hyperslab.formats.deker import locks
-from hyperslab.formats.deker.layout import LAYOUT
-from hyperslab.formats.deker.paths import tile_folder
+from hyperslab.formats.collections.base import CollectionDocument
+from hyperslab.formats.collections.deker import locks
+from hyperslab.formats.collections.deker.folder import tile_folder
+from hyperslab.formats.collections.deker.store import LAYOUT
 from hyperslab.model.dims import TimeScale
 from hyperslab.model.schemas import ArraySchema, AttributeSchema, DimensionSchema, Record
-from hyperslab.model.schemas.records import changed, new_id
+from hyperslab.model.schemas.arrays import changed, new_id
 from hyperslab.stores.keys import temporary_name
 from hyperslab.stores.location import Location
 from programs import Program

@@ -31,7 +31,7 @@ from deker_arrays import (
 )
 
 from hyperslab.errors import FormatError, Unsupported
-from hyperslab.formats.deker.layout import LAYOUT
+from hyperslab.formats.collections.deker.store import LAYOUT
 from hyperslab.model.schemas import (
     ArraySchema,
     AttributeSchema,
@@ -41,7 +41,7 @@ from hyperslab.model.schemas import (
     Record,
     TimeDimensionSchema,
 )
-from hyperslab.model.schemas.records import changed
+from hyperslab.model.schemas.arrays import changed
 from hyperslab.stores.location import Location
 
 ID = "352fdd68-dcb5-4edc-b3fc-4fcad9dea7fe"

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from deker_arrays import QUICK, kinds, read, reopen
 
-from hyperslab.formats.deker.layout import LAYOUT
+from hyperslab.formats.collections.deker.store import LAYOUT
 from hyperslab.formats.metadata_json import records
 from hyperslab.stores.location import Location
 

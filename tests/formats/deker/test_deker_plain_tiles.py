@@ -11,20 +11,20 @@ import numpy as np
 import pytest
 from deker_arrays import START, TILED, make, new, read, reopen, write
 
-from hyperslab.formats.deker import links
-from hyperslab.formats.deker.holding import DekerHolding
-from hyperslab.formats.deker.paths import data_path, tile_folder
+from hyperslab.formats.collections.deker import links
+from hyperslab.formats.collections.deker.folder import data_path, tile_folder
+from hyperslab.formats.collections.deker.store import DekerCollectionStore
 
 COORDS = (1, 0)
 CELLS = np.arange(48, dtype=np.int32).reshape(8, 6)
 
 
 @pytest.fixture
-def holding(tmp_path: Path) -> DekerHolding:
+def holding(tmp_path: Path) -> DekerCollectionStore:
     return make(tmp_path / "store", TILED)
 
 
-def _whole(holding: DekerHolding) -> tuple[str, Path, Path]:
+def _whole(holding: DekerCollectionStore) -> tuple[str, Path, Path]:
     """An array of eight tiles; the folder of the link of one of them, and its file."""
     id = new(holding, {"dt": START})
     write(holding, id, CELLS, slice(0, 8), slice(0, 6))
@@ -86,7 +86,7 @@ WAYS += [_no_file, _a_folder, _moved_within, _moved_out, _links_out]
 
 @pytest.mark.parametrize("change", WAYS)
 def test_a_tile_is_found_by_the_shortest_way_or_not_at_all(
-    holding: DekerHolding, change: Callable[[Path, Path], None]
+    holding: DekerCollectionStore, change: Callable[[Path, Path], None]
 ) -> None:
     id, folder, file = _whole(holding)
     change(folder, file)
@@ -119,7 +119,9 @@ def _longer_before(file: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [_in_place, _cut_into_chunks, _longer_before])
-def test_a_tile_that_was_read_is_read_as_it_is_now(holding: DekerHolding, change: Callable[[Path], None]) -> None:
+def test_a_tile_that_was_read_is_read_as_it_is_now(
+    holding: DekerCollectionStore, change: Callable[[Path], None]
+) -> None:
     id, _, file = _whole(holding)
     for _ in range(2):
         np.testing.assert_array_equal(read(holding, id), CELLS)
@@ -131,7 +133,7 @@ def test_a_tile_that_was_read_is_read_as_it_is_now(holding: DekerHolding, change
     np.testing.assert_array_equal(read(holding, id, slice(2, 4), slice(0, 3)), expected[2:4, :3])
 
 
-def test_tiles_that_others_replace_and_remove(holding: DekerHolding, tmp_path: Path) -> None:
+def test_tiles_that_others_replace_and_remove(holding: DekerCollectionStore, tmp_path: Path) -> None:
     id, _, _ = _whole(holding)
     np.testing.assert_array_equal(read(holding, id), CELLS)
     other, expected = reopen(tmp_path / "store"), CELLS.copy()

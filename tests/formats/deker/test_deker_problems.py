@@ -28,20 +28,20 @@ from deker_arrays import (
     write,
 )
 
-from hyperslab.formats.deker.holding import DekerHolding
-from hyperslab.formats.deker.paths import data_path, tile_folder
+from hyperslab.formats.collections.deker.folder import data_path, tile_folder
+from hyperslab.formats.collections.deker.store import DekerCollectionStore
 from hyperslab.model.schemas import ArraySchema, DimensionSchema
-from hyperslab.model.schemas.records import new_id
+from hyperslab.model.schemas.arrays import new_id
 
-Damage = Callable[[DekerHolding, str], Any]
+Damage = Callable[[DekerCollectionStore, str], Any]
 
 
-def _tile(holding: DekerHolding, id: str, coords: tuple[int, ...]) -> Path:
+def _tile(holding: DekerCollectionStore, id: str, coords: tuple[int, ...]) -> Path:
     (link,) = Path(holding.folder.path, tile_folder(id, coords)).iterdir()
     return file_of(holding, link.stem)
 
 
-def _copy_tile(holding: DekerHolding, id: str, **key: Any) -> Path:
+def _copy_tile(holding: DekerCollectionStore, id: str, **key: Any) -> Path:
     """A tile that says it is another one."""
     source, other = _tile(holding, id, (0, 0)), new_id()
     target = Path(holding.folder.path, data_path("array", other))
@@ -56,7 +56,7 @@ def _copy_tile(holding: DekerHolding, id: str, **key: Any) -> Path:
     return target
 
 
-def _retype(holding: DekerHolding, id: str) -> None:
+def _retype(holding: DekerCollectionStore, id: str) -> None:
     with h5py.File(_tile(holding, id, (1, 1)), "r+") as file:
         cells = file["data"][()]
         del file["data"]
@@ -64,7 +64,7 @@ def _retype(holding: DekerHolding, id: str) -> None:
 
 
 def _touch(place: str, age: float = 7200) -> Damage:
-    def damage(holding: DekerHolding, id: str) -> None:
+    def damage(holding: DekerCollectionStore, id: str) -> None:
         path = Path(holding.folder.path, place.format(id=id))
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
@@ -73,13 +73,13 @@ def _touch(place: str, age: float = 7200) -> Damage:
     return damage
 
 
-def _second_link(holding: DekerHolding, id: str) -> None:
+def _second_link(holding: DekerCollectionStore, id: str) -> None:
     folder = Path(holding.folder.path, "varray_symlinks/elsewhere")
     folder.mkdir()
     (folder / f"{id}.json").symlink_to(file_of(holding, id, "varray"))
 
 
-def _unlink(holding: DekerHolding, id: str) -> None:
+def _unlink(holding: DekerCollectionStore, id: str) -> None:
     shutil.rmtree(Path(holding.folder.path, "varray_symlinks"))
 
 

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import HyperslabError
-from hyperslab.formats.deker import opened as opening
-from hyperslab.formats.deker.opened import DekerFile, open_file
-from hyperslab.formats.deker.quick import quick
+from hyperslab.formats.collections.deker import data_file as opening
+from hyperslab.formats.collections.deker.data_file import DekerFile, open_file
+from hyperslab.formats.collections.deker.hdf5_parser import parse_data_file
 from hyperslab.model.schemas import ArraySchema, DimensionSchema, HDF5CompressionOpts, HDF5Options
 
 
@@ -39,14 +39,14 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 def _quick(path: Path) -> Any:
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        return quick(descriptor)
+        return parse_data_file(descriptor)
     finally:
         os.close(descriptor)
 
 
 def _by_library(path: Path, monkeypatch: pytest.MonkeyPatch) -> DekerFile:
     with monkeypatch.context() as patch:
-        patch.setattr(opening, "quick", lambda descriptor: None)
+        patch.setattr(opening, "parse_data_file", lambda descriptor: None)
         return open_file(str(path))
 
 

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import Conflict, NodeNotFound, ReadOnly, TilesFailed, Unsupported
-from hyperslab.formats.collection_document import CollectionDocument
-from hyperslab.formats.deker import flat
-from hyperslab.formats.deker.layout import LAYOUT
-from hyperslab.formats.deker.locks import hold
-from hyperslab.formats.deker.paths import tile_folder
-from hyperslab.formats.deker.rewriting import count_fill
+from hyperslab.formats.collections.base import CollectionDocument
+from hyperslab.formats.collections.deker import data_file
+from hyperslab.formats.collections.deker.file_writer import count_fill
+from hyperslab.formats.collections.deker.folder import tile_folder
+from hyperslab.formats.collections.deker.locks import hold
+from hyperslab.formats.collections.deker.store import LAYOUT
 from hyperslab.model.schemas import ArraySchema, DimensionSchema, HDF5CompressionOpts, HDF5Options, VArraySchema
 from hyperslab.stores.location import Location
 from programs import forking
@@ -91,8 +91,8 @@ def test_every_kind_of_cell_is_written_and_counted(tmp_path: Path, dtype: str) -
 
 
 def test_parts_of_a_large_array_are_read_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flat, "_BLOCK", 1 << 12)
-    monkeypatch.setattr(flat, "_GAP", 64)
+    monkeypatch.setattr(data_file, "_BLOCK", 1 << 12)
+    monkeypatch.setattr(data_file, "_GAP", 64)
     shape = (40, 30, 20)
     schema = ArraySchema([DimensionSchema(name, n) for name, n in zip("zyx", shape, strict=True)], np.float32, [KEY])
     holding = make(tmp_path, schema)
@@ -100,13 +100,13 @@ def test_parts_of_a_large_array_are_read_alone(tmp_path: Path, monkeypatch: pyte
     truth = values(shape, np.float32)
     write(holding, id, truth)
     read_bytes: list[int] = []
-    plain = flat.pread
+    plain = data_file.pread
 
     def counting(descriptor: int, size: int, offset: int) -> bytearray:
         read_bytes.append(size)
         return plain(descriptor, size, offset)
 
-    monkeypatch.setattr(flat, "pread", counting)
+    monkeypatch.setattr(data_file, "pread", counting)
     for key in ((slice(3, 9), slice(5, 6), slice(7, 8)), (slice(0, 40, 3), slice(29, 30)), (slice(39, 40),)):
         read_bytes.clear()
         assert np.array_equal(read(holding, id, *key), truth[key])

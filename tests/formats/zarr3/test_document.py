@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hyperslab.errors import FormatError, Invalid, Unsupported
 from hyperslab.formats.zarr3.document import Zarr3, key_of, new_array, parse, render
 from hyperslab.model.dtypes import ObjectRef, VlenArray, describe
-from hyperslab.model.schemas.dtype_names import reads_extended
+from hyperslab.model.schemas.attributes import reads_extended
 from hyperslab.model.spec import ArraySpec, Codec
 
 CASES = json.loads((Path(__file__).parent / "cases.json").read_text())

@@ -16,8 +16,16 @@ from hypothesis import strategies as st
 
 from hyperslab.errors import SchemaError
 from hyperslab.model.schemas import ArraySchema, AttributeSchema, DimensionSchema, TimeDimensionSchema, VArraySchema
-from hyperslab.model.schemas.attributes import type_name, type_of
-from hyperslab.model.schemas.dtype_names import dtype_name, dtype_of, fill_of, fill_text, is_extended, reads_extended
+from hyperslab.model.schemas.attributes import (
+    dtype_name,
+    dtype_of,
+    fill_of,
+    fill_text,
+    is_extended,
+    reads_extended,
+    type_name,
+    type_of,
+)
 
 X = [DimensionSchema("x", 4)]
 YX = [DimensionSchema("y", 100), DimensionSchema("x", 200)]

@@ -20,17 +20,17 @@ from hyperslab.model.schemas import (
     Record,
     TimeDimensionSchema,
 )
-from hyperslab.model.schemas.options import check_options, options_from_json
-from hyperslab.model.schemas.records import (
+from hyperslab.model.schemas.arrays import (
     changed,
+    check_collection_name,
     check_component,
     check_id,
     check_key,
-    check_name,
     check_new,
     key_of,
     new_id,
 )
+from hyperslab.model.schemas.options import check_options, options_from_json
 
 NOON = datetime(2020, 1, 1, 12, tzinfo=UTC)
 TYPES: dict[str, type] = {"i": int, "f": float, "c": complex, "s": str, "t": tuple, "d": datetime}
@@ -321,12 +321,12 @@ def test_defect_6_other_components_are_fine(text: str) -> None:
 )
 def test_defect_6_names_of_collections(name: Any) -> None:
     with pytest.raises(SchemaError, match="name of a collection"):
-        check_name(name)
+        check_collection_name(name)
 
 
 @pytest.mark.parametrize("name", ["weather", "é b", "x" * 250, "\N{SLIGHTLY SMILING FACE}", "a.b", "lock"])
 def test_other_names_of_collections_are_fine(name: str) -> None:
-    assert check_name(name) == name
+    assert check_collection_name(name) == name
 
 
 @pytest.mark.parametrize(

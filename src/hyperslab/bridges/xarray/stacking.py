@@ -21,7 +21,7 @@ from hyperslab.bridges.xarray.storable import check_chunks
 from hyperslab.errors import Invalid
 from hyperslab.model.dims import ScaleIndex, TimeScale, scale_value
 from hyperslab.model.guessing import meant
-from hyperslab.model.schemas.times import as_nanoseconds, microseconds
+from hyperslab.model.schemas.dimensions import as_nanoseconds, microseconds
 
 _UNSET = np.iinfo("i8").min
 

@@ -1,24 +1,11 @@
-"""Collections: arrays that follow one schema, found by their attributes, on any store.
+"""Collections: arrays that follow one schema, found by their attributes. Two layouts, one tree, two formats.
 
-Specification: section "Our own layout" of the page on this format; documents of collections are those of DEKER 1.1 ::
+``base``: documents of collections, and the abstract classes of what a layout gives to the floors above.
+``tree`` and ``tree_writer``: a root of collections as groups and
+arrays, which is what ``open``, ``convert`` and ``check`` see. ``single_array``: what a collection of one array makes
+of an array of any dataset. ``format``: how a root is recognised and opened. ``own`` and ``deker``: the layouts.
 
-    weather/                                                   a root
-    └── collections/
-        └── temperature/
-            ├── collection.json                                the schema
-            ├── arrays/6f/6f0c2d5e-…/zarr.json, c/0/0          an array of Zarr v3: one shard, or one per tile
-            ├── keys/5d1f…                                     the id of the array with these primary attributes
-            ├── batches/0c9a…                                  whether arrays that were made together count
-            └── generations/6f                                 changes with each change below arrays/6f
-
-``collection.json``::
-
-    {"name": "temperature", "type": "array", "schema": {"dimensions": [{"name": "lat", "size": 181, "labels": null,
-     "scale": {"start_value": 90.0, "step": -1.0, "name": null}, "type": "generic"}], "dtype": "numpy.float64",
-     "attributes": [{"name": "dt", "primary": true, "dtype": "datetime"}], "fill_value": null}, "options": null,
-     "storage_adapter": "HDF5StorageAdapter", "metadata_version": "0.2", "layout": "hyperslab"}
-
-A root may hold collections in the layout of DEKER besides, read and written as they are. A dataset of any kind
+A root may hold collections in the layout of DEKER besides our own, read and written as they are. A dataset of any kind
 becomes a root of collections of one array each; ``collections.json`` tells what a collection cannot say of them.
 """
 
@@ -27,14 +14,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hyperslab.formats.base import Feature, FormatInfo, Variant
-from hyperslab.formats.collection_notes import NOTES
-from hyperslab.formats.collection_stores import Layout
-from hyperslab.formats.collection_tree_format import FEATURES, CollectionTreeFormat
+from hyperslab.formats.collections.base import Layout
+from hyperslab.formats.collections.format import FEATURES, NOTES, CollectionTreeFormat
 
 
 def _layouts() -> Sequence[Layout]:
-    from hyperslab.formats.collections.layout import LAYOUT
-    from hyperslab.formats.deker.layout import LAYOUT as DEKER
+    from hyperslab.formats.collections.deker.store import LAYOUT as DEKER
+    from hyperslab.formats.collections.own.layout import LAYOUT
 
     return LAYOUT, DEKER
 

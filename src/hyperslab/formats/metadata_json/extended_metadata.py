@@ -27,7 +27,7 @@ from hyperslab.formats.metadata_json.dtypes import describe_type, read_type
 from hyperslab.model.attrs import Attrs
 from hyperslab.model.dims import Dimension, FloatLabels, Index, Labels, ScaleIndex, TimeScale
 from hyperslab.model.dtypes import Char, Compound, DataType, Enum, Extension, Opaque, VlenArray, VlenBytes, numpy_dtype
-from hyperslab.model.schemas.dtype_names import reads_extended
+from hyperslab.model.schemas.attributes import reads_extended
 
 MARK = "_hyperslab"
 VERSION = 1

@@ -17,10 +17,9 @@ import numpy as np
 
 from hyperslab.errors import SchemaError
 from hyperslab.formats.format_errors import Problems, brief
-from hyperslab.model.schemas.arrays import ArraySchema
+from hyperslab.model.schemas.arrays import ArraySchema, Record, Values, check_id, key_of
 from hyperslab.model.schemas.attributes import AttributeSchema, type_name, with_complex
-from hyperslab.model.schemas.records import Record, Values, check_id, key_of
-from hyperslab.model.schemas.times import get_utc, iso
+from hyperslab.model.schemas.dimensions import get_utc, iso_text
 
 ID, PRIMARY, CUSTOM = "id", "primary_attributes", "custom_attributes"
 
@@ -51,7 +50,7 @@ def key_text(schema: ArraySchema, values: Record | Values) -> bytes:
 def value_to_json(value: Any, *, spaced: bool = False) -> Any:
     """One value of an attribute."""
     if isinstance(value, datetime):
-        return str(get_utc(value)) if spaced else iso(value)
+        return str(get_utc(value)) if spaced else iso_text(value)
     if isinstance(value, complex):
         return str(value)
     return [value_to_json(part) for part in value] if isinstance(value, tuple) else value

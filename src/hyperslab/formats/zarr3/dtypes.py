@@ -24,7 +24,7 @@ from hyperslab.formats.metadata_json.cells import (
 )
 from hyperslab.formats.metadata_json.dtypes import LARGEST
 from hyperslab.model.dtypes import SMALL, DataType, VlenArray, VlenBytes, VlenString, describe, numpy_dtype, small
-from hyperslab.model.schemas.dtype_names import is_extended, reads_extended
+from hyperslab.model.schemas.attributes import is_extended, reads_extended
 
 CORE = [
     "bool",

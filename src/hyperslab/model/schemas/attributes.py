@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
@@ -10,11 +13,220 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import SchemaError
-from hyperslab.model.schemas.dimensions import check_name
-from hyperslab.model.schemas.dtype_names import dtype_name, dtype_of, is_numeric
-from hyperslab.model.schemas.times import as_moment
+from hyperslab.model.schemas.dimensions import as_moment, require_name
 
-_NAMES: dict[type, str] = {
+# -- ------------------------------------------------------------------------------------------------------------------
+# Types of cells by the names that collection documents give them, and fill values as their text.
+#
+# The names are a table of ours: NumPy 2 has removed some of them, and what they mean never depends on its version.
+
+
+_PREFIX = "numpy."
+_NUMBER_TYPES = {np.dtype(code).type for code in "bhilqBHILQefdgFDG"}
+_WRITTEN = {
+    **{np.dtype(kind).char: kind for kind in ("int8", "int16", "int32", "uint8", "uint16", "uint32")},
+    **{np.dtype(kind).char: kind for kind in ("float16", "float32", "float64", "complex64")},
+    "q": "longlong",
+    "Q": "ulonglong",
+    "g": "float128",
+    "D": "cfloat",
+    "G": "clongfloat",
+    np.dtype("int64").char: "int64",
+    np.dtype("uint64").char: "uint",
+}
+_READ = {
+    "int8": "i1",
+    "byte": "i1",
+    "int16": "i2",
+    "short": "i2",
+    "int32": "i4",
+    "intc": "i4",
+    "int64": "i8",
+    "int": "i8",
+    "int_": "i8",
+    "intp": "i8",
+    "longlong": "q",
+    "uint8": "u1",
+    "ubyte": "u1",
+    "uint16": "u2",
+    "ushort": "u2",
+    "uint32": "u4",
+    "uintc": "u4",
+    "uint64": "u8",
+    "uint": "u8",
+    "uintp": "u8",
+    "ulonglong": "Q",
+    "float16": "f2",
+    "float32": "f4",
+    "float64": "f8",
+    "float": "f8",
+    "double": "f8",
+    "float128": "g",
+    "longfloat": "g",
+    "longdouble": "g",
+    "complex64": "c8",
+    "singlecomplex": "c8",
+    "complex128": "c16",
+    "complex": "c16",
+    "complex_": "c16",
+    "cfloat": "c16",
+    "cdouble": "c16",
+    "complex256": "G",
+    "clongfloat": "G",
+    "longcomplex": "G",
+    "clongdouble": "G",
+}
+_PYTHON = {int: "int64", float: "float64", complex: "complex128"}
+_NUMBER = r"[+-]?(?:\d+\.?\d*(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?|inf(?:inity)?|nan)"
+_COMPLEX = re.compile(rf"(?:(?P<real>{_NUMBER})(?=[+-]))?(?P<imag>{_NUMBER})j", re.IGNORECASE | re.ASCII)
+_REAL = re.compile(_NUMBER, re.IGNORECASE | re.ASCII)
+
+
+def is_numeric(kind: Any) -> bool:
+    """Return whether this is a NumPy scalar type of whole, real or complex numbers (no abstract one, no bool)."""
+    return isinstance(kind, type) and kind in _NUMBER_TYPES
+
+
+def checked_dtype(kind: Any) -> np.dtype[Any]:
+    """The native dtype of ``int``, ``float``, ``complex``, a NumPy scalar type or a dtype; SchemaError."""
+    if isinstance(kind, type) and kind in _PYTHON:
+        return np.dtype(_PYTHON[kind])
+    cells = kind.type if isinstance(kind, np.dtype) else kind
+    if is_numeric(cells):
+        return np.dtype(cells)
+    raise SchemaError(
+        f"a dtype of {kind!r}",
+        remedy="give int, float, complex, a NumPy type of numbers such as np.float32, or its dtype",
+    )
+
+
+def dtype_name(dtype: np.dtype[Any]) -> str:
+    """``numpy.<name>`` as collection documents have it."""
+    return _PREFIX + _WRITTEN[dtype.char]
+
+
+def dtype_of(name: Any) -> np.dtype[Any]:
+    """The type of a written name, its prefix optional; SchemaError for one that nobody writes."""
+    code = _READ.get(name.removeprefix(_PREFIX)) if isinstance(name, str) else None
+    if code is None:
+        raise SchemaError(f"{name!r} is no name of a type of cells")
+    return np.dtype(code)
+
+
+def is_extended(dtype: np.dtype[Any]) -> bool:
+    """Return whether cells of this type are floats of 80 bits, or pairs of them."""
+    return dtype.char in "gG"
+
+
+def reads_extended(cells: type[np.floating[Any]] = np.longdouble) -> bool:
+    """Return whether a type of this platform, its long double, is the 80-bit float of x86 in 16 bytes."""
+    return np.finfo(cells).nmant == 63 and np.dtype(cells).itemsize == 16
+
+
+def default_fill(dtype: np.dtype[Any]) -> np.generic:
+    """The fill value that is taken when none is given: the lowest whole number; NaN, and ``nan+0j``, for others."""
+    if dtype.kind in "iu":
+        return _cell(np.iinfo(dtype).min, dtype)
+    return _cell(float("nan"), dtype)
+
+
+def checked_fill(value: Any, dtype: np.dtype[Any]) -> np.generic:
+    """A fill value in the type of the cells: the same number, or the nearest where they are floats; SchemaError."""
+    if value is None:
+        return default_fill(dtype)
+    allowed = (int, float, complex, np.number)
+    if isinstance(value, bool | np.timedelta64) or not isinstance(value, allowed):
+        raise SchemaError(f"a fill value of {value!r}", remedy="give a number")
+    kind = np.dtype(type(value)).kind if isinstance(value, np.generic) else type(value)
+    if dtype.kind in "iu":
+        return _whole_fill(value, dtype, is_complex=kind in ("c", complex))
+    if dtype.kind == "f" and kind in ("c", complex):
+        raise _no_fill(value, dtype)
+    with np.errstate(over="ignore"):
+        try:
+            cell = _cell(value, dtype)
+        except OverflowError:
+            raise _no_fill(value, dtype) from None
+    if not _same_finiteness(value, cell):
+        raise _no_fill(value, dtype)
+    return cell if cell == cell else default_fill(dtype)
+
+
+def _whole_fill(value: Any, dtype: np.dtype[Any], *, is_complex: bool) -> np.generic:
+    limits = np.iinfo(dtype)
+    if is_complex or value != value or value in (np.inf, -np.inf) or int(value) != value:
+        raise _no_fill(value, dtype)
+    if not limits.min <= int(value) <= limits.max:
+        raise _no_fill(value, dtype)
+    return _cell(int(value), dtype)
+
+
+def _same_finiteness(value: Any, cell: np.generic) -> bool:
+    """Return whether no finite part of the value has become infinite."""
+    parts = (value.real, cell.real), (value.imag, cell.imag)
+    return not any(np.isinf(there) and abs(here) != np.inf for here, there in parts)
+
+
+def _no_fill(value: Any, dtype: np.dtype[Any]) -> SchemaError:
+    return SchemaError(
+        f"the fill value {value!r} is not one of the cells' type {dtype}",
+        remedy="give one that the type can hold, or choose a wider type",
+    )
+
+
+def _cell(value: Any, dtype: np.dtype[Any]) -> np.generic:
+    cells = np.zeros(1, dtype)
+    cells[0] = value
+    made: np.generic = cells[0]
+    return made
+
+
+def fill_text(fill: np.generic) -> str | None:
+    """A fill value as documents have it: its text; None for NaN."""
+    return None if fill != fill else str(fill)
+
+
+def fill_of(said: Any, dtype: np.dtype[Any]) -> np.generic:
+    """A fill value from a document: null, text or a number; SchemaError. Text is read with the type's own precision."""
+    if said is None:
+        return default_fill(dtype)
+    if not isinstance(said, str):
+        return checked_fill(said, dtype)
+    text = said.strip().removeprefix("(").removesuffix(")").strip()
+    if dtype.kind in "iu":
+        if not re.fullmatch(r"[+-]?\d+", text, re.ASCII):
+            raise _no_fill(said, dtype)
+        return checked_fill(int(text), dtype)
+    if dtype.kind == "f" and not _REAL.fullmatch(text):
+        raise _no_fill(said, dtype)
+    cell = _float(text, dtype) if dtype.kind == "f" else _complex(text, said, dtype)
+    return cell if cell == cell else default_fill(dtype)
+
+
+def _float(text: str, dtype: np.dtype[Any]) -> np.generic:
+    """The number of a text, to the nearest one of the type; SchemaError beyond its largest."""
+    silent = warnings.catch_warnings(action="ignore") if is_extended(dtype) else nullcontext()
+    with np.errstate(over="ignore"), silent:  # NumPy warns of long doubles near zero
+        cell = _cell(dtype.type(text), dtype)
+    if np.isinf(cell) and "n" not in text.lower():
+        raise _no_fill(text, dtype)
+    return cell
+
+
+def _complex(text: str, said: str, dtype: np.dtype[Any]) -> np.generic:
+    part = np.zeros((), dtype).real.dtype
+    pair = np.zeros(2, part)
+    if _REAL.fullmatch(text):
+        pair[0] = _float(text, part)
+    elif found := _COMPLEX.fullmatch(text):
+        pair[0] = _float(found["real"] or "0", part)
+        pair[1] = _float(found["imag"], part)
+    else:
+        raise _no_fill(said, dtype)
+    return _cell(pair.view(dtype)[0], dtype)
+
+
+_ATTRIBUTE_TYPE_NAMES: dict[type, str] = {
     int: "int",
     float: "float",
     complex: "complex",
@@ -22,7 +234,7 @@ _NAMES: dict[type, str] = {
     tuple: "tuple",
     datetime: "datetime",
 }
-_TYPES = {name: kind for kind, name in _NAMES.items()}
+_ATTRIBUTE_TYPES = {name: kind for kind, name in _ATTRIBUTE_TYPE_NAMES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +250,8 @@ class AttributeSchema:
     primary: bool
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "name", check_name(self.name, "an attribute"))
-        if not (isinstance(self.dtype, type) and self.dtype in _NAMES) and not is_numeric(self.dtype):
+        object.__setattr__(self, "name", require_name(self.name, "an attribute"))
+        if not (isinstance(self.dtype, type) and self.dtype in _ATTRIBUTE_TYPE_NAMES) and not is_numeric(self.dtype):
             raise SchemaError(
                 f"attribute {self.name!r} has the dtype {self.dtype!r}",
                 remedy="choose int, float, complex, str, tuple, datetime.datetime or a NumPy type of numbers",
@@ -55,13 +267,13 @@ class AttributeSchema:
 
 def type_name(kind: type) -> str:
     """The name of an attribute's type in documents."""
-    return _NAMES[kind] if kind in _NAMES else dtype_name(np.dtype(kind))
+    return _ATTRIBUTE_TYPE_NAMES[kind] if kind in _ATTRIBUTE_TYPE_NAMES else dtype_name(np.dtype(kind))
 
 
 def type_of(name: Any) -> type:
     """The type of an attribute by its name in documents; SchemaError."""
-    if isinstance(name, str) and name in _TYPES:
-        return _TYPES[name]
+    if isinstance(name, str) and name in _ATTRIBUTE_TYPES:
+        return _ATTRIBUTE_TYPES[name]
     return dtype_of(name).type
 
 
@@ -93,13 +305,13 @@ def _is_number(value: Any, *kinds: type) -> bool:
     return isinstance(value, kinds) and not isinstance(value, bool | np.bool_ | np.timedelta64)
 
 
-def _int(value: Any) -> int:
+def _to_int(value: Any) -> int:
     if not _is_number(value, int, np.integer):
         raise TypeError("a whole number is needed")
     return int(value)
 
 
-def _float(value: Any) -> float:
+def _to_float(value: Any) -> float:
     if not _is_number(value, int, float, np.integer, np.floating):
         raise TypeError("a float is needed")
     number = float(value)
@@ -108,33 +320,33 @@ def _float(value: Any) -> float:
     return number
 
 
-def _complex(value: Any) -> complex:
+def _to_complex(value: Any) -> complex:
     if not _is_number(value, complex, np.complexfloating):
         raise TypeError("a complex number is needed")
     return complex(value)
 
 
-def _text(value: Any) -> str:
+def _to_text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError("text is needed")
     return str(value)
 
 
-def _moment(value: Any) -> datetime:
+def _to_datetime(value: Any) -> datetime:
     if not isinstance(value, date | str | np.datetime64):
         raise TypeError("a datetime, a date, ISO 8601 text or a datetime64 is needed")
     return as_moment(value)
 
 
-def _tuple(value: Any) -> tuple[Any, ...]:
+def _to_tuple(value: Any) -> tuple[Any, ...]:
     if not isinstance(value, tuple):
         raise TypeError("a tuple is needed")
-    return tuple(_member(part) for part in value)
+    return tuple(_to_tuple_member(part) for part in value)
 
 
-def _member(value: Any) -> Any:
+def _to_tuple_member(value: Any) -> Any:
     if isinstance(value, tuple):
-        return _tuple(value)
+        return _to_tuple(value)
     if isinstance(value, str) and _spells_complex(value):
         raise TypeError(f"inside a tuple the text {value!r} cannot be told from the complex number")
     for kinds, make in _MEMBERS:
@@ -165,30 +377,30 @@ def _spells_complex(text: str) -> bool:
 
 
 _MEMBERS: tuple[tuple[tuple[type, ...], Callable[[Any], Any]], ...] = (
-    ((str,), _text),
-    ((int, np.integer), _int),
-    ((float, np.floating), _float),
-    ((complex, np.complexfloating), _complex),
-    ((datetime,), _moment),
+    ((str,), _to_text),
+    ((int, np.integer), _to_int),
+    ((float, np.floating), _to_float),
+    ((complex, np.complexfloating), _to_complex),
+    ((datetime,), _to_datetime),
 )
 _MAKERS: dict[type, Callable[[Any], Any]] = {
-    int: _int,
-    float: _float,
-    complex: _complex,
-    str: _text,
-    tuple: _tuple,
-    datetime: _moment,
+    int: _to_int,
+    float: _to_float,
+    complex: _to_complex,
+    str: _to_text,
+    tuple: _to_tuple,
+    datetime: _to_datetime,
 }
 
 
 def _numpy_number(value: Any, dtype: np.dtype[Any]) -> Any:
     """A value of a NumPy type: whole numbers within its limits, others rounded to it, as plain Python numbers."""
     if dtype.kind in "iu":
-        number, limits = _int(value), np.iinfo(dtype)
+        number, limits = _to_int(value), np.iinfo(dtype)
         if not limits.min <= number <= limits.max:
             raise OverflowError(f"it is beyond {limits.min} to {limits.max}")
         return number
-    made = _float(value) if dtype.kind == "f" else _complex(value)
+    made = _to_float(value) if dtype.kind == "f" else _to_complex(value)
     with np.errstate(over="ignore"):
         rounded = dtype.type(made)
     if np.isinf(rounded) and not np.isinf(made):

@@ -1,0 +1,439 @@
+"""Collection documents: what a collection is, as both layouts store it. Pure.
+
+``{"name", "type": "array" | "varray", "schema": {"dimensions", "dtype", "attributes", "fill_value"[, "vgrid"]},
+"options", "storage_adapter", "metadata_version": "0.2"}``; our own layout adds ``"layout": "hyperslab"``, and
+``"arrays_shape"`` beside ``"vgrid"`` where the grid does not tell it. A size of null is an unlimited dimension.
+
+
+Collections of arrays that follow one schema: what each of their layouts gives to the floors above.
+
+A root holds collections by name; a collection holds arrays by id. A :class:`Layout` finds and makes the collections of
+one root that are laid out its way, a :class:`CollectionStore` has the arrays of one of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+
+from hyperslab.chunks.auto import whole_chunks
+from hyperslab.chunks.settings import Settings
+from hyperslab.chunks.source import ChunkSource
+from hyperslab.errors import FormatError, Problem, SchemaError
+from hyperslab.formats.base import Remedy
+from hyperslab.formats.format_errors import Problems, brief
+from hyperslab.formats.metadata_json import records
+from hyperslab.model.schemas.arrays import ArraySchema, Record, VArraySchema
+from hyperslab.model.schemas.attributes import AttributeSchema, dtype_of, fill_of, is_extended, reads_extended, type_of
+from hyperslab.model.schemas.dimensions import AnyDimensionSchema, DimensionSchema, TimeDimensionSchema, step_from_json
+from hyperslab.model.schemas.options import HDF5Options, options_from_json
+from hyperslab.model.spec import ArraySpec
+from hyperslab.stores.base import Stamp
+from hyperslab.stores.location import Location
+
+LayoutName = Literal["hyperslab", "deker"]
+VERSION = "0.2"
+_NEWEST = (0, 2)
+_KEYS = {"name", "type", "schema", "options", "storage_adapter", "metadata_version", "layout", "strict"}
+_SCHEMA_KEYS = {"dimensions", "dtype", "attributes", "fill_value", "vgrid", "arrays_shape"}
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionDocument:
+    """What a collection is. ``extra`` and ``schema_extra`` are keys that are not ours, kept as they stand.
+
+    ``strict``: datetime attributes are always set. SchemaError when ``layout`` cannot hold the schema.
+    """
+
+    name: str
+    schema: ArraySchema | VArraySchema
+    options: HDF5Options | None = None
+    layout: LayoutName = "hyperslab"
+    strict: bool = True
+    storage_adapter: str = "HDF5StorageAdapter"
+    metadata_version: str = VERSION
+    extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    schema_extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        if self.layout != "deker":
+            return
+        remedy = 'choose layout="hyperslab"'
+        if self.schema.unlimited:
+            dims = ", ".join(map(repr, self.schema.unlimited))
+            raise SchemaError(f"the layout deker has no unlimited dimensions: {dims}", remedy=remedy)
+        if not isinstance(self.schema, VArraySchema):
+            return
+        if not self.schema.is_regular:
+            raise SchemaError(
+                f"the layout deker has tiles of one shape only: {self.schema.arrays_shape} does not divide "
+                f"{self.schema.shape}",
+                remedy=remedy,
+            )
+        starts = [dim.attribute for dim in self.schema.dimensions if isinstance(dim, TimeDimensionSchema)]
+        if twice := sorted({name for name in starts if name is not None and starts.count(name) > 1}):
+            raise SchemaError(f"the layout deker starts one axis of a VArray with ${twice[0]}, not more", remedy=remedy)
+
+    @property
+    def kind(self) -> Literal["array", "varray"]:
+        """Return whether its arrays are cut into tiles."""
+        return "varray" if isinstance(self.schema, VArraySchema) else "array"
+
+    @property
+    def as_dict(self) -> dict[str, Any]:
+        """The document as JSON values."""
+        return document_to_json(self)
+
+
+def document_to_json(document: CollectionDocument) -> dict[str, Any]:
+    """The JSON values, their keys in the order in which they are written."""
+    own: dict[str, Any] = {} if document.layout == "deker" else {"layout": document.layout}
+    if not document.strict:
+        own["strict"] = False
+    return {
+        "name": document.name,
+        "type": document.kind,
+        "schema": document.schema.as_dict | dict(document.schema_extra),
+        "options": None if document.options is None else document.options.as_dict,
+        "storage_adapter": document.storage_adapter,
+        "metadata_version": document.metadata_version,
+        **own,
+        **document.extra,
+    }
+
+
+def document_bytes(document: CollectionDocument) -> bytes:
+    """The bytes of a document: exactly those that the peer writes for the same collection."""
+    return json.dumps(document_to_json(document)).encode("ascii")
+
+
+def parse_document(doc: Any, name: str) -> CollectionDocument:
+    """The collection of a document that lies under this name; FormatError lists every problem."""
+    problems = Problems(name)
+    document = read_document_into(doc, name, problems)
+    problems.raise_if_fatal()
+    if document is None:
+        raise FormatError("the document says nothing", node=name)
+    return document
+
+
+def document_problems(doc: Any, name: str) -> list[Problem]:
+    """Every defect of a document, also those that a reader survives."""
+    problems = Problems(name)
+    read_document_into(doc, name, problems)
+    return problems
+
+
+def read_document_into(doc: Any, name: str, problems: Problems) -> CollectionDocument | None:
+    """The collection; what is wrong goes to ``document_problems``, None when that is too much."""
+    if not isinstance(doc, Mapping):
+        problems.fatal("document", f"the document is {brief(doc)}, not an object")
+        return None
+    if doc.get("name") != name:
+        said = brief(doc.get("name"))
+        if "name" in doc:
+            problems.warn("name", f"name is {said}, the place says {name!r}, which counts")
+        else:
+            problems.fatal("name", "name is missing")
+    kind = doc.get("type")
+    if kind not in ("array", "varray"):
+        problems.fatal("type", f"type is {brief(kind)}, not 'array' or 'varray'")
+    _check_version(doc, problems)
+    layout = doc.get("layout", "deker")
+    if layout not in ("hyperslab", "deker"):
+        problems.fatal("layout", f"layout is {brief(layout)}, not 'hyperslab' or 'deker'")
+    schema = schema_of("varray" if kind == "varray" else "array", doc.get("schema"), problems)
+    options = _made("options", lambda: options_from_json(doc.get("options")), problems)
+    if schema is None or problems.is_fatal:
+        return None
+    return _made("schema", lambda: _document(doc, name, schema, options, layout), problems)
+
+
+def _document(
+    doc: Mapping[str, Any],
+    name: str,
+    schema: ArraySchema | VArraySchema,
+    options: HDF5Options | None,
+    layout: LayoutName,
+) -> CollectionDocument:
+    adapter = doc.get("storage_adapter")
+    known: set[str] = set(schema.as_dict)
+    return CollectionDocument(
+        name,
+        schema,
+        options,
+        layout=layout,
+        strict=doc.get("strict") is not False,
+        storage_adapter=adapter if isinstance(adapter, str) else "HDF5StorageAdapter",
+        metadata_version=doc["metadata_version"],
+        extra={key: value for key, value in doc.items() if key not in _KEYS},
+        schema_extra={key: value for key, value in doc["schema"].items() if key not in known | _SCHEMA_KEYS},
+    )
+
+
+def _check_version(doc: Mapping[str, Any], problems: Problems) -> None:
+    said = doc.get("metadata_version")
+    parts = said.split(".") if isinstance(said, str) else []
+    if not parts or not all(part.isascii() and part.isdigit() for part in parts):
+        problems.fatal("metadata_version", f"metadata_version is {brief(said)}, not a version such as {VERSION!r}")
+    elif [*map(int, parts), 0, 0] > [*_NEWEST, *(0 for _ in parts)]:
+        problems.fatal("metadata_version", f"metadata_version is {said}, {VERSION} is the newest that is known")
+
+
+def schema_of(kind: Literal["array", "varray"], said: Any, problems: Problems) -> ArraySchema | VArraySchema | None:
+    """The schema of a document's ``schema``; None when it cannot be made."""
+    if not isinstance(said, Mapping):
+        problems.fatal("schema", f"schema is {brief(said)}, not an object")
+        return None
+    dimensions = _each("schema.dimensions", said.get("dimensions"), _dimension, problems)
+    attributes = _each("schema.attributes", said.get("attributes"), _attribute, problems)
+    dtype = _made("schema.dtype", lambda: dtype_of(said.get("dtype")), problems)
+    fill = None
+    if "fill_value" not in said:
+        problems.fatal("schema.fill_value", "schema.fill_value is missing")
+    elif dtype is not None:
+        fill = _made("schema.fill_value", lambda: fill_of(said["fill_value"], dtype), problems)
+    for key in said:
+        if key not in _SCHEMA_KEYS:
+            problems.warn("unknown-key", f"schema.{key} is not known: kept as it stands")
+    if problems.is_fatal:
+        return None
+    if kind == "array":
+        return _made("schema", lambda: ArraySchema(dimensions, dtype, attributes, fill), problems)
+    return _made("schema", lambda: VArraySchema(dimensions, dtype, attributes, fill, **_grid(said)), problems)
+
+
+def _grid(said: Mapping[str, Any]) -> dict[str, Any]:
+    """How the arrays are cut: ``vgrid`` alone in the peer's documents, the shape of the tiles where that is there."""
+    name = "arrays_shape" if said.get("arrays_shape") is not None else "vgrid"
+    return {name: said.get(name)}
+
+
+def _dimension(said: Mapping[str, Any]) -> AnyDimensionSchema:
+    match said.get("type"):
+        case "generic":
+            labels, scale = said.get("labels"), said.get("scale")
+            return DimensionSchema(_field(said, "name"), _field(said, "size"), labels, scale)
+        case "time":
+            start = _field(said, "start_value")
+            if not isinstance(start, str):
+                raise SchemaError(f"start_value is {brief(start)}, not text")
+            step = step_from_json(_field(said, "step"))
+            return TimeDimensionSchema(_field(said, "name"), _field(said, "size"), start, step)
+        case kind:
+            raise SchemaError(f"type is {brief(kind)}, not 'generic' or 'time'")
+
+
+def _attribute(said: Mapping[str, Any]) -> AttributeSchema:
+    return AttributeSchema(_field(said, "name"), type_of(_field(said, "dtype")), _field(said, "primary"))
+
+
+def _field(said: Mapping[str, Any], name: str) -> Any:
+    if name not in said:
+        raise SchemaError(f"{name} is missing")
+    return said[name]
+
+
+def _each(kind: str, said: Any, make: Callable[[Mapping[str, Any]], Made], problems: Problems) -> list[Made]:
+    if not isinstance(said, Sequence) or isinstance(said, str):
+        problems.fatal(kind, f"{kind} is {brief(said)}, not a list")
+        return []
+    found = []
+    for place, part in enumerate(said):
+        if not isinstance(part, Mapping):
+            problems.fatal(kind, f"{kind}[{place}] is {brief(part)}, not an object")
+        elif (made := _made(f"{kind}[{place}]", partial(make, part), problems)) is not None:
+            found.append(made)
+    return found
+
+
+def _made(kind: str, make: Callable[[], Made], problems: Problems) -> Made | None:
+    try:
+        return make()
+    except SchemaError as error:
+        problems.fatal(kind, f"{kind}: {error.message}")
+        return None
+
+
+def complete_document(doc: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a document as it is stored, of what users give: with fill value, attributes, labels, scales and options,
+    which may be left out, and with lists for tuples."""
+    doc = {key: _with_lists(value) for key, value in doc.items()}
+    schema = doc.get("schema")
+    if not isinstance(schema, Mapping):
+        return doc
+    full = {"attributes": [], "fill_value": None} | {key: value for key, value in schema.items() if value is not None}
+    return {"options": None, **doc, "schema": full}
+
+
+def _with_lists(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _with_lists(part) for key, part in value.items()}
+    return [_with_lists(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def bare_spec(document: CollectionDocument, record: Record, shape: Sequence[int] | None = None) -> ArraySpec:
+    """One array as a spec, cut into one chunk; ``shape`` is its own where dimensions are unlimited."""
+    schema = document.schema
+    lengths = tuple(schema.shape if shape is None else shape)
+    lacking = is_extended(schema.dtype) and not reads_extended()
+    return ArraySpec(
+        shape=lengths,
+        dtype=schema.dtype,
+        chunks=whole_chunks(lengths),
+        dims=tuple(dimension.name for dimension in schema.dimensions),
+        fill_value=schema.fill_value,
+        attrs=records.record_to_json(record),
+        indexes=schema.indexes(record.values, lengths),
+        problem="cells are floats of 80 bits, which this platform has not" if lacking else None,
+    )
+
+
+def record_of(document: CollectionDocument, attrs: Mapping[str, Any]) -> Record:
+    """The record that the attributes of an array's spec hold; FormatError lists every problem."""
+    problems = Problems(document.name)
+    record = records.record_from_json(document.schema, attrs, problems)
+    problems.raise_if_fatal()
+    return record
+
+
+class CollectionStore(Protocol):
+    """The arrays of one collection. Errors name the collection and the array; what is gone by now is NotFound."""
+
+    @property
+    def document(self) -> CollectionDocument:
+        """What the collection is, as it was when this was opened: a schema never changes."""
+        ...
+
+    def exists(self) -> bool:
+        """Return whether the collection is still there."""
+        ...
+
+    # -- records ----------------------------------------------------------------------------------------------------
+
+    def record(self, id: str) -> Record:
+        """One array's record as it is stored now; NodeNotFound, FormatError."""
+        ...
+
+    def records(self, ids: Iterable[str]) -> Iterator[Record]:
+        """The records of these arrays; those that are gone or damaged are left out."""
+        ...
+
+    def id_of(self, key: tuple[object, ...]) -> str | None:
+        """The array with these values of its primary attributes, in the schema's order; None when there is none."""
+        ...
+
+    def create(self, records: Sequence[Record]) -> None:
+        """New arrays, all of them or none; AlreadyExists names the id or the key that is taken."""
+        ...
+
+    def update(self, id: str, change: Callable[[Record], Record]) -> Record:
+        """Replace a record by what ``change`` makes of the stored one, under its lock; Conflict, NodeNotFound."""
+        ...
+
+    def remove(self, id: str) -> None:
+        """Remove an array; one that is gone is fine."""
+        ...
+
+    def clear(self) -> None:
+        """Remove all arrays of the collection."""
+        ...
+
+    def drop(self) -> None:
+        """Remove the collection with all that belongs to it; one that is gone is fine."""
+        ...
+
+    # -- what an index needs ----------------------------------------------------------------------------------------
+
+    def generations(self) -> Mapping[str, Stamp]:
+        """The parts that the arrays are listed by, each with what changes when one of its arrays does."""
+        ...
+
+    def listing(self, part: str) -> Mapping[str, Stamp]:
+        """The ids of a part with the stamps of their records, those included that are not committed yet."""
+        ...
+
+    def ids(self, part: str) -> Iterable[str]:
+        """The ids of a part's arrays that exist, sorted; of damaged ones those whose existence needs no record."""
+        ...
+
+    def unsettled(self) -> Collection[str]:
+        """Ids whose records may have changed without a change of their part's generation."""
+        ...
+
+    def committed(self, records: Iterable[Record]) -> Iterator[Record]:
+        """Those of the records whose arrays exist: their creation was completed and they were not removed."""
+        ...
+
+    # -- arrays -----------------------------------------------------------------------------------------------------
+
+    def spec(self, id: str) -> ArraySpec:
+        """What the array is: shape, type, dimension names, labels, how it is cut. NodeNotFound, FormatError."""
+        ...
+
+    def put_spec(self, id: str, spec: ArraySpec) -> None:
+        """Store another shape or other attributes (:func:`~.collection_document.record_of`) of an array."""
+        ...
+
+    def chunks(self, id: str, spec: ArraySpec) -> ChunkSource:
+        """The cells of an array under a spec."""
+        ...
+
+    def stamp(self, id: str) -> Stamp | None:
+        """What identifies the present version of an array's record."""
+        ...
+
+    def nbytes_stored(self) -> int:
+        """Bytes that all that belongs to the collection takes."""
+        ...
+
+    def remedies(self, *, deep: bool) -> Iterable[Remedy]:
+        """Every problem of the collection with what mends it; ``deep`` reads every cell besides."""
+        ...
+
+
+@runtime_checkable
+class CachesIndex(Protocol):
+    """A holding that can store an index of its records, for whoever opens it next: a cache, never to be trusted."""
+
+    @property
+    def keeps_index(self) -> bool:
+        """Return whether the collection's document asks for it."""
+        ...
+
+    def cached_index(self) -> bytes | None:
+        """What was stored last; None when there is nothing, or too much."""
+        ...
+
+    def keep_index(self, data: bytes) -> None:
+        """Store it; ReadOnly."""
+        ...
+
+
+class Layout(Protocol):
+    """How collections lie below one root."""
+
+    @property
+    def name(self) -> LayoutName:
+        """``hyperslab`` or ``deker``."""
+        ...
+
+    def names(self, where: Location) -> Iterable[str]:
+        """The collections of this layout, sorted; what is none is passed over."""
+        ...
+
+    def open(self, where: Location, name: str, settings: Settings, *, writable: bool) -> CollectionStore | None:
+        """A collection; None when there is none of this name and layout; FormatError when its document is damaged."""
+        ...
+
+    def create(self, where: Location, document: CollectionDocument, settings: Settings) -> CollectionStore:
+        """A new collection; AlreadyExists when the name is taken, Unsupported when the layout cannot hold it."""
+        ...
+
+    def remedies(self, where: Location) -> Iterable[Remedy]:
+        """What is wrong with the root itself, with what mends it: strays, damaged documents."""
+        ...

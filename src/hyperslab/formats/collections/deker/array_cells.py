@@ -1,0 +1,290 @@
+"""The cells of one Array: pieces of its file, read as the file is at that moment; what one write changes shows at once.
+
+Pieces are the HDF5 chunks that the collection's options ask for, or blocks of rows where cells lie in one piece. A file
+that is laid out in another way, of another type or byte order, is read all the same.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import numpy as np
+
+from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.chunks.settings import Settings
+from hyperslab.chunks.source import Block
+from hyperslab.errors import CorruptChunk, FormatError, HyperslabError
+from hyperslab.formats.collections.deker.data_file import (
+    Box,
+    ContiguousDekerCells,
+    DekerFile,
+    Stamp,
+    file_stamp,
+    open_file,
+)
+from hyperslab.formats.collections.deker.file_writer import DatasetForm, FileRewrite
+from hyperslab.formats.collections.deker.folder import translate_errors
+from hyperslab.formats.collections.deker.locks import hold
+from hyperslab.formats.hdf5 import pread_into
+from hyperslab.stores.attempts import kept_waiting
+from hyperslab.stores.files import READ, read_error, write_errors
+
+_MOST_OPEN = 64
+_MOST_FLAT = 1 << 14
+"""Files in one piece of which it is remembered where their cells lie."""
+
+
+class OpenFiles:
+    """The data files that were read last, each as long as it stays the same; of many more it is known where the cells
+    lie, where that is in one piece."""
+
+    def __init__(self) -> None:
+        self._files: OrderedDict[str, DekerFile] = OrderedDict()
+        self._flat: dict[str, tuple[Stamp, int, tuple[int, ...], np.dtype[Any]]] = {}
+        self._lock = threading.Lock()
+
+    def get(self, path: str) -> DekerFile:
+        """The file as it is now; the errors of :func:`~.opened.open_file`."""
+        stamp = file_stamp(path)
+        with self._lock:
+            known = self._files.get(path)
+            if known is not None and known.stamp == stamp:
+                self._files.move_to_end(path)
+                return known
+        opened = open_file(path)
+        with self._lock:
+            self._files[path] = opened
+            while len(self._files) > _MOST_OPEN:
+                self._files.popitem(last=False)
+            if isinstance(opened.cells, ContiguousDekerCells):
+                self._remember(path, opened.stamp, *opened.cells.where)
+        return opened
+
+    def _remember(
+        self, path: str, stamp: Stamp, offset: int | None, shape: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> None:
+        if len(self._flat) >= _MOST_FLAT:
+            self._flat.clear()
+        if offset is not None:
+            self._flat[path] = stamp, offset, shape, dtype
+
+    def read_flat(self, path: str, out: Block) -> bool:
+        """Read all cells of a file into ``out``, without opening it as one of HDF5; False where that takes more: the
+        file is not known, or no longer the same, or its cells lie otherwise."""
+        known = self._flat.get(path)
+        if known is None or known[2:] != (out.shape, out.dtype):
+            return False
+        cells = out if out.flags.c_contiguous else np.empty(out.shape, out.dtype)
+        try:
+            descriptor = os.open(path, READ)
+        except OSError:
+            return False
+        try:
+            found = os.fstat(descriptor)
+            stamp, offset, *_ = known
+            if (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns) != stamp:
+                return False
+            pread_into(descriptor, cells.reshape(-1).view(np.uint8).data, offset)
+        except (OSError, CorruptChunk):
+            return False
+        finally:
+            os.close(descriptor)
+        if cells is not out:
+            out[...] = cells
+        return True
+
+    def forget(self, path: str) -> None:
+        """The file was replaced or removed."""
+        with self._lock:
+            self._files.pop(path, None)
+            self._flat.pop(path, None)
+
+
+class FileCells:
+    """Cells of one file as it is now, by pieces of a grid; changed in place by the peer meanwhile it is read anew."""
+
+    def __init__(self, files: OpenFiles, path: str, form: DatasetForm, fill: Block, settings: Settings) -> None:
+        self._files = files
+        self._form = form
+        self._fill = fill
+        self._settings = settings
+        self.opened = self._open(path)
+
+    def _open(self, path: str) -> DekerFile:
+        opened = self._files.get(path)
+        if opened.cells is not None and opened.shape != self._form.shape:
+            raise FormatError(
+                f"data has the shape {opened.shape}, the schema says {self._form.shape}",
+                url=path,
+                remedy="restore the file from a copy, or remove the array",
+            )
+        return opened
+
+    def read_into(self, coords: Coords, out: Block) -> bool:
+        """Read a piece; what reaches past the array's edge holds the fill value. False without ``data``."""
+        return self._again(lambda: self._into(coords, out))
+
+    def read_part(self, coords: Coords, within: Box, out: Block) -> bool:
+        """Read the cells ``within`` a piece into ``out``; False without ``data``."""
+        return self.read_box(shift_box(self._form.grid, coords, within), out)
+
+    def read_box(self, box: Box, out: Block) -> bool:
+        """Read a part of the whole array into ``out``; False without ``data``."""
+        return self._again(lambda: self.opened.read(box, out, self._settings))
+
+    def _into(self, coords: Coords, out: Block) -> bool:
+        opened = self.opened
+        cells: Any = opened.cells
+        if cells is not None and opened.dtype == out.dtype and cells.grid == self._form.grid:
+            found: bool = cells.read_into(coords, out)
+            if not found:
+                out[...] = opened.fill
+            return True
+        extent = self._form.grid.extent(coords)
+        inside = tuple(slice(0, part.stop - part.start) for part in extent)
+        if out[inside].shape != out.shape:
+            out[...] = self._fill
+        return opened.read(extent, out[inside], self._settings)
+
+    def _again(self, work: Callable[[], bool]) -> bool:
+        for _ in range(3):
+            path = self.opened.path
+            try:
+                return work()
+            except (CorruptChunk, FormatError):
+                if file_stamp(path) == self.opened.stamp:
+                    raise
+                self.opened = self._open(path)
+            except HyperslabError:
+                raise
+            except OSError as error:
+                raise read_error(error, path, "") from error
+        return work()
+
+
+def shift_box(grid: Grid, coords: Coords, within: Box) -> Box:
+    """Cells within a piece as cells of the array."""
+    return tuple(
+        slice(first + part.start, first + part.stop, part.step)
+        for first, part in zip(grid.origin(coords), within, strict=True)
+    )
+
+
+@translate_errors(lambda cells: "")
+class ArrayCells:
+    """The cells of the Array whose file ``path`` tells (NodeNotFound when it is gone)."""
+
+    def __init__(
+        self,
+        files: OpenFiles,
+        path: Callable[[], str],
+        form: DatasetForm,
+        fill: Block,
+        settings: Settings,
+        writable: Callable[[], None],
+    ) -> None:
+        self._files = files
+        self._path = path
+        self._form = form
+        self._fill = fill
+        self._settings = settings
+        self._writable = writable
+        self._busy = threading.RLock()
+        self._written: dict[Coords, Block] | None = None
+
+    @property
+    def grid(self) -> Grid:
+        """The HDF5 chunks, or blocks."""
+        return self._form.grid
+
+    def fetch(self, coords: Sequence[Coords]) -> FileCells:
+        """The file as it is now."""
+        return FileCells(self._files, self._path(), self._form, self._fill, self._settings)
+
+    def read(self, coords: Coords) -> Block | None:
+        """A piece, as the write that is going on made it; None when nothing was ever written."""
+        if self._written is not None and coords in self._written:
+            return self._written[coords]
+        block = np.empty(self.grid.chunk_shape(coords), self._form.dtype)
+        return block if self.fetch([coords]).read_into(coords, block) else None
+
+    def write(self, coords: Coords, block: Block) -> None:
+        """Store a piece, with the others of its transaction."""
+        if self._written is not None:
+            self._written[coords] = block
+            return
+        with self.transaction(self._settings.lock_timeout):
+            self.write(coords, block)
+
+    def erase(self, coords: Coords) -> None:
+        """Have a piece hold the fill value."""
+        self.write(coords, np.full(self.grid.chunk_shape(coords), self._fill, self._form.dtype))
+
+    @contextmanager
+    def transaction(self, timeout: float | None) -> Iterator[None]:
+        """Hold the file against other writers; what is written within shows at the end, or not at all."""
+        self._writable()
+        if not self._busy.acquire(timeout=-1 if timeout is None else timeout):
+            raise kept_waiting(url=self._path())
+        try:
+            if self._written is not None:  # within another one of this thread
+                yield
+            else:
+                with ExitStack() as stack:
+                    with write_errors("", ""):
+                        stack.enter_context(hold(self._path, timeout))
+                    stack.enter_context(self._gathering())
+                    yield
+        finally:
+            self._busy.release()
+
+    @contextmanager
+    def _gathering(self) -> Iterator[None]:
+        self._written = {}
+        try:
+            yield
+            if self._written:
+                self._commit(self._written)
+        finally:
+            self._written = None
+
+    def _commit(self, written: dict[Coords, Block]) -> None:
+        path = self._path()
+        with write_errors(path, ""):
+            old = FileCells(self._files, path, self._form, self._fill, self._settings).opened
+            text = old.meta()
+            try:
+                FileRewrite(path, self._form, self._fill, self._settings, old, written).run(text)
+            except HyperslabError as error:
+                raise error.locate(url=path) from error.__cause__
+        self._files.forget(path)
+
+    def stored_sizes(self, coords: Any) -> int:
+        """Bytes that the file takes: all pieces lie in it."""
+        return self.nbytes_stored()
+
+    def nbytes_stored(self) -> int:
+        """Bytes that the file takes."""
+        return file_stamp(self._path())[2]
+
+    def stored(self) -> Iterator[Coords]:
+        """Every piece, where the file has ``data``."""
+        return iter(self.grid) if self.fetch(()).opened.cells is not None else iter(())
+
+
+@translate_errors(lambda cells: "")
+class FlatArrayCells(ArrayCells):
+    """Cells in one piece, any part of which is read alone."""
+
+    def read_part(self, coords: Coords, within: Box, out: Block) -> bool:
+        """Read the cells ``within`` a block into ``out``; False when nothing was ever written."""
+        return self.fetch([coords]).read_part(coords, within, out)
+
+    def fetch_parts(self, wanted: Sequence[tuple[Coords, Box | None]]) -> FileCells:
+        """The file as it is now."""
+        return self.fetch(())

@@ -1,0 +1,216 @@
+"""Records of a DEKER collection: the ``meta`` of an Array's file, or the JSON document of a VArray.
+
+What the arrays of a DEKER collection are, and their cells: of one file each, or of a grid of tiles."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from functools import cached_property, partial
+
+import numpy as np
+
+from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.chunks.source import Block, ChunkSource
+from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, Unsupported
+from hyperslab.formats.collections.base import CollectionDocument, bare_spec
+from hyperslab.formats.collections.deker import links
+from hyperslab.formats.collections.deker.array_cells import ArrayCells, FlatArrayCells, OpenFiles
+from hyperslab.formats.collections.deker.data_file import file_stamp, open_file
+from hyperslab.formats.collections.deker.file_writer import DatasetForm, dataset_form
+from hyperslab.formats.collections.deker.folder import CollectionFolder, are_safe, key_folder, read_bounded
+from hyperslab.formats.collections.deker.tiles import LostTiles, TileCells
+from hyperslab.formats.documents import check_limits
+from hyperslab.formats.format_errors import Problems
+from hyperslab.formats.metadata_json import records
+from hyperslab.model.schemas.arrays import Record, VArraySchema, is_id, key_of
+from hyperslab.model.schemas.dimensions import TimeDimensionSchema, iso_text
+from hyperslab.model.spec import ArraySpec
+from hyperslab.stores.files import read_error
+
+Key = tuple[object, ...]
+
+
+class Records:
+    """Records by id and by key, as they are stored at that moment."""
+
+    def __init__(self, folder: CollectionFolder, document: CollectionDocument) -> None:
+        self._folder = folder
+        self._document = document
+        self._elsewhere: dict[str, str] = {}
+
+    def path(self, id: str) -> str:
+        """The file of an array; NodeNotFound for what is no id."""
+        if not is_id(id):
+            raise NodeNotFound(f"{id!r:.60} is no id", url=self._folder.path, node=f"{self._folder.name}/{id:.60}")
+        path = links.require_inside(self._folder.path, self._folder.data(id))
+        if id in self._elsewhere and not os.path.exists(path):
+            return self._elsewhere[id]
+        return path
+
+    def text(self, id: str) -> str:
+        """The JSON text of a record; NodeNotFound, Conflict, FormatError."""
+        path = self.path(id)
+        if self._folder.kind == "array":
+            return open_file(path).meta()
+        try:
+            data = read_bounded(path)
+            check_limits(data)
+            return data.decode()
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise NodeNotFound("the array was removed", url=path, node=self._node(id)) from error
+        except UnicodeDecodeError as error:
+            raise FormatError(f"the document is no text: {error}", url=path, node=self._node(id)) from error
+        except OSError as error:
+            raise read_error(error, path, "") from error
+
+    def read(self, id: str) -> Record:
+        """A record; NodeNotFound, Conflict, FormatError."""
+        problems = Problems(self._node(id))
+        try:
+            record = self.parse(id, self.text(id), problems)
+            problems.raise_if_fatal()
+        except HyperslabError as error:
+            raise error.locate(url=self._folder.path, node=self._node(id)) from error.__cause__
+        return record
+
+    def parse(self, id: str, text: str, problems: Problems) -> Record:
+        """The record of a text; the name of its file tells the id."""
+        try:
+            check_limits(text.encode("utf-8", "replace"))
+            said = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            reason = error.said if isinstance(error, FormatError) else f"the metadata is no JSON: {error}"
+            problems.fatal("meta", reason)
+            said = {}
+        record = records.record_from_json(self._document.schema, said, problems)
+        if record.id != id:
+            problems.warn("id", f"the metadata is of {record.id!r}, the file is named {id}")
+        return Record(id, record.primary, record.custom)
+
+    def _node(self, id: str) -> str:
+        return f"{self._folder.name}/{id}"
+
+    # -- by key -----------------------------------------------------------------------------------------------------
+
+    def place(self, values: Key) -> str:
+        """The folder of the link of a key."""
+        return key_folder(self._folder.kind, values)
+
+    def id_of(self, key: Key) -> str | None:
+        """The array of a key; None when there is none."""
+        if not self._document.schema.primary_attributes:
+            return None
+        if are_safe(key):
+            for id in self.live(self.place(key)):
+                return id
+        return self._search(key) if any(isinstance(value, tuple) for value in key) else None
+
+    def live(self, place: str) -> list[str]:
+        """The ids of the links right in a folder whose arrays exist."""
+        folder, kind = self._folder.path, self._folder.kind
+        found = []
+        for id in links.linked_ids(folder, kind, place):
+            path = links.follow(folder, kind, place, id)
+            if path is not None:
+                found.append(id)
+                if path != self._folder.data(id):
+                    self._elsewhere[id] = path
+        return found
+
+    def _search(self, key: Key) -> str | None:
+        """The array of a key with a tuple, of which complex numbers and times within are known as text alone."""
+        before = next(place for place, value in enumerate(key) if isinstance(value, tuple))
+        if not are_safe(key[:before]):
+            return None
+        for _, id in links.places(self._folder.path, self._folder.kind, self.place(key[:before])):
+            with suppress(HyperslabError):
+                if key_of(self._document.schema, self.read(id)) == key:
+                    return id
+        return None
+
+    def stamp(self, id: str) -> tuple[int, ...] | None:
+        """What identifies the present version of a record; None when there is none."""
+        try:
+            return file_stamp(self.path(id))
+        except NodeNotFound:
+            return None
+
+    def links_of(self, record: Record) -> list[tuple[str, str]]:
+        """The folders of the links to an array: that of its key, or wherever they are found."""
+        key = tuple(record.primary.values())
+        place = self.place(key)
+        if are_safe(key) and record.id in links.linked_ids(self._folder.path, self._folder.kind, place):
+            return [(place, record.id)]
+        return self.links_to(record.id)
+
+    def links_to(self, id: str) -> list[tuple[str, str]]:
+        """The folders of all links to an array, by looking at every link."""
+        return [found for found in links.places(self._folder.path, self._folder.kind) if found[1] == id]
+
+
+class DekerCells:
+    """Specs and sources of one collection's arrays."""
+
+    def __init__(self, folder: CollectionFolder, document: CollectionDocument, records: Records) -> None:
+        self._folder = folder
+        self._document = document
+        self._records = records
+        self.files = OpenFiles()
+        self.lost = LostTiles(folder.path, self.files.get)
+
+    @cached_property
+    def form(self) -> DatasetForm:
+        """How a file's cells are cut and compressed."""
+        schema = self._document.schema
+        shape = schema.arrays_shape if isinstance(schema, VArraySchema) else schema.shape
+        return dataset_form(self._document.options, shape, schema.dtype)
+
+    @cached_property
+    def fill(self) -> Block:
+        """What cells that were never written read as, as a 0-d array."""
+        return np.asarray(self._document.schema.fill_value, self._document.schema.dtype)
+
+    def spec(self, id: str) -> ArraySpec:
+        """What an array is. NodeNotFound, FormatError."""
+        schema = self._document.schema
+        spec = bare_spec(self._document, self._records.read(id))
+        if spec.problem is not None:
+            return spec
+        cut = schema.arrays_shape if isinstance(schema, VArraySchema) else self.form.pieces
+        return spec.evolve(chunks=cut, codecs=self.form.codecs)
+
+    def source(self, id: str, spec: ArraySpec) -> ChunkSource:
+        """The cells of an array."""
+        if spec.problem is not None:
+            raise Unsupported(spec.problem, url=self._folder.path, node=f"{self._folder.name}/{id}")
+        folder, fill = self._folder, self.fill
+        if folder.kind == "varray":
+            grid = Grid.of(spec.shape, spec.chunks)
+            return TileCells(folder, id, grid, self.form, fill, self.files, self.lost, partial(self.tile_text, id))
+        kind = FlatArrayCells if self.form.chunks is None else ArrayCells
+
+        def path() -> str:
+            place = self._records.path(id)
+            file_stamp(place)
+            return place
+
+        return kind(self.files, path, self.form, fill, folder.settings, folder.require_writable)
+
+    def tile_text(self, id: str, tile: str, coords: Coords) -> str:
+        """The ``meta`` of a new tile: where it belongs, and where its time axis starts."""
+        schema = self._document.schema
+        starts: dict[str, str] = {}
+        for dimension, place, size in zip(schema.dimensions, coords, self.form.shape, strict=True):
+            if isinstance(dimension, TimeDimensionSchema) and (name := dimension.attribute) is not None:
+                values = self._records.read(id).values
+                start = values[name]
+                if start is not None:
+                    starts[f"parent.{name}"] = iso_text(start + dimension.step * (size * place))
+        said = {
+            "id": tile,
+            "primary_attributes": {"vid": id, "v_position": list(coords)},
+            "custom_attributes": starts,
+        }
+        return json.dumps(said)

@@ -1,0 +1,326 @@
+"""New HDF5 files of Arrays and tiles, object by object as the peer makes them; each takes an old one's place whole.
+
+``meta`` is a scalar of fixed length with room for 33 bytes more, ``empty_cells`` the true number of cells that hold the
+fill value, ``data`` is absent while that is all of them. A file is written under a temporary name, flushed, renamed: a
+reader sees the old or the new one, and nothing is ever left in it that nobody refers to.
+
+
+A changed Array or tile: a new file, made of the blocks that were written and of what the old one holds.
+
+Chunks that nobody wrote to are copied as they are stored. All are looked through, because ``empty_cells`` must tell the
+true number of cells with the fill value: the peer takes ``data`` away by it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.chunks.pool import each_batch
+from hyperslab.chunks.settings import Settings
+from hyperslab.chunks.source import Block
+from hyperslab.codecs.base import ChunkLayout
+from hyperslab.codecs.chain import Chain, build_chain
+from hyperslab.errors import Unsupported
+from hyperslab.formats.collections.deker.data_file import DekerFile, block_shape, import_h5py, require_plugin
+from hyperslab.formats.collections.deker.folder import beside, put_file, put_in_place
+from hyperslab.formats.hdf5 import codec_of_filter, filters_of
+from hyperslab.formats.hdf5_lock import LOCK
+from hyperslab.model.schemas.options import HDF5Options
+from hyperslab.model.spec import Codec
+from hyperslab.stores.files import discard
+from hyperslab.stores.keys import temporary_name
+
+_PADDING = 33
+
+
+@dataclass(frozen=True)
+class DatasetForm:
+    """How the ``data`` of a collection's files is cut and compressed: what ``create_dataset`` is told, and what it made
+    of that. ``chunks`` is None for data in one piece."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    how: tuple[tuple[str, Any], ...]
+    chunks: tuple[int, ...] | None
+    codecs: tuple[Codec, ...]
+
+    @cached_property
+    def grid(self) -> Grid:
+        """The pieces that the cells are read and written by: the chunks, or blocks of rows."""
+        return Grid.of(self.shape, self.pieces)
+
+    @property
+    def pieces(self) -> tuple[int, ...]:
+        """The shape of one of them."""
+        return self.chunks or block_shape(self.shape, self.dtype.itemsize)
+
+    @cached_property
+    def chain(self) -> Chain | None:
+        """What makes a chunk's bytes; None where the library has to."""
+        if self.chunks is None:
+            return None
+        try:
+            return build_chain(self.codecs, ChunkLayout(self.dtype, self.chunks, None))
+        except Unsupported:
+            return None
+
+    def create(self, file: Any) -> Any:
+        """Make ``data`` in an h5py file; Unsupported for what the library, as it is in this process, cannot make."""
+        if isinstance(dict(self.how).get("compression"), int):
+            require_plugin()
+        return _made(file, self.shape, self.dtype, self.how)
+
+    def rehearse(self) -> None:
+        """Make ``data`` in memory: what :meth:`create` would refuse is refused now."""
+        with _in_memory() as file:
+            self.create(file)
+
+
+def dataset_form(options: HDF5Options | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> DatasetForm:
+    """The form of arrays of this shape and type under the options of their collection; Unsupported for a filter."""
+    if options is None:
+        return DatasetForm(shape, dtype, (), None, ())
+    how: dict[str, Any] = {}
+    if options.chunks is not None:
+        how["chunks"] = options.chunks
+    filters = options.compression_opts
+    if filters.compression is not None:
+        how["compression"] = filters.compression
+        if filters.compression_opts is not None:
+            how["compression_opts"] = filters.compression_opts
+    return _form(shape, dtype, tuple(how.items()))
+
+
+@lru_cache(maxsize=256)
+def _form(shape: tuple[int, ...], dtype: np.dtype[Any], how: tuple[tuple[str, Any], ...]) -> DatasetForm:
+    """The form that the library makes of it, asked in memory.
+
+    A filter that has a number is one of a plug-in, which reading does not need: how it cuts the cells is asked without.
+    """
+    options = dict(how)
+    number = options.get("compression")
+    if not isinstance(number, int):
+        with _in_memory() as file:
+            data = _made(file, shape, dtype, how)
+            return DatasetForm(shape, dtype, how, data.chunks, filters_of(data))
+    codec = codec_of_filter(number, tuple(options.get("compression_opts") or ()))
+    with _in_memory() as file:
+        data = _made(file, shape, dtype, (("chunks", options.get("chunks", True)),))
+        return DatasetForm(shape, dtype, how, data.chunks, (codec,))
+
+
+def _made(file: Any, shape: tuple[int, ...], dtype: np.dtype[Any], how: tuple[tuple[str, Any], ...]) -> Any:
+    try:
+        return file.create_dataset("data", shape, dtype, **dict(how))
+    except (ValueError, TypeError, RuntimeError) as error:
+        remedy = "choose other collection_options"
+        if "netCDF4" in sys.modules and isinstance(dict(how).get("compression"), int):
+            remedy = "import hdf5plugin before netCDF4, whose HDF5 library its filters take for h5py's"
+        raise Unsupported(f"HDF5 with {dict(how)}: {error}", remedy=remedy) from error
+
+
+@contextmanager
+def _in_memory() -> Iterator[Any]:
+    """An h5py file that is nowhere, under the library's lock."""
+    h5py = import_h5py()
+    with LOCK, h5py.File(temporary_name("form"), "w", driver="core", backing_store=False) as file:
+        yield file
+
+
+def empty_file(text: str, count: int) -> bytes:
+    """A file without ``data``, for an array of ``count`` cells."""
+    return _filled(text, count, None, b"")
+
+
+def small_file(text: str, count: int, form: DatasetForm, cells: Block) -> bytes:
+    """A file whose ``data`` lies in one piece, of which ``count`` cells hold the fill value."""
+    return _filled(text, count, form, cells.tobytes())
+
+
+def _filled(text: str, count: int, form: DatasetForm | None, cells: bytes) -> bytes:
+    meta = text.encode("ascii")
+    places, image = _image(len(meta) + _PADDING, form and form.shape, form and form.dtype)
+    whole = bytearray(image)
+    for place, part in zip(places, (meta, count.to_bytes(8, "little"), cells), strict=False):
+        whole[place : place + len(part)] = part
+    return bytes(whole)
+
+
+@lru_cache(maxsize=64)
+def _image(size: int, shape: tuple[int, ...] | None, dtype: np.dtype[Any] | None) -> tuple[list[int], bytes]:
+    """A file with ``size`` zero bytes as its ``meta``, and where in it ``meta``, ``empty_cells`` and ``data`` begin."""
+    h5py = import_h5py()
+    name = temporary_name("image")
+    with LOCK, h5py.File(name, "w", driver="core", backing_store=False, libver="earliest") as file:
+        made = [_meta(file, b"", size), file.create_dataset("empty_cells", data=np.int64(0))]
+        if shape is not None:
+            made.append(file.create_dataset("data", data=np.zeros(shape, dtype)))
+        file.flush()
+        return [part.id.get_offset() for part in made], file.id.get_file_image()
+
+
+def _meta(file: Any, text: bytes, size: int) -> Any:
+    return file.create_dataset("meta", data=np.array(text, f"S{size}"))
+
+
+@contextmanager
+def new_file(path: str, text: str, *, durable: bool, old: str | None = None) -> Iterator[Any]:
+    """An h5py file with ``meta`` that takes the place of ``path`` when the block ends well.
+
+    What the file ``old`` holds besides the objects of the format is copied. When the block fails nothing is left.
+    """
+    h5py = import_h5py()
+    temporary = beside(path)
+    try:
+        with LOCK:
+            file = h5py.File(temporary, "w-", libver="earliest", locking=False)
+        try:
+            meta = text.encode("ascii")
+            with LOCK:
+                _meta(file, meta, len(meta) + _PADDING)
+                file.create_dataset("empty_cells", data=np.int64(0))
+                if old is not None:
+                    _copy_others(h5py, old, file)
+            yield file
+        finally:
+            with LOCK:
+                file.close()
+        put_in_place(temporary, path, durable=durable)
+    finally:
+        discard(temporary)
+
+
+def _copy_others(h5py: Any, old: str, file: Any) -> None:
+    """Objects and attributes of others, as far as they can be read."""
+    with suppress(OSError, RuntimeError, ValueError, KeyError), h5py.File(old, "r", locking=False) as source:
+        for name in source:
+            if name not in ("meta", "empty_cells", "data"):
+                source.copy(name, file)
+        for name, value in source.attrs.items():
+            file.attrs[name] = value
+
+
+_SMALL = 1 << 16
+"""Bytes of cells up to which a file is put together in memory, without the library."""
+
+
+def count_fill(cells: Block, fill: Block) -> int:
+    """How many cells hold the fill value."""
+    same = np.isnan(cells) if np.isnan(fill) else cells == fill
+    return int(np.count_nonzero(same))
+
+
+class _NothingLeft(Exception):
+    """All cells are fill."""
+
+
+@dataclass
+class FileRewrite:
+    """``old`` with the blocks ``written`` (by their place in the form's grid) put over it: a new file at ``path``."""
+
+    path: str
+    form: DatasetForm
+    fill: Block
+    settings: Settings
+    old: DekerFile | None = None
+    written: Mapping[Coords, Block] = field(default_factory=dict)
+
+    def run(self, text: str) -> None:
+        """Write the file with this ``meta``; without ``data`` when every cell is fill."""
+        size = int(np.prod(self.form.shape, dtype=object))
+        others = self.old is not None and self.old.others
+        if self.form.chunks is None and size * self.form.dtype.itemsize <= _SMALL and not others:
+            self._write_small(text, size)
+            return
+        if self.written or (self.old is not None and self.old.cells is not None):
+            try:
+                self._write(text, size)
+                return
+            except _NothingLeft:
+                pass
+        if others:
+            self._write(text, size, bare=True)
+        else:
+            put_file(self.path, empty_file(text, size), durable=self.settings.durable)
+
+    def _write_small(self, text: str, size: int) -> None:
+        """The same in memory, for few cells in one piece."""
+        cells = np.full(self.form.shape, self.fill, self.form.dtype)
+        if self.old is not None:
+            self.old.read(tuple(slice(0, length) for length in cells.shape), cells, self.settings)
+        for coords, block in self.written.items():
+            extent = self.form.grid.extent(coords)
+            cells[extent] = block[tuple(slice(0, part.stop - part.start) for part in extent)]
+        empty = count_fill(cells, self.fill)
+        body = empty_file(text, size) if empty == size else small_file(text, empty, self.form, cells)
+        put_file(self.path, body, durable=self.settings.durable)
+
+    def _write(self, text: str, size: int, *, bare: bool = False) -> None:
+        old = self.old.path if self.old is not None and self.old.others else None
+        with new_file(self.path, text, durable=self.settings.durable, old=old) as file:
+            empty = size if bare else self._fill(file)
+            if empty == size and not bare:
+                raise _NothingLeft
+            with LOCK:
+                file["empty_cells"][()] = empty
+
+    def _fill(self, file: Any) -> int:
+        """Write all pieces; the number of cells that hold the fill value."""
+        with LOCK:
+            data = self.form.create(file)
+        counts: list[int] = []
+        batches = iter(self.form.grid)
+        each_batch(lambda coords: counts.append(self._piece(data, coords)), batches, self._workers())
+        return sum(counts)
+
+    def _workers(self) -> int:
+        nbytes = int(np.prod(self.form.shape, dtype=object)) * self.form.dtype.itemsize
+        return min(self.settings.threads, self.form.grid.size) if nbytes > 1 << 20 else 1
+
+    def _piece(self, data: Any, coords: Coords) -> int:
+        """Write one piece; how many of its cells within the array hold the fill value."""
+        extent = self.form.grid.extent(coords)
+        inside = tuple(slice(0, part.stop - part.start) for part in extent)
+        block = self.written.get(coords)
+        stored: tuple[Any, int] | None = None
+        if block is None:
+            block = self._old_block(coords)
+            if self.old is not None and self._copies:
+                stored = self.old.raw(coords)
+        if stored is None and self.form.chain is not None:
+            stored = (self.form.chain.encode(np.ascontiguousarray(block, self.form.dtype)), 0)
+        with LOCK:
+            if stored is None:
+                data[extent] = block[inside]
+            else:
+                data.id.write_direct_chunk(tuple(part.start for part in extent), bytes(stored[0]), stored[1])
+        return count_fill(block[inside], self.fill)
+
+    @property
+    def _copies(self) -> bool:
+        """Return whether chunks of the old file are what they would be in the new one."""
+        old, form = self.old, self.form
+        return (
+            old is not None
+            and old.cells is not None
+            and old.cells.grid == form.grid
+            and old.dtype == form.dtype
+            and old.codecs == form.codecs
+        )
+
+    def _old_block(self, coords: Coords) -> Block:
+        """A piece as it was, the fill value where nothing was."""
+        extent = self.form.grid.extent(coords)
+        block = np.full(self.form.grid.chunk_shape(coords), self.fill, self.form.dtype)
+        if self.old is not None:
+            inside = tuple(slice(0, part.stop - part.start) for part in extent)
+            self.old.read(extent, block[inside], Settings(workers=1, memory_limit=self.settings.memory_limit))
+        return block

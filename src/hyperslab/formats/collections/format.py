@@ -1,0 +1,243 @@
+"""Recognising and opening a root of collections, one way for all layouts. Zarr costs no further request by it.
+
+A root is known by ``collections/<name>/collection.json`` (our own layout), ``collections/<name>/<name>.json`` (DEKER's)
+or ``collections.json``; an empty folder ``collections`` is an empty database. A collection's own folder opens as well.
+
+
+How collections hold what they hold, and why they lack what they lack, in every layout."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hyperslab.chunks.settings import DEFAULTS, Settings
+from hyperslab.errors import AlreadyExists, FormatError, HyperslabError, Invalid, NotFound, StorageError
+from hyperslab.formats.base import Feature, FormatInfo, Mode
+from hyperslab.formats.collections.base import Layout
+from hyperslab.formats.collections.tree import KEY, Tree, render_tree
+from hyperslab.model.spec import ArraySpec
+from hyperslab.stores.building import building, can_build
+from hyperslab.stores.location import Location, Probe
+
+if TYPE_CHECKING:
+    from hyperslab.formats.collections.tree import CollectionTreeReader
+    from hyperslab.formats.collections.tree_writer import CollectionTreeWriter
+
+FOLDER = "collections"
+FEATURES = frozenset(
+    {
+        Feature.GROUPS,
+        Feature.ARRAYS,
+        Feature.DIMENSIONS,
+        Feature.ATTRIBUTES,
+        Feature.TYPED_ATTRIBUTES,
+        Feature.STRINGS,
+        Feature.STRUCTURED,
+        Feature.SUBARRAYS,
+        Feature.COMPLEX,
+        Feature.BOOLEAN,
+        Feature.DATETIME,
+        Feature.FLOAT16,
+        Feature.UNICODE,
+        Feature.FIXED_BYTES,
+        Feature.SCALARS,
+        Feature.CHUNKS,
+        Feature.UNITS,
+        Feature.LABELS,
+    }
+)
+"""What every layout can hold."""
+OF_ZARR = ("zarr.json", ".zmetadata", ".zgroup", ".zarray")
+"""Documents that tell a dataset of Zarr."""
+_FEW = 8
+"""Collections that are looked at to find out how a root is laid out."""
+
+
+@dataclass(frozen=True)
+class CollectionTreeFormat:
+    """A format of roots of collections. ``layouts`` gives those that it opens, what is new gets the first."""
+
+    name: str
+    features: frozenset[Feature]
+    info: FormatInfo
+    layouts: Callable[[], Sequence[Layout]]
+    only: str | None = None
+
+    def sniff(self, probe: Probe) -> bool:
+        """Return whether the place is a root of collections, or a collection's folder."""
+        if probe.where.is_file() or any(probe.get(key) is not None for key in OF_ZARR):
+            return False
+        inner = collection_at(probe.where, probe.get)
+        kinds = _kinds(probe) if inner is None else inner[2]
+        return kinds is not None and self._is_for(kinds)
+
+    def _is_for(self, kinds: Sequence[str]) -> bool:
+        """Return whether this is the format for collections of these layouts: DEKER's where all are its."""
+        if self.only is not None:
+            return {self.only}.issuperset(kinds)
+        return set(kinds) != {"deker"}
+
+    @property
+    def label_rules(self) -> str:
+        """Which labels an array has by itself."""
+        return "scales, words and regular times"
+
+    def placed(self, where: Location) -> None:
+        """Links of collections that were made elsewhere lead to where their files are."""
+        for layout in self.layouts():
+            for name in layout.names(where) if where.scheme == "file" else ():
+                relink = getattr(layout.open(where, name, DEFAULTS, writable=True), "relink", None)
+                if relink is not None:
+                    relink()
+
+    def new_array(self, spec: ArraySpec) -> ArraySpec:
+        """A user's wish as a collection of one array holds it, or Unsupported."""
+        from hyperslab.formats.collections.single_array import new_array
+
+        return new_array(spec, self.name)
+
+    def open(
+        self,
+        where: Location,
+        mode: Mode,
+        *,
+        settings: Settings = DEFAULTS,
+        remembered: Mapping[str, bytes | None] | None = None,
+        **options: Any,
+    ) -> CollectionTreeReader:
+        """Open or make a root of collections. NotFound, FormatError, AlreadyExists."""
+        from hyperslab.formats.collections.tree import CollectionTreeReader
+
+        if options:
+            raise Invalid(f"format {self.name} has no option {next(iter(options))!r}", url=where.url)
+        root, base = _root_of(where) if mode in ("r", "r+") else (where, "")
+        if mode == "r":
+            return _there(CollectionTreeReader(root, self.layouts(), settings, base), where)
+        if mode not in ("r+", "a", "w", "x"):
+            raise Invalid(f"mode {mode!r}", remedy="a mode is one of r, r+, a, w, x")
+        if mode == "w" and where.scheme == "file" and where.exists() and can_build(where.target):
+            with building(where.target, overwrite=True, durable=settings.durable) as temporary:
+                self.open(Location.of(temporary), "x", settings=settings).close()
+            mode = "r+"
+        if mode == "r+":
+            return _there(self._writer(root, settings, base), where)
+        return self._made(where, mode, settings)
+
+    def _writer(self, where: Location, settings: Settings, base: str = "") -> CollectionTreeWriter:
+        from hyperslab.formats.collections.tree_writer import CollectionTreeWriter
+
+        return CollectionTreeWriter(where, self.layouts(), settings, base, format=self.name)
+
+    def _made(self, where: Location, mode: Mode, settings: Settings) -> CollectionTreeWriter:
+        """A new root, or with mode ``a`` the one that is there."""
+        writer = self._writer(where, settings)
+        store: Any = writer.store
+        taken = any(map(len, store.list_dir("")))
+        if taken and mode == "a":
+            return writer
+        if taken and mode == "x":
+            writer.close()
+            raise AlreadyExists("the target exists", url=where.url, remedy="choose another, or mode='w' to replace it")
+        if mode == "w":
+            store.delete_prefix("")
+        if where.scheme == "file":
+            os.makedirs(os.path.join(where.target, FOLDER), exist_ok=True)
+        else:
+            store.put(KEY, render_tree(Tree()), durable=settings.durable)
+        return writer
+
+
+def _there(reader: CollectionTreeReader, where: Location) -> CollectionTreeReader:
+    """The reader of a place that holds collections. NotFound, FormatError."""
+    names, folders = reader.store.list_dir("")
+    if FOLDER not in folders and KEY not in names:
+        reader.close()
+        if not names and not folders and where.scheme != "file":
+            raise NotFound("there is nothing", url=where.url, remedy="check the spelling, or make it with mode='x'")
+        remedy = "name a root of collections, or make one with mode='x'"
+        raise FormatError(f"this holds no collections: no folder {FOLDER!r}", url=where.url, remedy=remedy)
+    return reader
+
+
+def collection_at(where: Location, get: Callable[[str], bytes | None]) -> tuple[Location, str, list[str]] | None:
+    """The root, the name and the layouts of the collection whose folder a place is, whose keys ``get`` reads; None for
+    any other place."""
+    name = _name_at(where)
+    if name is None:
+        return None
+    found = [layout for layout, key in _documents(name) if get(key) is not None]
+    root = where.at("../..") if found else None
+    return None if root is None else (root, name, found)
+
+
+def _name_at(where: Location) -> str | None:
+    """The name of a place in a folder that is called as that of all collections."""
+    place = str(where.target) if where.scheme == "file" else where.url.rstrip("/")
+    above, name = posixpath.split(place.replace(os.sep, "/"))
+    return name if name and posixpath.basename(above) == FOLDER and where.at("../..") is not None else None
+
+
+def _root_of(where: Location) -> tuple[Location, str]:
+    """The root that a place is, or is a collection of; and its name then, else nothing."""
+    if _name_at(where) is None:
+        return where, ""
+    store = where.store(read_only=True)
+    try:
+        inner = collection_at(where, store.get)
+    finally:
+        store.close()
+    return (where, "") if inner is None else inner[:2]
+
+
+def _documents(name: str) -> tuple[tuple[str, str], ...]:
+    """By layout, what the document of a collection is called in its folder."""
+    return ("hyperslab", "collection.json"), ("deker", f"{name}.json")
+
+
+def _has(probe: Probe, key: str) -> bool:
+    """Return whether the document of a collection is there; one that cannot be read keeps nobody from the others."""
+    try:
+        return probe.get(key) is not None
+    except FormatError:
+        return True
+    except StorageError:
+        if probe.where.scheme != "file":
+            raise
+        return False
+
+
+def _kinds(probe: Probe) -> list[str] | None:
+    """The layouts of the first collections of a root; None when the place is no root of collections."""
+    try:
+        names, folders = probe.list_dir()
+        if FOLDER not in folders:
+            return [] if KEY in names else None
+        locks, inner = probe.list_dir(FOLDER)
+    except HyperslabError:  # a web server that lists nothing
+        return None
+    found = [
+        layout
+        for name in sorted(inner)[:_FEW]
+        for layout, key in _documents(name)
+        if _has(probe, f"{FOLDER}/{name}/{key}")
+    ]
+    return found if found or KEY in names or not (inner or locks) else None
+
+
+_BESIDE = "in `collections.json` beside the collections, at most 16 MiB an array"
+NOTES = {
+    Feature.GROUPS: "collections are groups of arrays; any others stand in `collections.json`",
+    Feature.TYPED_ATTRIBUTES: "of an array of its own; one of a collection has the attributes of its schema",
+    **dict.fromkeys((Feature.STRINGS, Feature.STRUCTURED, Feature.SUBARRAYS, Feature.BOOLEAN), _BESIDE),
+    **dict.fromkeys((Feature.DATETIME, Feature.UNICODE, Feature.FIXED_BYTES, Feature.SCALARS), _BESIDE),
+    Feature.VLEN: "a schema says numbers of one size",
+    Feature.BIG_ENDIAN: "a schema says types without a byte order",
+    Feature.VARYING_CHUNKS: "a schema has one tile length per dimension",
+    Feature.SHARDS: "each tile is one already, nobody chooses",
+    Feature.LABELS: "scales, words and regular times of the schema",
+}
+"""How features are held or lacking in every layout."""

@@ -1,0 +1,333 @@
+"""Where the parts of a collection lie below the root.
+
+Names and values never lead elsewhere: ids are checked UUIDs, keys are hashes, names of collections were checked.
+
+
+How the arrays of a collection are cut and encoded: shards, the chunks in them, codecs. Pure.
+
+An Array is one shard, cut into shards only along unlimited dimensions; a VArray has a shard per tile. Chunks have the
+lengths that the options of the collection say, or those that any new array gets; in a tile the nearest that divide it.
+
+
+The document of one array: ``zarr.json`` of Zarr v3, of which a collection uses the attributes most of the time.
+
+Making one costs little more than its attributes, reading a record no more than them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import msgspec
+
+from hyperslab.chunks.auto import CHUNK_BYTES, auto_chunks
+from hyperslab.errors import FormatError, Invalid, Problem
+from hyperslab.formats.collections.base import CollectionDocument
+from hyperslab.formats.documents import check_limits, read_document, write_again, write_json
+from hyperslab.formats.format_errors import Problems
+from hyperslab.formats.hdf5_filters import codecs_of
+from hyperslab.formats.metadata_json import records
+from hyperslab.formats.metadata_json.extended_metadata import (
+    MARK,
+    ExtendedMetadata,
+    read_attributes,
+    write_attributes,
+    write_indexes,
+)
+from hyperslab.formats.metadata_json.records import key_text
+from hyperslab.formats.zarr3.document import NAME, mark_of, new_array, parse, render
+from hyperslab.model.schemas import VArraySchema
+from hyperslab.model.schemas.arrays import ArraySchema, Record, Values
+from hyperslab.model.schemas.options import check_options
+from hyperslab.model.spec import ArraySpec
+
+COLLECTIONS = "collections"
+DOCUMENT = "collection.json"
+ARRAY = "zarr.json"
+INDEX = "index"
+LARGEST_INDEX = 1 << 26
+"""Bytes of an index that is stored."""
+ARRAYS, KEYS, GENERATIONS, UNSETTLED = "arrays", "keys", "generations", "unsettled"
+JOURNAL, STAGED, CREATING, BATCHES = "journal", "staged", "creating", "batches"
+FOLDERS = (ARRAYS, KEYS, GENERATIONS, UNSETTLED, JOURNAL, STAGED, CREATING, BATCHES)
+"""All that a collection holds besides its document and its index."""
+PART = 2
+"""Characters of an id by which arrays are listed together."""
+
+is_entry = re.compile(r"[0-9a-f]{32}", re.ASCII).fullmatch
+"""A match when a name may be that of a key entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionKeys:
+    """The keys of the collection of this name."""
+
+    name: str
+
+    @property
+    def base(self) -> str:
+        """The folder of the collection."""
+        return f"{COLLECTIONS}/{self.name}"
+
+    def folder(self, name: str) -> str:
+        """One of :data:`FOLDERS`."""
+        return f"{COLLECTIONS}/{self.name}/{name}"
+
+    @property
+    def document(self) -> str:
+        """What the collection is."""
+        return f"{COLLECTIONS}/{self.name}/{DOCUMENT}"
+
+    @property
+    def index(self) -> str:
+        """A cache of what the documents say."""
+        return f"{COLLECTIONS}/{self.name}/{INDEX}"
+
+    def array(self, id: str) -> str:
+        """The folder of an array."""
+        return f"{COLLECTIONS}/{self.name}/{ARRAYS}/{id[:PART]}/{id}"
+
+    def array_document(self, id: str) -> str:
+        """The document of an array."""
+        return f"{COLLECTIONS}/{self.name}/{ARRAYS}/{id[:PART]}/{id}/{ARRAY}"
+
+    def part(self, part: str) -> str:
+        """The folder of the arrays that are listed together."""
+        return f"{COLLECTIONS}/{self.name}/{ARRAYS}/{part}"
+
+    def generation(self, part: str) -> str:
+        """What changes when one of those arrays does."""
+        return f"{COLLECTIONS}/{self.name}/{GENERATIONS}/{part}"
+
+    def unsettled(self, id: str) -> str:
+        """What is there while an array's document changes."""
+        return f"{COLLECTIONS}/{self.name}/{UNSETTLED}/{id}"
+
+    def batch(self, txn: str) -> str:
+        """Return the key of the value that tells what became of the arrays made together under this name."""
+        return f"{COLLECTIONS}/{self.name}/{BATCHES}/{txn}"
+
+    def entry(self, schema: ArraySchema, values: Record | Values) -> str:
+        """The key entry of primary values: BLAKE2b of 16 bytes of their canonical JSON."""
+        digest = hashlib.blake2b(key_text(schema, values), digest_size=16).hexdigest()
+        return f"{COLLECTIONS}/{self.name}/{KEYS}/{digest}"
+
+
+def part_of(id: str) -> str:
+    """The part that an array is listed in."""
+    return id[:PART]
+
+
+Lengths = tuple[int, ...]
+_MOST_CHUNKS = 256
+"""Chunks along an unlimited dimension in one shard, which is written whole with each that is appended."""
+
+
+def new_spec(document: CollectionDocument) -> ArraySpec:
+    """A new array of the collection, without attributes and labels; SchemaError, Unsupported."""
+    schema = document.schema
+    chunks, shards = chunk_and_shard_lengths(document)
+    wish = ArraySpec(
+        shape=schema.shape,
+        dtype=schema.dtype,
+        chunks=chunks,
+        dims=tuple(dimension.name for dimension in schema.dimensions),
+        codecs=codecs_of(document.options, schema.dtype),
+        fill_value=schema.fill_value,
+        layout={"shards": shards},
+    )
+    return new_array(wish)
+
+
+def chunk_and_shard_lengths(document: CollectionDocument) -> tuple[Lengths, Lengths]:
+    """The lengths of a chunk and of a shard."""
+    schema = document.schema
+    item = schema.dtype.itemsize
+    wanted = None if document.options is None else document.options.chunks
+    tiles = isinstance(schema, VArraySchema)
+    lengths = schema.arrays_shape if isinstance(schema, VArraySchema) else schema.shape
+    chunks = wanted if isinstance(wanted, tuple) else auto_chunks(lengths, item)
+    if document.options is not None:
+        check_options(document.options, _at_least(lengths, chunks))
+    if tiles:
+        return tuple(map(_divisor, lengths, chunks)), lengths
+    shards = [-(-length // chunk) * chunk or chunk for length, chunk in zip(lengths, chunks, strict=True)]
+    open_axes = [axis for axis, length in enumerate(lengths) if not length]
+    for axis in open_axes[:1]:
+        while 2 * prod(shards) * item <= CHUNK_BYTES and shards[axis] < _MOST_CHUNKS * chunks[axis]:
+            shards[axis] *= 2
+    return chunks, tuple(shards)
+
+
+def _at_least(lengths: Lengths, chunks: Lengths) -> Lengths:
+    """The lengths, with room for a chunk along unlimited dimensions."""
+    if len(lengths) != len(chunks):
+        return lengths
+    return tuple(length or chunk for length, chunk in zip(lengths, chunks, strict=True))
+
+
+def _divisor(length: int, chunk: int) -> int:
+    """The whole part of a length that is nearest to ``chunk``, by their ratio."""
+    found = [chunk] if length % chunk == 0 else _divisors(length)
+    return min(found, key=lambda part: (max(part / chunk, chunk / part), part))
+
+
+def _divisors(length: int) -> list[int]:
+    small = [part for part in range(1, int(length**0.5) + 1) if length % part == 0]
+    return small + [length // part for part in small]
+
+
+RECORD_ATTRIBUTES = (records.ID, records.PRIMARY, records.CUSTOM)
+"""The attributes of an array that are its record."""
+READ_STATE = "collections"
+"""Where ``spec.layout`` keeps what was read, so that a change of one thing takes back no other one's change."""
+
+
+class _Attributes(msgspec.Struct):
+    id: Any = None
+    primary_attributes: Any = None
+    custom_attributes: Any = None
+    mark: msgspec.Raw = msgspec.field(name=MARK, default=msgspec.Raw())
+
+
+class _StoredDocument(msgspec.Struct):
+    attributes: _Attributes
+
+
+_decode = msgspec.json.Decoder(_StoredDocument).decode
+
+
+@dataclass(frozen=True)
+class ArrayDocuments:
+    """The documents of the arrays of one collection."""
+
+    document: CollectionDocument
+
+    @cached_property
+    def bare(self) -> ArraySpec:
+        """A new array without attributes."""
+        return new_spec(self.document)
+
+    @cached_property
+    def _head(self) -> bytes:
+        """All of the document of a new array but its attributes, and the start of those."""
+        doc = {key: value for key, value in render(self.bare)[NAME].items() if key != "attributes"}
+        return write_json(doc).rstrip()[:-1].rstrip() + b',\n  "attributes": '
+
+    @cached_property
+    def _marks(self) -> ExtendedMetadata | None:
+        """The marks of all arrays, where they are the same."""
+        return None if self.document.schema.start_attributes else self._marks_of({})
+
+    def _marks_of(self, values: Mapping[str, Any]) -> ExtendedMetadata:
+        spec = self.bare
+        indexes = write_indexes(self.document.schema.indexes(values), spec.dims)
+        return ExtendedMetadata(dtype=mark_of(spec.dtype), indexes=indexes)
+
+    def text(self, record: Record) -> bytes:
+        """The document of a new array; Invalid when its attributes are too large to be read again."""
+        marks = self._marks or self._marks_of(record.values)
+        attributes = write_attributes(records.record_to_json(record), marks)
+        return _checked(self._head + write_json(attributes).rstrip() + b"\n}", record.id)
+
+    def record(self, data: bytes, id: str) -> Record:
+        """The record that a stored document holds; FormatError."""
+        problems = Problems(f"{self.document.name}/{id}")
+        record = records.record_from_json(self.document.schema, _own_attributes(data), problems)
+        if record.id != id and not problems.is_fatal:
+            problems.fatal("id", f"the document is that of the array {record.id}")
+        problems.raise_if_fatal()
+        return record
+
+    def problems(self, data: bytes, id: str) -> list[Problem]:
+        """What is wrong with the record of a stored document, also what a reader survives."""
+        problems = Problems(f"{self.document.name}/{id}")
+        records.record_from_json(self.document.schema, _own_attributes(data), problems)
+        return problems
+
+    def spec(self, data: bytes, id: str) -> ArraySpec:
+        """The array of a stored document; FormatError."""
+        spec = parse({NAME: read_document(data, NAME)}, f"{self.document.name}/{id}")
+        if not isinstance(spec, ArraySpec) or len(spec.shape) != len(self.document.schema.dimensions):
+            message = "the document is not that of an array of this collection"
+            raise FormatError(message, problems=(Problem(f"{self.document.name}/{id}", "array", message),))
+        own = {name: spec.attrs.get(name) for name in RECORD_ATTRIBUTES}
+        return spec.evolve(layout={**spec.layout, READ_STATE: {"attrs": own, "shape": spec.shape}})
+
+    @cached_property
+    def _bare_as_stored(self) -> ArraySpec:
+        """A new array as its document reads."""
+        spec = parse(render(self.bare), self.document.name)
+        if not isinstance(spec, ArraySpec):
+            raise TypeError("no array")
+        return spec
+
+    def stores_as_schema(self, spec: ArraySpec) -> bool:
+        """True if an array is cut and encoded as the collection cuts and encodes new ones."""
+        bare = self._bare_as_stored
+        return (spec.dtype, spec.chunks, spec.codecs) == (bare.dtype, bare.chunks, bare.codecs)
+
+    def is_one_shard(self, spec: ArraySpec) -> bool:
+        """Return whether the array is, and stays, one stored object: what is written to it shows at one stroke."""
+        if self.document.schema.unlimited:
+            return False
+        return all(isinstance(cut, int) and size <= cut for size, cut in zip(spec.shape, spec.chunks, strict=True))
+
+    def renewed(self, spec: ArraySpec, record: Record) -> bytes:
+        """A stored document with another record, and labels that follow it; what others have added stays."""
+        indexes = self.document.schema.indexes(record.values, spec.shape)
+        attrs = {**spec.attrs, **records.record_to_json(record)}
+        return _checked(write_again(render(spec.evolve(attrs=attrs, indexes=indexes))[NAME]), record.id)
+
+    def merged(self, stored: ArraySpec, wish: ArraySpec) -> ArraySpec:
+        """The stored array with what ``wish`` changes of the spec that it was made of: shape and custom attributes."""
+        before = wish.layout.get(READ_STATE, {"attrs": {}, "shape": None})
+        shape = stored.shape if wish.shape == before["shape"] else wish.shape
+        old = before["attrs"].get(records.CUSTOM) or {}
+        new = wish.attrs.get(records.CUSTOM) or {}
+        changed = {name: value for name, value in new.items() if name not in old or old[name] != value}
+        custom = {**(stored.attrs.get(records.CUSTOM) or {}), **changed}
+        attrs = {**stored.attrs, records.CUSTOM: custom}
+        same = all(wish.attrs.get(name, attrs[name]) == attrs[name] for name in RECORD_ATTRIBUTES[:2])
+        if not same or wish.dtype != stored.dtype or wish.chunks != stored.chunks or wish.dims != stored.dims:
+            message = "id, primary attributes, type, dimensions and cut of an array of a collection never change"
+            raise Invalid(message, remedy="make another array")
+        self._check_shape(shape)
+        return stored.evolve(shape=shape, attrs=attrs)
+
+    def _check_shape(self, shape: tuple[int, ...]) -> None:
+        sizes = [dimension.size for dimension in self.document.schema.dimensions]
+        if len(shape) != len(sizes) or any(b is not None and a != b for a, b in zip(shape, sizes, strict=True)):
+            message = f"shape {shape} in a collection of arrays of shape {self.document.schema.shape}"
+            raise Invalid(message, remedy="only unlimited dimensions grow and shrink")
+
+
+def _own_attributes(data: bytes) -> Mapping[str, Any]:
+    """The attributes of a document that are the record; the whole document is read only where it is odd."""
+    try:
+        found = _decode(data).attributes
+        if b'"attrs"' not in bytes(found.mark):
+            return {
+                records.ID: found.id,
+                records.PRIMARY: found.primary_attributes,
+                records.CUSTOM: found.custom_attributes,
+            }
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        pass
+    attributes = read_document(data, NAME).get("attributes")
+    return read_attributes(attributes)[0] if isinstance(attributes, dict) else {}
+
+
+def _checked(data: bytes, id: str) -> bytes:
+    try:
+        check_limits(data)
+    except FormatError as error:
+        message = f"the attributes of {id} make its document too large: {error.message}"
+        raise Invalid(message, remedy="store large values as cells") from None
+    return data

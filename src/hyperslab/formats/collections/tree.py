@@ -1,0 +1,471 @@
+"""The document of a root of collections for what is none: groups, and arrays that are collections of one array. Pure.
+
+Where a dataset of any kind becomes a database, each of its arrays becomes a collection. What a collection cannot say
+(the path, attributes with their types, dimensions without names or that share one, groups) stands in
+``collections.json`` beside the folder ``collections``, and only what there is to say::
+
+    {"version": 1,
+     "groups": {"": {"attrs": {"title": "…"}, "dims": {"time": {"size": 10, "unlimited": true}}}, "surface": {}},
+     "arrays": {"surface/air": {"collection": "surface.air", "id": "6f0c…", "dims": ["time", "lat"],
+                                "attrs": {"units": "K"}, "types": {}}}}
+
+An array without cells has no collection: its ``shape``, ``dtype`` and ``fill_value`` stand there instead. So they do
+for what no schema has (an array without dimensions, text, truths, times, rows), with its ``cells`` (or ``base64``)::
+
+    "words": {"shape": [2], "dtype": "string", "chunks": [2], "fill_value": "", "cells": ["a", "b"], "dims": ["x"]}
+
+
+Reading a root of collections under the one face: a collection is a group, and in it an array is called by its id.
+
+What a root holds besides, groups and collections of one array, stands in
+:mod:`~hyperslab.formats.collections.tree`. The document of a collection is the attribute ``collection`` of its
+group, as text, so that any format keeps it; an array's ``id``, ``primary_attributes`` and ``custom_attributes`` are its
+attributes.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from hyperslab.chunks.settings import Settings
+from hyperslab.chunks.source import ChunkSource
+from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, Problem
+from hyperslab.formats.base import Remedy
+from hyperslab.formats.collections.base import CollectionDocument, CollectionStore, Layout, document_to_json
+from hyperslab.formats.format_errors import array_at, no_node
+from hyperslab.formats.in_memory import CellsInMemory
+from hyperslab.formats.metadata_json.cells import cell_from_json, cell_to_json
+from hyperslab.formats.metadata_json.dtypes import dtype_from_json, dtype_to_json
+from hyperslab.formats.metadata_json.nodes import attrs_from_json, attrs_to_json, group_from_json, group_to_json
+from hyperslab.formats.one_array import STRING, cells_from_json, cells_to_json
+from hyperslab.model.dtypes import DataType, VlenString
+from hyperslab.model.paths import normalize, outward, split
+from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.stores.base import Store
+from hyperslab.stores.location import Location
+
+KEY = "collections.json"
+"""The document's key below the root."""
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayEntry:
+    """An array that is not one of a collection of its users: where its cells are, and what it is called by.
+
+    ``collection`` and ``id``: the one array of that collection; without them ``empty`` tells all of an array that has
+    no cells, or whose ``cells`` stand here. ``dims``: the names of its dimensions as they were given.
+    """
+
+    dims: tuple[str | None, ...]
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    collection: str | None = None
+    id: str | None = None
+    empty: ArraySpec | None = None
+    cells: np.ndarray[Any, Any] | None = None
+
+    def shown(self, spec: ArraySpec) -> ArraySpec:
+        """What a collection says of its array, with the names and attributes that this one was given."""
+        names = dict(zip(spec.dims, self.dims, strict=False))
+        indexes = {str(names[dim]): index for dim, index in spec.indexes.items() if names.get(dim) is not None}
+        return spec.evolve(dims=self.dims, attrs=dict(self.attrs), indexes=indexes)
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The groups and arrays of a root by path; the root itself is always a group."""
+
+    groups: Mapping[str, GroupSpec] = field(default_factory=lambda: {"": GroupSpec()})
+    arrays: Mapping[str, ArrayEntry] = field(default_factory=dict)
+
+    @property
+    def collections(self) -> frozenset[str]:
+        """The names of collections that are arrays here."""
+        return frozenset(kept.collection for kept in self.arrays.values() if kept.collection is not None)
+
+    def below(self, group: str) -> list[str]:
+        """Names right below a group."""
+        prefix = f"{group}/" if group else ""
+        inner = (path[len(prefix) :] for path in (*self.groups, *self.arrays) if path and path.startswith(prefix))
+        return [name for name in dict.fromkeys(inner) if "/" not in name]
+
+    def is_unlimited(self, path: str, dim: str | None) -> bool:
+        """Return whether a dimension of the array at ``path`` was declared to grow: the nearest declaration upwards
+        counts.
+        """
+        for group in outward(split(path)[0]):
+            for known in self.groups.get(group, GroupSpec()).dims:
+                if known.name == dim:
+                    return known.unlimited
+        return False
+
+    def with_group(self, path: str, spec: GroupSpec) -> Tree:
+        """The tree with a group, and with the groups above it."""
+        above = {group: GroupSpec() for group in outward(split(path)[0]) if group not in self.groups} if path else {}
+        ordered = dict(sorted(above.items(), key=lambda entry: len(entry[0])))
+        return replace(self, groups={**self.groups, **ordered, path: spec})
+
+    def with_array(self, path: str, kept: ArrayEntry) -> Tree:
+        """The tree with an array, and with the groups above it."""
+        group = split(path)[0]
+        tree = self if group in self.groups else self.with_group(group, GroupSpec())
+        return replace(tree, arrays={**tree.arrays, path: kept})
+
+    def without(self, path: str) -> Tree:
+        """The tree without a node and all below it."""
+        groups = {place: spec for place, spec in self.groups.items() if not _is_within(place, path)}
+        arrays = {place: kept for place, kept in self.arrays.items() if not _is_within(place, path)}
+        return Tree({"": GroupSpec()} | groups, arrays)
+
+    def within(self, path: str) -> Iterator[ArrayEntry]:
+        """The arrays at and below a path."""
+        return (kept for place, kept in self.arrays.items() if _is_within(place, path))
+
+
+def _is_within(path: str, top: str) -> bool:
+    return not top or path == top or path.startswith(f"{top}/")
+
+
+# -- to JSON ------------------------------------------------------------------------------------------------------
+
+
+def render_tree(tree: Tree) -> bytes:
+    """The document; Invalid or Unsupported for attributes that JSON cannot hold."""
+    groups = {path: group_to_json(spec) for path, spec in tree.groups.items()}
+    arrays = {path: _array_to_json(kept) for path, kept in tree.arrays.items()}
+    said: dict[str, Any] = {"version": VERSION}
+    said |= {name: part for name, part in (("groups", groups), ("arrays", arrays)) if part}
+    return json.dumps(said, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+
+
+def _array_to_json(kept: ArrayEntry) -> dict[str, Any]:
+    said: dict[str, Any] = {"collection": kept.collection, "id": kept.id} if kept.empty is None else {}
+    if kept.empty is not None:
+        is_text = isinstance(kept.empty.dtype, VlenString)
+        fill = kept.empty.fill_cell()[()]
+        said |= {"shape": list(kept.empty.shape), "dtype": STRING if is_text else dtype_to_json(kept.empty.numpy_dtype)}
+        said |= {"chunks": list(kept.empty.chunks), "fill_value": str(fill) if is_text else cell_to_json(fill)}
+        said |= {} if kept.cells is None else cells_to_json(kept.cells)
+    return said | {"dims": list(kept.dims)} | attrs_to_json(kept.attrs)
+
+
+# -- from JSON ----------------------------------------------------------------------------------------------------
+
+
+def parse_tree(data: bytes) -> Tree:
+    """The tree that a document tells; FormatError for what makes no sense."""
+    try:
+        said = json.loads(data)
+        if said.get("version") != VERSION:
+            raise TypeError(f"version {said.get('version')!r}, not {VERSION}")
+        groups = {normalize(path): group_from_json(part) for path, part in _object(said, "groups").items()}
+        arrays = {normalize(path): _array_from_json(part) for path, part in _object(said, "arrays").items()}
+        return Tree({"": GroupSpec()} | groups, arrays)
+    except FormatError as error:
+        raise error.locate(key=KEY) from error.__cause__
+    except (TypeError, ValueError, KeyError, AttributeError, OverflowError, RecursionError) as error:
+        raise FormatError(f"the document of groups and arrays makes no sense: {error}", key=KEY) from error
+
+
+def _object(said: Mapping[str, Any], name: str) -> dict[str, Any]:
+    value = said.get(name, {})
+    if not isinstance(value, dict):
+        raise TypeError(f"{name} is no object")
+    return value
+
+
+def _array_from_json(said: Mapping[str, Any]) -> ArrayEntry:
+    dims = tuple(said["dims"])
+    if any(not isinstance(dim, str | None) for dim in dims):
+        raise TypeError(f"dims {dims!r} are no names")
+    if "shape" in said:
+        empty = _empty_from_json(said, dims)
+        cells = cells_from_json(said, empty) if {"cells", "base64"} & set(said) else None
+        return ArrayEntry(dims, attrs_from_json(said), empty=empty, cells=cells)
+    if not isinstance(said["collection"], str) or not isinstance(said["id"], str):
+        raise TypeError("an array without a collection")
+    return ArrayEntry(dims, attrs_from_json(said), said["collection"], said["id"])
+
+
+def _empty_from_json(said: Mapping[str, Any], dims: tuple[str | None, ...]) -> ArraySpec:
+    lengths = [tuple(said["shape"]), tuple(said["chunks"])]
+    if any(type(length) is not int or length < 0 for each in lengths for length in each):
+        raise TypeError(f"{said['shape']!r} is no shape")
+    dtype: DataType = VlenString() if said["dtype"] == STRING else np.dtype(dtype_from_json(said["dtype"]))
+    fill = cell_from_json(said["fill_value"], dtype) if isinstance(dtype, np.dtype) else said["fill_value"]
+    if isinstance(dtype, VlenString) and not isinstance(fill, str):
+        raise TypeError(f"{fill!r} is no text")
+    return ArraySpec(shape=lengths[0], dtype=dtype, chunks=lengths[1], dims=dims, fill_value=fill)
+
+
+DOCUMENT_ATTRIBUTE = "collection"
+"""The attribute of a collection's group that holds its document."""
+KEPT_OPTIONS = "deker_options"
+"""The key of a collection's document with options that its own layout cannot follow, kept for one that can."""
+_FEW = 10
+
+
+def portable_document(document: CollectionDocument) -> str:
+    """The document as any layout tells it, with the options of the one that it comes from."""
+    said = {key: value for key, value in document_to_json(document).items() if key not in ("layout", KEPT_OPTIONS)}
+    return json.dumps(said | ({"options": document.extra[KEPT_OPTIONS]} if KEPT_OPTIONS in document.extra else {}))
+
+
+class CollectionTreeReader:
+    """All collections of a root that are laid out in one of the ways that are given."""
+
+    def __init__(self, where: Location, layouts: Sequence[Layout], settings: Settings, base: str = "") -> None:
+        self._where = where
+        self._layouts = layouts
+        self._settings = settings
+        self._base = base
+        self._store: Store = self._open_store()
+        if where.scheme != "file":  # one connection, or one archive, for all
+            self._where = Location.of(self._store)
+        self._mutex = threading.RLock()
+        self._holdings: dict[str, CollectionStore] = {}
+        self._known_tree: Tree | None = None
+
+    def _open_store(self) -> Store:
+        return self._where.store(read_only=True)
+
+    @property
+    def url(self) -> str:
+        """Where it is, without secrets."""
+        return self._where.url
+
+    @property
+    def store(self) -> Store:
+        """The store of the root."""
+        return self._store
+
+    @property
+    def writable(self) -> bool:
+        """Return whether changes are taken."""
+        return False
+
+    # -- collections ------------------------------------------------------------------------------------------------
+
+    def collections(self) -> list[str]:
+        """The names of all collections, sorted."""
+        return sorted({name for layout in self._layouts for name in layout.names(self._where)})
+
+    def holding(self, name: str) -> CollectionStore | None:
+        """The arrays of a collection; None when there is none of this name. FormatError when it is damaged."""
+        with self._mutex:
+            found = self._holdings.get(name)
+            if found is None:
+                for layout in self._layouts:
+                    found = layout.open(self._where, name, self._settings, writable=self.writable)
+                    if found is not None:
+                        self._holdings[name] = found
+                        break
+            return found
+
+    def _collection(self, path: str) -> CollectionStore | None:
+        """Return the collection that is shown at a path; those that are there for one array elsewhere are not shown."""
+        if not path or "/" in path or path in self._tree().collections:
+            return None
+        return self.holding(path)
+
+    def _required(self, name: str, path: str) -> CollectionStore:
+        found = self.holding(name)
+        if found is None:
+            raise self._missing(path)
+        return found
+
+    def members(self, path: str) -> list[str]:
+        """The first collections of the root where it holds nothing else, or arrays of a collection; else none."""
+        path = self._whole(path)
+        tree = self._tree()
+        if not path and not tree.below(""):
+            return self.collections()[:_FEW]
+        found = None if path in tree.arrays else self._collection(path)
+        return [] if found is None else list(islice(all_ids(found), _FEW))
+
+    # -- nodes ------------------------------------------------------------------------------------------------------
+
+    def _tree(self) -> Tree:
+        with self._mutex:
+            if self._known_tree is None:
+                self._known_tree = self._read_tree()
+            return self._known_tree
+
+    def _read_tree(self) -> Tree:
+        data = self._store.get(KEY)
+        try:
+            return Tree() if data is None else parse_tree(data)
+        except FormatError as error:
+            raise error.locate(url=self.url) from error.__cause__
+
+    def children(self, path: str) -> Iterable[str]:
+        """The names of collections and other nodes of the root, of what is in a group, or the ids of a collection."""
+        path = self._whole(path)
+        tree = self._tree()
+        if not path:
+            hidden = tree.collections
+            return list(dict.fromkeys([name for name in self.collections() if name not in hidden] + tree.below("")))
+        if path in tree.arrays:
+            return []
+        if (found := self._collection(path)) is not None:
+            return list(all_ids(found))
+        if path not in tree.groups:
+            self.node(path)
+            return []
+        return tree.below(path)
+
+    def node(self, path: str) -> GroupSpec | ArraySpec:
+        """The root, a collection, an array, or a group. NodeNotFound; FormatError for what is damaged."""
+        path = self._whole(path)
+        tree = self._tree()
+        if not path:
+            return tree.groups[""]
+        if path in tree.arrays:
+            return self._kept(path, tree.arrays[path])
+        above, name = split(path)
+        if (found := self._collection(path)) is not None:
+            more = tree.groups.get(path, GroupSpec())
+            return more.evolve(attrs={DOCUMENT_ATTRIBUTE: portable_document(found.document), **more.attrs})
+        if path in tree.groups:
+            return tree.groups[path]
+        return self._held(above, path).spec(name)
+
+    def _kept(self, path: str, kept: ArrayEntry) -> ArraySpec:
+        if kept.empty is not None:
+            return kept.empty.evolve(attrs=dict(kept.attrs))
+        holding = self._required(str(kept.collection), path)
+        with self._located(path):
+            return kept.shown(holding.spec(str(kept.id)))
+
+    def _held(self, collection: str, path: str) -> CollectionStore:
+        """The collection that the array at a path is in."""
+        found = self._collection(collection)
+        if found is None:
+            raise self._missing(path)
+        return found
+
+    def chunks(self, path: str) -> ChunkSource:
+        """The cells of an array. NodeNotFound; Unsupported when they cannot be decoded."""
+        spec = array_at(path, self.node(path), self.url)
+        path = self._whole(path)
+        kept = self._tree().arrays.get(path)
+        if kept is None:
+            collection, id = split(path)
+            return self._required(collection, path).chunks(id, spec)
+        if kept.empty is not None:
+            return self._in_document(path, kept, spec)
+        holding = self._required(str(kept.collection), path)
+        return holding.chunks(str(kept.id), holding.spec(str(kept.id)))
+
+    def _in_document(self, path: str, kept: ArrayEntry, spec: ArraySpec) -> ChunkSource:
+        return CellsInMemory(np.empty(spec.shape, spec.numpy_dtype) if kept.cells is None else kept.cells)
+
+    def refresh(self, path: str) -> None:
+        """Ask for all anew when it is needed; what is known of a collection stays, for its schema never changes."""
+        with self._mutex:
+            self._known_tree = None
+            gone = [name for name, found in self._holdings.items() if not found.exists()]
+            for name in gone:
+                del self._holdings[name]
+
+    def stamp(self, path: str) -> Hashable:
+        """What identifies the present version of an array's document; None for a group."""
+        path = self._whole(path)
+        kept = self._tree().arrays.get(path)
+        collection, id = (kept.collection, kept.id) if kept is not None else split(path)
+        if not collection or not id or "/" in collection:
+            return None
+        found = self._required(collection, path).stamp(id)
+        return found if kept is None or found is None else (found, repr(kept))
+
+    # -- health -----------------------------------------------------------------------------------------------------
+
+    def problems(self, *, deep: bool, workers: int) -> Iterator[Problem]:
+        """Every problem of the root and its collections; ``deep`` reads every cell besides."""
+        return (remedy.problem for remedy in self.remedies(deep=deep, workers=workers))
+
+    def remedies(self, *, deep: bool, workers: int) -> Iterator[Remedy]:
+        """The same with what mends them; of an array that its collection is there for, under the name it has here."""
+        names = self._names_of_members()
+        for remedy in self._remedies(deep):
+            name = names.get(remedy.problem.node)
+            yield remedy if name is None else replace(remedy, problem=replace(remedy.problem, node=name))
+
+    def _names_of_members(self) -> dict[str, str]:
+        """The paths of arrays that are the only one of a collection, by collection and id."""
+        try:
+            arrays = self._tree().arrays
+        except FormatError:
+            return {}
+        return {f"{kept.collection}/{kept.id}": path for path, kept in arrays.items() if kept.collection is not None}
+
+    def _remedies(self, deep: bool) -> Iterator[Remedy]:
+        known: set[str] = set()
+        for name in self.collections():
+            try:
+                found = self._required(name, name)
+            except HyperslabError as error:
+                problems = (
+                    [replace(each, node=name) for each in error.problems] if isinstance(error, FormatError) else []
+                )
+                problems = problems or [Problem(name, "unreadable-node", error.said)]
+                known |= {problem.message for problem in problems}
+                yield from map(Remedy, problems)
+            else:
+                yield from found.remedies(deep=deep)
+        for layout in self._layouts:
+            yield from (each for each in layout.remedies(self._where) if each.problem.message not in known)
+        yield from self._tree_remedies()
+
+    def _tree_remedies(self) -> Iterator[Remedy]:
+        """What the document of groups and arrays tells and is not there."""
+        try:
+            tree = self._tree()
+        except FormatError as error:
+            yield Remedy(Problem("", "invalid-document", error.said), at=KEY)
+            return
+        known = set(self.collections())
+        for path, kept in tree.arrays.items():
+            if kept.collection is not None and kept.collection not in known:
+                yield Remedy(Problem(path, "missing-collection", f"its collection {kept.collection!r} is gone"))
+
+    def storage(self, path: str) -> Mapping[str, Any]:
+        """Which collection an array is the only one of; nothing of other nodes."""
+        kept = self._tree().arrays.get(self._whole(path))
+        return {} if kept is None or kept.collection is None else {"collection": kept.collection, "id": kept.id}
+
+    def close(self) -> None:
+        """Let go of the store; closing twice is fine."""
+        self._store.close()
+
+    # -- errors -----------------------------------------------------------------------------------------------------
+
+    def _whole(self, path: str) -> str:
+        """The path as seen from the root, where a part of it was opened."""
+        path = normalize(path)
+        return "/".join(part for part in (self._base, path) if part)
+
+    def _missing(self, path: str) -> NodeNotFound:
+        return no_node(path, self.url)
+
+    @contextmanager
+    def _located(self, path: str) -> Iterator[None]:
+        """Errors of the block say where they are."""
+        try:
+            yield
+        except HyperslabError as error:
+            raise error.locate(url=self.url, node=path) from error.__cause__
+
+
+def all_ids(holding: CollectionStore) -> Iterator[str]:
+    """The ids of a collection's arrays, sorted within each part that it lists them by."""
+    for part in sorted(holding.generations()):
+        yield from holding.ids(part)

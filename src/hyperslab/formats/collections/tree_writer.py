@@ -1,0 +1,471 @@
+"""What a root of collections that is open for writing shares: new collections, locks, batches, the root's document.
+
+Changing a root of collections under the one face: collections by their documents, arrays by their attributes.
+
+An array that is put elsewhere than in a collection becomes a collection of its own
+(:mod:`~hyperslab.formats.collections.single_array`); groups stand in the document of the root.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from hyperslab.chunks.settings import Settings
+from hyperslab.chunks.source import ChunkSource
+from hyperslab.errors import AlreadyExists, FormatError, Invalid, NodeNotFound, SchemaError, Unsupported
+from hyperslab.formats.base import BatchBlocks
+from hyperslab.formats.collections import single_array
+from hyperslab.formats.collections.base import CollectionDocument, CollectionStore, Layout, parse_document, record_of
+from hyperslab.formats.collections.tree import (
+    DOCUMENT_ATTRIBUTE,
+    KEPT_OPTIONS,
+    KEY,
+    ArrayEntry,
+    CollectionTreeReader,
+    Tree,
+    portable_document,
+    render_tree,
+)
+from hyperslab.formats.in_memory import CellsInDocument, resized
+from hyperslab.model.dims import Coordinate, Index
+from hyperslab.model.paths import outward, split
+from hyperslab.model.refs import Link
+from hyperslab.model.schemas import ArraySchema
+from hyperslab.model.schemas.arrays import Record, new_id
+from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.stores.base import LocksNodes, Store
+from hyperslab.stores.location import Location
+
+
+class CollectionTreeEditor(CollectionTreeReader):
+    """A root that takes changes; new collections get the first of the ``layouts``."""
+
+    def __init__(
+        self, where: Location, layouts: Sequence[Layout], settings: Settings, base: str = "", *, format: str
+    ) -> None:
+        super().__init__(where, layouts, settings, base)
+        self._format = format
+        self._batches = BatchBlocks(self._mutex)
+        self._changes: list[Callable[[Tree], Tree]] = []
+        self._records: dict[str, dict[str, Record]] = {}
+        self._depths = threading.local()
+
+    def _open_store(self) -> Store:
+        return self._where.store(read_only=False, create=True)
+
+    @property
+    def writable(self) -> bool:
+        """Return whether changes are taken."""
+        return True
+
+    # -- collections ------------------------------------------------------------------------------------------------
+
+    def create_collection(self, document: CollectionDocument) -> CollectionStore:
+        """A new collection in the layout that its document says. AlreadyExists; Unsupported for a layout that is not
+        that of the format."""
+        layout = next((layout for layout in self._layouts if layout.name == document.layout), None)
+        if layout is None:
+            remedy = f"choose format collections, or layout={self._layouts[0].name!r}"
+            raise Unsupported(f"layout {document.layout!r} in format {self._format}", url=self.url, remedy=remedy)
+        if document.name in self.collections():
+            raise AlreadyExists(f"the collection {document.name!r} exists", url=self.url, node=document.name)
+        made = layout.create(self._where, document, self._settings)
+        with self._mutex:
+            self._holdings[document.name] = made
+        return made
+
+    def _flush_records(self) -> None:
+        """Make the arrays that wait, all of a collection at once."""
+        if not self._records:
+            return
+        with self._mutex:
+            waiting, self._records = self._records, {}
+        for name, records in waiting.items():
+            self._required(name, name).create(list(records.values()))
+
+    # -- what is not stored yet -------------------------------------------------------------------------------------
+
+    def children(self, path: str) -> Iterable[str]:
+        """What is in a group or collection, with what waits in the running batch."""
+        self._flush_records()
+        return super().children(path)
+
+    def node(self, path: str) -> GroupSpec | ArraySpec:
+        """What is at a path, also in the running batch. NodeNotFound."""
+        self._flush_records()
+        return super().node(path)
+
+    def _edit(self, change: Callable[[Tree], Tree]) -> None:
+        """Change the document of groups and arrays as it is stored now; in a batch, at its end."""
+        with self._mutex:
+            if self._batches:
+                self._known_tree = change(self._tree())
+                self._changes.append(change)
+                return
+        with self._locked():
+            tree = change(self._read_tree())
+            self._write_tree(tree)
+
+    def _write_tree(self, tree: Tree) -> None:
+        store: Any = self._store
+        data = render_tree(tree)
+        if (
+            data == render_tree(Tree()) and self._where.scheme == "file"
+        ):  # elsewhere it is what an empty root is known by
+            store.delete(KEY, durable=self._settings.durable)
+        else:
+            store.put(KEY, data, durable=self._settings.durable)
+        with self._mutex:
+            self._known_tree = tree
+
+    def refresh(self, path: str) -> None:
+        """Ask for all anew when it is needed; what the running batch will write stays."""
+        super().refresh(path)
+        with self._mutex:
+            if self._changes:
+                tree = self._read_tree()
+                for change in self._changes:
+                    tree = change(tree)
+                self._known_tree = tree
+
+    # -- locks and batches ------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def lock_node(self, path: str) -> Iterator[None]:
+        """Hold the documents of the root against other writers; afterwards reads see the newest. In a batch, until its
+        end."""
+        if self._batches:
+            with self._mutex:
+                if not self._is_holding:
+                    self._batches.held.enter_context(self._locked())
+                    self.refresh(path)
+                yield
+            return
+        with self._locked():
+            self.refresh(path)
+            yield
+
+    @property
+    def _is_holding(self) -> bool:
+        return bool(getattr(self._depths, "depth", 0))
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """The root's lock, once per thread, where the store has such."""
+        if self._is_holding or not isinstance(self._store, LocksNodes):
+            yield
+            return
+        with self._store.lock_node("", self._settings.lock_timeout):
+            self._depths.depth = 1
+            try:
+                yield
+            finally:
+                self._depths.depth = 0
+
+    def batch(self) -> AbstractContextManager[None]:
+        """Arrays of a collection are made at once, and the document of the root is written once, at the end."""
+        return self._batches.block(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_records()
+        with self._mutex:
+            changes, self._changes = self._changes, []
+        if changes:
+            with self._locked():
+                tree = self._read_tree()
+                for change in changes:
+                    tree = change(tree)
+                self._write_tree(tree)
+
+    def close(self) -> None:
+        """Write what is pending and let go of the store, also when that fails."""
+        try:
+            self._flush_records()
+        finally:
+            super().close()
+
+
+_MOST_LABELS = 1 << 20
+"""Cells of an array that is read for the labels of others, at the most."""
+
+
+class CollectionTreeWriter(CollectionTreeEditor):
+    """A root that takes every change that its layouts allow."""
+
+    # -- nodes ------------------------------------------------------------------------------------------------------
+
+    def put(self, path: str, spec: GroupSpec | ArraySpec | Link) -> None:
+        """Make a collection, an array in one, a group, or an array that becomes a collection; or change what is there.
+
+        Invalid and Unsupported for what a collection cannot hold, and for other documents of what is there.
+        """
+        path = self._whole(path)
+        if isinstance(spec, Link):
+            raise Unsupported(f"format {self._format} has no links", url=self.url, node=path)
+        if isinstance(spec, GroupSpec):
+            self._put_group(path, spec)
+            return
+        above, name = split(path)
+        if path in self._tree().arrays:
+            self._change(path, self._tree().arrays[path], spec)
+        elif (found := self._collection(above)) is not None:
+            self._put_record(found, path, name, spec)
+        else:
+            self._put_array(path, spec)
+
+    def _put_group(self, path: str, spec: GroupSpec) -> None:
+        found = self._collection(path)
+        document = self._document(path, spec)
+        rest = {name: value for name, value in spec.attrs.items() if name != DOCUMENT_ATTRIBUTE}
+        if document is None:
+            if found is not None:
+                remedy = f"leave its attribute {DOCUMENT_ATTRIBUTE!r} as it is"
+                raise Invalid("a collection cannot become a group", url=self.url, node=path, remedy=remedy)
+            self._refuse_inside(path)
+            self._edit(lambda tree: tree.with_group(path, spec))
+            return
+        if found is None:
+            self._create(document)
+        elif portable_document(found.document) != portable_document(document):
+            raise Unsupported(
+                "the schema of a collection never changes", url=self.url, node=path, remedy="make another collection"
+            )
+        if rest or path in self._tree().groups:
+            self._edit(lambda tree: tree.with_group(path, GroupSpec(attrs=rest)))
+
+    def _create(self, document: CollectionDocument) -> None:
+        """A collection like one of another layout, whose filters this one may not have."""
+        try:
+            self.create_collection(document)
+        except Unsupported:
+            if document.options is None:
+                raise
+            extra = {**document.extra, KEPT_OPTIONS: document.options.as_dict}
+            self.create_collection(replace(document, options=None, extra=extra))
+
+    def _document(self, path: str, spec: GroupSpec) -> CollectionDocument | None:
+        """The document that a group's attributes hold; None for those of a plain group."""
+        said = spec.attrs.get(DOCUMENT_ATTRIBUTE)
+        if not path or "/" in path or not isinstance(said, str | Mapping):
+            return None
+        try:
+            doc = json.loads(said) if isinstance(said, str) else said
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(doc, Mapping) or not {"type", "schema"} <= set(doc):
+            return None
+        try:
+            document = parse_document({**doc, "name": path, "layout": "hyperslab"}, path)
+        except FormatError as error:
+            raise error.locate(url=self.url, node=path) from error.__cause__
+        try:
+            return replace(document, layout="deker") if self._layouts[0].name == "deker" else document
+        except SchemaError as error:
+            raise Unsupported(error.message, url=self.url, node=path, remedy="choose format collections") from None
+
+    def _refuse_inside(self, path: str) -> None:
+        """Nothing but its arrays is in a collection, and nothing at all in an array."""
+        tree = self._tree()
+        for group in outward(split(path)[0]):
+            if group in tree.arrays or self._collection(group) is not None:
+                what = "an array holds no other nodes" if group in tree.arrays else "a collection holds only its arrays"
+                raise Invalid(what, url=self.url, node=group)
+        if path in tree.arrays:
+            raise Invalid("an array cannot become a group", url=self.url, node=path, remedy="remove it first")
+
+    # -- arrays of collections --------------------------------------------------------------------------------------
+
+    def _put_record(self, holding: CollectionStore, path: str, id: str, spec: ArraySpec) -> None:
+        """Make an array of a collection, or change its attributes or shape."""
+        name = holding.document.name
+        if more := [each for each in spec.attrs if each not in single_array.RECORD]:
+            remedy = "add custom attributes to the schema of a new collection, or keep it beside its group's attributes"
+            message = f"an array of a collection has the attributes of its schema, and no {more[0]!r}"
+            raise Unsupported(message, url=self.url, node=path, remedy=remedy)
+        if missing := [each for each in single_array.RECORD if each not in spec.attrs]:
+            message = f"an array of a collection without the attribute {missing[0]!r}"
+            remedy = "make it with hyperslab.database: collection.create(...)"
+            raise Invalid(message, url=self.url, node=path, remedy=remedy)
+        if id in self._records.get(name, ()):
+            self._flush_records()
+        if self._exists(holding, id):
+            holding.put_spec(id, spec)
+            return
+        record = record_of(holding.document, single_array.record_attrs(spec.attrs))
+        if record.id != id:
+            remedy = f"put it at {name}/{record.id}"
+            raise Invalid(f"an array with the id {record.id!r}", url=self.url, node=path, remedy=remedy)
+        schema = holding.document.schema
+        if not _fits(spec.shape, schema):
+            message = f"shape {spec.shape} in a collection of arrays of shape {schema.shape}"
+            raise Invalid(message, url=self.url, node=path, remedy="convert it by its path, as an array of its own")
+        self._records.setdefault(name, {})[id] = record
+        if not self._batches or schema.unlimited:
+            self._flush_records()
+        if schema.unlimited and spec.shape != schema.shape:
+            holding.put_spec(id, holding.spec(id).evolve(shape=spec.shape))
+
+    def _exists(self, holding: CollectionStore, id: str) -> bool:
+        try:
+            holding.spec(id)
+        except NodeNotFound:
+            return False
+        return True
+
+    # -- arrays that are collections --------------------------------------------------------------------------------
+
+    def _put_array(self, path: str, spec: ArraySpec) -> None:
+        if not path:
+            message = f"format {self._format} has no place for an array as the root"
+            raise Unsupported(message, url=self.url, remedy="give it a name")
+        self._refuse_inside(path)
+        if path in self._tree().groups or self._collection(path) is not None:
+            raise Invalid("a group cannot become an array", url=self.url, node=path, remedy="remove it first")
+        wish = single_array.new_array(spec, self._format) if spec.layout or spec.codecs else spec
+        kept = self._made(path, wish)
+        self._edit(lambda tree: tree.with_array(path, kept))
+
+    def _made(self, path: str, spec: ArraySpec) -> ArrayEntry:
+        """The collection of an array; none as long as it has no cells."""
+        attrs = dict(spec.attrs)
+        tree = self._tree()
+        unlimited = {dim for dim in spec.dims if dim is not None and tree.is_unlimited(path, dim)}
+        if 0 in (length for length, dim in zip(spec.shape, spec.dims, strict=True) if dim not in unlimited):
+            return ArrayEntry(spec.dims, attrs, empty=spec.evolve(attrs={}, indexes={}))
+        if single_array.is_small_kind(spec):
+            cells = spec.filled()
+            return ArrayEntry(spec.dims, attrs, empty=spec.evolve(attrs={}, indexes={}), cells=cells)
+        name = single_array.collection_name(path, self.collections())
+        labels = {dim: self._labels(path, spec, dim) for dim in spec.dims if dim is not None and dim not in unlimited}
+        known = {dim: index for dim, index in labels.items() if index is not None}
+        layout = self._layouts[0].name
+        made = self.create_collection(single_array.document_of(name, spec, known, unlimited, layout))
+        record = Record(new_id(), {}, {})
+        made.create([record])
+        if unlimited:
+            made.put_spec(record.id, made.spec(record.id).evolve(shape=spec.shape))
+        return ArrayEntry(spec.dims, attrs, name, record.id)
+
+    def _labels(self, path: str, spec: ArraySpec, dim: str) -> Index | None:
+        """The labels of a dimension: those given, or the cells of the nearest 1-D array of its name."""
+        if dim in spec.indexes:
+            return spec.indexes[dim]
+        size = spec.shape[spec.dims.index(dim)]
+        tree = self._tree()
+        for group in outward(split(path)[0]):
+            place = f"{group}/{dim}" if group else dim
+            kept = tree.arrays.get(place)
+            if place == path or kept is None or kept.collection is None or size > _MOST_LABELS:
+                continue
+            found = self._kept(place, kept)
+            if found.shape == (size,) and found.dims == (dim,):
+                return Coordinate(self._cells(place, found))
+        return None
+
+    def _cells(self, path: str, spec: ArraySpec) -> np.ndarray[Any, Any]:
+        source = self.chunks(path)
+        out = spec.filled()
+        for coords in source.grid:
+            extent = source.grid.extent(coords)
+            block = source.read(coords)
+            if block is not None:
+                out[extent] = block[tuple(slice(0, cut.stop - cut.start) for cut in extent)]
+        return out
+
+    def _change(self, path: str, kept: ArrayEntry, spec: ArraySpec) -> None:
+        """Other attributes or another shape of an array, which stays cut as it is; one of another type in its place."""
+        before = self._kept(path, kept)
+        same = (before.dtype, before.dims, len(before.shape)) == (spec.dtype, spec.dims, len(spec.shape))
+        limited = before.shape != spec.shape and not self._may_become(kept, spec)
+        if kept.cells is not None and kept.empty is not None and same:
+            spec = single_array.new_array(spec, self._format)
+            cells, empty = resized(kept.cells, spec), spec.evolve(attrs={}, indexes={})
+            self._edit(
+                lambda tree: tree.with_array(path, ArrayEntry(spec.dims, dict(spec.attrs), empty=empty, cells=cells))
+            )
+            return
+        if kept.empty is not None or not same or limited:
+            if before.shape != spec.shape and same and kept.empty is None:
+                remedy = "declare the dimension unlimited before the array is made, or convert to zarr3"
+                message = "another size of a dimension that is not unlimited"
+                raise Unsupported(message, url=self.url, node=path, remedy=remedy)
+            self._discard([kept])
+            made = self._made(path, spec)
+            self._edit(lambda tree: tree.with_array(path, made))
+            return
+        if before.shape != spec.shape:
+            holding, id = self._required(str(kept.collection), path), str(kept.id)
+            holding.put_spec(id, holding.spec(id).evolve(shape=spec.shape))
+        if dict(kept.attrs) != dict(spec.attrs):
+            changed = replace(kept, attrs=dict(spec.attrs))
+            self._edit(lambda tree: tree.with_array(path, changed))
+
+    def _in_document(self, path: str, kept: ArrayEntry, spec: ArraySpec) -> ChunkSource:
+        if kept.cells is None:
+            return super()._in_document(path, kept, spec)
+        return CellsInDocument(spec, kept.cells, lambda cells: self._replace_cells(path, cells))
+
+    def _replace_cells(self, path: str, cells: np.ndarray[Any, Any]) -> None:
+        self._edit(lambda tree: tree.with_array(path, replace(tree.arrays[path], cells=cells)))
+
+    def _may_become(self, kept: ArrayEntry, spec: ArraySpec) -> bool:
+        """Return whether the array may grow or shrink to another shape where it is."""
+        if kept.collection is None:
+            return False
+        return _fits(spec.shape, self._required(kept.collection, kept.collection).document.schema)
+
+    def _discard(self, gone: Iterable[ArrayEntry]) -> None:
+        for kept in gone:
+            if kept.collection is not None and (found := self.holding(kept.collection)) is not None:
+                self._drop_collection(kept.collection, found)
+
+    def _drop_collection(self, name: str, holding: CollectionStore) -> None:
+        holding.drop()
+        with self._mutex:
+            self._holdings.pop(name, None)
+
+    def drop(self, path: str) -> None:
+        """Remove a collection, one of its arrays, a group with all below it, or an array with its collection."""
+        path = self._whole(path)
+        self._flush_records()
+        tree = self._tree()
+        collections = [name for name in self.collections() if name not in tree.collections] if not path else [path]
+        self._discard(tree.within(path))
+        for name in collections:
+            if (found := self._collection(name)) is not None:
+                self._drop_collection(name, found)
+        above, id = split(path)
+        if (found := self._collection(above)) is not None and path not in tree.arrays:
+            found.remove(id)
+        elif not path or path in {*tree.groups, *tree.arrays}:
+            self._edit(lambda tree: tree.without(path))
+
+    def new_array(self, spec: ArraySpec) -> ArraySpec:
+        """A user's wish as it is stored; that of an array of a collection is as its schema says. Unsupported."""
+        return single_array.new_array(spec, self._format)
+
+    def chunks_as(self, path: str, spec: ArraySpec) -> ChunkSource:
+        """The cells of an array as they will be under ``spec``, before its documents are put."""
+        path = self._whole(path)
+        kept = self._tree().arrays.get(path)
+        collection, id = (kept.collection, kept.id) if kept is not None else split(path)
+        if not collection or not id or (kept is not None and not self._may_become(kept, spec)):
+            inner = path[len(self._base) :]
+            self.put(inner, spec)
+            return self.chunks(inner)
+        return self._required(collection, path).chunks(id, spec)
+
+
+def _fits(shape: tuple[int, ...], schema: ArraySchema) -> bool:
+    """Return whether an array of the schema may have this shape."""
+    sizes = [dimension.size for dimension in schema.dimensions]
+    if len(shape) != len(sizes):
+        return False
+    return all(size is None or size == length for size, length in zip(sizes, shape, strict=True))
