@@ -2,6 +2,6 @@
 
 from hyperslab.bridges.mongo.asynchronous import XarrayMongoDBAsyncIO
 from hyperslab.bridges.mongo.database import XarrayMongoDB
-from hyperslab.formats.mongo.faults import DocumentNotFoundError
+from hyperslab.formats.mongo.errors import DocumentNotFoundError
 
 __all__ = ["DocumentNotFoundError", "XarrayMongoDB", "XarrayMongoDBAsyncIO"]

@@ -135,33 +135,33 @@ class DatabaseObjects:
 
     def find(self, **wanted: Any) -> Iterator[Any]:
         """The objects that are asked for."""
-        from hyperslab.formats.mongo.objects import find
+        from hyperslab.formats.mongo.search import find_objects
 
         wanted["names"] = wanted.pop("names", None) or None
         try:
-            return find(self.meta, **wanted)
+            return find_objects(self.meta, **wanted)
         except HyperslabError as error:
             raise error.locate(url=self.url, node="") from error.__cause__
 
     @property
     def id(self) -> Any:
         """The id of the one object. NotFound, Invalid."""
-        from hyperslab.formats.mongo.objects import resolve
+        from hyperslab.formats.mongo.objects import resolve_id
 
-        return resolve(self.meta, self.object or "")
+        return resolve_id(self.meta, self.object or "")
 
     def describe(self) -> Any:
         """What is told of the one object."""
-        from hyperslab.formats.mongo.objects import describe
+        from hyperslab.formats.mongo.search import describe_object
 
-        return describe(self.meta, self.id)
+        return describe_object(self.meta, self.id)
 
     def facts(self) -> dict[str, Any]:
         """The one object with its variables, as plain values."""
-        from hyperslab.formats.mongo.completeness import load
+        from hyperslab.formats.mongo.completeness import load_meta
 
         about = self.describe()
-        meta = load(self.meta, about.id)
+        meta = load_meta(self.meta, about.id)
         return {
             "id": str(about.id),
             "name": about.name,
@@ -187,31 +187,31 @@ class DatabaseObjects:
 
     def delete(self, id: Any) -> int:
         """Remove one object; how many documents there were."""
-        from hyperslab.formats.mongo.objects import delete
+        from hyperslab.formats.mongo.objects import delete_object
 
-        return delete(self.meta, self.chunks, id)
+        return delete_object(self.meta, self.chunks, id)
 
     def problems(self, deep: bool) -> Iterator[Problem]:
         """What is wrong with the one object, or with all."""
-        from hyperslab.formats.mongo.examine import problems
+        from hyperslab.formats.mongo.repair import find_problems
 
-        return problems(self.meta, self.chunks, None if self.object is None else self.id, deep=deep)
+        return find_problems(self.meta, self.chunks, None if self.object is None else self.id, deep=deep)
 
     def collect(self, age: float, apply: bool) -> tuple[Any, ...]:
         """What belongs to nothing, removed if ``apply``."""
-        from hyperslab.formats.mongo.garbage import collect
+        from hyperslab.formats.mongo.repair import collect_garbage
 
-        return collect(self.meta, self.chunks, age=age, dry_run=not apply).orphans
+        return collect_garbage(self.meta, self.chunks, age=age, dry_run=not apply).orphans
 
 
 def _cut(meta: Any, name: str) -> Any:
     """The chunk lengths of a variable, sizes where they vary; None: one chunk, or not known."""
-    from hyperslab.formats.mongo.to_spec import cut_of, ours_of
+    from hyperslab.formats.mongo.to_spec import variable_chunks, variable_extension
 
     variable = meta.variables[name]
     if variable.chunks is None or variable.problem is not None or not variable.known:
         return None
-    return cut_of(variable, ours_of(meta, name)).chunks
+    return variable_chunks(variable, variable_extension(meta, name)).chunks
 
 
 def _variable(name: str, variable: Any, chunks: Any) -> Mapping[str, Any]:
@@ -233,7 +233,7 @@ def open_objects(url: str, storage: Mapping[str, Any] | None) -> DatabaseObjects
     if where.scheme not in SCHEMES:
         remedy = "give mongodb://host/database; of collections db list, schema, arrays and check tell"
         raise Unsupported("a place that is no database server", url=where.url, remedy=remedy)
-    from hyperslab.formats.mongo.server import ServerPlace, library
+    from hyperslab.formats.mongo.server import ServerPlace, import_pymongo
 
-    library()
+    import_pymongo()
     return DatabaseObjects(ServerPlace.of(where))

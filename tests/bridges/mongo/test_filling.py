@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from pymongo import MongoClient, monitoring
 from pymongo.database import Database
 
-from hyperslab.bridges.mongo.filling import Filling
+from hyperslab.bridges.mongo.eager_reads import StreamedArray
+from hyperslab.formats.mongo.chunk_documents import DerivedIds, Segment, make_documents, parse_segment
 from hyperslab.formats.mongo.document import Variable
-from hyperslab.formats.mongo.ids import Derived
-from hyperslab.formats.mongo.segments import Segment, documents, parse_segment
 from hyperslab.mongo import XarrayMongoDB
 
 CUTS = st.lists(st.integers(0, 5), min_size=1, max_size=4).map(tuple)
@@ -27,12 +26,14 @@ def in_documents(cells: Any, chunks: Any, size: int) -> list[Segment]:
     """All documents of an array in these chunks."""
     key = ObjectId()
     if chunks is None:
-        return [parse_segment(doc) for doc in documents(Derived(key), key, ("v", None), cells, size)]
+        return [parse_segment(doc) for doc in make_documents(DerivedIds(key), key, ("v", None), cells, size)]
     found = []
     for chunk in product(*(range(len(cuts)) for cuts in chunks)):
         starts = [sum(cuts[:index]) for cuts, index in zip(chunks, chunk, strict=True)]
         place = tuple(slice(a, a + cuts[i]) for a, cuts, i in zip(starts, chunks, chunk, strict=True))
-        found += [parse_segment(doc) for doc in documents(Derived(key), key, ("v", chunk), cells[(*place, ...)], size)]
+        found += [
+            parse_segment(doc) for doc in make_documents(DerivedIds(key), key, ("v", chunk), cells[(*place, ...)], size)
+        ]
     return found
 
 
@@ -57,7 +58,7 @@ def test_the_order_is_of_no_matter(array: Any, random: Any) -> None:
     cells, chunks, size = array
     segments = in_documents(cells, chunks, size)
     random.shuffle(segments)
-    filling = Filling(variable(cells, chunks), size)
+    filling = StreamedArray(variable(cells, chunks), size)
     for segment in segments:
         assert not filling.is_whole
         filling.take(segment)
@@ -80,7 +81,7 @@ def test_what_is_odd_is_not_whole(array: Any, data: st.DataObject) -> None:
         case "other type":
             found = segments[at]
             segments[at] = Segment(found.key, found.n, np.dtype("V1"), found.shape, found.data)
-    filling = Filling(variable(cells, chunks), size)
+    filling = StreamedArray(variable(cells, chunks), size)
     for segment in segments:
         filling.take(segment)
     assert not filling.is_whole
@@ -89,7 +90,7 @@ def test_what_is_odd_is_not_whole(array: Any, data: st.DataObject) -> None:
 @pytest.mark.parametrize("chunk", [(7, 0), (0,), None])
 def test_chunks_that_the_object_has_not(chunk: Any) -> None:
     cells = np.zeros((2, 2))
-    filling = Filling(variable(cells, ((2,), (2,))), 64)
+    filling = StreamedArray(variable(cells, ((2,), (2,))), 64)
     filling.take(Segment(("v", chunk), 0, cells.dtype, cells.shape, cells.tobytes()))
     assert not filling.is_whole
 

@@ -17,8 +17,7 @@ import xarray as xr
 from pymongo import MongoClient, monitoring
 
 import hyperslab as hs
-from hyperslab.formats.mongo.ids import Derived, Salted
-from hyperslab.formats.mongo.segments import documents
+from hyperslab.formats.mongo.chunk_documents import DerivedIds, SaltedIds, make_documents
 from hyperslab.mongo import XarrayMongoDB
 
 if TYPE_CHECKING:
@@ -112,10 +111,10 @@ def test_one_chunk_of_a_large_grid(mongo: Mongo, layout: Any, keys: int) -> None
     with watched(mongo, layout, commit="meta_first") as (xdb, commands):
         lazy = xr.DataArray(da.zeros((128, 128), chunks=2), dims=("y", "x")).to_dataset(name="v")
         key, _ = xdb.put(lazy, name="v")
-        ids = Derived(key) if layout == "extended" else Salted()
+        ids = DerivedIds(key) if layout == "extended" else SaltedIds()
         for row in range(64):  # many documents at a time, for thousands of tasks take long
             blocks = np.split(cells[2 * row : 2 * row + 2], 64, axis=1)
-            each = (documents(ids, key, ("v", (row, column)), block, 1000) for column, block in enumerate(blocks))
+            each = (make_documents(ids, key, ("v", (row, column)), block, 1000) for column, block in enumerate(blocks))
             xdb.chunks.insert_many(chain.from_iterable(each))
         read = xdb.get(key)["v"]
         options = {"event_listeners": [commands]}

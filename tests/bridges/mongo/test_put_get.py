@@ -23,7 +23,7 @@ from pymongo.errors import BulkWriteError
 from pymongo.monitoring import CommandListener
 
 from hyperslab.errors import AlreadyExists, Invalid, Unsupported
-from hyperslab.formats.mongo.faults import CorruptDocument
+from hyperslab.formats.mongo.errors import CorruptDocument
 from hyperslab.mongo import DocumentNotFoundError, XarrayMongoDB
 from programs import forking
 

@@ -11,9 +11,8 @@ import sparse
 from pymongo.database import Database
 
 import hyperslab as hs
-from hyperslab.formats.mongo.faults import CorruptDocument
-from hyperslab.formats.mongo.ids import Derived
-from hyperslab.formats.mongo.segments import documents
+from hyperslab.formats.mongo.chunk_documents import DerivedIds, make_documents
+from hyperslab.formats.mongo.errors import CorruptDocument
 from hyperslab.model.coo import Coo
 from hyperslab.mongo import XarrayMongoDB
 
@@ -38,7 +37,7 @@ def put_rows(database: Database[Any], key: Any, chunk: int, rows: int, *, listed
     stored = Coo.of_dense(cells, np.float64(FILL)) if listed else cells
     chunks = database["xarray.chunks"]
     chunks.delete_many({"chunk": [chunk, 0]})
-    chunks.insert_many(documents(Derived(key), key, ("v", (chunk, 0)), stored, 1000))
+    chunks.insert_many(make_documents(DerivedIds(key), key, ("v", (chunk, 0)), stored, 1000))
 
 
 def plain(cells: Any) -> Any:

@@ -13,7 +13,7 @@ import xarray as xr
 from pymongo.monitoring import CommandListener, register
 
 import hyperslab as hs
-from hyperslab.formats.mongo.server import client
+from hyperslab.formats.mongo.server import get_client
 from hyperslab.mongo import XarrayMongoDB
 
 CHANGING = frozenset({"insert", "update", "delete", "findAndModify", "commitTransaction"})
@@ -34,7 +34,7 @@ class Where:
     @property
     def objects(self) -> XarrayMongoDB:
         """Of the one client of this process."""
-        database = client(self.uri, {"directConnection": True})[self.database]
+        database = get_client(self.uri, {"directConnection": True})[self.database]
         return XarrayMongoDB(database, self.collection, layout=self.layout, **self.options)
 
     @property

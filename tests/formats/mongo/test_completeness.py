@@ -10,9 +10,9 @@ from bson import ObjectId
 from pymongo.database import Database
 
 from hyperslab.errors import HyperslabError
-from hyperslab.formats.mongo import stored
-from hyperslab.formats.mongo.completeness import MISSING_SEGMENT, ObjectSurvey, is_complete, load, missing
-from hyperslab.formats.mongo.faults import DocumentNotFoundError
+from hyperslab.formats.mongo import chunk_queries
+from hyperslab.formats.mongo.completeness import MISSING_SEGMENT, ObjectSurvey, find_missing, is_complete, load_meta
+from hyperslab.formats.mongo.errors import DocumentNotFoundError
 
 CASES = [*golden.cases(golden.REAL), *golden.cases(golden.SPECIFIED)]
 D = "__DataArray__"
@@ -30,24 +30,24 @@ def pair(db: Database[Any]) -> tuple[Any, Any]:
 
 def flaws(db: Database[Any], id: ObjectId) -> list[tuple[Any, str]]:
     meta, chunks = pair(db)
-    found = ObjectSurvey(load(meta, id), chunks).flaws()
+    found = ObjectSurvey(load_meta(meta, id), chunks).flaws()
     return sorted(((flaw.key, flaw.kind) for flaw in found if flaw.kind != MISSING_SEGMENT), key=repr)
 
 
 def test_golden_objects(full: Database[Any]) -> None:
     for case in CASES:
-        assert missing(*pair(full), case._id) == MISSING.get(case.case, []), case
+        assert find_missing(*pair(full), case._id) == MISSING.get(case.case, []), case
         assert flaws(full, case._id) == WRONG.get(case.case, []), case
         assert is_complete(*pair(full), case._id) == (not case.case.startswith("BAD")), case
 
 
 def readable(db: Database[Any], id: ObjectId) -> bool:
     """Whether every chunk that there must be can be joined: what completeness is measured against."""
-    meta = load(db["xarray.meta"], id)
+    meta = load_meta(db["xarray.meta"], id)
     try:
         for name, variable in meta.variables.items():
             for chunk in variable.keys if variable.problem is None else ():
-                stored.read_chunk(db["xarray.chunks"], id, (name, chunk))
+                chunk_queries.read_chunk(db["xarray.chunks"], id, (name, chunk))
     except HyperslabError:
         return False
     return not any(variable.problem for variable in meta.variables.values())
@@ -61,7 +61,7 @@ def test_every_document_is_needed(full: Database[Any], case: golden.Case) -> Non
         chunks.delete_one({"_id": doc["_id"]})
         key = (doc["name"], None if doc["chunk"] is None else tuple(int(i) for i in doc["chunk"]))
         if not case.case.startswith("DUP"):
-            assert key in missing(*pair(full), case._id)
+            assert key in find_missing(*pair(full), case._id)
         assert readable(full, case._id) == is_complete(*pair(full), case._id) == case.case.startswith("DUP")
         chunks.insert_one(doc)
 
@@ -138,7 +138,7 @@ def test_flaws(db: Database[Any], kind: str, docs: list[dict[str, Any]]) -> None
     id = put(db, *docs)
     found = flaws(db, id)
     assert [each for _, each in found] == ([] if kind == "missing-segment" else [kind])
-    assert missing(*pair(db), id) == ([("d", (0,))] if kind == "missing-segment" else [])
+    assert find_missing(*pair(db), id) == ([("d", (0,))] if kind == "missing-segment" else [])
     assert is_complete(*pair(db), id) == (kind in ("duplicate-documents", "stray-documents"))
 
 
@@ -158,13 +158,13 @@ SOUND: list[list[dict[str, Any]]] = [
 @pytest.mark.parametrize("docs", SOUND)
 def test_sound(db: Database[Any], docs: list[dict[str, Any]]) -> None:
     id = put(db, *docs)
-    assert (flaws(db, id), missing(*pair(db), id), is_complete(*pair(db), id)) == ([], [], True)
+    assert (flaws(db, id), find_missing(*pair(db), id), is_complete(*pair(db), id)) == ([], [], True)
     assert readable(db, id)
 
 
 def test_chunks_of_unknown_sizes(db: Database[Any]) -> None:
     id = put(db, {"shape": [1], "data": HALF}, shape=[float("nan")], chunks=[[float("nan")] * 3])
-    assert missing(*pair(db), id) == [("d", (2,))]
+    assert find_missing(*pair(db), id) == [("d", (2,))]
     assert flaws(db, id) == []
 
 
@@ -176,9 +176,9 @@ def test_cells_that_stand_in_the_object_and_beside_it(db: Database[Any]) -> None
 
 def test_chunks_that_read_as_a_fill_value_need_not_be_there(db: Database[Any]) -> None:
     id = put(db, ours={"variables": {"d": {"fill": b"0000"}}})
-    assert (missing(*pair(db), id), is_complete(*pair(db), id)) == ([], True)
+    assert (find_missing(*pair(db), id), is_complete(*pair(db), id)) == ([], True)
     id = put(db, {"data": HALF}, ours={"variables": {"d": {"fill": b"0000"}}})
-    assert missing(*pair(db), id) == [("d", (0,))]
+    assert find_missing(*pair(db), id) == [("d", (0,))]
 
 
 def test_what_is_being_made_is_not_complete(db: Database[Any]) -> None:
@@ -186,7 +186,7 @@ def test_what_is_being_made_is_not_complete(db: Database[Any]) -> None:
 
 
 def test_objects_that_are_not_there(db: Database[Any]) -> None:
-    for ask in (missing, is_complete):
+    for ask in (find_missing, is_complete):
         with pytest.raises(DocumentNotFoundError):
             ask(*pair(db), ObjectId())
 
@@ -200,7 +200,7 @@ def test_any_number_of_declared_chunks(db: Database[Any]) -> None:
     chunks.insert_many(
         [{**BASE, "meta_id": id, "chunk": [0, k], "shape": [1, 1], "data": HALF} for k in range(0, 99, 2)]
     )
-    assert missing(*pair(db), id, limit=3) == [("d", (0, 1)), ("d", (0, 3)), ("d", (0, 5))]
+    assert find_missing(*pair(db), id, limit=3) == [("d", (0, 1)), ("d", (0, 3)), ("d", (0, 5))]
     assert not is_complete(*pair(db), id)
 
 
@@ -208,6 +208,6 @@ def test_a_chunk_of_very_many_documents(db: Database[Any]) -> None:
     id = put(db, shape=[100_002], chunks=[[100_000, 2]])
     docs = [{**BASE, "meta_id": id, "shape": [100_000], "n": n, "data": b"1234" * 2} for n in range(50_000)]
     db["xarray.chunks"].insert_many(docs[:-1])
-    assert missing(*pair(db), id) == [("d", (0,))]
+    assert find_missing(*pair(db), id) == [("d", (0,))]
     db["xarray.chunks"].insert_one(docs[-1])
     assert is_complete(*pair(db), id)

@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 from pymongo import monitoring
 
 import hyperslab as hs
-from hyperslab.formats.mongo.document import parse, render
-from hyperslab.formats.mongo.ids import Salted
-from hyperslab.formats.mongo.segments import documents
-from hyperslab.formats.mongo.spans import CellSpan
+from hyperslab.formats.mongo.chunk_documents import CellSpan, SaltedIds, make_documents
+from hyperslab.formats.mongo.document import parse_object, render_object
 
 if TYPE_CHECKING:
     from pymongo.database import Database
@@ -91,10 +89,12 @@ def test_a_point_of_a_large_chunk_moves_two_documents_at_most(
 
 def _write_as_others_do(db: Database[Any]) -> None:
     """The object as xarray_mongodb writes it, and cut otherwise than its document says."""
-    meta = parse(db["xarray.meta"].find_one({}) or {})
-    db["xarray.meta"].replace_one({}, {name: value for name, value in render(meta).items() if name != "hyperslab"})
+    meta = parse_object(db["xarray.meta"].find_one({}) or {})
+    db["xarray.meta"].replace_one(
+        {}, {name: value for name, value in render_object(meta).items() if name != "hyperslab"}
+    )
     db["xarray.chunks"].delete_many({})
-    db["xarray.chunks"].insert_many(list(documents(Salted(), meta.id, ("x", (0, 0, 0)), CELLS, 900)))
+    db["xarray.chunks"].insert_many(list(make_documents(SaltedIds(), meta.id, ("x", (0, 0, 0)), CELLS, 900)))
 
 
 def test_many_chunks_are_one_query(mongo: Mongo, listener: Listener) -> None:

@@ -14,12 +14,11 @@ from pymongo.database import Database
 from pymongo.errors import OperationFailure
 
 from hyperslab.errors import Invalid
-from hyperslab.formats.mongo import objects
+from hyperslab.formats.mongo import objects, search
+from hyperslab.formats.mongo.chunk_documents import DerivedIds
 from hyperslab.formats.mongo.completeness import is_complete
-from hyperslab.formats.mongo.examine import problems, remedies
-from hyperslab.formats.mongo.faults import DocumentNotFoundError
-from hyperslab.formats.mongo.garbage import collect, orphans, remove
-from hyperslab.formats.mongo.ids import Derived
+from hyperslab.formats.mongo.errors import DocumentNotFoundError
+from hyperslab.formats.mongo.repair import collect_garbage, find_orphans, find_problems, find_remedies, remove_orphan
 from servers.mongo import running_mongod
 
 OLD = datetime.now(UTC) - timedelta(hours=3)
@@ -51,7 +50,7 @@ def put(
     if with_meta:
         db["xarray.meta"].insert_one(doc)
     for i in (0, 1):
-        put_chunk(db, id, i, _id=Derived(id)("d", (i,), 0) if derived else id_of(moment))
+        put_chunk(db, id, i, _id=DerivedIds(id)("d", (i,), 0) if derived else id_of(moment))
     return id
 
 
@@ -70,22 +69,22 @@ def put_chunk(db: Database[Any], id: Any, i: int, **fields: Any) -> None:
 
 
 def found(db: Database[Any], **options: Any) -> list[tuple[str, Any]]:
-    return [(orphan.kind, orphan.id) for orphan in orphans(*pair(db), **options)]
+    return [(orphan.kind, orphan.id) for orphan in find_orphans(*pair(db), **options)]
 
 
 def test_chunks_without_an_object(db: Database[Any]) -> None:
     kept, lost = put(db), [put(db, with_meta=False), put(db, with_meta=False, derived=True), "text", 5]
     for odd in ("text", 5):
         put_chunk(db, odd, 0)
-    seen = collect(*pair(db), dry_run=True)
+    seen = collect_garbage(*pair(db), dry_run=True)
     assert {orphan.id for orphan in seen.orphans} == set(lost)
     assert (seen.documents, seen.applied) == (6, False)
     stored = db["xarray.chunks"].find({"meta_id": {"$in": lost}})
     assert seen.nbytes == sum(len(encode(doc)) for doc in stored)
-    done = collect(*pair(db))
+    done = collect_garbage(*pair(db))
     assert (set(done.orphans), done.applied) == (set(seen.orphans), True)
     assert db["xarray.chunks"].distinct("meta_id") == [kept]
-    assert collect(*pair(db)).orphans == ()
+    assert collect_garbage(*pair(db)).orphans == ()
 
 
 @pytest.mark.parametrize("derived", [False, True])
@@ -104,22 +103,22 @@ def test_what_is_being_put_stays(db: Database[Any], derived: bool) -> None:
 
 def test_an_object_that_was_never_finished(db: Database[Any]) -> None:
     left = put(db, status="writing", touched=OLD)
-    assert [(one.kind, one.id, one.documents) for one in orphans(*pair(db))] == [("unfinished", left, 3)]
-    (orphan,) = orphans(*pair(db))
-    objects.commit(*pair(db), left, "x")
-    assert not remove(*pair(db), orphan)
+    assert [(one.kind, one.id, one.documents) for one in find_orphans(*pair(db))] == [("unfinished", left, 3)]
+    (orphan,) = find_orphans(*pair(db))
+    objects.commit_object(*pair(db), left, "x")
+    assert not remove_orphan(*pair(db), orphan)
     assert is_complete(*pair(db), left)
     left = put(db, status="writing", touched=OLD)
-    collect(*pair(db))
+    collect_garbage(*pair(db))
     assert db["xarray.meta"].count_documents({}) == 1
     assert db["xarray.chunks"].count_documents({}) == 2
 
 
 def test_an_object_that_appears_before_its_chunks_are_removed(db: Database[Any]) -> None:
     lost = put(db, with_meta=False)
-    (orphan,) = orphans(*pair(db))
+    (orphan,) = find_orphans(*pair(db))
     db["xarray.meta"].insert_one({"_id": lost, "coords": {}, "data_vars": {}})
-    assert not remove(*pair(db), orphan)
+    assert not remove_orphan(*pair(db), orphan)
     assert db["xarray.chunks"].count_documents({}) == 2
 
 
@@ -127,7 +126,7 @@ def test_a_replacement_that_was_broken_off(db: Database[Any]) -> None:
     old = put(db)
     new = put(db, replaces=old)
     assert found(db) == [("replaced", new)]
-    assert collect(*pair(db)).documents == 3
+    assert collect_garbage(*pair(db)).documents == 3
     assert (db["xarray.meta"].distinct("_id"), db["xarray.chunks"].distinct("meta_id")) == ([new], [new])
     assert found(db) == []
 
@@ -136,14 +135,14 @@ def test_a_replacement_that_was_broken_off(db: Database[Any]) -> None:
 def test_documents_that_an_object_does_not_have(db: Database[Any], derived: bool) -> None:
     id = put(db)
     for i, name in ((2, "d"), (0, "other")):
-        _id = Derived(id)(name, (i,), 0) if derived else id_of(OLD)
+        _id = DerivedIds(id)(name, (i,), 0) if derived else id_of(OLD)
         put_chunk(db, id, i, name=name, _id=_id)
     put_chunk(db, id, 0, name="young", _id=id_of(datetime.now(UTC)))
     expected = [] if derived else [("stray-documents", id)]
     assert found(db) == expected
     assert found(db, surplus=False) == []
-    assert collect(*pair(db), age=0, dry_run=True).documents == 3
-    collect(*pair(db), age=0)
+    assert collect_garbage(*pair(db), age=0, dry_run=True).documents == 3
+    collect_garbage(*pair(db), age=0)
     assert db["xarray.chunks"].count_documents({}) == 2
     assert is_complete(*pair(db), id)
 
@@ -152,10 +151,10 @@ def test_of_copies_the_one_that_can_be_addressed_stays(db: Database[Any]) -> Non
     id = put(db)
     for i in (0, 1):
         put_chunk(db, id, i)
-    put_chunk(db, id, 0, _id=(known := Derived(id)("d", (0,), 0)))
-    collect(*pair(db))
+    put_chunk(db, id, 0, _id=(known := DerivedIds(id)("d", (0,), 0)))
+    collect_garbage(*pair(db))
     assert db["xarray.chunks"].count_documents({}) == 4  # of the first chunk one has no age
-    for remedy in remedies(*pair(db), id):
+    for remedy in find_remedies(*pair(db), id):
         assert remedy.act is not None
         remedy.act()
     assert [doc["_id"] for doc in db["xarray.chunks"].find({"chunk": [0]})] == [known]
@@ -166,7 +165,7 @@ def test_of_copies_the_one_that_can_be_addressed_stays(db: Database[Any]) -> Non
 def test_contradictions_are_only_told_of(db: Database[Any]) -> None:
     id = put(db)
     put_chunk(db, id, 0, data=b"x" * 8)
-    (remedy,) = remedies(*pair(db), id)
+    (remedy,) = find_remedies(*pair(db), id)
     assert (remedy.problem.kind, remedy.problem.node, remedy.action, remedy.act) == (
         "contradicting-documents",
         "d",
@@ -179,7 +178,7 @@ def test_contradictions_are_only_told_of(db: Database[Any]) -> None:
 @pytest.mark.parametrize("age", [-1, float("nan"), float("inf"), timedelta(days=-1)])
 def test_an_age_that_is_none(db: Database[Any], age: Any) -> None:
     with pytest.raises(Invalid, match="at least 0"):
-        collect(*pair(db), age=age)
+        collect_garbage(*pair(db), age=age)
 
 
 def test_a_user_who_may_only_read(tmp_path: Path) -> None:
@@ -189,11 +188,11 @@ def test_a_user_who_may_only_read(tmp_path: Path) -> None:
         with MongoClient[Any](server.admin) as admin, MongoClient[Any](reader) as client:
             sound, lost = put(admin[name]), put(admin[name], with_meta=False)
             assert found(client[name]) == [("no-object", lost)]
-            assert [problem.kind for problem in problems(*pair(client[name]))] == ["no-object"]
+            assert [problem.kind for problem in find_problems(*pair(client[name]))] == ["no-object"]
             assert is_complete(*pair(client[name]), sound)
-            assert [info.id for info in objects.find(client[name]["xarray.meta"])] == [sound]
+            assert [info.id for info in search.find_objects(client[name]["xarray.meta"])] == [sound]
             with pytest.raises(OperationFailure, match="not authorized"):
-                collect(*pair(client[name]))
+                collect_garbage(*pair(client[name]))
             assert admin[name]["xarray.chunks"].count_documents({}) == 4
 
 
@@ -219,19 +218,19 @@ DAMAGE = {
 
 
 def test_golden_objects_are_examined_exactly(full: Database[Any]) -> None:
-    seen = sorted((each.node, each.kind, each.message) for each in problems(*pair(full), deep=True))
+    seen = sorted((each.node, each.kind, each.message) for each in find_problems(*pair(full), deep=True))
     assert seen == golden_problems()
     for name, damage in DAMAGE.items():
-        alone = [(each.node, each.kind, each.message) for each in problems(*pair(full), golden.case(name)._id)]
+        alone = [(each.node, each.kind, each.message) for each in find_problems(*pair(full), golden.case(name)._id)]
         assert alone == damage
     with pytest.raises(DocumentNotFoundError):
-        list(problems(*pair(full), ObjectId()))
+        list(find_problems(*pair(full), ObjectId()))
 
 
 def test_golden_objects_are_mended_as_far_as_can_be(full: Database[Any]) -> None:
     put(full, with_meta=False)
     before = full["xarray.chunks"].count_documents({})
-    for remedy in list(remedies(*pair(full), deep=True)):
+    for remedy in list(find_remedies(*pair(full), deep=True)):
         assert (
             (remedy.act is None)
             == (remedy.action is None)
@@ -239,7 +238,7 @@ def test_golden_objects_are_mended_as_far_as_can_be(full: Database[Any]) -> None
         )
         if remedy.act:
             remedy.act()
-    left = [each.kind for each in problems(*pair(full), deep=True)]
+    left = [each.kind for each in find_problems(*pair(full), deep=True)]
     assert sorted(left) == ["document", "missing-chunk", "missing-chunk", "missing-segment"]
     assert full["xarray.chunks"].count_documents({}) == before - 2 - 4
     docs = list(full["xarray.chunks"].find({"meta_id": golden.case("DUP_future_computed_twice")._id}))
@@ -251,14 +250,14 @@ def test_golden_objects_are_mended_as_far_as_can_be(full: Database[Any]) -> None
 def test_sparse_cells_outside_of_their_chunk(full: Database[Any]) -> None:
     case = golden.case("seed_example_sparse")
     full["xarray.chunks"].update_one({"meta_id": case._id}, {"$set": {"sparse_coords": b"\0\1\1\7"}})
-    assert list(problems(*pair(full), case._id)) == []
-    (problem,) = problems(*pair(full), case._id, deep=True)
+    assert list(find_problems(*pair(full), case._id)) == []
+    (problem,) = find_problems(*pair(full), case._id, deep=True)
     assert (problem.node, problem.kind) == ("x", "corrupt-chunk")
 
 
 def test_an_object_that_makes_no_sense(db: Database[Any]) -> None:
     id = db["xarray.meta"].insert_one({"coords": 5}).inserted_id
-    (problem,) = problems(*pair(db))
+    (problem,) = find_problems(*pair(db))
     assert (problem.node, problem.kind) == (str(id), "document")
     variables = {
         "b": {"dims": ["x"]},
@@ -266,13 +265,13 @@ def test_an_object_that_makes_no_sense(db: Database[Any]) -> None:
         "a": {"dims": [], "dtype": "<i8", "shape": [], "chunks": None, "data": DATA},
     }
     db["xarray.meta"].replace_one({"_id": id}, {"data_vars": variables})
-    assert [(each.node, each.kind) for each in problems(*pair(db), id)] == [("b", "document"), ("c", "document")]
+    assert [(each.node, each.kind) for each in find_problems(*pair(db), id)] == [("b", "document"), ("c", "document")]
 
 
 def test_very_many_chunks_that_are_not_there(db: Database[Any]) -> None:
     variable = {"dims": ["x", "y"], "dtype": "<i8", "shape": [50_000] * 2, "chunks": [[1] * 50_000] * 2}
     id = db["xarray.meta"].insert_one({"coords": {}, "data_vars": {"d": variable}}).inserted_id
-    (problem,) = problems(*pair(db), id, deep=True)
+    (problem,) = find_problems(*pair(db), id, deep=True)
     assert problem.message.startswith("2500000000 of 2500000000 chunks are not stored: d[0, 0], d[0, 1],")
     assert problem.message.endswith("and 2499999994 more")
 

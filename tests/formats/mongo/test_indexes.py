@@ -12,7 +12,7 @@ from pymongo import MongoClient
 from pymongo.database import Database
 from pymongo.errors import DuplicateKeyError, OperationFailure
 
-from hyperslab.formats.mongo.indexes import duplicates, ensure_index, ensure_positional
+from hyperslab.formats.mongo.chunk_queries import ensure_index, ensure_positional, find_duplicates
 from servers.mongo import running_mongod
 
 PLAIN = "meta_id_1_name_1_chunk_1"
@@ -68,7 +68,7 @@ def test_documents_that_are_there_twice(db: Database[Any]) -> None:
     db.chunks.insert_many([chunk(id, i) for i in (0, 0, 1, 2, 2, 2)])
     with pytest.warns(UserWarning, match=rf"{id} d\[\d\] n=0"):
         assert not ensure_positional(db.chunks, 1, unique=True)
-    assert sorted(duplicates(db.chunks)) == [(id, ("d", (0,)), 0), (id, ("d", (2,)), 0)]
+    assert sorted(find_duplicates(db.chunks)) == [(id, ("d", (0,)), 0), (id, ("d", (2,)), 0)]
     assert positional(db) == ["hyperslab_8_positions"]
     db.chunks.delete_many({"chunk": {"$in": [[0], [2]]}})
     assert ensure_positional(db.chunks, 1, unique=True)

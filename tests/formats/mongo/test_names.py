@@ -14,8 +14,8 @@ from pymongo import MongoClient
 from pymongo.database import Database
 
 from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, Invalid
-from hyperslab.formats.mongo import names, objects
-from hyperslab.formats.mongo.faults import DocumentNotFoundError
+from hyperslab.formats.mongo import objects, search
+from hyperslab.formats.mongo.errors import DocumentNotFoundError
 from servers.mongo import Mongo
 
 THREADS = 8
@@ -58,10 +58,10 @@ def at_once(*works: Callable[[], Any]) -> list[HyperslabError | None]:
 
 def test_commit_makes_an_object_found(db: Database[Any]) -> None:
     made = put(db, status="writing", unlimited=["t"])
-    assert list(objects.find(db["xarray.meta"])) == []
+    assert list(search.find_objects(db["xarray.meta"])) == []
     for _ in range(2):
-        objects.commit(*pair(db), made, "x")
-        assert objects.resolve(db["xarray.meta"], "x") == made
+        objects.commit_object(*pair(db), made, "x")
+        assert objects.resolve_id(db["xarray.meta"], "x") == made
     doc = db["xarray.meta"].find_one({"_id": made}) or {}
     assert (doc["name"], doc["hyperslab"]) == ("x", {"unlimited": ["t"], "version": 4})
 
@@ -69,16 +69,16 @@ def test_commit_makes_an_object_found(db: Database[Any]) -> None:
 def test_commit_without_a_name_keeps_the_one_that_is_there(db: Database[Any]) -> None:
     made = [put(db, "x", status="writing"), put(db, "x", status="writing"), put(db, status="writing")]
     for id in made:
-        objects.commit(*pair(db), id)
-    assert [info.name for info in objects.find(db["xarray.meta"])] == ["x", "x", None]
+        objects.commit_object(*pair(db), id)
+    assert [info.name for info in search.find_objects(db["xarray.meta"])] == ["x", "x", None]
 
 
 def test_commit_replaces(db: Database[Any]) -> None:
     old, new = put(db, "x"), put(db, status="writing")
     with pytest.raises(AlreadyExists, match=str(old)):
-        objects.commit(*pair(db), new, "x", taken="refuse")
-    assert objects.resolve(db["xarray.meta"], "x") == old
-    objects.commit(*pair(db), new, "x")
+        objects.commit_object(*pair(db), new, "x", taken="refuse")
+    assert objects.resolve_id(db["xarray.meta"], "x") == old
+    objects.commit_object(*pair(db), new, "x")
     assert stored(db) == [new]
     assert "replaces" not in (db["xarray.meta"].find_one() or {})["hyperslab"]
 
@@ -86,25 +86,25 @@ def test_commit_replaces(db: Database[Any]) -> None:
 def test_a_name_that_several_have_is_not_replaced(db: Database[Any]) -> None:
     several, new = [put(db, "x"), put(db, "x")], put(db, status="writing")
     with pytest.raises(AlreadyExists, match=f"{several[0]}, {several[1]}"):
-        objects.commit(*pair(db), new, "x")
-    objects.commit(*pair(db), new, "x", taken="share")
-    assert names.holders(db["xarray.meta"], "x") == [*several, new]
+        objects.commit_object(*pair(db), new, "x")
+    objects.commit_object(*pair(db), new, "x", taken="share")
+    assert objects.find_holders(db["xarray.meta"], "x") == [*several, new]
 
 
 def test_rename(db: Database[Any]) -> None:
     one, other = put(db, "one"), put(db, "other")
-    objects.rename(*pair(db), one, "first")
-    assert [info.name for info in objects.find(db["xarray.meta"])] == ["first", "other"]
-    objects.rename(*pair(db), one, "first")
+    objects.rename_object(*pair(db), one, "first")
+    assert [info.name for info in search.find_objects(db["xarray.meta"])] == ["first", "other"]
+    objects.rename_object(*pair(db), one, "first")
     with pytest.raises(AlreadyExists):
-        objects.rename(*pair(db), one, "other")
+        objects.rename_object(*pair(db), one, "other")
     assert "claims" not in (db["xarray.meta"].find_one({"_id": one}) or {})["hyperslab"]
-    objects.rename(*pair(db), one, "other", replace=True)
+    objects.rename_object(*pair(db), one, "other", replace=True)
     assert stored(db) == [one]
-    objects.rename(*pair(db), one, None)
+    objects.rename_object(*pair(db), one, None)
     assert "name" not in (db["xarray.meta"].find_one({"_id": one}) or {})
     with pytest.raises(DocumentNotFoundError):
-        objects.rename(*pair(db), other, "x")
+        objects.rename_object(*pair(db), other, "x")
 
 
 def test_what_is_no_name(db: Database[Any]) -> None:
@@ -112,50 +112,50 @@ def test_what_is_no_name(db: Database[Any]) -> None:
     wrong: list[Any] = [{"$gt": ""}, 5, ["a"], "a\0b"]
     for name in wrong:
         with pytest.raises(Invalid, match="cannot have the name"):
-            objects.rename(*pair(db), one, name)
+            objects.rename_object(*pair(db), one, name)
     for text in ("$set", "a.b", "", "é ✓", "$$NOW", "$name"):
-        objects.rename(*pair(db), one, text)
-        assert objects.resolve(db["xarray.meta"], text) == one
+        objects.rename_object(*pair(db), one, text)
+        assert objects.resolve_id(db["xarray.meta"], text) == one
 
 
 def test_what_is_being_made_is_not_renamed(db: Database[Any]) -> None:
     made = put(db, status="writing")
     with pytest.raises(Conflict, match="being made"):
-        objects.rename(*pair(db), made, "x")
-    objects.touch(db["xarray.meta"], made)
+        objects.rename_object(*pair(db), made, "x")
+    objects.touch_object(db["xarray.meta"], made)
     assert "touched" in (db["xarray.meta"].find_one() or {})["hyperslab"]
-    objects.commit(*pair(db), made, "x")
-    objects.touch(db["xarray.meta"], made)
+    objects.commit_object(*pair(db), made, "x")
+    objects.touch_object(db["xarray.meta"], made)
     assert (db["xarray.meta"].find_one() or {})["hyperslab"] == {"version": 2}
 
 
 def test_what_was_collected_cannot_be_committed(db: Database[Any]) -> None:
     with pytest.raises(DocumentNotFoundError):
-        objects.commit(*pair(db), ObjectId(), "x")
+        objects.commit_object(*pair(db), ObjectId(), "x")
 
 
 def test_commit_in_the_place_of_a_certain_object(db: Database[Any]) -> None:
     old, other = put(db, "x"), put(db, "x")
     new = put(db, "x", status="writing", replaces=old)
-    assert [info.id for info in objects.find(db["xarray.meta"])] == [old, other]
+    assert [info.id for info in search.find_objects(db["xarray.meta"])] == [old, other]
     for _ in range(2):
-        objects.commit(*pair(db), new)
-        assert [info.id for info in objects.find(db["xarray.meta"])] == [other, new]
+        objects.commit_object(*pair(db), new)
+        assert [info.id for info in search.find_objects(db["xarray.meta"])] == [other, new]
     assert stored(db) == [other, new]
     late = put(db, "x", status="writing", replaces=old)
     with pytest.raises(Conflict, match="removed or replaced"):
-        objects.commit(*pair(db), late)
-    assert [info.id for info in objects.find(db["xarray.meta"])] == [other, new]
+        objects.commit_object(*pair(db), late)
+    assert [info.id for info in search.find_objects(db["xarray.meta"])] == [other, new]
 
 
 @pytest.mark.parametrize("round", range(5))
 def test_many_take_the_place_of_one_object(db: Database[Any], round: int) -> None:
     old = put(db, "x")
     made = [put(db, "x", status="writing", replaces=old) for _ in range(THREADS)]
-    failed = at_once(*(partial(objects.commit, *pair(db), id) for id in made))
+    failed = at_once(*(partial(objects.commit_object, *pair(db), id) for id in made))
     assert sum(error is None for error in failed) == 1
     assert all(isinstance(error, Conflict) for error in failed if error is not None)
-    assert len(list(objects.find(db["xarray.meta"]))) == 1
+    assert len(list(search.find_objects(db["xarray.meta"]))) == 1
     assert old not in stored(db)
 
 
@@ -164,13 +164,13 @@ def test_by_name_and_by_id_at_the_same_time(db: Database[Any], round: int) -> No
     old = put(db, "x")
     by_id = [put(db, "x", status="writing", replaces=old) for _ in range(THREADS // 2)]
     by_name = [put(db, status="writing") for _ in range(THREADS // 2)]
-    works = [partial(objects.commit, *pair(db), id) for id in by_id]
-    works += [partial(objects.commit, *pair(db), id, "x") for id in by_name]
+    works = [partial(objects.commit_object, *pair(db), id) for id in by_id]
+    works += [partial(objects.commit_object, *pair(db), id, "x") for id in by_name]
     random.Random(round).shuffle(works)
     failed = at_once(*works)
     assert all(isinstance(error, Conflict) for error in failed if error is not None)
-    assert len(names.holders(db["xarray.meta"], "x")) == 1
-    assert len(list(objects.find(db["xarray.meta"]))) == 1
+    assert len(objects.find_holders(db["xarray.meta"], "x")) == 1
+    assert len(list(search.find_objects(db["xarray.meta"]))) == 1
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2])
@@ -183,39 +183,39 @@ def test_a_replacement_that_was_broken_off(db: Database[Any], steps: int) -> Non
         db["xarray.meta"].delete_one({"_id": first})
     if steps > 1:
         db["xarray.chunks"].delete_many({"meta_id": first})
-    assert objects.resolve(db["xarray.meta"], "x") == third
+    assert objects.resolve_id(db["xarray.meta"], "x") == third
     new = put(db, status="writing")
-    objects.commit(*pair(db), new, "x")
+    objects.commit_object(*pair(db), new, "x")
     assert stored(db) == [new]
 
 
 def test_what_was_replaced_is_not_found_again(db: Database[Any]) -> None:
     old = put(db, "a")
     new = put(db, "a", version=2, replaces=old)  # whoever replaced it did not live to remove it
-    names.delete(*pair(db), new)
+    objects.delete_object(*pair(db), new)
     assert stored(db) == []
 
 
 def test_the_renamed_one_takes_along_what_it_replaced(db: Database[Any]) -> None:
     old = put(db, "x")
     new = put(db, "x", replaces=old)
-    objects.rename(*pair(db), new, "y")
+    objects.rename_object(*pair(db), new, "y")
     assert stored(db) == [new]
 
 
 def test_an_object_that_was_renamed_before_it_was_removed_stays(db: Database[Any]) -> None:
     old = put(db, "saved")
     new = put(db, "x", replaces=old)
-    names.finish(*pair(db), new)
-    assert sorted(info.name for info in objects.find(db["xarray.meta"])) == ["saved", "x"]
+    objects.finish_replacement(*pair(db), new)
+    assert sorted(info.name for info in search.find_objects(db["xarray.meta"])) == ["saved", "x"]
     assert stored(db) == [old, new]
 
 
 def test_a_claim_of_one_that_died_is_in_nobodys_way(db: Database[Any]) -> None:
     put(db, "other", claims="x")
     one = put(db, status="writing")
-    objects.commit(*pair(db), one, "x", taken="refuse")
-    assert objects.resolve(db["xarray.meta"], "x") == one
+    objects.commit_object(*pair(db), one, "x", taken="refuse")
+    assert objects.resolve_id(db["xarray.meta"], "x") == one
 
 
 @pytest.mark.parametrize("round", range(5))
@@ -226,20 +226,20 @@ def test_many_commit_one_name_at_the_same_time(mongo: Mongo, mongo_replica: Mong
         db = client[server.database()]
         put(db, "x")
         made = [put(db, status="writing") for _ in range(THREADS)]
-        failed = at_once(*(partial(objects.commit, *pair(db), id, "x") for id in made))
+        failed = at_once(*(partial(objects.commit_object, *pair(db), id, "x") for id in made))
         assert failed == [None] * THREADS
         (last,) = stored(db)
-        assert names.holders(db["xarray.meta"], "x") == [last]
+        assert objects.find_holders(db["xarray.meta"], "x") == [last]
         assert last in made
 
 
 @pytest.mark.parametrize("round", range(5))
 def test_many_want_a_name_that_only_one_can_have(db: Database[Any], round: int) -> None:
     made = [put(db, f"own{i}") for i in range(THREADS)]
-    failed = at_once(*(partial(objects.rename, *pair(db), id, "x") for id in made))
+    failed = at_once(*(partial(objects.rename_object, *pair(db), id, "x") for id in made))
     assert sum(error is None for error in failed) == 1
     assert all(isinstance(error, AlreadyExists) for error in failed if error is not None)
-    assert len(names.holders(db["xarray.meta"], "x")) == 1
+    assert len(objects.find_holders(db["xarray.meta"], "x")) == 1
     assert stored(db) == sorted(made)
 
 
@@ -249,13 +249,13 @@ def test_renames_replacements_and_deletions_at_the_same_time(db: Database[Any], 
     made = [put(db, "x")] + [put(db, f"own{i}") for i in range(THREADS)]
     works: list[Callable[[], Any]] = []
     for id in made:
-        works.append(partial(objects.rename, *pair(db), id, "x", replace=True))
-        works.append(partial(objects.rename, *pair(db), id, f"new{id}"))
-    works.append(partial(objects.delete, *pair(db), made[0]))
+        works.append(partial(objects.rename_object, *pair(db), id, "x", replace=True))
+        works.append(partial(objects.rename_object, *pair(db), id, f"new{id}"))
+    works.append(partial(objects.delete_object, *pair(db), made[0]))
     rng.shuffle(works)
     for error in at_once(*works):
         assert error is None or isinstance(error, AlreadyExists | Conflict | DocumentNotFoundError)
-    assert len(names.holders(db["xarray.meta"], "x")) <= 1
-    found = [info.name for info in objects.find(db["xarray.meta"])]
+    assert len(objects.find_holders(db["xarray.meta"], "x")) <= 1
+    found = [info.name for info in search.find_objects(db["xarray.meta"])]
     assert len(set(found)) == len(found)
-    assert stored(db) == sorted(info.id for info in objects.find(db["xarray.meta"]))
+    assert stored(db) == sorted(info.id for info in search.find_objects(db["xarray.meta"]))

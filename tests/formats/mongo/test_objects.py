@@ -14,10 +14,10 @@ from pymongo import MongoClient
 from pymongo.database import Database
 
 from hyperslab.errors import AlreadyExists, Conflict, Invalid, NotFound, WrongType
-from hyperslab.formats.mongo import objects
+from hyperslab.formats.mongo import objects, search
+from hyperslab.formats.mongo.chunk_documents import DerivedIds
 from hyperslab.formats.mongo.completeness import is_complete
-from hyperslab.formats.mongo.faults import DocumentNotFoundError
-from hyperslab.formats.mongo.ids import Derived
+from hyperslab.formats.mongo.errors import DocumentNotFoundError
 from servers.mongo import Mongo
 
 
@@ -30,11 +30,11 @@ def put(db: Database[Any], name: str | None = None, id: ObjectId | None = None, 
 
 
 def ids(db: Database[Any], *criteria: Any, **more: Any) -> list[ObjectId]:
-    return [info.id for info in objects.find(db["xarray.meta"], *criteria, **more)]
+    return [info.id for info in search.find_objects(db["xarray.meta"], *criteria, **more)]
 
 
 def test_every_object_is_told_of(full: Database[Any]) -> None:
-    infos = {info.id: info for info in objects.find(full["xarray.meta"])}
+    infos = {info.id: info for info in search.find_objects(full["xarray.meta"])}
     cases = [*golden.cases(golden.REAL), *golden.cases(golden.SPECIFIED)]
     assert list(infos) == sorted(case._id for case in cases)
     for case in cases:
@@ -44,14 +44,14 @@ def test_every_object_is_told_of(full: Database[Any]) -> None:
         assert info.attrs == case.meta.get("attrs", {})
         assert info.kind == ("DataArray" if list(case.meta["data_vars"]) == ["__DataArray__"] else "Dataset")
         assert info.created == case._id.generation_time
-        assert objects.describe(full["xarray.meta"], case._id) == info
+        assert search.describe_object(full["xarray.meta"], case._id) == info
     basic = infos[golden.case("ds_basic")._id]
     assert (basic.dims, basic.nbytes, basic.status) == ({"x": 7, "y": 5}, 534, None)
     unknown = infos[golden.case("nan_chunks")._id]
     assert (unknown.dims, unknown.nbytes) == ({"dim_0": None}, None)
     assert infos[golden.case("BAD_object_pointers")._id].nbytes is None
     with pytest.raises(DocumentNotFoundError):
-        objects.describe(full["xarray.meta"], ObjectId())
+        search.describe_object(full["xarray.meta"], ObjectId())
 
 
 def test_found_by_dimensions_variables_and_names(full: Database[Any]) -> None:
@@ -99,7 +99,7 @@ def test_a_query_is_a_value(db: Database[Any], value: Any) -> None:
         assert ids(db, {name: value}) == []
     assert ids(db, name=value) == []
     with pytest.raises((NotFound, Invalid)):
-        objects.resolve(db["xarray.meta"], value)
+        objects.resolve_id(db["xarray.meta"], value)
     literal = put(db, attrs={"text": value, "a.b": value})
     assert ids(db, {"text": value, "a.b": value}) == [literal]
 
@@ -159,7 +159,7 @@ def test_ranges(db: Database[Any]) -> None:
 )
 def test_what_cannot_be_asked(db: Database[Any], criteria: Any) -> None:
     with pytest.raises((Invalid, WrongType)):
-        objects.find(db["xarray.meta"], **criteria)
+        search.find_objects(db["xarray.meta"], **criteria)
 
 
 def test_moments_order_and_number(db: Database[Any]) -> None:
@@ -180,9 +180,9 @@ def test_what_is_being_made_or_replaced_is_not_found(db: Database[Any]) -> None:
     new = put(db, "x", hyperslab={"replaces": old})
     making = put(db, "x", hyperslab={"status": "writing", "replaces": new})
     assert ids(db) == [new]
-    assert objects.resolve(db["xarray.meta"], "x") == new
-    assert objects.resolve(db["xarray.meta"], str(making)) == making
-    assert objects.describe(db["xarray.meta"], making).status == "writing"
+    assert objects.resolve_id(db["xarray.meta"], "x") == new
+    assert objects.resolve_id(db["xarray.meta"], str(making)) == making
+    assert search.describe_object(db["xarray.meta"], making).status == "writing"
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_what_is_being_made_or_replaced_is_not_found(db: Database[Any]) -> None:
 )
 def test_documents_that_make_no_sense_are_told_of(db: Database[Any], doc: dict[str, Any]) -> None:
     db["xarray.meta"].insert_one({**doc})
-    (info,) = objects.find(db["xarray.meta"])
+    (info,) = search.find_objects(db["xarray.meta"])
     assert info.dims == {}
 
 
@@ -198,21 +198,21 @@ def test_ids_first_names_second(db: Database[Any]) -> None:
     first = put(db)
     second = put(db, str(first))
     hexadecimal = put(db, "ab" * 12)
-    assert objects.resolve(db["xarray.meta"], str(first)) == first
-    assert objects.resolve(db["xarray.meta"], first) == first
-    assert objects.resolve(db["xarray.meta"], "ab" * 12) == hexadecimal
+    assert objects.resolve_id(db["xarray.meta"], str(first)) == first
+    assert objects.resolve_id(db["xarray.meta"], first) == first
+    assert objects.resolve_id(db["xarray.meta"], "ab" * 12) == hexadecimal
     db["xarray.meta"].delete_one({"_id": first})
-    assert objects.resolve(db["xarray.meta"], str(first)) == second
+    assert objects.resolve_id(db["xarray.meta"], str(first)) == second
     with pytest.raises(DocumentNotFoundError):
-        objects.resolve(db["xarray.meta"], first)
+        objects.resolve_id(db["xarray.meta"], first)
 
 
 def test_names_that_nobody_or_several_have(db: Database[Any]) -> None:
     made = [put(db, "temperature"), put(db, "temperature"), put(db, "wind")]
     with pytest.raises(Invalid, match=f"2 objects.*{made[0]}, {made[1]}"):
-        objects.resolve(db["xarray.meta"], "temperature")
+        objects.resolve_id(db["xarray.meta"], "temperature")
     with pytest.raises(NotFound, match="did you mean 'wind'"):
-        objects.resolve(db["xarray.meta"], "wynd")
+        objects.resolve_id(db["xarray.meta"], "wynd")
 
 
 def test_delete_leaves_nothing_and_can_be_repeated(full: Database[Any]) -> None:
@@ -220,8 +220,8 @@ def test_delete_leaves_nothing_and_can_be_repeated(full: Database[Any]) -> None:
     meta, chunks = full["xarray.meta"], full["xarray.chunks"]
     before = chunks.count_documents({})
     meta.delete_one({"_id": case._id})  # a deletion that was broken off
-    assert objects.delete(meta, chunks, case._id) == len(case.chunks)
-    assert objects.delete(meta, chunks, case._id) == 0
+    assert objects.delete_object(meta, chunks, case._id) == len(case.chunks)
+    assert objects.delete_object(meta, chunks, case._id) == 0
     assert chunks.count_documents({}) == before - len(case.chunks)
 
 
@@ -233,7 +233,7 @@ SOUND = [case for case in CASES if not case.case.startswith(("BAD", "DUP"))]
 def test_a_copy_holds_the_same_documents(full: Database[Any], case: golden.Case) -> None:
     meta, chunks = full["xarray.meta"], full["xarray.chunks"]
     there = full["copy.meta"], full["copy.chunks"]
-    new = objects.copy(meta, chunks, *there, case._id)
+    new = objects.copy_object(meta, chunks, *there, case._id)
     doc = there[0].find_one({"_id": new}, {"_id": 0, "hyperslab": 0})
     assert repr(doc) == repr({field: value for field, value in case.meta.items() if field != "_id"})
     copied = [{**doc, "_id": 0, "meta_id": 0} for doc in there[1].find({"meta_id": new})]
@@ -245,21 +245,21 @@ def test_a_copy_holds_the_same_documents(full: Database[Any], case: golden.Case)
 def test_copies_under_names(db: Database[Any], mongo_replica: Mongo) -> None:
     meta, chunks = db["xarray.meta"], db["xarray.chunks"]
     one = put(db, "a", hyperslab={"version": 7, "lease": {"owner": "x"}, "unlimited": ["t"]})
-    chunks.insert_one({"_id": Derived(one)("d", (0,), 0), "meta_id": one, "name": "d", "chunk": [0], "n": 0})
+    chunks.insert_one({"_id": DerivedIds(one)("d", (0,), 0), "meta_id": one, "name": "d", "chunk": [0], "n": 0})
     with MongoClient[Any](mongo_replica.url) as client:
         other = client[mongo_replica.database()]
-        new = objects.copy(meta, chunks, other["y.meta"], other["y.chunks"], one, name="b")
-        assert objects.resolve(other["y.meta"], "b") == new
+        new = objects.copy_object(meta, chunks, other["y.meta"], other["y.chunks"], one, name="b")
+        assert objects.resolve_id(other["y.meta"], "b") == new
         assert (other["y.meta"].find_one() or {})["hyperslab"] == {"unlimited": ["t"], "version": 2}
-        assert (other["y.chunks"].find_one() or {})["_id"] == Derived(new)("d", (0,), 0)
+        assert (other["y.chunks"].find_one() or {})["_id"] == DerivedIds(new)("d", (0,), 0)
         with pytest.raises(AlreadyExists, match=str(new)):
-            objects.copy(meta, chunks, other["y.meta"], other["y.chunks"], one, name="b")
+            objects.copy_object(meta, chunks, other["y.meta"], other["y.chunks"], one, name="b")
         assert other["y.meta"].count_documents({}) == other["y.chunks"].count_documents({}) == 1
-        newer = objects.copy(meta, chunks, other["y.meta"], other["y.chunks"], one, name="b", taken="replace")
+        newer = objects.copy_object(meta, chunks, other["y.meta"], other["y.chunks"], one, name="b", taken="replace")
         assert [row["_id"] for row in other["y.meta"].find()] == [newer]
         assert other["y.chunks"].distinct("meta_id") == [newer]
     with pytest.raises(DocumentNotFoundError):
-        objects.copy(meta, chunks, meta, chunks, ObjectId())
+        objects.copy_object(meta, chunks, meta, chunks, ObjectId())
 
 
 def test_an_object_that_changes_is_not_copied(db: Database[Any]) -> None:
@@ -278,6 +278,6 @@ def test_an_object_that_changes_is_not_copied(db: Database[Any]) -> None:
 
     changing: Any = Changing()
     with pytest.raises(Conflict, match="changed"):
-        objects.copy(meta, changing, meta, chunks, one)
+        objects.copy_object(meta, changing, meta, chunks, one)
     assert ids(db) == [one]
     assert meta.count_documents({}) == 1

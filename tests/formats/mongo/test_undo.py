@@ -10,8 +10,8 @@ import pytest
 
 import hyperslab as hs
 from hyperslab.errors import Conflict
-from hyperslab.formats.mongo import stored, undo
-from hyperslab.formats.mongo.changes import ChunkSwap, swap
+from hyperslab.formats.mongo import chunk_queries, chunk_writes
+from hyperslab.formats.mongo.chunk_writes import ChunkSwap, swap_chunks
 
 if TYPE_CHECKING:
     from pymongo.database import Database
@@ -31,13 +31,13 @@ def url(mongo: Mongo, db: Database[Any]) -> str:
     return found
 
 
-def changes(db: Database[Any], url: str) -> undo.ChunkUndo:
+def changes(db: Database[Any], url: str) -> chunk_writes.ChunkUndo:
     meta, chunks = db["xarray.meta"], db["xarray.chunks"]
     key = meta.find_one({"name": "a"})["_id"]
-    return undo.ChunkUndo(meta=meta, chunks=chunks, meta_id=key, url=url, patience=0)
+    return chunk_writes.ChunkUndo(meta=meta, chunks=chunks, meta_id=key, url=url, patience=0)
 
 
-def tear(db: Database[Any], url: str) -> undo.ChunkUndo:
+def tear(db: Database[Any], url: str) -> chunk_writes.ChunkUndo:
     """As a writer leaves a chunk who was killed while changing it."""
     broken = changes(db, url)
     broken._begin(KEY)
@@ -81,7 +81,7 @@ def test_a_change_that_fails_is_taken_back(db: Database[Any], url: str) -> None:
     assert list(db["xarray.chunks"].find().sort("n")) == before
 
 
-class Beaten(undo.ChunkUndo):
+class Beaten(chunk_writes.ChunkUndo):
     """Of a writer who has looked that nobody changes the chunk; then ``other`` begins."""
 
     other: Any
@@ -99,10 +99,10 @@ def test_a_change_of_one_document_is_not_lost_with_one_that_another_takes_back(d
     mine = Beaten(meta=first.meta, chunks=first.chunks, meta_id=first.meta_id, url=url, patience=0)
     mine.other = other
     doc = first.chunks.find_one({"meta_id": first.meta_id, "n": 0}) | {"data": bytes(128)}
-    segments = stored.fetch(first.chunks, first.meta_id, "v", [(0,)])[(0,)]
+    segments = chunk_queries.fetch_segments(first.chunks, first.meta_id, "v", [(0,)])[(0,)]
     rest = list(first.chunks.find({"meta_id": first.meta_id, "n": {"$gt": 0}}).sort("n"))
     with pytest.raises(Conflict):
-        swap(first.chunks, first.meta_id, [ChunkSwap(KEY, [doc, *rest], segments)], url, mine)
+        swap_chunks(first.chunks, first.meta_id, [ChunkSwap(KEY, [doc, *rest], segments)], url, mine)
     assert not mine.change.__exit__(ZeroDivisionError, ZeroDivisionError(), None)
     np.testing.assert_array_equal(hs.open_group(url)["v"][...], CELLS)
     with hs.open_group(url, "r+") as root:

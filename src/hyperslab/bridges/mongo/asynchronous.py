@@ -17,10 +17,10 @@ from pymongo.collection import Collection
 from pymongo.database import Database
 
 from hyperslab.bridges.mongo.database import Id, XarrayMongoDB
-from hyperslab.bridges.mongo.reading import Load
+from hyperslab.bridges.mongo.eager_reads import Load
 from hyperslab.errors import Problem, WrongType
-from hyperslab.formats.mongo.garbage import AGE, Collected
-from hyperslab.formats.mongo.objects import ObjectInfo
+from hyperslab.formats.mongo.repair import GARBAGE_AGE, GarbageReport
+from hyperslab.formats.mongo.search import ObjectInfo
 
 Answer = TypeVar("Answer")
 
@@ -144,7 +144,7 @@ class XarrayMongoDBAsyncIO:
         """See :meth:`XarrayMongoDB.check`."""
         return await _waited(lambda: self._plain.check(_id, deep=deep))
 
-    async def collect_garbage(self, *, age: float | timedelta = AGE, dry_run: bool = False) -> Collected:
+    async def collect_garbage(self, *, age: float | timedelta = GARBAGE_AGE, dry_run: bool = False) -> GarbageReport:
         """See :meth:`XarrayMongoDB.collect_garbage`."""
         return await _waited(lambda: self._plain.collect_garbage(age=age, dry_run=dry_run))
 

@@ -13,18 +13,31 @@ from pymongo.collection import Collection
 from pymongo.database import Database
 
 from hyperslab.bridges.extras import library
-from hyperslab.bridges.mongo import appending, replacing, resuming, updating
-from hyperslab.bridges.mongo.building import built
-from hyperslab.bridges.mongo.lazy import lazily
-from hyperslab.bridges.mongo.options import ChunkIds, Commit, Layout, Positional, PutOptions, check_sizes
+from hyperslab.bridges.mongo import put_tasks, updates
+from hyperslab.bridges.mongo.eager_reads import (
+    Load,
+    build_object,
+    eager_names,
+    load_object,
+    raise_if_incomplete,
+    read_variables,
+)
+from hyperslab.bridges.mongo.lazy_reads import lazy_variables
 from hyperslab.bridges.mongo.origin import Collections, ObjectOrigin
-from hyperslab.bridges.mongo.planning import planned
-from hyperslab.bridges.mongo.reading import Load, check_complete, eager_names, find, read
-from hyperslab.bridges.mongo.writing import put
+from hyperslab.bridges.mongo.put_plan import (
+    ChunkIds,
+    Commit,
+    Layout,
+    Positional,
+    PutOptions,
+    check_byte_options,
+    plan_put,
+)
+from hyperslab.bridges.mongo.put_tasks import put_object
 from hyperslab.errors import HyperslabError, Invalid, NotFound, Problem, WrongType
-from hyperslab.formats.mongo import completeness, examine, garbage, objects
-from hyperslab.formats.mongo.faults import DocumentNotFoundError
-from hyperslab.formats.mongo.indexes import ensure_index
+from hyperslab.formats.mongo import completeness, objects, repair, search
+from hyperslab.formats.mongo.chunk_queries import ensure_index
+from hyperslab.formats.mongo.errors import DocumentNotFoundError
 from hyperslab.stores.credentials import named
 
 Id = ObjectId | str
@@ -119,7 +132,7 @@ class XarrayMongoDB:
 
     def _chosen(self) -> PutOptions:
         """The options, with the sizes that may have been assigned since."""
-        check_sizes(self.chunk_size_bytes, self.embed_threshold_bytes)
+        check_byte_options(self.chunk_size_bytes, self.embed_threshold_bytes)
         return replace(
             self._options,
             chunk_size_bytes=self.chunk_size_bytes,
@@ -150,9 +163,9 @@ class XarrayMongoDB:
         if replace:
             if not isinstance(name, str) or _id is not None:
                 raise Invalid("replace=True is for an object with a name", remedy="give name=, and no _id")
-            return replacing.replace(self._origin(), options, name, x)
-        plan = planned(x, options, name=name, id=_id)
-        return plan.meta.id, put(self._origin(), plan, options, is_new=_id is None, is_alone=name is not None)
+            return put_tasks.replace_object(self._origin(), options, name, x)
+        plan = plan_put(x, options, name=name, id=_id)
+        return plan.meta.id, put_object(self._origin(), plan, options, is_new=_id is None, is_alone=name is not None)
 
     def get(self, _id: Any, load: Load = None) -> Any:
         """The object of this ``_id``, or of this name where it is the only one, a Dataset or DataArray.
@@ -169,49 +182,49 @@ class XarrayMongoDB:
         if self._options.read_index and self._indexed is not self.chunks:
             ensure_index(here.chunks, best_effort=True)
             self._indexed = self.chunks
-        known = _known(here.meta, _id)
+        known = _resolve(here.meta, _id)
         while True:
             try:
                 return self._got(origin, here, known, load)
             except DocumentNotFoundError:  # another object may have taken its place while it was read
-                gone, known = known, _known(here.meta, _id)
+                gone, known = known, _resolve(here.meta, _id)
                 if known == gone:
                     raise
 
     def _got(self, origin: ObjectOrigin, here: Collections, known: Any, load: Load) -> Any:
         """Return the object of an id."""
-        meta = find(here, known)
+        meta = load_object(here, known)
         now = eager_names(meta, load)
         later = [name for name in meta.variables if name not in now]
         if self._options.verify and later:
-            check_complete(here, meta.id)
-        loaded = read(here, meta, now) | lazily(origin, here, meta, later)
-        return built(meta, loaded, self._ureg)
+            raise_if_incomplete(here, meta.id)
+        loaded = read_variables(here, meta, now) | lazy_variables(origin, here, meta, later)
+        return build_object(meta, loaded, self._ureg)
 
     # -- what lies there ------------------------------------------------------------------------------------------
 
-    def find(self, attrs: Mapping[str, Any] | None = None, **criteria: Any) -> Iterator[objects.ObjectInfo]:
+    def find(self, attrs: Mapping[str, Any] | None = None, **criteria: Any) -> Iterator[search.ObjectInfo]:
         """The objects with these attributes; by ``dims``, ``names`` of variables, ``name``, ``since`` and ``until``
-        too: see :func:`hyperslab.formats.mongo.objects.find`."""
+        too: see :func:`hyperslab.formats.mongo.search.find_objects`."""
         origin = self._origin()
         try:
-            return objects.find(origin.open().meta, attrs, **criteria)
+            return search.find_objects(origin.open().meta, attrs, **criteria)
         except HyperslabError as error:
             raise error.locate(url=origin.url, node="") from error.__cause__
 
-    def list(self) -> list[objects.ObjectInfo]:
+    def list(self) -> list[search.ObjectInfo]:
         """All objects, the oldest first."""
         return [*self.find()]
 
     def delete(self, _id: Id) -> None:
         """Remove an object with its chunks. NotFound."""
         here = self._origin().open()
-        objects.delete(here.meta, here.chunks, objects.resolve(here.meta, _id))
+        objects.delete_object(here.meta, here.chunks, objects.resolve_id(here.meta, _id))
 
     def rename(self, _id: Id, name: str | None, *, replace: bool = False) -> None:
         """Give an object another name, or none; ``replace`` removes the object that has it. NotFound, AlreadyExists."""
         here = self._origin().open()
-        objects.rename(here.meta, here.chunks, objects.resolve(here.meta, _id), name, replace=replace)
+        objects.rename_object(here.meta, here.chunks, objects.resolve_id(here.meta, _id), name, replace=replace)
 
     def copy(self, _id: Id, target: XarrayMongoDB | None = None, *, name: str | None = None) -> ObjectId:
         """Copy an object, also to other collections or another server; the new ``_id``. NotFound, AlreadyExists."""
@@ -219,7 +232,7 @@ class XarrayMongoDB:
             remedy = "give an XarrayMongoDB, or name= for the name of the copy"
             raise WrongType(f"the target is a {type(target).__name__}", remedy=remedy)
         here, there = self._origin().open(), (target or self)._origin().open()
-        return objects.copy(*here, *there, objects.resolve(here.meta, _id), name=name)
+        return objects.copy_object(*here, *there, objects.resolve_id(here.meta, _id), name=name)
 
     # -- what changes it ------------------------------------------------------------------------------------------
 
@@ -229,45 +242,47 @@ class XarrayMongoDB:
         As :meth:`put`; the name passes to the new object, and the old one is removed, when all is stored: at once, or
         at the end of the Delayed. A name that no object has yet is taken.
         """
-        return replacing.replace(self._origin(), self._chosen(), _id, x)
+        return put_tasks.replace_object(self._origin(), self._chosen(), _id, x)
 
     def append(self, _id: Id, x: xr.Dataset | xr.DataArray, dim: str) -> None:
         """Add the cells of ``x`` along a dimension of an object. Others see all of it or nothing. Invalid, Conflict."""
-        appending.append(self._origin(), self._chosen(), _id, x, dim)
+        updates.append_object(self._origin(), self._chosen(), _id, x, dim)
 
     def update(self, _id: Id, x: xr.Dataset | xr.DataArray, region: Mapping[Any, slice]) -> None:
         """Put the cells of ``x`` over those in a region of an object (positions by dimension). Invalid."""
-        updating.update(self._origin(), self._chosen(), _id, x, region)
+        updates.update_region(self._origin(), self._chosen(), _id, x, region)
 
     def resume(self, _id: Id, x: xr.Dataset | xr.DataArray) -> Any:
         """Store the chunks of ``x`` that a put of it did not come to; a Delayed or None, as :meth:`put`. Invalid."""
-        return resuming.resume(self._origin(), self._chosen(), _id, x)
+        return put_tasks.resume_put(self._origin(), self._chosen(), _id, x)
 
     # -- whether it is whole --------------------------------------------------------------------------------------
 
     def is_complete(self, _id: Id) -> bool:
         """Return whether all chunks of an object are stored; no cells are moved. NotFound."""
         here = self._origin().open()
-        return completeness.is_complete(here.meta, here.chunks, objects.resolve(here.meta, _id))
+        return completeness.is_complete(here.meta, here.chunks, objects.resolve_id(here.meta, _id))
 
     def check(self, _id: Id | None = None, *, deep: bool = False) -> Sequence[Problem]:
         """Every problem of one object, or of all and of what belongs to none; ``deep`` decodes sparse chunks too."""
         here = self._origin().open()
-        known = None if _id is None else objects.resolve(here.meta, _id)
-        return [*examine.problems(here.meta, here.chunks, known, deep=deep)]
+        known = None if _id is None else objects.resolve_id(here.meta, _id)
+        return [*repair.find_problems(here.meta, here.chunks, known, deep=deep)]
 
-    def collect_garbage(self, *, age: float | timedelta = garbage.AGE, dry_run: bool = False) -> garbage.Collected:
+    def collect_garbage(
+        self, *, age: float | timedelta = repair.GARBAGE_AGE, dry_run: bool = False
+    ) -> repair.GarbageReport:
         """Remove documents that belong to nothing and are older than ``age`` (seconds): of puts that were broken off,
         and of objects that were replaced; ``dry_run`` only tells of them. Invalid."""
         here = self._origin().open()
-        return garbage.collect(here.meta, here.chunks, age=age, dry_run=dry_run)
+        return repair.collect_garbage(here.meta, here.chunks, age=age, dry_run=dry_run)
 
 
-def _known(meta: Collection[Any], wanted: Any) -> Any:
+def _resolve(meta: Collection[Any], wanted: Any) -> Any:
     """The id that a text means; what is no text is looked for as it is. DocumentNotFoundError, Invalid."""
     if not isinstance(wanted, str):
         return wanted
     try:
-        return objects.resolve(meta, wanted)
+        return objects.resolve_id(meta, wanted)
     except NotFound as error:
         raise DocumentNotFoundError(wanted, remedy=error.remedy) from None

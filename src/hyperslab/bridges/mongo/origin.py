@@ -16,7 +16,7 @@ from pymongo.mongo_client import MongoClient
 
 from hyperslab.bridges.dask import check_travel
 from hyperslab.errors import Invalid
-from hyperslab.formats.mongo.server import client, from_environment
+from hyperslab.formats.mongo.server import get_client, uri_from_environment
 from hyperslab.stores.credentials import OPTION, resolve
 from hyperslab.stores.redaction import plain_options, redact
 
@@ -79,9 +79,9 @@ class ObjectOrigin:
         if local is not None:
             return Collections(*(_own(collection, self.durable) for collection in local.collections))
         options = resolve({OPTION: self.credentials}) if self.credentials else {}
-        uri = from_environment(self.uri_env) if self.uri_env else self.uri
+        uri = uri_from_environment(self.uri_env) if self.uri_env else self.uri
         settings = {} if self.uri_env else dict(self.settings)
-        database = client(uri, {**settings, **options})[self.database]
+        database = get_client(uri, {**settings, **options})[self.database]
         return Collections(*(_own(database[name], self.durable) for name in self.names))
 
     @property

@@ -17,10 +17,10 @@ import xarray as xr
 from hyperslab.bridges.dask import is_dask_array
 from hyperslab.errors import Unsupported
 from hyperslab.formats.mongo.document import Meta
-from hyperslab.formats.mongo.to_spec import ours_of
+from hyperslab.formats.mongo.to_spec import variable_extension
 
 pd: Any = import_module("pandas")  # which comes with xarray, and without types
-FIELD = "pandas"
+PANDAS_FIELD = "pandas"
 _MISSING = "fill what is missing first: fillna()"
 
 
@@ -33,13 +33,13 @@ def as_numpy(name: str, variable: xr.Variable) -> tuple[xr.Variable, dict[str, A
     if isinstance(dtype, pd.DatetimeTZDtype):
         cells, said = _without_zone(name, variable.data, dtype)
     elif isinstance(dtype, pd.CategoricalDtype):
-        cells, said = _values(name, variable.data, dtype)
+        cells, said = _category_values(name, variable.data, dtype)
     elif isinstance(dtype, np.dtype) and dtype.kind in "OT" and not is_dask_array(variable.data):
         cells = variable.values
     else:
         return variable, None
     if cells.dtype.kind in "OT":
-        cells = _of_one_length(name, cells)
+        cells = _fixed_length(name, cells)
     return xr.Variable(variable.dims, cells, variable.attrs), said
 
 
@@ -56,7 +56,7 @@ def _without_zone(name: str, times: Any, dtype: Any) -> tuple[Any, dict[str, Any
     return times.tz_convert("UTC").tz_localize(None).to_numpy(), {"timezone": zone}
 
 
-def _values(name: str, cells: Any, dtype: Any) -> tuple[Any, dict[str, Any]]:
+def _category_values(name: str, cells: Any, dtype: Any) -> tuple[Any, dict[str, Any]]:
     categories = dtype.categories.to_numpy()
     listed = categories.tolist()
     if not all(type(each) in (str, int, float, bool) for each in listed):
@@ -69,7 +69,7 @@ def _values(name: str, cells: Any, dtype: Any) -> tuple[Any, dict[str, Any]]:
     return plain[codes], {"categories": listed, "ordered": bool(dtype.ordered)}
 
 
-def _of_one_length(name: str, cells: Any) -> Any:
+def _fixed_length(name: str, cells: Any) -> Any:
     """Return text as long as the longest; other objects stay, and are refused as such."""
     plain = np.asarray(cells, object)
     is_text = [isinstance(each, str) for each in plain.flat]
@@ -81,9 +81,9 @@ def _of_one_length(name: str, cells: Any) -> Any:
     return cells
 
 
-def said_of(meta: Meta, name: str) -> Mapping[str, Any]:
+def pandas_description(meta: Meta, name: str) -> Mapping[str, Any]:
     """Return what is said of a variable's type in pandas, nothing where it has none."""
-    found = ours_of(meta, name).get(FIELD)
+    found = variable_extension(meta, name).get(PANDAS_FIELD)
     return found if isinstance(found, Mapping) else {}
 
 

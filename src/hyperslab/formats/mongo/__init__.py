@@ -104,25 +104,25 @@ class MongoFormat:
 
     def is_taken(self, where: Location) -> bool:
         """Return whether the object is there; a collection is never in the way, for nothing takes its place."""
-        from hyperslab.formats.mongo.server import ServerPlace, library
+        from hyperslab.formats.mongo.server import ServerPlace, import_pymongo
 
-        library()
-        from hyperslab.formats.mongo.dataset import Stock
+        import_pymongo()
+        from hyperslab.formats.mongo.reader import CollectionPair
 
         place = ServerPlace.of(where)
         if place.object is None:
             return False
         try:
-            Stock.of(place, DEFAULTS).resolve(place.object)
+            CollectionPair.of(place, DEFAULTS).resolve(place.object)
         except NotFound:
             return False
         return True
 
     def new_array(self, spec: ArraySpec) -> ArraySpec:
         """A user's wish as documents hold it, or Unsupported; nothing is asked of a server."""
-        from hyperslab.formats.mongo.server import library
+        from hyperslab.formats.mongo.server import import_pymongo
 
-        library()
+        import_pymongo()
         from hyperslab.formats.mongo.edit_document import new_array
 
         return new_array(spec)
@@ -142,13 +142,13 @@ class MongoFormat:
 
         Invalid for a name that several objects have, and for a new object without a name.
         """
-        from hyperslab.formats.mongo.server import library
+        from hyperslab.formats.mongo.server import import_pymongo
 
         check_known(self.name, options, _OPTIONS, where.url)
         if where.scheme not in SCHEMES:
             remedy = "name one: mongodb://host/database#name"
             raise Invalid("format mongo is that of databases", url=where.url, remedy=remedy)
-        library()
+        import_pymongo()
         from hyperslab.formats.mongo.opening import open_place
 
         return open_place(where, mode, settings, _limits(chunk_size_bytes, embed_threshold_bytes))

@@ -6,7 +6,7 @@ object may declare any number of chunks: only those that are stored are remember
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from math import prod
@@ -15,14 +15,152 @@ from typing import TYPE_CHECKING, Any
 from bson import ObjectId
 
 from hyperslab.errors import HyperslabError
-from hyperslab.formats.mongo.document import Meta, Variable, parse
-from hyperslab.formats.mongo.faults import DocumentNotFoundError
-from hyperslab.formats.mongo.ids import Chunk
-from hyperslab.formats.mongo.segments import SPARSE, Key, Segment, expected_bytes, parse_key, show
-from hyperslab.formats.mongo.storage_stats import ChunkDocuments, contradicting, documents_of, tallies
-from hyperslab.formats.mongo.to_spec import ours_of
-from hyperslab.formats.mongo.undo import entries
+from hyperslab.formats.mongo.chunk_documents import (
+    DENSE,
+    SPARSE,
+    ChunkIndex,
+    Key,
+    Segment,
+    expected_bytes,
+    format_key,
+    parse_key,
+    parse_segment,
+)
+from hyperslab.formats.mongo.chunk_writes import undo_entries
+from hyperslab.formats.mongo.document import Meta, Variable, parse_object
+from hyperslab.formats.mongo.errors import DocumentNotFoundError
+from hyperslab.formats.mongo.to_spec import variable_extension
 from hyperslab.stores import counting
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# What is stored of an object, counted by the server: documents and bytes of each chunk. No bytes are moved.
+
+
+if TYPE_CHECKING:
+    from pymongo.collection import Collection
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkStats:
+    """One chunk: its documents, how many different ``n`` they have and from where to where, the bytes of one document
+    for each ``n`` (of sparse ones: values, places), and what they say of the chunk.
+
+    ``alike``: all say the same, and those of one ``n`` have equally many bytes. ``sound``: each has bytes, and an ``n``
+    that is whole.
+    """
+
+    key: Mapping[str, Any]
+    documents: int
+    segments: int
+    first: Any
+    last: Any
+    values: int
+    places: int
+    said: Mapping[str, Any]
+    alike: bool
+    sound: bool
+
+    @property
+    def unbroken(self) -> bool:
+        """Return whether the ``n`` are 0, 1, 2, …"""
+        return self.sound and self.first == 0 and self.last == self.segments - 1
+
+    def segment(self) -> Segment:
+        """What the documents say, as one without its bytes. CorruptDocument, Unsupported."""
+        return parse_segment({**self.said, **self.key, "n": 0, "data": b"", "sparse_data": b"", "sparse_coords": b""})
+
+
+_ROWS = 2000
+"""Chunks that are told of at a time."""
+
+
+def _bytes(*fields: str) -> dict[str, Any]:
+    """The bytes of the first field that is there; -1 where none holds bytes."""
+    found = {"$ifNull": [*(f"${field}" for field in fields), None]}
+    sized = {"$cond": [{"$eq": [{"$type": "$$found"}, "binData"]}, {"$binarySize": "$$found"}, -1]}
+    return {"$let": {"vars": {"found": found}, "in": sized}}
+
+
+_IS_SPARSE = {"$eq": ["$type", SPARSE]}
+_VALUES = {"$cond": [_IS_SPARSE, _bytes("sparse_data", "data"), _bytes("data")]}
+_PLACES = {"$cond": [_IS_SPARSE, _bytes("sparse_coords", "coords"), 0]}
+_SAID = {name: f"${name}" for name in ("dtype", "shape", "nnz", "fill_value")} | {"type": {"$ifNull": ["$type", DENSE]}}
+_WHOLE = {"$cond": [{"$isNumber": "$n"}, {"$eq": [{"$mod": ["$n", 1]}, 0]}, False]}
+
+_BY_N = {
+    "_id": {"name": "$name", "chunk": "$chunk", "n": "$n"},
+    "documents": {"$sum": 1},
+    "values": {"$max": _VALUES},
+    "least_values": {"$min": _VALUES},
+    "places": {"$max": _PLACES},
+    "least_places": {"$min": _PLACES},
+    "said": {"$min": _SAID},
+    "last_said": {"$max": _SAID},
+    "whole": {"$min": _WHOLE},
+}
+_ALIKE = {
+    "$and": [
+        {"$eq": ["$values", "$least_values"]},
+        {"$eq": ["$places", "$least_places"]},
+        {"$eq": ["$said", "$last_said"]},
+    ]
+}
+_SOUND = {"$and": ["$whole", {"$gte": ["$least_values", 0]}, {"$gte": ["$least_places", 0]}]}
+_BY_CHUNK = {
+    "_id": {"name": "$_id.name", "chunk": "$_id.chunk"},
+    "documents": {"$sum": "$documents"},
+    "segments": {"$sum": 1},
+    "first": {"$min": "$_id.n"},
+    "last": {"$max": "$_id.n"},
+    "values": {"$sum": "$values"},
+    "places": {"$sum": "$places"},
+    "said": {"$min": "$said"},
+    "last_said": {"$max": "$last_said"},
+    "alike": {"$min": _ALIKE},
+    "sound": {"$min": _SOUND},
+}
+
+
+def chunk_statistics(chunks: Collection[Any], meta_id: Any) -> Iterator[ChunkStats]:
+    """Every chunk of an object that has documents, in no order."""
+    mine = {"$match": {"meta_id": {"$eq": meta_id}}}
+    alike = {"$and": ["$alike", {"$eq": ["$said", "$last_said"]}]}
+    pipeline: list[dict[str, Any]] = [mine, {"$group": _BY_N}, {"$group": _BY_CHUNK}, {"$set": {"alike": alike}}]
+    with chunks.aggregate(pipeline, allowDiskUse=True, batchSize=_ROWS) as rows:
+        for row in rows:
+            told = {name: row[name] for name in ("documents", "segments", "first", "last", "values", "places", "said")}
+            yield ChunkStats(key=row["_id"], **told, alike=row["alike"], sound=row["sound"])
+
+
+def find_documents(chunks: Collection[Any], meta_id: Any, keys: Container[Key]) -> dict[Key, list[tuple[Any, Any]]]:
+    """``n`` and ``_id`` of all documents of these chunks, in one pass over the object: a query by ``chunk`` would look
+    at every chunk that shares an index with it."""
+    found: dict[Key, list[tuple[Any, Any]]] = {}
+    for doc in chunks.find({"meta_id": {"$eq": meta_id}}, {"name": 1, "chunk": 1, "n": 1}):
+        try:
+            key = parse_key(doc)
+        except HyperslabError:
+            continue
+        if key in keys:
+            found.setdefault(key, []).append((doc.get("n", 0), doc["_id"]))
+    return found
+
+
+def find_contradicting(chunks: Collection[Any], meta_id: Any, ids: Iterable[Any]) -> set[Key]:
+    """The chunks of which some of these documents have the same ``n`` and other bytes."""
+    blobs = ("data", "sparse_data", "sparse_coords", "coords")
+    group: dict[str, Any] = {"_id": {"name": "$name", "chunk": "$chunk", "n": "$n"}}
+    for blob in blobs:
+        group |= {f"low_{blob}": {"$min": f"${blob}"}, f"high_{blob}": {"$max": f"${blob}"}}
+    differ = {"$or": [{"$ne": [f"$low_{blob}", f"$high_{blob}"]} for blob in blobs]}
+    pipeline = [
+        {"$match": {"meta_id": {"$eq": meta_id}, "_id": {"$in": list(ids)}}},
+        {"$group": group},
+        {"$match": {"$expr": differ}},
+        {"$project": {"_id": 1}},
+    ]
+    return {parse_key(row["_id"]) for row in chunks.aggregate(pipeline, allowDiskUse=True)}
+
 
 if TYPE_CHECKING:
     from pymongo.collection import Collection
@@ -47,7 +185,7 @@ class ChunkFlaw:
 
 
 @dataclass(slots=True)
-class Absent:
+class AbsentChunks:
     """The chunks of one variable that have no documents: all of its grid but those at the numbers ``stored``."""
 
     name: str
@@ -62,7 +200,7 @@ class Absent:
     def __len__(self) -> int:
         return self.declared - len(self.stored)
 
-    def add(self, chunk: Chunk) -> None:
+    def add(self, chunk: ChunkIndex) -> None:
         """That one is there."""
         number = 0
         for index, count in zip(chunk or (), self.counts or (), strict=True):
@@ -77,7 +215,7 @@ class Absent:
                 yield self.name, self._chunk(number)
             start = stop + 1
 
-    def _chunk(self, number: int) -> Chunk:
+    def _chunk(self, number: int) -> ChunkIndex:
         if self.counts is None:
             return None
         found = []
@@ -96,17 +234,17 @@ class ObjectSurvey:
         self.chunks = chunks
         self.variables = meta.variables
         self._absent = {
-            name: Absent(name, None if variable.chunks is None else tuple(map(len, variable.chunks)))
+            name: AbsentChunks(name, None if variable.chunks is None else tuple(map(len, variable.chunks)))
             for name, variable in self.variables.items()
             if variable.problem is None and variable.embedded is None
         }
         self.sparse: list[Key] = []
         self._misfits = False
-        self._past = {key: entry.count for key, entry in entries(meta.ours).items() if entry.count is not None}
+        self._past = {key: entry.count for key, entry in undo_entries(meta.ours).items() if entry.count is not None}
         for name, chunk in (key for key, count in self._past.items() if count and key[0] in self._absent):
             if self.variables[name].has(chunk):
                 self._absent[name].add(chunk)
-        self.absent = [absent for name, absent in self._absent.items() if "fill" not in ours_of(meta, name)]
+        self.absent = [absent for name, absent in self._absent.items() if "fill" not in variable_extension(meta, name)]
 
     def is_questioned(self, flaws: Iterable[ChunkFlaw]) -> bool:
         """True if the documents do not fit the object otherwise than by being too many.
@@ -128,7 +266,7 @@ class ObjectSurvey:
         """What is wrong with what is stored, in no order."""
         strays: dict[Key, ChunkFlaw] = {}
         doubled: set[Key] = set()
-        for tally in tallies(self.chunks, self.meta.id):
+        for tally in chunk_statistics(self.chunks, self.meta.id):
             flaw = self._flaw(tally)
             if flaw is None and tally.documents > tally.segments and tally.key["name"] in self._absent:
                 doubled.add(parse_key(tally.key))
@@ -140,11 +278,11 @@ class ObjectSurvey:
                 counting.done(1)
         doubled -= self._past.keys()
         if strays or doubled:
-            found = documents_of(self.chunks, self.meta.id, strays.keys() | doubled)
+            found = find_documents(self.chunks, self.meta.id, strays.keys() | doubled)
             yield from (replace(flaw, stored=tuple(found.get(key, ()))) for key, flaw in strays.items())
             yield from self._doubles({key: found[key] for key in doubled if key in found})
 
-    def _flaw(self, tally: ChunkDocuments) -> ChunkFlaw | None:
+    def _flaw(self, tally: ChunkStats) -> ChunkFlaw | None:
         try:
             key = parse_key(tally.key)
         except HyperslabError as error:
@@ -152,7 +290,7 @@ class ObjectSurvey:
         if key in self._past:  # it is being changed, and read as it was
             return None
         variable = self.variables.get(key[0])
-        counted = f"{tally.documents} documents of {show(key)}"
+        counted = f"{tally.documents} documents of {format_key(key)}"
         if variable is None:
             return ChunkFlaw(key, STRAY, f"{counted}, a variable that the object does not have")
         if variable.problem is not None:
@@ -164,44 +302,50 @@ class ObjectSurvey:
         self._absent[key[0]].add(key[1])
         self.sparse += [key] if tally.said.get("type") == SPARSE else []
         self._misfits |= _is_misfit(key[1], tally, variable)
-        return _judged(key, tally, variable, lenient=bool(ours_of(self.meta, key[0])))
+        return _find_flaw(key, tally, variable, lenient=bool(variable_extension(self.meta, key[0])))
 
     def _doubles(self, found: Mapping[Key, list[tuple[Any, Any]]]) -> Iterator[ChunkFlaw]:
         rest = iter(found.items())
         while some := dict(islice(rest, _BATCH)):
             ids = [id for stored in some.values() for _, id in stored]
-            differing = contradicting(self.chunks, self.meta.id, ids)
+            differing = find_contradicting(self.chunks, self.meta.id, ids)
             for key, stored in some.items():
                 if key in differing:
-                    yield ChunkFlaw(key, CONTRADICTING, f"documents of {show(key)} with the same n hold other bytes")
+                    yield ChunkFlaw(
+                        key, CONTRADICTING, f"documents of {format_key(key)} with the same n hold other bytes"
+                    )
                 else:
                     surplus = len(stored) - len({n for n, _ in stored})
-                    message = f"{surplus} of {len(stored)} documents of {show(key)} are copies"
+                    message = f"{surplus} of {len(stored)} documents of {format_key(key)} are copies"
                     yield ChunkFlaw(key, DUPLICATES, message, tuple(stored))
 
 
-def _judged(key: Key, tally: ChunkDocuments, variable: Variable, *, lenient: bool) -> ChunkFlaw | None:
+def _find_flaw(key: Key, tally: ChunkStats, variable: Variable, *, lenient: bool) -> ChunkFlaw | None:
     """What is wrong with a chunk that the object has; copies apart. ``lenient``: of any length, as while it grows."""
     if not tally.alike:
-        return ChunkFlaw(key, CONTRADICTING, f"documents of {show(key)} contradict each other")
+        return ChunkFlaw(key, CONTRADICTING, f"documents of {format_key(key)} contradict each other")
     try:
         segment = tally.segment()
     except HyperslabError as error:
-        return ChunkFlaw(key, DOCUMENT, f"{show(key)}: {error.said}")
+        return ChunkFlaw(key, DOCUMENT, f"{format_key(key)}: {error.said}")
     if not tally.sound:
-        return ChunkFlaw(key, DOCUMENT, f"a document of {show(key)} has no bytes, or an n that is no whole number")
-    kind, said = _counted(tally, segment)
+        return ChunkFlaw(
+            key, DOCUMENT, f"a document of {format_key(key)} has no bytes, or an n that is no whole number"
+        )
+    kind, said = _compare_bytes(tally, segment)
     if kind:
-        return ChunkFlaw(key, kind, f"{show(key)}: {said}")
-    declared = _declared(key[1], variable)
+        return ChunkFlaw(key, kind, f"{format_key(key)}: {said}")
+    declared = _declared_shape(key[1], variable)
     if len(declared) != len(segment.shape) or not (
         lenient or all(size in (None, found) for size, found in zip(declared, segment.shape, strict=True))
     ):
-        return ChunkFlaw(key, SHAPE, f"{show(key)} has the shape {segment.shape}, its variable declares {declared}")
+        return ChunkFlaw(
+            key, SHAPE, f"{format_key(key)} has the shape {segment.shape}, its variable declares {declared}"
+        )
     return None
 
 
-def _is_misfit(chunk: Chunk, tally: ChunkDocuments, variable: Variable) -> bool:
+def _is_misfit(chunk: ChunkIndex, tally: ChunkStats, variable: Variable) -> bool:
     """True if a chunk has another length than its place, and none that a growing or shrinking array leaves there.
 
     Those are longer along an axis at the end of which they lie.
@@ -212,14 +356,14 @@ def _is_misfit(chunk: Chunk, tally: ChunkDocuments, variable: Variable) -> bool:
         return True
     if chunk is None or variable.chunks is None or len(found) != len(chunk):
         return False
-    sizes = zip(_declared(chunk, variable), found, chunk, variable.chunks, strict=True)
+    sizes = zip(_declared_shape(chunk, variable), found, chunk, variable.chunks, strict=True)
     return any(
         size is not None and (length < size or (length > size and index < len(cuts) - 1))
         for size, length, index, cuts in sizes
     )
 
 
-def _counted(tally: ChunkDocuments, segment: Segment) -> tuple[str, str]:
+def _compare_bytes(tally: ChunkStats, segment: Segment) -> tuple[str, str]:
     expected, found = expected_bytes(segment), (tally.values, tally.places)
     said = f"{sum(found)} of {sum(expected)} bytes"
     if sum(found) > sum(expected):
@@ -233,7 +377,7 @@ def _counted(tally: ChunkDocuments, segment: Segment) -> tuple[str, str]:
     return "", ""
 
 
-def _declared(chunk: Chunk, variable: Variable) -> tuple[int | None, ...]:
+def _declared_shape(chunk: ChunkIndex, variable: Variable) -> tuple[int | None, ...]:
     if chunk is None or variable.chunks is None:
         return variable.shape
     return tuple(sizes[index] for index, sizes in zip(chunk, variable.chunks, strict=True))
@@ -242,23 +386,23 @@ def _declared(chunk: Chunk, variable: Variable) -> tuple[int | None, ...]:
 # -- by id ------------------------------------------------------------------------------------------------------------
 
 
-def load(meta: Collection[Any], id: ObjectId) -> Meta:
+def load_meta(meta: Collection[Any], id: ObjectId) -> Meta:
     """The document of an object. DocumentNotFoundError, CorruptDocument."""
     doc = meta.find_one({"_id": {"$eq": id}})
     if doc is None:
         raise DocumentNotFoundError(id)
-    return parse(doc)
+    return parse_object(doc)
 
 
-def missing(meta: Collection[Any], chunks: Collection[Any], id: ObjectId, limit: int | None = None) -> list[Key]:
+def find_missing(meta: Collection[Any], chunks: Collection[Any], id: ObjectId, limit: int | None = None) -> list[Key]:
     """The chunks of an object that are not stored, or not whole; at most ``limit``. DocumentNotFoundError."""
-    survey = ObjectSurvey(load(meta, id), chunks)
+    survey = ObjectSurvey(load_meta(meta, id), chunks)
     broken = [flaw.key for flaw in survey.flaws() if flaw.kind == MISSING_SEGMENT]
-    found = sorted([*broken, *islice(chain.from_iterable(survey.absent), limit)], key=_order(survey.variables))
+    found = sorted([*broken, *islice(chain.from_iterable(survey.absent), limit)], key=_sort_key(survey.variables))
     return found[:limit]
 
 
-def _order(names: Iterable[str]) -> Any:
+def _sort_key(names: Iterable[str]) -> Any:
     places = {name: place for place, name in enumerate(names)}
     return lambda key: (places.get(key[0], len(places)), key[1] or ())
 
@@ -267,7 +411,7 @@ def is_complete(meta: Collection[Any], chunks: Collection[Any], id: ObjectId) ->
     """Return whether all of an object can be read: every byte is there, once or in equal copies.
     DocumentNotFoundError.
     """
-    found = load(meta, id)
+    found = load_meta(meta, id)
     if "status" in found.ours or any(variable.problem for variable in found.variables.values()):
         return False
     survey = ObjectSurvey(found, chunks)

@@ -14,26 +14,32 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import HyperslabError, MissingChunks, Problem
-from hyperslab.formats.mongo.faults import CorruptDocument
-from hyperslab.formats.mongo.numbers import Sizes, index_of, sizes_of
-from hyperslab.formats.mongo.segments import (
+from hyperslab.formats.mongo.bson_values import (
+    Sizes,
+    dtype_from_text,
+    dtype_to_text,
+    parse_index,
+    parse_sizes,
+    to_little_endian,
+)
+from hyperslab.formats.mongo.chunk_documents import (
     DENSE,
     SPARSE,
     AssembledChunk,
     Segment,
+    assemble_chunk,
+    bytes_view,
     encode_coo,
     expected_bytes,
-    join,
-    raw,
 )
-from hyperslab.formats.mongo.types import dtype_from_text, dtype_to_text, little
+from hyperslab.formats.mongo.errors import CorruptDocument
 from hyperslab.model.coo import Coo, Numbers
 
 ARRAY = "__DataArray__"
 """The name of the one variable of a DataArray."""
-OURS = "hyperslab"
+EXTENSION = "hyperslab"
 """The field of a meta document that no one else writes."""
-_KNOWN = ("_id", "attrs", "coords", "data_vars", "chunkSize", "name", OURS)
+_KNOWN = ("_id", "attrs", "coords", "data_vars", "chunkSize", "name", EXTENSION)
 _MOST_CHUNKS = 1 << 32
 
 
@@ -107,11 +113,11 @@ class Meta:
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
-def parse(doc: Mapping[str, Any]) -> Meta:
+def parse_object(doc: Mapping[str, Any]) -> Meta:
     """The object; a variable that makes no sense has a ``problem``, the others can be read. CorruptDocument."""
     coords, data_vars = doc.get("coords", {}), doc.get("data_vars", {})
-    attrs, ours = doc.get("attrs") or {}, doc.get(OURS) or {}
-    for what, value in (("coords", coords), ("data_vars", data_vars), ("attrs", attrs), (OURS, ours)):
+    attrs, ours = doc.get("attrs") or {}, doc.get(EXTENSION) or {}
+    for what, value in (("coords", coords), ("data_vars", data_vars), ("attrs", attrs), (EXTENSION, ours)):
         if not isinstance(value, Mapping):
             raise CorruptDocument(
                 f"{what} of an object", expected="a document", found=type(value).__name__, key=_id(doc)
@@ -127,7 +133,7 @@ def parse(doc: Mapping[str, Any]) -> Meta:
         id=doc.get("_id"),
         coords={name: variables[name] for name in coords},
         data_vars={name: variables[name] for name in data_vars},
-        chunk_size=index_of(doc.get("chunkSize", 0), "chunkSize", _id(doc)),
+        chunk_size=parse_index(doc.get("chunkSize", 0), "chunkSize", _id(doc)),
         attrs=_attrs(attrs, data_vars),
         name=doc.get("name"),
         ours=ours,
@@ -163,7 +169,7 @@ def _variable(name: str, doc: Any) -> Variable:
         raise CorruptDocument(f"variable {name!r}", expected="dims, attrs, units", found=sorted(doc))
     if any(isinstance(dim, list | dict) for dim in dims):
         raise CorruptDocument(f"dims of {name!r}", expected="names", found=dims)
-    shape, chunks = sizes_of(doc.get("shape"), "shape", name), _chunks(doc.get("chunks"), name)
+    shape, chunks = parse_sizes(doc.get("shape"), "shape", name), _chunks(doc.get("chunks"), name)
     if len(dims) != len(shape) or (chunks is not None and len(chunks) != len(shape)):
         raise CorruptDocument(f"dims, shape and chunks of {name!r}", expected=len(dims), found=(shape, chunks))
     for size, sizes in zip(shape, chunks or (), strict=False):
@@ -189,7 +195,7 @@ def _chunks(value: Any, name: str) -> tuple[Sizes, ...] | None:
         return None
     if not isinstance(value, list):
         raise CorruptDocument(f"chunks of {name!r}", expected="a list of lists of sizes", found=value)
-    chunks = tuple(sizes_of(sizes, "chunks", name) for sizes in value)
+    chunks = tuple(parse_sizes(sizes, "chunks", name) for sizes in value)
     count = 1
     for sizes in chunks:
         count *= len(sizes)
@@ -207,16 +213,16 @@ def _embedded(name: str, doc: Mapping[str, Any], variable: Variable) -> Assemble
     whole = isinstance(coords, bytes) and isinstance(fill, bytes) if variable.sparse else True
     if not isinstance(data, bytes) or not whole or len(shape) != len(variable.shape):
         raise CorruptDocument(f"the bytes of {name!r} in its object", expected="bytes", found=type(data).__name__)
-    nnz = index_of(doc.get("nnz"), "nnz", name) if variable.sparse else None
+    nnz = parse_index(doc.get("nnz"), "nnz", name) if variable.sparse else None
     segment = Segment((name, None), 0, variable.dtype, shape, data, coords, nnz, fill)
     try:
-        return join(segment.key, [segment])
+        return assemble_chunk(segment.key, [segment])
     except MissingChunks:
         message = f"the bytes of {name!r} in its object"
         raise CorruptDocument(message, expected=sum(expected_bytes(segment)), found=len(data)) from None
 
 
-def problems(meta: Meta) -> Iterator[Problem]:
+def document_problems(meta: Meta) -> Iterator[Problem]:
     """What makes no sense in the document itself."""
     for name, variable in meta.variables.items():
         if variable.problem is not None:
@@ -226,7 +232,7 @@ def problems(meta: Meta) -> Iterator[Problem]:
 # -- writing ----------------------------------------------------------------------------------------------------------
 
 
-def render(meta: Meta) -> dict[str, Any]:
+def render_object(meta: Meta) -> dict[str, Any]:
     """The document, its fields in the order that xarray_mongodb gives them."""
     doc: dict[str, Any] = {} if meta.id is None else {"_id": meta.id}
     doc["coords"] = {name: render_variable(name, variable) for name, variable in meta.coords.items()}
@@ -237,7 +243,7 @@ def render(meta: Meta) -> dict[str, Any]:
     if meta.name is not None:
         doc["name"] = meta.name
     if meta.ours:
-        doc[OURS] = dict(meta.ours)
+        doc[EXTENSION] = dict(meta.ours)
     return doc | dict(meta.extra)
 
 
@@ -268,16 +274,16 @@ def _sizes(sizes: Sizes) -> list[int | float]:
     return [float("nan") if size is None else size for size in sizes]
 
 
-def embed(name: str, cells: Numbers | Coo) -> AssembledChunk:
+def embed_cells(name: str, cells: Numbers | Coo) -> AssembledChunk:
     """Cells as they stand in the document of their object."""
     if isinstance(cells, Coo):
         nnz, data, places, fill = encode_coo(cells)
         return AssembledChunk((Segment((name, None), 0, cells.dtype, cells.shape, data, places, nnz, fill),))
-    stored = little(cells)
-    return AssembledChunk((Segment((name, None), 0, stored.dtype, stored.shape, raw(stored).tobytes()),))
+    stored = to_little_endian(cells)
+    return AssembledChunk((Segment((name, None), 0, stored.dtype, stored.shape, bytes_view(stored).tobytes()),))
 
 
-def embedded_names(sizes: Mapping[str, int], threshold: int) -> set[str]:
+def choose_embedded(sizes: Mapping[str, int], threshold: int) -> set[str]:
     """Which of the variables that are stored whole stand in the document: the smallest, as long as their bytes add up
     to no more than ``threshold`` (reference 2.3); one without bytes always does."""
     left, names = threshold, set()

@@ -11,11 +11,18 @@ import numpy as np
 
 from hyperslab.chunks.auto import auto_chunks
 from hyperslab.errors import Invalid, Unsupported
-from hyperslab.formats.mongo.attributes import encode_attrs
-from hyperslab.formats.mongo.document import ARRAY, Meta, Variable, embed
-from hyperslab.formats.mongo.groups import shown_dims, with_dims_apart
-from hyperslab.formats.mongo.to_spec import COORDINATES, codes_of, cut_of, group_spec, named_in, ours_of
-from hyperslab.formats.mongo.types import dtype_to_text
+from hyperslab.formats.mongo.bson_values import dtype_to_text, encode_attrs
+from hyperslab.formats.mongo.document import ARRAY, Meta, Variable, embed_cells
+from hyperslab.formats.mongo.to_spec import (
+    COORDINATES,
+    attr_codes,
+    group_spec,
+    original_dims,
+    split_names,
+    variable_chunks,
+    variable_extension,
+    with_distinct_dims,
+)
 from hyperslab.model.coo import Coo
 from hyperslab.model.dtypes import DataType, describe
 from hyperslab.model.paths import split
@@ -47,7 +54,7 @@ def new_array(spec: ArraySpec) -> ArraySpec:
     return spec.evolve(codecs=(), indexes={}, layout=layout)
 
 
-def fits_whole(spec: ArraySpec, most: int) -> bool:
+def fits_one_piece(spec: ArraySpec, most: int) -> bool:
     """Return whether an array is to be stored in one piece: its only chunk is small, or there is nothing in it."""
     nbytes = spec.numpy_dtype.itemsize * prod(spec.shape)
     one = all(isinstance(cut, int) and cut >= n for cut, n in zip(spec.chunks, spec.shape, strict=True))
@@ -59,7 +66,9 @@ def without_coordinates(attrs: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in attrs.items() if name != COORDINATES or not isinstance(value, str)}
 
 
-def variable_of(name: str, spec: ArraySpec, old: Variable | None, codes: Mapping[str, Any], *, whole: bool) -> Variable:
+def make_variable(
+    name: str, spec: ArraySpec, old: Variable | None, codes: Mapping[str, Any], *, whole: bool
+) -> Variable:
     """The entry of an array. ``old``, ``codes``: what is stored under its name. Unsupported names an attribute."""
     dtype = check_type(spec.dtype).newbyteorder("<")
     values = without_coordinates(spec.attrs)
@@ -72,7 +81,7 @@ def variable_of(name: str, spec: ArraySpec, old: Variable | None, codes: Mapping
         dims=tuple(f"{plain}_dim_{axis}" if dim is None else dim for axis, dim in enumerate(spec.dims)),
         dtype=dtype,
         shape=spec.shape,
-        chunks=None if whole else tuple(map(_sizes, spec.shape, spec.chunks)),
+        chunks=None if whole else tuple(map(_axis_sizes, spec.shape, spec.chunks)),
         sparse=spec.sparse is not None,
         attrs=raw,
         units=units if isinstance(units, str) else None,
@@ -80,7 +89,7 @@ def variable_of(name: str, spec: ArraySpec, old: Variable | None, codes: Mapping
     )
 
 
-def _sizes(length: int, cut: int | tuple[int, ...]) -> tuple[int, ...]:
+def _axis_sizes(length: int, cut: int | tuple[int, ...]) -> tuple[int, ...]:
     if isinstance(cut, int):
         whole, rest = divmod(length, cut)
         return (cut,) * whole + ((rest,) if rest or not whole else ())
@@ -94,15 +103,15 @@ def _sizes(length: int, cut: int | tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sizes) or (0,)
 
 
-def ours_of_array(
+def array_extension(
     spec: ArraySpec, variable: Variable, old: Mapping[str, Any], before: Variable | None
 ) -> dict[str, Any]:
     """What the field ``hyperslab`` is to say of an array, of which it says ``old`` and that was ``before``."""
     values = without_coordinates(spec.attrs)
     if variable.units is not None and not spec.layout.get("attribute"):
         values.pop("units", None)
-    codes = encode_attrs(values, variable.attrs, codes_of(old))[1]
-    told = cut_of(variable, {}).chunks
+    codes = encode_attrs(values, variable.attrs, attr_codes(old))[1]
+    told = variable_chunks(variable, {}).chunks
     complete = "fill_value" in old and before is not None and before.shape == spec.shape
     found: dict[str, Any] = {"fill_value" if complete else "fill": spec.fill_cell().astype(variable.dtype).tobytes()}
     if told != spec.chunks:
@@ -122,20 +131,20 @@ def with_group(meta: Meta, spec: GroupSpec) -> Meta:
     if not meta.is_array:
         shown = group_spec(meta).attrs.get(COORDINATES)
         values = without_coordinates(spec.attrs)
-        raw, codes = encode_attrs(values, meta.attrs, codes_of(meta.ours))
+        raw, codes = encode_attrs(values, meta.attrs, attr_codes(meta.ours))
         said = spec.attrs.get(COORDINATES)
         said = said if isinstance(said, str) else None
-        _put(ours, COORDINATES, said if said != shown or COORDINATES in meta.ours else None)
-        _put(ours, "attr_types", codes or None)
+        _set_or_remove(ours, COORDINATES, said if said != shown or COORDINATES in meta.ours else None)
+        _set_or_remove(ours, "attr_types", codes or None)
         meta = replace(meta, attrs=raw)
     elif without_coordinates(spec.attrs):
         remedy = "set them on the array: a DataArray has those of its one array"
         raise Unsupported("format mongo holds no attributes beside those of a DataArray", remedy=remedy)
-    _put(ours, "unlimited", [dim.name for dim in spec.dims if dim.unlimited] or None)
-    return arranged(replace(meta, ours=ours))
+    _set_or_remove(ours, "unlimited", [dim.name for dim in spec.dims if dim.unlimited] or None)
+    return sort_coordinates(replace(meta, ours=ours))
 
 
-def _put(ours: dict[str, Any], name: str, value: Any) -> None:
+def _set_or_remove(ours: dict[str, Any], name: str, value: Any) -> None:
     if value is None:
         ours.pop(name, None)
     else:
@@ -145,20 +154,20 @@ def _put(ours: dict[str, Any], name: str, value: Any) -> None:
 def with_array(meta: Meta, name: str, spec: ArraySpec, *, whole: bool) -> Meta:
     """The object with an array made or changed; its cells are left alone. Invalid, Unsupported."""
     old = meta.variables.get(name)
-    said = ours_of(meta, name)
+    said = variable_extension(meta, name)
     if meta.is_array and name == ARRAY:
-        return _with_main(meta, spec, whole=whole)
+        return _with_data_array(meta, spec, whole=whole)
     if name == ARRAY or (meta.is_array and old is None and spec.dims != (name,)):
         remedy = "give another name, or save a Dataset under a name of its own"
         raise Unsupported(f"format mongo has no array {name!r} here: a DataArray holds one", remedy=remedy)
     if old is None:
         _check_lengths(meta, name, spec)
-    variable = _with_cells(variable_of(name, spec, old, codes_of(said), whole=whole), old, spec)
-    changed = with_variable(meta, name, variable, ours_of_array(spec, variable, said, old))
-    return arranged(with_dims_apart(meta, changed, name))
+    variable = _keep_embedded(make_variable(name, spec, old, attr_codes(said), whole=whole), old, spec)
+    changed = with_variable(meta, name, variable, array_extension(spec, variable, said, old))
+    return sort_coordinates(with_distinct_dims(meta, changed, name))
 
 
-def _with_cells(variable: Variable, old: Variable | None, spec: ArraySpec) -> Variable:
+def _keep_embedded(variable: Variable, old: Variable | None, spec: ArraySpec) -> Variable:
     """An array in one piece keeps the cells that stand in the document, cut off or filled up."""
     if old is None or old.embedded is None or variable.chunks is not None:
         return variable
@@ -167,22 +176,22 @@ def _with_cells(variable: Variable, old: Variable | None, spec: ArraySpec) -> Va
     fill = spec.fill_cell().astype(variable.dtype)
     block = np.full(spec.shape, fill, variable.dtype)
     old.embedded.read_common(block)
-    return replace(variable, embedded=embed("", Coo.of_dense(block, fill) if variable.sparse else block))
+    return replace(variable, embedded=embed_cells("", Coo.of_dense(block, fill) if variable.sparse else block))
 
 
-def _with_main(meta: Meta, spec: ArraySpec, *, whole: bool) -> Meta:
+def _with_data_array(meta: Meta, spec: ArraySpec, *, whole: bool) -> Meta:
     """A DataArray, whose attributes are those of its one array."""
-    variable = variable_of(ARRAY, spec.evolve(attrs={}), None, {}, whole=whole)
+    variable = make_variable(ARRAY, spec.evolve(attrs={}), None, {}, whole=whole)
     units = {"units": spec.layout["units"]} if "units" in spec.layout else {}
     shown = spec.attrs if spec.layout.get("attribute") else {k: v for k, v in spec.attrs.items() if k not in units}
     kept = without_coordinates(shown)
-    raw, codes = encode_attrs(kept, meta.attrs, codes_of(meta.ours))
+    raw, codes = encode_attrs(kept, meta.attrs, attr_codes(meta.ours))
     if units and not spec.layout.get("attribute"):
         units = {"units": spec.attrs["units"]} if "units" in spec.attrs else {}
     ours = dict(meta.ours)
-    _put(ours, "attr_types", codes or None)
-    entry = ours_of_array(spec.evolve(attrs={}), variable, ours_of(meta, ARRAY), meta.variables[ARRAY])
-    variable = _with_cells(replace(variable, units=units.get("units")), meta.variables[ARRAY], spec)
+    _set_or_remove(ours, "attr_types", codes or None)
+    entry = array_extension(spec.evolve(attrs={}), variable, variable_extension(meta, ARRAY), meta.variables[ARRAY])
+    variable = _keep_embedded(replace(variable, units=units.get("units")), meta.variables[ARRAY], spec)
     return with_variable(replace(meta, attrs=raw, ours=ours), ARRAY, variable, entry)
 
 
@@ -195,7 +204,7 @@ def _check_lengths(meta: Meta, name: str, spec: ArraySpec) -> None:
     known: dict[str, dict[int | None, str]] = {}
     for other, each in meta.variables.items():
         plain |= {str(dim): size for dim, size in zip(each.dims, each.shape, strict=True)}
-        for dim, size in zip(shown_dims(meta, each), each.shape, strict=True) if split(other)[0] == group else ():
+        for dim, size in zip(original_dims(meta, each), each.shape, strict=True) if split(other)[0] == group else ():
             known.setdefault(dim, {})[size] = other
     for axis, size in zip(spec.dims, spec.shape, strict=True):
         lengths = known.get(axis, {}) if axis is not None else {}
@@ -209,39 +218,39 @@ def with_variable(meta: Meta, name: str, variable: Variable, ours: Mapping[str, 
     """The object with a variable in its place, or behind the others, and what is ours of it."""
     coords, data = dict(meta.coords), dict(meta.data_vars)
     (coords if name in coords else data)[name] = variable
-    said = {**_said_of_all(meta), name: dict(ours)}
-    return arranged(replace(meta, coords=coords, data_vars=data, ours={**meta.ours, "variables": said}))
+    said = {**_variable_extensions(meta), name: dict(ours)}
+    return sort_coordinates(replace(meta, coords=coords, data_vars=data, ours={**meta.ours, "variables": said}))
 
 
-def with_ours(meta: Meta, name: str, **values: Any) -> Meta:
+def with_extension(meta: Meta, name: str, **values: Any) -> Meta:
     """The object with other values in what is ours of a variable; None takes one away."""
-    entry = {key: value for key, value in {**ours_of(meta, name), **values}.items() if value is not None}
-    return replace(meta, ours={**meta.ours, "variables": {**_said_of_all(meta), name: entry}})
+    entry = {key: value for key, value in {**variable_extension(meta, name), **values}.items() if value is not None}
+    return replace(meta, ours={**meta.ours, "variables": {**_variable_extensions(meta), name: entry}})
 
 
 def without_variable(meta: Meta, name: str) -> Meta:
     """The object without a variable."""
     coords, data = dict(meta.coords), dict(meta.data_vars)
     (coords if name in coords else data).pop(name)
-    said = {each: entry for each, entry in _said_of_all(meta).items() if each != name}
+    said = {each: entry for each, entry in _variable_extensions(meta).items() if each != name}
     return replace(meta, coords=coords, data_vars=data, ours={**meta.ours, "variables": said})
 
 
-def _said_of_all(meta: Meta) -> dict[str, Any]:
+def _variable_extensions(meta: Meta) -> dict[str, Any]:
     said = meta.ours.get("variables")
     return dict(said) if isinstance(said, Mapping) else {}
 
 
-def arranged(meta: Meta) -> Meta:
+def sort_coordinates(meta: Meta) -> Meta:
     """The variables that are coordinates by their names, or because another one names them, among the coordinates."""
-    said = {name for entry in _said_of_all(meta).values() for name in named_in(entry.get(COORDINATES))}
-    said |= set(named_in(meta.ours.get(COORDINATES)))
+    said = {name for entry in _variable_extensions(meta).values() for name in split_names(entry.get(COORDINATES))}
+    said |= set(split_names(meta.ours.get(COORDINATES)))
     moved = [name for name, one in meta.data_vars.items() if name != ARRAY and (one.dims == (name,) or name in said)]
     coords = {**meta.coords, **{name: meta.data_vars[name] for name in moved}}
     return replace(meta, coords=coords, data_vars={k: v for k, v in meta.data_vars.items() if k not in moved})
 
 
-def fitting_chunks(shape: tuple[int, ...], itemsize: int, most: int) -> tuple[int, ...]:
+def auto_chunk_lengths(shape: tuple[int, ...], itemsize: int, most: int) -> tuple[int, ...]:
     """Chunk lengths such that a chunk is at most ``most`` bytes, of equal cuts of the longest axes."""
     chunks = list(auto_chunks(shape, itemsize))
     while chunks and max(itemsize, 1) * int(np.prod(chunks, dtype=object)) > most and max(chunks) > 1:

@@ -13,19 +13,19 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from hyperslab.errors import Conflict, NotFound
-from hyperslab.formats.mongo.document import OURS
+from hyperslab.formats.mongo.document import EXTENSION
 from hyperslab.stores.attempts import attempts, kept_waiting
 
 if TYPE_CHECKING:
     from pymongo.collection import Collection
 
-FIELD = f"{OURS}.lease"
-_SECONDS = 30
+LEASE_FIELD = f"{EXTENSION}.lease"
+_LEASE_SECONDS = 30
 """How long a lease holds that nobody renews."""
 
 
 @contextmanager
-def leased(collection: Collection[Any], key: Any, url: str, timeout: float | None) -> Iterator[str]:
+def hold_lease(collection: Collection[Any], key: Any, url: str, timeout: float | None) -> Iterator[str]:
     """Hold the object for the block; gives the name under which it is held. Conflict after ``timeout`` seconds.
 
     What the driver raises passes as it is.
@@ -33,54 +33,56 @@ def leased(collection: Collection[Any], key: Any, url: str, timeout: float | Non
     owner = secrets.token_hex(8)
     for attempt in attempts(timeout):
         with attempt:
-            _take(collection, key, url, owner)
+            _take_lease(collection, key, url, owner)
     ended = threading.Event()
-    beat = threading.Thread(target=_renew, args=(collection, key, owner, ended), daemon=True)
+    beat = threading.Thread(target=_renew_lease, args=(collection, key, owner, ended), daemon=True)
     beat.start()
     try:
         yield owner
     finally:
         ended.set()
-        collection.update_one({"_id": key, f"{FIELD}.owner": owner}, {"$unset": {FIELD: ""}})
+        collection.update_one({"_id": key, f"{LEASE_FIELD}.owner": owner}, {"$unset": {LEASE_FIELD: ""}})
 
 
-def _take(collection: Collection[Any], key: Any, url: str, owner: str) -> None:
-    free = {"$or": [{FIELD: {"$exists": False}}, {"$expr": {"$lt": [f"${FIELD}.until", "$$NOW"]}}]}
-    if collection.update_one({"_id": key, **free}, _until(owner)).matched_count:
+def _take_lease(collection: Collection[Any], key: Any, url: str, owner: str) -> None:
+    free = {"$or": [{LEASE_FIELD: {"$exists": False}}, {"$expr": {"$lt": [f"${LEASE_FIELD}.until", "$$NOW"]}}]}
+    if collection.update_one({"_id": key, **free}, _lease_until(owner)).matched_count:
         return
     if collection.find_one({"_id": key}, {"_id": 1}) is None:
         raise NotFound("the object is gone", url=url, key=str(key))
     raise kept_waiting(url, str(key))
 
 
-def _until(owner: str) -> list[dict[str, Any]]:
-    later = {"$add": ["$$NOW", _SECONDS * 1000]}
-    return [{"$set": {FIELD: {"owner": owner, "until": later}}}]
+def _lease_until(owner: str) -> list[dict[str, Any]]:
+    later = {"$add": ["$$NOW", _LEASE_SECONDS * 1000]}
+    return [{"$set": {LEASE_FIELD: {"owner": owner, "until": later}}}]
 
 
-def _renew(collection: Collection[Any], key: Any, owner: str, ended: threading.Event) -> None:
+def _renew_lease(collection: Collection[Any], key: Any, owner: str, ended: threading.Event) -> None:
     from pymongo.errors import PyMongoError
 
-    while not ended.wait(_SECONDS / 3):
+    while not ended.wait(_LEASE_SECONDS / 3):
         try:
-            if not collection.update_one({"_id": key, f"{FIELD}.owner": owner}, _until(owner)).matched_count:
+            if not collection.update_one(
+                {"_id": key, f"{LEASE_FIELD}.owner": owner}, _lease_until(owner)
+            ).matched_count:
                 return
         except PyMongoError:  # the next beat may get through
             continue
 
 
-def check(collection: Collection[Any], key: Any, owner: str, url: str) -> None:
+def check_lease(collection: Collection[Any], key: Any, owner: str, url: str) -> None:
     """Conflict unless the object is held under this name, and for long enough to store one chunk."""
     from pymongo import ReadPreference
 
-    soon = {"$add": ["$$NOW", _SECONDS * 1000 // 3]}
-    held = {"_id": key, f"{FIELD}.owner": {"$eq": owner}, "$expr": {"$gt": [f"${FIELD}.until", soon]}}
+    soon = {"$add": ["$$NOW", _LEASE_SECONDS * 1000 // 3]}
+    held = {"_id": key, f"{LEASE_FIELD}.owner": {"$eq": owner}, "$expr": {"$gt": [f"${LEASE_FIELD}.until", soon]}}
     newest = collection.with_options(read_preference=ReadPreference.PRIMARY)
     if newest.find_one(held, {"_id": 1}) is None:
-        raise lost(url, str(key))
+        raise lease_lost(url, str(key))
 
 
-def lost(url: str | None, key: str | None = None) -> Conflict:
+def lease_lost(url: str | None, key: str | None = None) -> Conflict:
     """The error for a change under a lease that another writer has taken meanwhile."""
     remedy = "read it again and repeat"
     return Conflict("the object was locked by another writer meanwhile", url=url, key=key, remedy=remedy)

@@ -1,89 +1,374 @@
-"""Objects as documents: found, named, removed and copied, by the two collections they lie in."""
+"""Names of objects: at most one object that can be found has a name that we gave it, whoever gives it at the same time.
+
+The server knows no unique names, since XarrayMongoDB gives any. So whoever wants a name for an object of its own first
+*claims* it (a field of that object's document), then looks who else has or claims it, takes away the claims of others,
+and takes the name by an update that fails when its own claim was taken away. Of two that do so at the same time the one
+that claims later sees the other's claim; so never both get the name, and none waits for one that died.
+
+An object that is being made has ``status: "writing"`` and is found by its id alone. One that takes the place of another
+says so by ``replaces`` in the same update, from which moment the other is not found by name any more.
+
+
+One object copied into other collections, on the same server or another: whole, or not there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
+import random
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from bson import ObjectId
-from pymongo.collation import Collation
+from bson.raw_bson import RawBSONDocument
+from pymongo.read_preferences import ReadPreference
 
-from hyperslab.errors import Invalid
-from hyperslab.formats.mongo.copying import copy
-from hyperslab.formats.mongo.criteria import Criteria
-from hyperslab.formats.mongo.faults import DocumentNotFoundError
-from hyperslab.formats.mongo.names import STATUS, commit, delete, rename, replaced, resolve, same_version, touch
-from hyperslab.formats.mongo.summaries import ROW, ObjectInfo, info_of
+from hyperslab.errors import AlreadyExists, Conflict, Invalid, NotFound
+from hyperslab.formats.mongo import chunk_queries
+from hyperslab.formats.mongo.chunk_documents import DerivedIds, SaltedIds, parse_key
+from hyperslab.formats.mongo.chunk_writes import UNDO_FIELD as UNDO
+from hyperslab.formats.mongo.chunk_writes import roll_back_all, undo_copy_ids, undo_entries
+from hyperslab.formats.mongo.document import EXTENSION
+from hyperslab.formats.mongo.errors import DocumentNotFoundError
+from hyperslab.model.guessing import meant
 
 if TYPE_CHECKING:
     from pymongo.collection import Collection
 
-Order = Literal["created", "-created", "name", "-name"]
-_ORDERS = {
-    "created": {"_id": 1},
-    "-created": {"_id": -1},
-    "name": {"name": 1, "_id": 1},
-    "-name": {"name": -1, "_id": 1},
-}
-_EXACTLY = Collation(locale="simple")
+WRITING = "writing"
+VERSION, STATUS, REPLACES, CLAIMS = (f"{EXTENSION}.{field}" for field in ("version", "status", "replaces", "claims"))
+PUTTING = f"{EXTENSION}.putting"
+"""There while the chunks of an object are stored that can be found already: True, or when that was last touched."""
+NameConflict = Literal["replace", "refuse", "share"]
+"""When another object has the name: replace it, AlreadyExists, or let both have it, as xarray_mongodb does."""
+_NAME_FIELDS = {"name": 1, VERSION: 1, STATUS: 1, REPLACES: 1, CLAIMS: 1}
+_MOST_TRIES = 50
+_LOOKS = 2
+_SHOWN = 10
 
 
-def find(
-    meta: Collection[Any],
-    attrs: Any = None,
-    dims: Any = None,
-    names: Any = None,
-    name: Any = None,
-    *,
-    since: Any = None,
-    until: Any = None,
-    order: Order = "created",
-    skip: int = 0,
-    limit: int | None = None,
-) -> Iterator[ObjectInfo]:
-    """The objects that have these attributes, dimensions, variables and name, and were made in ``[since, until)``.
+def same_version(id: ObjectId, version: int | None) -> dict[str, Any]:
+    """What finds the document of an object as long as nobody has changed it."""
+    return {"_id": id, VERSION: {"$exists": False} if version is None else {"$eq": version}}
 
-    A value of ``attrs``, ``dims`` or ``name`` is what must be equal; a ``slice(low, high)`` a range that does not
-    include ``high``; a set a choice. ``dims`` may be names alone. A mapping is compared, and is no query. What is
-    still being made, or was replaced, is not found. Invalid.
+
+def resolve_id(meta: Collection[Any], name_or_id: ObjectId | str) -> ObjectId:
+    """The id of an object: 24 hexadecimal digits are an id first, a name second.
+
+    NotFound; Invalid for a name that several have, with their ids.
     """
-    if order not in _ORDERS:
-        raise Invalid(f"there is no order {order!r}", remedy=f"give one of {', '.join(_ORDERS)}")
-    wanted = Criteria.of(attrs, dims, names, name, since, until)
-    return _found(meta, wanted, order, skip, limit)
+    if isinstance(name_or_id, ObjectId) or ObjectId.is_valid(name_or_id):
+        found = meta.find_one({"_id": ObjectId(name_or_id)}, {"_id": 1})
+        if found is not None:
+            return ObjectId(name_or_id)
+    if isinstance(name_or_id, ObjectId):
+        raise DocumentNotFoundError(name_or_id)
+    ids = find_holders(meta, name_or_id)
+    if not ids:
+        raise NotFound(f"no object has the name or id {name_or_id!r}", remedy=meant(name_or_id, _some_names(meta)))
+    if len(ids) > 1:
+        raise Invalid(
+            f"{len(ids)} objects have the name {name_or_id!r}", remedy=f"name one by its id: {_format_ids(ids)}"
+        )
+    return ids[0]
 
 
-def _found(meta: Collection[Any], wanted: Criteria, order: Order, skip: int, limit: int | None) -> Iterator[ObjectInfo]:
-    hidden = replaced(meta)
-    pipeline = [
-        {"$match": {STATUS: {"$exists": False}, **wanted.query()}},
-        {"$project": ROW},
-        {"$match": wanted.row_query()},
-        {"$sort": _ORDERS[order]},
-    ]
-    with meta.aggregate(pipeline, allowDiskUse=True, collation=_EXACTLY) as rows:
-        infos = (info_of(row) for row in rows if row["_id"] not in hidden)
-        fitting = (info for info in infos if wanted.hold(info.name, info.attrs, info.dims, info.variables))
-        yield from islice(fitting, skip, None if limit is None else skip + limit)
+def find_holders(meta: Collection[Any], name: str) -> list[ObjectId]:
+    """The objects that are found under a name, the oldest id first."""
+    found = _holders(_candidates(meta, name), name)
+    # A query is no snapshot: while one object takes the place of another it may see neither of them, or both.
+    for _ in range(_LOOKS):
+        if len(found) == 1:
+            break
+        before, found = found, _holders(_candidates(meta, name), name)
+        if before == found and found:
+            break
+    return found
 
 
-def describe(meta: Collection[Any], id: ObjectId) -> ObjectInfo:
-    """What is told of one object, also of one that is being made. DocumentNotFoundError."""
-    for row in meta.aggregate([{"$match": {"_id": {"$eq": id}}}, {"$project": ROW}]):
-        return info_of(row)
-    raise DocumentNotFoundError(id)
+def find_replaced(meta: Collection[Any]) -> set[ObjectId]:
+    """The objects whose place another one has taken, and which are still to be removed."""
+    rows = meta.find({REPLACES: {"$exists": True}, STATUS: {"$exists": False}}, {REPLACES: 1})
+    return {old for row in rows if isinstance(old := row[EXTENSION]["replaces"], ObjectId)}
 
 
-__all__ = [
-    "ObjectInfo",
-    "commit",
-    "copy",
-    "delete",
-    "describe",
-    "find",
-    "rename",
-    "resolve",
-    "same_version",
-    "touch",
-]
+def commit_object(
+    meta: Collection[Any],
+    chunks: Collection[Any],
+    id: ObjectId,
+    name: str | None = None,
+    *,
+    taken: NameConflict = "replace",
+) -> None:
+    """Let an object that was being made be found, under a name (None: the one it has, or none); an object that it
+    replaces is removed. Once more does no harm.
+
+    NotFound when it is gone, AlreadyExists, Conflict.
+    """
+    if name is None:
+        taken = "share"
+    _take_name(meta, chunks, id, {} if name is None else {"name": check_object_name(name)}, taken)
+
+
+def rename_object(
+    meta: Collection[Any], chunks: Collection[Any], id: ObjectId, name: str | None, *, replace: bool = False
+) -> None:
+    """Give an object another name (None: no name). NotFound, Conflict; AlreadyExists, unless ``replace`` removes the
+    object that has it."""
+    own = meta.find_one({"_id": id}, _NAME_FIELDS)
+    if own is not None and "status" in _extension(own):
+        raise unfinished_error(id)
+    taken: NameConflict = "share" if name is None else "replace" if replace else "refuse"
+    _take_name(meta, chunks, id, {"name": None if name is None else check_object_name(name)}, taken)
+
+
+def unfinished_error(id: ObjectId) -> Conflict:
+    """The error for a change of an object that nobody can find by name yet."""
+    remedy = "wait until it is whole; what was broken off is made anew, and removed by hyperslab repair"
+    return Conflict("the object is still being made, or its making was broken off", key=str(id), remedy=remedy)
+
+
+def touch_object(meta: Collection[Any], id: ObjectId) -> None:
+    """Say that an object is still being made, so that nobody collects it as garbage."""
+    meta.update_one({"_id": id, STATUS: {"$exists": True}}, {"$currentDate": {f"{EXTENSION}.touched": True}})
+    meta.update_one({"_id": id, PUTTING: {"$exists": True}}, {"$currentDate": {PUTTING: True}})
+
+
+def with_putting_mark(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the document of an object that is found before its chunks are stored, marked as such until
+    :func:`remove_putting_mark`.
+    """
+    return {**document, EXTENSION: {**document.get(EXTENSION, {}), "putting": True}}
+
+
+def remove_putting_mark(meta: Collection[Any], id: ObjectId) -> None:
+    """Take the mark away, and the field with it where nothing else stands there."""
+    rest = {"$cond": [{"$eq": [f"${EXTENSION}", {}]}, "$$REMOVE", f"${EXTENSION}"]}
+    meta.update_one({"_id": id, PUTTING: {"$exists": True}}, [{"$unset": PUTTING}, {"$set": {EXTENSION: rest}}])
+
+
+def delete_object(meta: Collection[Any], chunks: Collection[Any], id: ObjectId) -> int:
+    """Remove an object, then its chunks; how many documents there were. Once more removes what was left.
+
+    What it has replaced goes before it, else that would be found again.
+    """
+    finish_replacement(meta, chunks, id)
+    found = meta.find_one_and_delete({"_id": id}, {UNDO: 1})
+    return int(found is not None) + sum(chunk_queries.delete_chunks(chunks, one) for one in (id, *undo_copy_ids(found)))
+
+
+# -- taking a name ----------------------------------------------------------------------------------------------------
+
+
+def check_object_name(name: Any) -> str:
+    """The name, if an object can have it. Invalid."""
+    if not isinstance(name, str) or "\0" in name:
+        raise Invalid(f"an object cannot have the name {name!r}", remedy="give it a text without NUL")
+    return name
+
+
+def _take_name(
+    meta: Collection[Any], chunks: Collection[Any], id: ObjectId, values: Mapping[str, Any], taken: NameConflict
+) -> None:
+    meta = meta.with_options(read_preference=ReadPreference.PRIMARY)
+    finish_replacement(meta, chunks, id)
+    for attempt in range(_MOST_TRIES):
+        own = meta.find_one({"_id": id}, _NAME_FIELDS)
+        if own is None:
+            raise DocumentNotFoundError(id)
+        old = _extension(own).get("replaces") if "status" in _extension(own) else None
+        if old is not None:
+            done = _take_place(meta, own, old, values)
+        elif taken == "share":
+            done = _update(meta, own, values)
+        else:
+            done = _take_alone(meta, own, values["name"], taken)
+        if done:
+            finish_replacement(meta, chunks, id)
+            return
+        time.sleep(random.uniform(0, 0.001 * 2 ** min(attempt, 6)))
+    raise Conflict("others change the object, or take the name, all the time", key=str(id))
+
+
+def _take_alone(meta: Collection[Any], own: Mapping[str, Any], name: str, taken: NameConflict) -> bool:
+    """Claim the name, take away the claims of others, take the name; False when somebody was faster."""
+    if not _update_if_unchanged(meta, own, {"$set": {CLAIMS: name}}):
+        return False
+    candidates = _candidates(meta, name)
+    rivals = [other["_id"] for other in candidates if _extension(other).get("claims") == name]
+    rivals = _without_claims(meta, [id for id in rivals if id != own["_id"]], name)
+    found = find_holders(meta, name) if rivals else _holders(candidates, name)
+    others = [id for id in found if id != own["_id"]]
+    claimed = _next(own)
+    if others and (taken == "refuse" or len(others) > 1):
+        _update_if_unchanged(meta, claimed, {"$unset": {CLAIMS: 1}})
+        ways = "choose another name" + (", or replace it" if len(others) == 1 else "")
+        raise AlreadyExists(f"the name {name!r} is taken by {_format_ids(others)}", remedy=ways)
+    return _update(meta, claimed, {"name": name, **({REPLACES: others[0]} if others else {})})
+
+
+def _take_place(meta: Collection[Any], own: Mapping[str, Any], old: Any, values: Mapping[str, Any]) -> bool:
+    """The same for an object that is to replace a certain one, whose name it claims, or its id where it has none.
+
+    Conflict when that one is gone, or replaced already.
+    """
+    name = (meta.find_one({"_id": {"$eq": old}}, {"name": 1}) or {}).get("name")
+    wanted = name if isinstance(name, str) else old
+    if not _update_if_unchanged(meta, own, {"$set": {CLAIMS: wanted}}):
+        return False
+    rivals = meta.find({CLAIMS: {"$eq": wanted}, "_id": {"$ne": own["_id"]}}, {"_id": 1})
+    _without_claims(meta, [row["_id"] for row in rivals], wanted)
+    found = {STATUS: {"$exists": False}}
+    there = meta.find_one({"_id": {"$eq": old}, **found}, {"_id": 1})
+    if there is None or meta.find_one({REPLACES: {"$eq": old}, **found}, {"_id": 1}):
+        _update_if_unchanged(meta, _next(own), {"$unset": {CLAIMS: 1}})
+        raise Conflict("the object was removed or replaced meanwhile", key=str(old), remedy="look at what is there now")
+    return _update(meta, _next(own), values)
+
+
+def _without_claims(meta: Collection[Any], rivals: list[Any], wanted: Any) -> list[Any]:
+    """Take away what others claim; gives them back."""
+    for rival in rivals:
+        gone = {"$unset": {CLAIMS: 1}, "$inc": {VERSION: 1}}
+        meta.update_one({"_id": rival, CLAIMS: {"$eq": wanted}}, gone)
+    return rivals
+
+
+def _next(own: Mapping[str, Any]) -> dict[str, Any]:
+    """The document after one change of ours."""
+    return {"_id": own["_id"], EXTENSION: {"version": (_version(own) or 0) + 1}}
+
+
+def _update(meta: Collection[Any], own: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
+    """The one change that makes an object found."""
+    given = {field: value for field, value in values.items() if value is not None}
+    gone = {field: 1 for field, value in values.items() if value is None}
+    unset = {"$unset": {STATUS: 1, CLAIMS: 1, f"{EXTENSION}.touched": 1, **gone}}
+    return _update_if_unchanged(meta, own, unset | ({"$set": given} if given else {}))
+
+
+def _update_if_unchanged(meta: Collection[Any], own: Mapping[str, Any], change: Mapping[str, Any]) -> bool:
+    """Change a document unless somebody else has."""
+    wanted = same_version(own["_id"], _version(own))
+    return bool(meta.update_one(wanted, {**change, "$inc": {VERSION: 1}}).matched_count)
+
+
+def finish_replacement(meta: Collection[Any], chunks: Collection[Any], id: ObjectId) -> None:
+    """Remove the object whose place this one has taken, after those whose place that one had taken: whoever replaced
+    it may not have lived to do so.
+
+    One that was given another name meanwhile stays.
+    """
+    chain = [id]
+    while (own := meta.find_one({"_id": chain[-1]}, _NAME_FIELDS)) is not None:
+        old = _extension(own).get("replaces")
+        if old is None or old in chain or "status" in _extension(own):
+            break
+        chain.append(old)
+    name = (meta.find_one({"_id": id}, {"name": 1}) or {}).get("name")
+    for old in reversed(chain[1:]):
+        wanted = {"_id": old, "name": {"$eq": name}, STATUS: {"$exists": False}}
+        gone = meta.find_one_and_delete(wanted, {UNDO: 1})
+        if gone is not None or meta.find_one({"_id": old}, {"_id": 1}) is None:
+            for one in (old, *undo_copy_ids(gone)):
+                chunk_queries.delete_chunks(chunks, one)
+    if len(chain) > 1:
+        meta.update_one({"_id": id, REPLACES: {"$eq": chain[1]}}, {"$unset": {REPLACES: 1}, "$inc": {VERSION: 1}})
+
+
+# -- looking ----------------------------------------------------------------------------------------------------------
+
+
+def _extension(doc: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = doc.get(EXTENSION)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _version(doc: Mapping[str, Any]) -> int | None:
+    found = _extension(doc).get("version")
+    return found if isinstance(found, int) else None
+
+
+def _candidates(meta: Collection[Any], name: str) -> list[dict[str, Any]]:
+    """Objects that have the name, or claim it."""
+    return list(meta.find({"$or": [{"name": {"$eq": name}}, {CLAIMS: {"$eq": name}}]}, _NAME_FIELDS))
+
+
+def _holders(candidates: Iterable[Mapping[str, Any]], name: str) -> list[ObjectId]:
+    found = [doc for doc in candidates if doc.get("name") == name and "status" not in _extension(doc)]
+    gone = {old for doc in found if isinstance(old := _extension(doc).get("replaces"), ObjectId)}
+    return sorted(doc["_id"] for doc in found if doc["_id"] not in gone)
+
+
+def _some_names(meta: Collection[Any]) -> list[str]:
+    """Some names that there are."""
+    rows = meta.find({"name": {"$exists": True}, STATUS: {"$exists": False}}, {"name": 1}).limit(1000)
+    return list(dict.fromkeys(str(row["name"]) for row in rows))[:200]
+
+
+def _format_ids(ids: list[ObjectId]) -> str:
+    more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
+    return ", ".join(map(str, ids[:_SHOWN])) + more
+
+
+if TYPE_CHECKING:
+    from pymongo.collection import Collection
+
+_OF_THE_SOURCE = ("status", "replaces", "claims", "touched", "version", "lease", "undo", "putting")
+
+
+def copy_object(
+    meta: Collection[Any],
+    chunks: Collection[Any],
+    target_meta: Collection[Any],
+    target_chunks: Collection[Any],
+    id: ObjectId,
+    *,
+    name: str | None = None,
+    taken: NameConflict = "refuse",
+) -> ObjectId:
+    """Copy an object with all its documents as they are, under new ids; the new id. It can be found once it is whole.
+
+    ``name`` None keeps the name, whoever else has it. What is left of a copy that was broken off is garbage.
+    DocumentNotFoundError; Conflict when the object was changed meanwhile; AlreadyExists for a name that is taken.
+    """
+    raw = meta.codec_options.with_options(document_class=RawBSONDocument)
+    source = meta.with_options(codec_options=raw)
+    before = source.find_one({"_id": id})
+    if before is not None and undo_entries(before.get(EXTENSION)):
+        roll_back_all(meta, chunks, id)
+        before = source.find_one({"_id": id})
+    if before is None:
+        raise DocumentNotFoundError(id)
+    if undo_entries(before.get(EXTENSION)):
+        raise Conflict("somebody changes the object", key=str(id), remedy="copy it later")
+    new = ObjectId()
+    ours = {field: value for field, value in (before.get(EXTENSION) or {}).items() if field not in _OF_THE_SOURCE}
+    target_meta.insert_one({**before, "_id": new, EXTENSION: {**ours, "status": WRITING}})
+    try:
+        docs = chunks.with_options(codec_options=raw).find({"meta_id": id})
+        for batch in chunk_queries.document_batches(_with_new_ids(docs, id, new)):
+            chunk_queries.put_documents(target_chunks, batch)
+            touch_object(target_meta, new)
+        after = source.find_one({"_id": id})
+        if after is None or after.raw != before.raw:
+            raise Conflict("the object was changed while it was copied", key=str(id))
+        commit_object(target_meta, target_chunks, new, name, taken=taken)
+    except BaseException:
+        delete_object(target_meta, target_chunks, new)
+        raise
+    return new
+
+
+def _with_new_ids(docs: Any, old: ObjectId, new: ObjectId) -> Iterator[dict[str, Any]]:
+    """The documents under ids of the new object, derived where they were derived."""
+    derived, ids, others = DerivedIds(old), DerivedIds(new), SaltedIds()
+    for position, doc in enumerate(docs):
+        yield {**doc, "_id": _new_id(doc, position, derived, ids, others), "meta_id": new}
+
+
+def _new_id(doc: Mapping[str, Any], position: int, derived: DerivedIds, ids: DerivedIds, others: SaltedIds) -> ObjectId:
+    name, chunk = parse_key(doc)
+    n = doc.get("n")
+    if isinstance(n, int) and n >= 0 and doc["_id"] == derived(name, chunk, n):
+        return ids(name, chunk, n)
+    return others(name, chunk, position)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pymongo.database import Database
 
 URI_ENV = "uri_env"
-_PATIENCE = 20_000
+_SELECTION_TIMEOUT_MS = 20_000
 """Milliseconds until a server that does not answer is given up, unless the URL says otherwise."""
 _REFUSED = (13, 8000)
 """Codes of the server for what a user may not do (Unauthorized; AtlasError)."""
@@ -63,7 +63,7 @@ class ServerPlace:
         uri = f"{scheme}://{hosts}/{database if '@' in hosts else ''}" + (f"?{others}" if others else "")
         variable = options.pop(URI_ENV, None)
         if variable is not None:
-            uri = from_environment(variable)
+            uri = uri_from_environment(variable)
         return cls(
             uri,
             unquote(database),
@@ -76,16 +76,16 @@ class ServerPlace:
     def open(self) -> Database[Any]:
         """The database, by the client of this process. Invalid where no server, database or collection can be called
         so."""
-        here = client(self.uri, dict(self.options), self.url)
+        here = get_client(self.uri, dict(self.options), self.url)
         try:
             found = here[self.database]
             found[f"{self.collection}.meta"]
-        except library().errors.InvalidName as error:
+        except import_pymongo().errors.InvalidName as error:
             raise Invalid(str(error), url=self.url, remedy="choose another name") from None
         return found
 
 
-def from_environment(variable: Any) -> str:
+def uri_from_environment(variable: Any) -> str:
     """The connection string in an environment variable of this process. Invalid when there is none."""
     value = os.environ.get(str(variable))
     if not value:
@@ -111,7 +111,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_clients.forget)
 
 
-def library() -> Any:
+def import_pymongo() -> Any:
     """pymongo. Unsupported where it is not installed."""
     try:
         import pymongo
@@ -120,16 +120,16 @@ def library() -> Any:
     return pymongo
 
 
-def client(uri: str, options: Mapping[str, Any] | None = None, shown: str | None = None) -> MongoClient[Any]:
+def get_client(uri: str, options: Mapping[str, Any] | None = None, shown: str | None = None) -> MongoClient[Any]:
     """The one client of this process for a server; it is made when first asked for, and stays open. ``shown``: the
     place in messages. Invalid, and StorageError where the name of the server cannot be resolved."""
-    options = {"serverSelectionTimeoutMS": _PATIENCE, **(options or {})}
+    options = {"serverSelectionTimeoutMS": _SELECTION_TIMEOUT_MS, **(options or {})}
     if "serverselectiontimeoutms" in uri.lower():
         del options["serverSelectionTimeoutMS"]
     key = uri, repr(sorted(options.items()))
     with _clients.lock:
         if key not in _clients.by_server:
-            pymongo = library()
+            pymongo = import_pymongo()
             try:
                 _check_parameters(uri)
                 _clients.by_server[key] = pymongo.MongoClient(uri, **options)
@@ -155,7 +155,7 @@ def _check_parameters(uri: str) -> None:
 def storage_errors(url: str) -> Iterator[None]:
     """Raise the driver's errors in the block as ours, with the driver's as cause: StorageError, ReadOnly,
     WrongCredentials, Invalid."""
-    errors = library().errors
+    errors = import_pymongo().errors
     try:
         yield
     except errors.OperationFailure as error:
@@ -170,9 +170,9 @@ def storage_errors(url: str) -> Iterator[None]:
             raise Invalid(f"the server says: {said}", url=url, remedy="choose another name") from error
         raise StorageError(f"the server says: {said}", url=url) from error
     except errors.PyMongoError as error:
-        raise _failed(error, url) from error
+        raise _storage_error(error, url) from error
 
 
-def _failed(error: Exception, url: str) -> HyperslabError:
+def _storage_error(error: Exception, url: str) -> HyperslabError:
     text = redact_text(str(error)).partition(", Topology Description")[0]
     return StorageError(f"MongoDB: {type(error).__name__}: {text}", url=url, remedy="look whether the server runs")

@@ -3,24 +3,154 @@
 What the documents of xarray_mongodb do not say stands in the field ``hyperslab``: by variable the cell that chunks
 without documents read as (``fill``; in ``fill_value`` where all are stored), chunk lengths that the sizes do not tell,
 types of attributes, and the attribute ``coordinates``, which the object says by where its variables stand. Groups are
-told there as well (:mod:`~hyperslab.formats.mongo.groups`).
+told there as well (:mod:`~hyperslab.formats.mongo.to_spec`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hyperslab.chunks.auto import whole_chunks
-from hyperslab.formats.mongo.attributes import decode_attrs
+from hyperslab.errors import HyperslabError, Invalid, Unsupported
+from hyperslab.formats.dimension_suffix import add_suffix, strip_suffix
+from hyperslab.formats.mongo import chunk_queries
+from hyperslab.formats.mongo.bson_values import Sizes, decode_attrs, dtype_from_text, encode_attrs, parse_sizes
+from hyperslab.formats.mongo.chunk_documents import SPARSE, parse_key
 from hyperslab.formats.mongo.document import ARRAY, Meta, Variable
-from hyperslab.formats.mongo.groups import groups_of, is_inside, length_of, shown_dims
-from hyperslab.formats.mongo.segments import SPARSE
+from hyperslab.formats.mongo.errors import CorruptDocument
 from hyperslab.model.dims import Dimension
+from hyperslab.model.paths import outward, split
 from hyperslab.model.spec import ArraySpec, Chunks, GroupSpec
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# Groups within an object. Pure.
+#
+# The documents of xarray_mongodb know no groups. An array in one is a variable called by its whole path
+# (``surface/t2m``), which others read as any; the groups with their attributes stand by their paths in ``groups`` of
+# the field ``hyperslab``.
+
+
+GROUPS = "groups"
+_FORBIDDEN_IN_GROUPS = "\\\0"
+
+
+def inner_groups(meta: Meta) -> Mapping[str, Any]:
+    """By path, what is said of the groups below the root."""
+    said = meta.ours.get(GROUPS)
+    return said if isinstance(said, Mapping) else {}
+
+
+def is_in_group(name: str, groups: Mapping[str, Any]) -> bool:
+    """Return whether a variable is an array of one of the groups."""
+    above, last = split(name)
+    return above in groups and last not in ("", ".", "..") and not any(c in last for c in _FORBIDDEN_IN_GROUPS)
+
+
+def child_names(path: str, groups: Iterable[str], arrays: Iterable[str]) -> Iterator[str]:
+    """The names right below a group: arrays, then groups."""
+    prefix = f"{path}/" if path else ""
+    for name in (*arrays, *groups):
+        if name.startswith(prefix) and name != path and "/" not in name[len(prefix) :]:
+            yield name[len(prefix) :]
+
+
+def inner_group_spec(meta: Meta, path: str) -> GroupSpec | None:
+    """A group below the root; None where there is none."""
+    said = inner_groups(meta).get(path)
+    if not isinstance(said, Mapping):
+        return None
+    raw, codes, free = (said.get(name) for name in ("attrs", "attr_types", "unlimited"))
+    attrs = decode_attrs(raw if isinstance(raw, Mapping) else {}, codes if isinstance(codes, Mapping) else {})
+    dims = [dim for dim in free if isinstance(dim, str)] if isinstance(free, list) else []
+    return GroupSpec(attrs=attrs, dims=tuple(Dimension(dim, dimension_length(meta, dim, path), True) for dim in dims))
+
+
+def dimension_length(meta: Meta, dim: str, path: str = "") -> int:
+    """Return how long a dimension is: as the longest array along it, in the group where that is said or else below
+    it."""
+    inside = {name: each for name, each in meta.variables.items() if not path or f"{name}/".startswith(f"{path}/")}
+    own = {name: each for name, each in inside.items() if split(name)[0] == path}
+    for some in (own, inside):
+        sizes = (zip(original_dims(meta, each), each.shape, strict=True) for each in some.values() if not each.problem)
+        if found := [size or 0 for pairs in sizes for name, size in pairs if name == dim]:
+            return max(found)
+    return 0
+
+
+def with_inner_group(meta: Meta, path: str, spec: GroupSpec) -> Meta:
+    """The object with a group below the root made or changed. Unsupported, Invalid."""
+    meta = with_parent_groups(meta, f"{path}/-")
+    known = inner_groups(meta)
+    old = known[path] if isinstance(known[path], Mapping) else {}
+    raw, codes = encode_attrs(spec.attrs, old.get("attrs") or {}, old.get("attr_types") or {})
+    free = [dim.name for dim in spec.dims if dim.unlimited]
+    parts = (("attrs", raw), ("attr_types", codes), ("unlimited", free))
+    return _with_groups(meta, {**known, path: {name: value for name, value in parts if value}})
+
+
+def with_parent_groups(meta: Meta, path: str) -> Meta:
+    """The object with the groups that a node at ``path`` lies in."""
+    wanted = [group for group in outward(split(path)[0]) if group]
+    if wanted and meta.is_array:
+        remedy = "save a Dataset under a name of its own"
+        raise Unsupported("format mongo has no groups in a DataArray, which holds one array", remedy=remedy)
+    known = inner_groups(meta)
+    if taken := [group for group in wanted if group not in known and group in meta.variables]:
+        raise Invalid(f"/{taken[0]} is an array and holds no other nodes", remedy="give another name")
+    missing: dict[str, Any] = {group: {} for group in reversed(wanted) if group not in known}
+    return _with_groups(meta, {**known, **missing}) if missing else meta
+
+
+def without_group(meta: Meta, path: str) -> Meta:
+    """The object without the groups at and below a path; their arrays are not looked at."""
+    left = {group: said for group, said in inner_groups(meta).items() if not f"{group}/".startswith(f"{path}/")}
+    return _with_groups(meta, left)
+
+
+def _with_groups(meta: Meta, groups: Mapping[str, Any]) -> Meta:
+    rest = {name: value for name, value in meta.ours.items() if name != GROUPS}
+    return replace(meta, ours={**rest, GROUPS: dict(groups)} if groups else rest)
+
+
+def original_dims(meta: Meta, variable: Variable) -> tuple[str, ...]:
+    """The names of a variable's dimensions as they were given."""
+    names = [dim if isinstance(dim, str) else str(dim) for dim in variable.dims]
+    if not any("@" in name for name in names):
+        return tuple(names)
+    known = {dim for each in meta.variables.values() for dim in each.dims}
+    return tuple(
+        strip_suffix(name, size or 0, known.__contains__) for name, size in zip(names, variable.shape, strict=True)
+    )
+
+
+def with_distinct_dims(before: Meta, meta: Meta, changed: str) -> Meta:
+    """Return the object after an array was ``changed``, with each name of a dimension that has several lengths in it
+    told apart: the plain name is that of the outermost array, coordinates first, others are ``name@length``."""
+    if not inner_groups(meta):
+        return meta
+    dims = {
+        name: original_dims(meta if name == changed or name not in before.variables else before, each)
+        for name, each in meta.variables.items()
+        if each.problem is None
+    }
+    plain: dict[str, int | None] = {}
+    for name in sorted(dims, key=lambda name: (name.count("/"), dims[name] != (split(name)[1],))):
+        for dim, size in zip(dims[name], meta.variables[name].shape, strict=True):
+            plain.setdefault(dim, size)
+
+    def stored(name: str, each: Variable) -> Variable:
+        pairs = zip(dims.get(name, ()), each.shape, strict=True)
+        told = tuple(dim if size in (None, plain[dim]) else add_suffix(dim, size or 0) for dim, size in pairs)
+        return replace(each, dims=told)
+
+    parts = ({name: stored(name, each) for name, each in part.items()} for part in (meta.coords, meta.data_vars))
+    coords, data_vars = parts
+    return replace(meta, coords=coords, data_vars=data_vars)
+
 
 COORDINATES = "coordinates"
 _FORBIDDEN = "/\\\0%"
@@ -29,7 +159,7 @@ _FORBIDDEN = "/\\\0%"
 # -- names ------------------------------------------------------------------------------------------------------------
 
 
-def face_names(meta: Meta) -> dict[str, str]:
+def node_names(meta: Meta) -> dict[str, str]:
     """The names of variables by their names under the one face, in order.
 
     The variable of a DataArray is called as the DataArray, where that is a name that no coordinate has, else ``data``.
@@ -37,13 +167,13 @@ def face_names(meta: Meta) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     variables = meta.variables
-    groups = groups_of(meta)
+    groups = inner_groups(meta)
     for name in variables:
         if meta.is_array and name == ARRAY:
             wishes = (meta.name, "data")
             free = [wish for wish in wishes if isinstance(wish, str) and _is_usable(wish) and wish not in variables]
             found[(free or [ARRAY])[0]] = name
-        elif _is_usable(name) or is_inside(name, groups):
+        elif _is_usable(name) or is_in_group(name, groups):
             found[name] = name
         else:
             found[_escaped(name, {*variables, *found})] = name
@@ -89,28 +219,28 @@ class VariableChunks:
         return tuple(places)
 
 
-def cut_of(variable: Variable, ours: Mapping[str, Any]) -> VariableChunks:
+def variable_chunks(variable: Variable, ours: Mapping[str, Any]) -> VariableChunks:
     """How a variable whose sizes are known is cut."""
     shape = known_sizes(variable.shape)
     if variable.chunks is None:
         chunks: Chunks = whole_chunks(shape)
         stored: tuple[tuple[int, ...] | None, ...] = (None,) * len(shape)
     else:
-        cuts = [_cut_axis(known_sizes(sizes)) for sizes in variable.chunks]
+        cuts = [_axis_chunks(known_sizes(sizes)) for sizes in variable.chunks]
         chunks, stored = tuple(cut for cut, _ in cuts), tuple(known for _, known in cuts)
     said = ours.get("chunks")
     if isinstance(said, list) and len(said) == len(shape) and not any(stored):
-        chunks = tuple(_said(cut, own, length) for cut, own, length in zip(said, chunks, shape, strict=True))
+        chunks = tuple(_chosen_length(cut, own, length) for cut, own, length in zip(said, chunks, shape, strict=True))
     return VariableChunks(chunks, stored)
 
 
-def _said(said: Any, own: int | tuple[int, ...], length: int) -> int | tuple[int, ...]:
+def _chosen_length(said: Any, own: int | tuple[int, ...], length: int) -> int | tuple[int, ...]:
     """The length that the maker chose, where one chunk is all there is of the axis."""
     fits = isinstance(own, int) and isinstance(said, int) and said >= max(length, 1) and own >= length
     return int(said) if fits else own
 
 
-def _cut_axis(sizes: tuple[int, ...]) -> tuple[int | tuple[int, ...], tuple[int, ...] | None]:
+def _axis_chunks(sizes: tuple[int, ...]) -> tuple[int | tuple[int, ...], tuple[int, ...] | None]:
     held = tuple(i for i, size in enumerate(sizes) if size)
     full = tuple(sizes[i] for i in held)
     stored = None if len(held) == len(sizes) or not held else held
@@ -127,8 +257,8 @@ def known_sizes(sizes: tuple[int | None, ...]) -> tuple[int, ...]:
 
 def array_spec(meta: Meta, name: str, variable: Variable) -> ArraySpec:
     """The array that a variable, whose sizes are known, is under the one face."""
-    ours = ours_of(meta, name)
-    attrs = _attrs(meta, name, variable)
+    ours = variable_extension(meta, name)
+    attrs = _variable_attrs(meta, name, variable)
     layout = {}
     if variable.units is not None:
         layout = {"units": variable.units, "attribute": "units" in attrs}
@@ -136,23 +266,23 @@ def array_spec(meta: Meta, name: str, variable: Variable) -> ArraySpec:
     return ArraySpec(
         shape=known_sizes(variable.shape),
         dtype=variable.dtype,
-        chunks=cut_of(variable, ours).chunks,
-        dims=shown_dims(meta, variable),
-        fill_value=fill_of(ours, variable),
+        chunks=variable_chunks(variable, ours).chunks,
+        dims=original_dims(meta, variable),
+        fill_value=fill_value_of(ours, variable),
         attrs=attrs,
         sparse=SPARSE if variable.sparse else None,
         layout=layout,
     )
 
 
-def _attrs(meta: Meta, name: str, variable: Variable) -> dict[str, Any]:
+def _variable_attrs(meta: Meta, name: str, variable: Variable) -> dict[str, Any]:
     top = meta.is_array and name == ARRAY
-    ours = meta.ours if top else ours_of(meta, name)
+    ours = meta.ours if top else variable_extension(meta, name)
     raw = meta.attrs if top else variable.attrs
-    return _with_coordinates(decode_attrs(raw, codes_of(ours)), ours)
+    return _with_coordinates(decode_attrs(raw, attr_codes(ours)), ours)
 
 
-def codes_of(ours: Mapping[str, Any]) -> Mapping[str, Any]:
+def attr_codes(ours: Mapping[str, Any]) -> Mapping[str, Any]:
     """The codes of attributes, none where nothing sensible stands there."""
     codes = ours.get("attr_types")
     return codes if isinstance(codes, Mapping) else {}
@@ -163,14 +293,14 @@ def _with_coordinates(attrs: dict[str, Any], ours: Mapping[str, Any]) -> dict[st
     return attrs if said is None or COORDINATES in attrs else {**attrs, COORDINATES: said}
 
 
-def ours_of(meta: Meta, name: str) -> Mapping[str, Any]:
+def variable_extension(meta: Meta, name: str) -> Mapping[str, Any]:
     """What the field ``hyperslab`` says of a variable."""
     variables = meta.ours.get("variables")
     found = variables.get(name) if isinstance(variables, Mapping) else None
     return found if isinstance(found, Mapping) else {}
 
 
-def fill_of(ours: Mapping[str, Any], variable: Variable) -> Any:
+def fill_value_of(ours: Mapping[str, Any], variable: Variable) -> Any:
     """What unwritten cells read as, None where nobody said."""
     raw = ours.get("fill", ours.get("fill_value", variable.fill))
     if not isinstance(raw, bytes) or len(raw) != variable.dtype.itemsize or not raw:
@@ -180,22 +310,94 @@ def fill_of(ours: Mapping[str, Any], variable: Variable) -> Any:
 
 def group_spec(meta: Meta) -> GroupSpec:
     """The group that an object is under the one face."""
-    attrs = {} if meta.is_array else _with_coordinates(decode_attrs(meta.attrs, codes_of(meta.ours)), meta.ours)
-    if COORDINATES not in attrs and (unsaid := _unsaid(meta)):
+    attrs = {} if meta.is_array else _with_coordinates(decode_attrs(meta.attrs, attr_codes(meta.ours)), meta.ours)
+    if COORDINATES not in attrs and (unsaid := _unnamed_coordinates(meta)):
         attrs[COORDINATES] = " ".join(unsaid)
     unlimited = meta.ours.get("unlimited")
     dims = [dim for dim in unlimited if isinstance(dim, str)] if isinstance(unlimited, list) else []
-    return GroupSpec(attrs=attrs, dims=tuple(Dimension(dim, length_of(meta, dim), True) for dim in dims))
+    return GroupSpec(attrs=attrs, dims=tuple(Dimension(dim, dimension_length(meta, dim), True) for dim in dims))
 
 
-def _unsaid(meta: Meta) -> list[str]:
+def _unnamed_coordinates(meta: Meta) -> list[str]:
     """Coordinates that nothing but their place in the document tells from data."""
-    said = {name for each in meta.variables for name in named_in(ours_of(meta, each).get(COORDINATES))}
-    said |= {name for each in meta.variables.values() for name in named_in(each.attrs.get(COORDINATES))}
+    said = {name for each in meta.variables for name in split_names(variable_extension(meta, each).get(COORDINATES))}
+    said |= {name for each in meta.variables.values() for name in split_names(each.attrs.get(COORDINATES))}
     others = [name for name, one in meta.coords.items() if one.dims != (name,) and name not in said]
     return [name for name in others if name and not any(c.isspace() for c in name)]
 
 
-def named_in(text: Any) -> list[str]:
+def split_names(text: Any) -> list[str]:
     """The names that an attribute lists."""
     return text.split() if isinstance(text, str) else []
+
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# What chunk documents say of their variables, where the document of the object may be wrong or not know it (R23,
+# R25).
+#
+# Dtype and type of a variable are those of its first chunk; sizes that nobody knew when the object was stored follow
+# from the shapes of all chunks. One query asks for all variables of an object.
+
+
+if TYPE_CHECKING:
+    from pymongo.collection import Collection
+
+Docs = Sequence[Mapping[str, Any]]
+
+
+def infer_schema(collection: Collection[Any], meta: Meta) -> dict[str, Variable]:
+    """The variables that are not embedded, as their chunk documents have them; a ``problem`` where that fails."""
+    lazy = {name: each for name, each in meta.variables.items() if each.problem is None and each.embedded is None}
+    asked = {name: each for name, each in lazy.items() if not variable_extension(meta, name)}
+    wanted = {name: _first_chunk(each) if each.known else ... for name, each in asked.items()}
+    found: dict[str, list[Mapping[str, Any]]] = {name: [] for name in wanted}
+    for doc in chunk_queries.fetch_heads(collection, meta.id, wanted):
+        found[doc["name"]].append(doc)
+    return lazy | {name: _infer_variable(name, each, found[name]) for name, each in asked.items()}
+
+
+def _first_chunk(variable: Variable) -> tuple[int, ...] | None:
+    return None if variable.chunks is None else (0,) * len(variable.chunks)
+
+
+def _infer_variable(name: str, variable: Variable, docs: Docs) -> Variable:
+    try:
+        known = variable if variable.known else _infer_sizes(name, variable, docs)
+        if not docs:
+            return known
+        first = docs[0]
+        sparse = first.get("type", "ndarray") == SPARSE
+        fill = first.get("fill_value", known.fill) if sparse else None
+        return replace(known, dtype=dtype_from_text(first.get("dtype"), name), sparse=sparse, fill=fill)
+    except HyperslabError as problem:
+        return replace(variable, problem=problem)
+
+
+def _infer_sizes(name: str, variable: Variable, docs: Docs) -> Variable:
+    chunks = variable.chunks
+    if chunks is None:
+        shape = _shape_in(name, docs[0]) if docs else variable.shape
+        return replace(variable, shape=_all_known(name, shape))
+    sizes: list[list[int | None]] = [[None] * len(axis) for axis in chunks]
+    for doc in docs:
+        place = parse_key(doc)[1] or ()
+        for axis, (index, size) in enumerate(zip(place, _shape_in(name, doc), strict=True)):
+            if index >= len(sizes[axis]):
+                continue
+            if sizes[axis][index] not in (None, size):
+                message = f"chunks of {name!r} that disagree on a length"
+                raise CorruptDocument(message, expected=sizes[axis][index], found=size)
+            sizes[axis][index] = size
+    cuts = tuple(_all_known(name, tuple(axis)) for axis in sizes)
+    return replace(variable, chunks=cuts, shape=tuple(sum(size or 0 for size in axis) for axis in cuts))
+
+
+def _shape_in(name: str, doc: Mapping[str, Any]) -> Sizes:
+    return parse_sizes(doc.get("shape"), "shape", name)
+
+
+def _all_known(name: str, sizes: Sizes) -> Sizes:
+    if None in sizes:
+        message = f"the size of {name!r} is not known: it was computed by nobody, or chunks of it are lost"
+        raise CorruptDocument(message)
+    return sizes

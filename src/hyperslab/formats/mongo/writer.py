@@ -15,34 +15,46 @@ from hyperslab.chunks.auto import whole_chunks
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import Conflict, Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.base import BatchBlocks
-from hyperslab.formats.mongo import lease, names
-from hyperslab.formats.mongo.chunk_collection import ChunkCollection
-from hyperslab.formats.mongo.dataset import DERIVED, ObjectReader, Stock
-from hyperslab.formats.mongo.document import Meta, Variable, embed, parse, render
+from hyperslab.formats.mongo import lease, objects
+from hyperslab.formats.mongo.chunk_documents import AssembledChunk, Key
+from hyperslab.formats.mongo.chunk_source import ChunkCollection, MongoChunks
+from hyperslab.formats.mongo.chunk_writes import (
+    ChunkUndo,
+    UndoEntry,
+    UndoView,
+    roll_back_all,
+    undo_entries,
+    without_entries,
+)
+from hyperslab.formats.mongo.document import Meta, Variable, embed_cells, parse_object, render_object
 from hyperslab.formats.mongo.edit_document import (
-    fits_whole,
-    fitting_chunks,
+    auto_chunk_lengths,
+    fits_one_piece,
     new_array,
     with_array,
+    with_extension,
     with_group,
-    with_ours,
     with_variable,
     without_variable,
 )
-from hyperslab.formats.mongo.embedded import EmbeddedChunk
-from hyperslab.formats.mongo.embedded_view import EmbeddedView
-from hyperslab.formats.mongo.groups import groups_of, with_groups_above, with_inner_group, without_group
-from hyperslab.formats.mongo.segments import AssembledChunk, Key
+from hyperslab.formats.mongo.embedded import EmbeddedChunk, EmbeddedView
+from hyperslab.formats.mongo.reader import DERIVED, CollectionPair, ObjectReader
 from hyperslab.formats.mongo.server import storage_errors
-from hyperslab.formats.mongo.source import MongoChunks
-from hyperslab.formats.mongo.to_spec import array_spec, cut_of, ours_of
-from hyperslab.formats.mongo.undo import ChunkUndo, UndoEntry, UndoView, entries, roll_back_all, settled
+from hyperslab.formats.mongo.to_spec import (
+    array_spec,
+    inner_groups,
+    variable_chunks,
+    variable_extension,
+    with_inner_group,
+    with_parent_groups,
+    without_group,
+)
 from hyperslab.model.coo import Coo
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.attempts import attempts, beaten
 
-Change = Callable[[Meta], Meta]
-_BEAT = 60
+Edit = Callable[[Meta], Meta]
+_TOUCH_SECONDS = 60
 """Seconds between two signs of life of who makes an object."""
 
 
@@ -57,11 +69,11 @@ class EmbeddingLimits:
 class ObjectWriter(ObjectReader):
     """An object open for changes. Within a batch its document is written once, at the end."""
 
-    def __init__(self, stock: Stock, doc: Mapping[str, Any], limits: EmbeddingLimits) -> None:
+    def __init__(self, stock: CollectionPair, doc: Mapping[str, Any], limits: EmbeddingLimits) -> None:
         super().__init__(stock, doc)
         self._limits = limits
         self._base = self._meta
-        self._pending: list[Change] = []
+        self._pending: list[Edit] = []
         self._afterwards: list[Callable[[], None]] = []
         self._batches = BatchBlocks(self._mutex)
         self._owner: str | None = None
@@ -70,7 +82,7 @@ class ObjectWriter(ObjectReader):
         self._ahead: set[str] = set()
         self._changing: dict[Key, UndoEntry] = {}
         self._touched = time.monotonic()
-        if entries(self._base.ours):
+        if undo_entries(self._base.ours):
             self.refresh("")
 
     # -- documents --------------------------------------------------------------------------------------------------
@@ -82,7 +94,7 @@ class ObjectWriter(ObjectReader):
                 raise Invalid("an array cannot become a group", url=self.url, node=path, remedy="delete it first")
             self._change(lambda meta: with_inner_group(meta, path, spec) if path else with_group(meta, spec))
             return
-        if not path or path in groups_of(self._meta):
+        if not path or path in inner_groups(self._meta):
             what = "an object is a group" if not path else "a group cannot become an array"
             raise Unsupported(f"format mongo: {what}", url=self.url, node=path, remedy="give the array a name")
         name = self._names.get(path, path)
@@ -91,13 +103,13 @@ class ObjectWriter(ObjectReader):
             self._spread(name, fitted)
             self._afterwards.append(lambda: self._delete_chunks(name, None))
             self._ahead.discard(name)
-        self._change(lambda meta: with_array(with_groups_above(meta, path), name, fitted, whole=whole))
+        self._change(lambda meta: with_array(with_parent_groups(meta, path), name, fitted, whole=whole))
 
     def _fitted(self, name: str, spec: ArraySpec) -> tuple[ArraySpec, bool]:
         """The array as it is to be stored, and whether in one piece: what is stays so while it is small."""
         old = self._meta.variables.get(name)
         if old is None or old.problem is not None:
-            return spec, fits_whole(spec, self._limits.embedded)
+            return spec, fits_one_piece(spec, self._limits.embedded)
         if old.chunks is not None:
             return spec, False
         longer = tuple(max(1, n, c) if isinstance(c, int) else n for n, c in zip(spec.shape, spec.chunks, strict=True))
@@ -106,7 +118,7 @@ class ObjectWriter(ObjectReader):
 
     def _is_small(self, old: Variable, spec: ArraySpec) -> bool:
         one = spec.evolve(chunks=whole_chunks(spec.shape))
-        return (old.embedded is not None or self._is_ours) and fits_whole(one, self._limits.embedded)
+        return (old.embedded is not None or self._is_ours) and fits_one_piece(one, self._limits.embedded)
 
     @property
     def _is_ours(self) -> bool:
@@ -139,7 +151,7 @@ class ObjectWriter(ObjectReader):
         if not path:
             remedy = "open the collection (the URL without what stands behind #), and remove it there"
             raise Invalid("the object itself is removed by its collection", url=self.url, remedy=remedy)
-        if path in groups_of(self._meta):
+        if path in inner_groups(self._meta):
             with self.batch():
                 for inner in [face for face in self._names if face.startswith(f"{path}/")]:
                     self.drop(inner)
@@ -163,7 +175,7 @@ class ObjectWriter(ObjectReader):
 
     def auto_chunks(self, shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
         """Chunks of one document each."""
-        return fitting_chunks(shape, itemsize, self._limits.chunk_size)
+        return auto_chunk_lengths(shape, itemsize, self._limits.chunk_size)
 
     # -- chunks -----------------------------------------------------------------------------------------------------
 
@@ -184,8 +196,8 @@ class ObjectWriter(ObjectReader):
     def _chunked(self, name: str, spec: ArraySpec, *, whole: bool = False, ahead: bool = False) -> MongoChunks:
         """Chunks under a spec that is not stored yet. ``ahead``: others see the old ones until it is."""
         future = with_array(self._meta, name, spec, whole=whole)
-        ours = ours_of(future, name)
-        cut = cut_of(future.variables[name], ours)
+        ours = variable_extension(future, name)
+        cut = variable_chunks(future.variables[name], ours)
         return MongoChunks(self._shelf(ahead), name, spec, cut, whole=whole, sparsely=True, lenient=True)
 
     def _embedded(self, name: str, spec: ArraySpec, *, ahead: bool = False) -> EmbeddedChunk:
@@ -194,15 +206,15 @@ class ObjectWriter(ObjectReader):
 
         def cells() -> AssembledChunk:
             embedded = self._like(self._meta, name, spec).embedded
-            return embed(name, self._embedded_view(name, spec).read()) if embedded is None else embedded
+            return embed_cells(name, self._embedded_view(name, spec).read()) if embedded is None else embedded
 
         def change(meta: Meta, block: np.ndarray[Any, Any], expected: bytes | None) -> Meta:
             old = self._like(meta, name, spec)
             if old.embedded is None or (expected is not None and old.embedded.block().tobytes() != expected):
                 raise beaten(self.url, name)
-            new = block if ahead else _put_over(old.embedded, block)
-            entry = replace(old, shape=new.shape, embedded=embed(name, _as_stored(old, spec, new)))
-            return with_variable(meta, name, entry, ours_of(meta, name))
+            new = block if ahead else _overlay(old.embedded, block)
+            entry = replace(old, shape=new.shape, embedded=embed_cells(name, _as_stored(old, spec, new)))
+            return with_variable(meta, name, entry, variable_extension(meta, name))
 
         def swapped(block: np.ndarray[Any, Any], expected: bytes | None) -> None:
             try:
@@ -234,7 +246,7 @@ class ObjectWriter(ObjectReader):
         shelf = replace(super()._shelf(), unstored=self._allow_missing)
         if "status" in self._meta.ours:
             return replace(shelf, wrote=self._touch)
-        past = UndoView(self._stock.meta, self.id, entries(self._meta.ours), self._changing)
+        past = UndoView(self._stock.meta, self.id, undo_entries(self._meta.ours), self._changing)
         return replace(shelf, past=past, undo=self._undo(ahead))
 
     def _undo(self, ahead: bool = True) -> ChunkUndo:
@@ -260,38 +272,38 @@ class ObjectWriter(ObjectReader):
 
     def _touch(self) -> None:
         """Say time and again that the object is still being made, so that nobody takes it for garbage."""
-        if time.monotonic() - self._touched > _BEAT:
+        if time.monotonic() - self._touched > _TOUCH_SECONDS:
             self._touched = time.monotonic()
             with storage_errors(self.url):
-                names.touch(self._stock.meta, self.id)
+                objects.touch_object(self._stock.meta, self.id)
 
     def _allow_missing(self, name: str) -> None:
         """Chunks are about to be erased: from now on those that are not stored read as the fill value."""
-        ours = ours_of(self._meta, name)
+        ours = variable_extension(self._meta, name)
         if "fill" not in ours:
             _, variable = self._variable(next(face for face, own in self._names.items() if own == name))
             cell = array_spec(self._meta, name, variable).fill_cell().tobytes()
-            self._change(lambda meta: with_ours(meta, name, fill=cell, fill_value=None))
+            self._change(lambda meta: with_extension(meta, name, fill=cell, fill_value=None))
 
     # -- changes ----------------------------------------------------------------------------------------------------
 
-    def _change(self, change: Change) -> None:
+    def _change(self, change: Edit) -> None:
         """Make a change of the document, now or at the end of the batch."""
         with self._mutex:
             if self._batches:
-                _check(render(new := change(self._meta)), self.url)
+                _check_document(render_object(new := change(self._meta)), self.url)
                 self._pending.append(change)
                 self._take(new)
                 return
             self._store(change)
 
-    def _store(self, change: Change) -> None:
-        meta = parse(self._stock.document(self.id)) if self._changing else self._base
+    def _store(self, change: Edit) -> None:
+        meta = parse_object(self._stock.document(self.id)) if self._changing else self._base
         for attempt in attempts(self._stock.settings.lock_timeout):
-            ours = settled(meta.ours, self._changing)
+            ours = without_entries(meta.ours, self._changing)
             if ours is None:
-                raise lease.lost(self.url)
-            new = _counted(change(replace(meta, ours=ours)))
+                raise lease.lease_lost(self.url)
+            new = _with_next_version(change(replace(meta, ours=ours)))
             with attempt:
                 if self._replaced(meta, new):
                     self._base = new
@@ -299,34 +311,34 @@ class ObjectWriter(ObjectReader):
                     self._undo().close()
                     break
                 # Whoever tries again, here or above, is to go by what is stored now.
-                self._base = meta = parse(self._stock.document(self.id))
+                self._base = meta = parse_object(self._stock.document(self.id))
                 self._take(meta)
                 if self._owner is not None and _owner(meta) != self._owner:
                     break
                 raise beaten(self.url, str(self.id))
         if self._base is not new:
-            raise lease.lost(self.url)
+            raise lease.lease_lost(self.url)
         afterwards, self._afterwards = self._afterwards, []
         for act in afterwards:
             act()
 
     def _replaced(self, old: Meta, new: Meta) -> bool:
         """Return whether the document was still the old one."""
-        doc = render(new)
-        _check(doc, self.url)
+        doc = render_object(new)
+        _check_document(doc, self.url)
         owner = _owner(old)
-        wanted = names.same_version(self.id, old.ours.get("version"))
-        wanted[f"{lease.FIELD}.owner"] = {"$exists": False} if owner is None else owner
+        wanted = objects.same_version(self.id, old.ours.get("version"))
+        wanted[f"{lease.LEASE_FIELD}.owner"] = {"$exists": False} if owner is None else owner
         with storage_errors(self.url):
             return bool(self._stock.durable_meta.replace_one(wanted, doc).matched_count)
 
     def refresh(self, path: str) -> None:
         """Read the document again; what the running batch will write stays."""
         with self._mutex:
-            self._base = parse(self._stock.document(self.id))
-            if entries(self._base.ours) and self._roll_back():
-                self._base = parse(self._stock.document(self.id))
-            self._take(_all(self._base, self._pending))
+            self._base = parse_object(self._stock.document(self.id))
+            if undo_entries(self._base.ours) and self._roll_back():
+                self._base = parse_object(self._stock.document(self.id))
+            self._take(_apply_edits(self._base, self._pending))
 
     def batch(self) -> AbstractContextManager[None]:
         """The document is written once, at the end of the block."""
@@ -336,7 +348,7 @@ class ObjectWriter(ObjectReader):
         with self._mutex:
             pending, self._pending = self._pending, []
             if pending:
-                self._store(lambda meta: _all(meta, pending))
+                self._store(lambda meta: _apply_edits(meta, pending))
 
     @contextmanager
     def lock_node(self, path: str) -> Iterator[None]:
@@ -357,7 +369,7 @@ class ObjectWriter(ObjectReader):
         timeout = self._stock.settings.lock_timeout
         with self._turn, storage_errors(self.url), ExitStack() as held:
             if not self._held:
-                self._owner = held.enter_context(lease.leased(self._stock.meta, self.id, self.url, timeout))
+                self._owner = held.enter_context(lease.hold_lease(self._stock.meta, self.id, self.url, timeout))
             self._held += 1
             try:
                 with self._undoing():
@@ -385,7 +397,7 @@ class ObjectWriter(ObjectReader):
         self._flush()
 
 
-def _put_over(stored: AssembledChunk, block: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _overlay(stored: AssembledChunk, block: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return the cells that are stored with those of a block over them, as far as there are any."""
     cells = stored.block()
     common = tuple(slice(0, min(pair)) for pair in zip(cells.shape, block.shape, strict=True))
@@ -398,18 +410,18 @@ def _as_stored(variable: Variable, spec: ArraySpec, block: np.ndarray[Any, Any])
     return Coo.of_dense(cells, spec.fill_cell()) if variable.sparse else cells
 
 
-def _all(meta: Meta, changes: list[Change]) -> Meta:
+def _apply_edits(meta: Meta, changes: list[Edit]) -> Meta:
     for change in changes:
         meta = change(meta)
     return meta
 
 
-def _counted(meta: Meta) -> Meta:
+def _with_next_version(meta: Meta) -> Meta:
     version = meta.ours.get("version")
-    return replace(meta, ours={"version": (version if isinstance(version, int) else 0) + 1, **_rest(meta)})
+    return replace(meta, ours={"version": (version if isinstance(version, int) else 0) + 1, **_without_version(meta)})
 
 
-def _rest(meta: Meta) -> dict[str, Any]:
+def _without_version(meta: Meta) -> dict[str, Any]:
     return {name: value for name, value in meta.ours.items() if name != "version"}
 
 
@@ -422,9 +434,9 @@ def _without_lease(meta: Meta) -> Meta:
     return replace(meta, ours={name: value for name, value in meta.ours.items() if name != "lease"})
 
 
-def _check(doc: Mapping[str, Any], url: str) -> None:
+def _check_document(doc: Mapping[str, Any], url: str) -> None:
     """Refuse a document that MongoDB would, before anything is sent."""
-    from hyperslab.formats.mongo.document_limits import check_document
+    from hyperslab.formats.mongo.bson_values import check_document
 
     try:
         check_document(doc)

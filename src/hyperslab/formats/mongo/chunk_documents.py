@@ -1,28 +1,76 @@
-"""Cells to chunk documents and back. Pure: documents are mappings, and nothing is asked of a server.
+"""The ``_id`` of a chunk document: the same for the same document, however often it is written (reference 4.2, 4.3).
+
+Cells to chunk documents and back. Pure: documents are mappings, and nothing is asked of a server.
 
 A chunk is one array. Its bytes (of a sparse one: those of its values, then those of their places) are cut every
 ``chunkSize`` into documents n = 0, 1, …, each of which repeats dtype, shape and type of the whole chunk.
-"""
+
+
+Chunks as lists of cells: what their documents hold, as the cells that the array has there now. Pure.
+
+A part of a chunk as a span of its bytes, which segments hold that, and the part again from these. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import secrets
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
 from math import prod
 from typing import Any
 
 import numpy as np
+from bson import ObjectId
 
 from hyperslab.errors import MissingChunks
-from hyperslab.formats.mongo.faults import CorruptDocument
-from hyperslab.formats.mongo.ids import Chunk, Ids
-from hyperslab.formats.mongo.numbers import index_of, sizes_of
-from hyperslab.formats.mongo.types import dtype_from_text, dtype_to_text, little
+from hyperslab.formats.mongo.bson_values import (
+    dtype_from_text,
+    dtype_to_text,
+    parse_index,
+    parse_sizes,
+    to_little_endian,
+)
+from hyperslab.formats.mongo.errors import CorruptDocument
 from hyperslab.model.coo import Coo, Numbers
+
+ChunkIndex = tuple[int, ...] | None
+"""Indices of a chunk, None for a variable that is stored whole."""
+
+
+def _key_bytes(name: str, chunk: ChunkIndex, n: int) -> bytes:
+    where = b"\xff" if chunk is None else b"".join(index.to_bytes(8, "little") for index in chunk)
+    return name.encode() + b"\0" + where + n.to_bytes(8, "little", signed=True)
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedIds:
+    """Computed from the key alone: whoever knows the key knows the ``_id``."""
+
+    meta_id: ObjectId
+
+    def __call__(self, name: str, chunk: ChunkIndex, n: int) -> ObjectId:
+        return ObjectId(blake2b(self.meta_id.binary + _key_bytes(name, chunk, n), digest_size=12).digest())
+
+
+@dataclass(frozen=True, slots=True)
+class SaltedIds:
+    """Ordinary to look at: the seconds of the moment, then a hash of the key and of a salt that the writer carries."""
+
+    moment: int = field(default_factory=lambda: int(time.time()))
+    salt: bytes = field(default_factory=lambda: secrets.token_bytes(16))
+
+    def __call__(self, name: str, chunk: ChunkIndex, n: int) -> ObjectId:
+        digest = blake2b(_key_bytes(name, chunk, n), digest_size=8, key=self.salt).digest()
+        return ObjectId((self.moment & 0xFFFFFFFF).to_bytes(4, "big") + digest)
+
+
+IdScheme = DerivedIds | SaltedIds
+
 
 DENSE, SPARSE = "ndarray", "COO"
 
-Key = tuple[str, Chunk]
+Key = tuple[str, ChunkIndex]
 """Name of the variable, and which of its chunks."""
 
 
@@ -64,7 +112,7 @@ def parse_key(doc: Mapping[str, Any]) -> Key:
     name, chunk = doc.get("name"), doc.get("chunk")
     if not isinstance(name, str) or not isinstance(chunk, list | None):
         raise CorruptDocument(f"a chunk document with name {name!r} and chunk {chunk!r}", key=str(doc.get("_id")))
-    return name, None if chunk is None else tuple(index_of(index, "chunk", name) for index in chunk)
+    return name, None if chunk is None else tuple(parse_index(index, "chunk", name) for index in chunk)
 
 
 def parse_segment(doc: Mapping[str, Any]) -> Segment:
@@ -73,32 +121,34 @@ def parse_segment(doc: Mapping[str, Any]) -> Segment:
     name = key[0]
     sparse = doc.get("type", DENSE) == SPARSE
     if doc.get("type", DENSE) not in (DENSE, SPARSE):
-        raise CorruptDocument(f"{name!r} has a chunk of type {doc['type']!r}", expected="ndarray or COO", key=show(key))
+        raise CorruptDocument(
+            f"{name!r} has a chunk of type {doc['type']!r}", expected="ndarray or COO", key=format_key(key)
+        )
     data = doc.get("sparse_data", doc.get("data")) if sparse else doc.get("data")
     coords = doc.get("sparse_coords", doc.get("coords")) if sparse else None
     fill = doc.get("fill_value") if sparse else None
     if not isinstance(data, bytes) or (sparse and not (isinstance(coords, bytes) and isinstance(fill, bytes))):
-        raise CorruptDocument("a chunk document without its bytes", key=show(key))
-    shape = sizes_of(doc.get("shape"), "shape", name)
+        raise CorruptDocument("a chunk document without its bytes", key=format_key(key))
+    shape = parse_sizes(doc.get("shape"), "shape", name)
     if None in shape:
         raise CorruptDocument(
-            "a chunk of unknown size", expected="whole numbers", found=doc.get("shape"), key=show(key)
+            "a chunk of unknown size", expected="whole numbers", found=doc.get("shape"), key=format_key(key)
         )
     units = doc.get("units")
     return Segment(
         key,
-        index_of(doc.get("n", 0), "n", name),
+        parse_index(doc.get("n", 0), "n", name),
         dtype_from_text(doc.get("dtype"), name),
         tuple(size for size in shape if size is not None),
         data,
         coords,
-        index_of(doc.get("nnz"), "nnz", name) if sparse else None,
+        parse_index(doc.get("nnz"), "nnz", name) if sparse else None,
         fill,
         units if isinstance(units, str) else None,
     )
 
 
-def show(key: Key) -> str:
+def format_key(key: Key) -> str:
     """A key for people: ``temp[0, 1]``, ``lat`` for a variable that is stored whole."""
     name, chunk = key
     return name if chunk is None else f"{name}[{', '.join(map(str, chunk))}]"
@@ -140,7 +190,7 @@ class AssembledChunk:
         if self.sparse:
             self.coo().put_into(out)
         elif out.dtype == self.dtype and out.flags.c_contiguous and not out.dtype.hasobject:
-            _copy_bytes([segment.data for segment in self.segments], raw(out))
+            _copy_bytes([segment.data for segment in self.segments], bytes_view(out))
         else:
             out[...] = self.block()
 
@@ -167,7 +217,7 @@ class AssembledChunk:
         return decode_coo(data, coords, self.first)
 
 
-def raw(block: Numbers) -> Numbers:
+def bytes_view(block: Numbers) -> Numbers:
     """The bytes of a C-contiguous block."""
     return block.reshape(-1).view(np.uint8) if block.size else np.empty(0, np.uint8)
 
@@ -179,7 +229,7 @@ def _copy_bytes(parts: Sequence[bytes], target: Numbers) -> None:
         start += len(part)
 
 
-def word_of(shape: tuple[int, ...]) -> np.dtype[Any]:
+def coordinate_dtype(shape: tuple[int, ...]) -> np.dtype[Any]:
     """The unsigned type of places in a chunk of this shape (R41)."""
     longest = max(shape, default=0)
     return np.dtype("u1" if longest < 256 else "<u2" if longest < 1 << 16 else "<u4" if longest < 1 << 32 else "<u8")
@@ -188,8 +238,8 @@ def word_of(shape: tuple[int, ...]) -> np.dtype[Any]:
 def decode_coo(data: bytes, coords: bytes, said: Segment) -> Coo:
     """The cells of a sparse chunk whose bytes are complete."""
     assert said.nnz is not None and said.fill is not None
-    key, shape, nnz = show(said.key), said.shape, said.nnz
-    places = np.frombuffer(coords, word_of(shape)).reshape(len(shape), nnz)
+    key, shape, nnz = format_key(said.key), said.shape, said.nnz
+    places = np.frombuffer(coords, coordinate_dtype(shape)).reshape(len(shape), nnz)
     if any(int(row.max()) >= size for row, size in zip(places, shape, strict=True) if nnz):
         raise CorruptDocument("a sparse chunk lists a cell outside of it", expected=shape, found="larger", key=key)
     if not shape and nnz > 1:
@@ -203,18 +253,18 @@ def decode_coo(data: bytes, coords: bytes, said: Segment) -> Coo:
     return Coo(shape, places, values[order], fill)
 
 
-def join(key: Key, segments: Sequence[Segment]) -> AssembledChunk:
+def assemble_chunk(key: Key, segments: Sequence[Segment]) -> AssembledChunk:
     """The documents of one chunk in order, checked to be complete (R53) and of one mind.
 
     MissingChunks where some are not there; CorruptDocument where they contradict each other or are too many.
     """
     if not segments:
-        raise MissingChunks("a chunk was never stored, or is lost", key=show(key))
-    single = _without_doubles(key, segments)
+        raise MissingChunks("a chunk was never stored, or is lost", key=format_key(key))
+    single = _without_duplicates(key, segments)
     kinds = {segment.kind for segment in single}
     if len(kinds) > 1:
         found = " and ".join(sorted(f"{segment.dtype}{segment.shape}" for segment in single))
-        raise CorruptDocument("documents of one chunk that differ in shape or type", found=found, key=show(key))
+        raise CorruptDocument("documents of one chunk that differ in shape or type", found=found, key=format_key(key))
     _check_complete(key, single)
     return AssembledChunk(tuple(single))
 
@@ -224,7 +274,7 @@ def expected_bytes(segment: Segment) -> tuple[int, int]:
     if not segment.sparse:
         return segment.dtype.itemsize * prod(segment.shape), 0
     nnz = segment.nnz or 0
-    return segment.dtype.itemsize * nnz, word_of(segment.shape).itemsize * len(segment.shape) * nnz
+    return segment.dtype.itemsize * nnz, coordinate_dtype(segment.shape).itemsize * len(segment.shape) * nnz
 
 
 def _check_complete(key: Key, segments: Sequence[Segment]) -> None:
@@ -233,17 +283,21 @@ def _check_complete(key: Key, segments: Sequence[Segment]) -> None:
     found = sum(len(segment.data) for segment in segments), sum(len(segment.coords or b"") for segment in segments)
     gaps = [segment.n for segment in segments] != list(range(len(segments)))
     if sum(found) > sum(expected):
-        raise CorruptDocument("a chunk of too many bytes", expected=sum(expected), found=sum(found), key=show(key))
+        raise CorruptDocument(
+            "a chunk of too many bytes", expected=sum(expected), found=sum(found), key=format_key(key)
+        )
     if gaps or sum(found) < sum(expected):
         message = f"documents of a chunk are missing: {sum(found)} of {sum(expected)} bytes are there"
-        raise MissingChunks(message, key=show(key))
+        raise MissingChunks(message, key=format_key(key))
     if found != expected:
-        raise CorruptDocument("values and places of a sparse chunk", expected=expected, found=found, key=show(key))
+        raise CorruptDocument(
+            "values and places of a sparse chunk", expected=expected, found=found, key=format_key(key)
+        )
     if first.fill is not None and len(first.fill) != first.dtype.itemsize:
-        raise CorruptDocument("a fill value", expected=first.dtype.itemsize, found=len(first.fill), key=show(key))
+        raise CorruptDocument("a fill value", expected=first.dtype.itemsize, found=len(first.fill), key=format_key(key))
 
 
-def _without_doubles(key: Key, segments: Sequence[Segment]) -> list[Segment]:
+def _without_duplicates(key: Key, segments: Sequence[Segment]) -> list[Segment]:
     """One document for each n: of doubles any; of those that differ the kind that is complete by itself (3.3)."""
     by_n: dict[int, list[Segment]] = {}
     for segment in segments:
@@ -252,13 +306,13 @@ def _without_doubles(key: Key, segments: Sequence[Segment]) -> list[Segment]:
             others.append(segment)
     if all(len(others) == 1 for others in by_n.values()):
         return [by_n[n][0] for n in sorted(by_n)]
-    whole = [single for kind in dict.fromkeys(s.kind for s in segments) if (single := _alone(kind, by_n))]
+    whole = [single for kind in dict.fromkeys(s.kind for s in segments) if (single := _only_complete_kind(kind, by_n))]
     if len(whole) != 1:
-        raise CorruptDocument("documents of one chunk that contradict each other", key=show(key))
+        raise CorruptDocument("documents of one chunk that contradict each other", key=format_key(key))
     return whole[0]
 
 
-def _alone(kind: tuple[Any, ...], by_n: Mapping[int, list[Segment]]) -> list[Segment] | None:
+def _only_complete_kind(kind: tuple[Any, ...], by_n: Mapping[int, list[Segment]]) -> list[Segment] | None:
     """The documents of one kind, when they are a whole chunk and leave no choice."""
     own = [[segment for segment in by_n[n] if segment.kind == kind] for n in sorted(by_n)]
     while own and not own[-1]:
@@ -279,11 +333,18 @@ def _alone(kind: tuple[Any, ...], by_n: Mapping[int, list[Segment]]) -> list[Seg
 def encode_coo(coo: Coo) -> tuple[int, bytes, bytes, bytes]:
     """How many cells are listed, and the bytes of their values, their places and the fill value (R36 to R43)."""
     listed = coo.canonical()
-    places = np.ascontiguousarray(listed.coords, word_of(coo.shape))
-    return listed.nnz, little(listed.data).tobytes(), places.tobytes(), little(listed.fill).tobytes()
+    places = np.ascontiguousarray(listed.coords, coordinate_dtype(coo.shape))
+    return (
+        listed.nnz,
+        to_little_endian(listed.data).tobytes(),
+        places.tobytes(),
+        to_little_endian(listed.fill).tobytes(),
+    )
 
 
-def documents(ids: Ids, meta_id: Any, key: Key, cells: Numbers | Coo, chunk_size: int) -> Iterator[dict[str, Any]]:
+def make_documents(
+    ids: IdScheme, meta_id: Any, key: Key, cells: Numbers | Coo, chunk_size: int
+) -> Iterator[dict[str, Any]]:
     """The documents of one chunk, in the order of their n."""
     name, chunk = key
     common = {
@@ -292,12 +353,12 @@ def documents(ids: Ids, meta_id: Any, key: Key, cells: Numbers | Coo, chunk_size
         "type": SPARSE if isinstance(cells, Coo) else DENSE,
     }
     where = None if chunk is None else list(chunk)
-    for n, content in enumerate(contents(cells, chunk_size)):
+    for n, content in enumerate(segment_contents(cells, chunk_size)):
         head = {"_id": ids(name, chunk, n), "meta_id": meta_id, "name": name, "chunk": where, "n": n}
         yield head | common | content
 
 
-def contents(cells: Numbers | Coo, chunk_size: int) -> Iterator[dict[str, Any]]:
+def segment_contents(cells: Numbers | Coo, chunk_size: int) -> Iterator[dict[str, Any]]:
     """What each document of a chunk holds of its bytes: at most ``chunk_size``, one empty document for no bytes."""
     if isinstance(cells, Coo):
         nnz, data, places, fill = encode_coo(cells)
@@ -306,6 +367,74 @@ def contents(cells: Numbers | Coo, chunk_size: int) -> Iterator[dict[str, Any]]:
             part = places[behind : max(0, stop - len(data))]
             yield {"nnz": nnz, "fill_value": fill, "sparse_data": data[start:stop], "sparse_coords": part}
         return
-    stored = raw(little(cells))
+    stored = bytes_view(to_little_endian(cells))
     for start in range(0, max(1, stored.size), chunk_size):
         yield {"data": stored[start : start + chunk_size].tobytes()}
+
+
+def coo_of_shape(found: AssembledChunk, shape: tuple[int, ...], fill: Numbers) -> Coo:
+    """The cells of a chunk that has ``shape`` now: those past its documents are ``fill``, others are cut off.
+
+    A chunk that is stored dense lists what is not ``fill``.
+    """
+    cells = found.coo().astype(fill.dtype) if found.sparse else Coo.of_dense(found.block().astype(fill.dtype), fill)
+    if cells.shape == shape:
+        return cells
+    kept = cells.part([slice(0, min(pair)) for pair in zip(cells.shape, shape, strict=True)]).with_fill(fill)
+    return Coo(shape, kept.coords, kept.data, fill)
+
+
+@dataclass(frozen=True, slots=True)
+class CellSpan:
+    """The cells ``within`` (forward slices) of a chunk of ``shape``, in C order from cell ``low`` up to ``high``."""
+
+    shape: tuple[int, ...]
+    itemsize: int
+    low: int
+    high: int
+    counts: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @classmethod
+    def of(cls, shape: tuple[int, ...], within: Sequence[slice], itemsize: int) -> CellSpan:
+        """The span of a part that holds at least one cell."""
+        steps = [part.step or 1 for part in within]
+        counts = tuple(len(range(*part.indices(size))) for part, size in zip(within, shape, strict=True))
+        unit = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
+        low = sum(part.start * size for part, size in zip(within, unit, strict=True))
+        strides = tuple(step * size for step, size in zip(steps, unit, strict=True))
+        high = low + sum((count - 1) * stride for count, stride in zip(counts, strides, strict=True)) + 1
+        return cls(shape, itemsize, low, high, counts, strides)
+
+    @property
+    def total(self) -> int:
+        """Bytes of the whole chunk."""
+        return self.itemsize * prod(self.shape)
+
+    @property
+    def is_small(self) -> bool:
+        """Return whether it is so little of the chunk that it is not read whole."""
+        return 2 * (self.high - self.low) * self.itemsize <= self.total
+
+    def numbers(self, size: int) -> range:
+        """The segments, of ``size`` bytes each, that hold the span."""
+        return range(self.low * self.itemsize // size, (self.high * self.itemsize - 1) // size + 1)
+
+    def take(self, segments: Mapping[int, bytes], size: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any] | None:
+        """The part, from segments by their number; None when they are not as long as they should be."""
+        if any(len(data) != length for data, length in self._lengths(segments.items(), size)):
+            return None
+        start, stop = self.low * self.itemsize, self.high * self.itemsize
+        raw = np.empty(stop - start, np.uint8)
+        for n in self.numbers(size):
+            if n not in segments:
+                return None
+            first, last = max(start, n * size), min(stop, n * size + size)
+            piece = np.frombuffer(segments[n], np.uint8)[first - n * size : last - n * size]
+            raw[first - start : last - start] = piece
+        cells = raw.view(dtype)
+        strides = tuple(stride * self.itemsize for stride in self.strides)
+        return np.lib.stride_tricks.as_strided(cells, self.counts, strides, writeable=False)
+
+    def _lengths(self, segments: Iterable[tuple[int, bytes]], size: int) -> Iterable[tuple[bytes, int]]:
+        return ((data, max(0, min(size, self.total - n * size))) for n, data in segments)

@@ -1,4 +1,6 @@
-"""The chunks of one variable under the one face: whole blocks, whose documents hold what lies within the array.
+"""Where the chunks of an object lie under the one face: how they are asked for, and how they get there.
+
+The chunks of one variable under the one face: whole blocks, whose documents hold what lies within the array.
 
 A chunk that is changed in part is put back by comparing the bytes of its documents with those that were read. Several
 documents of it are changed in one transaction on a replica set; on a server that stands alone, and where a chunk is
@@ -7,36 +9,122 @@ replaced whole, one after the other, so that it can be taken back (:mod:`~.undo`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.chunks.pool import batched
 from hyperslab.chunks.source import Block
-from hyperslab.errors import HyperslabError, MissingChunks, ReadOnly
-from hyperslab.formats.mongo import changes, stored
-from hyperslab.formats.mongo.chunk_collection import ChunkCollection
-from hyperslab.formats.mongo.faults import CorruptDocument
-from hyperslab.formats.mongo.ids import Chunk, Derived
-from hyperslab.formats.mongo.numbers import index_of
-from hyperslab.formats.mongo.segments import (
+from hyperslab.errors import Conflict, HyperslabError, MissingChunks, NotFound, ReadOnly
+from hyperslab.formats.mongo import chunk_queries, chunk_writes
+from hyperslab.formats.mongo.bson_values import parse_index
+from hyperslab.formats.mongo.chunk_documents import (
     AssembledChunk,
+    CellSpan,
+    ChunkIndex,
+    DerivedIds,
     Key,
     Segment,
-    documents,
-    join,
+    assemble_chunk,
+    coo_of_shape,
+    format_key,
+    make_documents,
     parse_key,
     parse_segment,
-    show,
 )
+from hyperslab.formats.mongo.chunk_writes import ChunkUndo, UndoView
+from hyperslab.formats.mongo.errors import CorruptDocument
 from hyperslab.formats.mongo.server import storage_errors
-from hyperslab.formats.mongo.spans import CellSpan
-from hyperslab.formats.mongo.sparse_chunk import listed
 from hyperslab.formats.mongo.to_spec import VariableChunks
 from hyperslab.model.coo import Coo
 from hyperslab.model.spec import ArraySpec
+
+if TYPE_CHECKING:
+    from pymongo.collection import Collection
+
+_TOGETHER = 16
+"""Chunks that are asked for at once before they are changed."""
+Keyed = tuple[Key, list[dict[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkCollection:
+    """Where the chunks of an object lie. ``derived``: by ids that follow from their keys (None: nobody knows yet);
+    ``unstored``: told before chunks are erased; None where nothing is to be changed; ``wrote``: told after writing.
+
+    ``past``: the chunks that somebody changes, which are read as they were; ``undo``: how others may take back what is
+    changed here, None for an object that is still being made. ``meta``: where its document is."""
+
+    collection: Collection[Any]
+    meta_id: Any
+    url: str
+    chunk_size: int
+    derived: bool | None = None
+    unstored: Callable[[str], None] | None = None
+    wrote: Callable[[], None] | None = None
+    past: UndoView
+    meta: Collection[Any]
+    undo: ChunkUndo | None = None
+
+    def fetch(
+        self, name: str, wanted: Sequence[ChunkIndex], derived: bool, notice: Callable[[Mapping[str, Any]], None]
+    ) -> dict[ChunkIndex, list[Segment]]:
+        """The documents of these chunks; those that somebody changes as they were."""
+        found = self.past.fetch(self.collection, name, wanted)
+        rest = [chunk for chunk in wanted if chunk not in found]
+        target = self.collection
+        found |= chunk_queries.fetch_segments(target, self.meta_id, name, rest, derived=derived, notice=notice)
+        if len(found) < len(wanted):
+            self.check_there()
+        return found
+
+    def check_there(self) -> None:
+        """Return whether the object is still there, of which documents are missing: they go after its own. A reader
+        is told to read anew (Conflict), a writer that there is nothing to be changed (NotFound).
+        """
+        if self.meta.find_one({"_id": self.meta_id}, {"_id": 1}) is not None:
+            return
+        if self.unstored is not None:
+            raise NotFound("the object is gone", url=self.url, key=str(self.meta_id), remedy="open it again")
+        message = "the object was removed, or another one has taken its place"
+        raise Conflict(message, url=self.url, key=str(self.meta_id), remedy="open it again")
+
+    def store(self, keyed: Iterable[Keyed], durable: bool) -> None:
+        """Put chunks in the place of what may be there."""
+        target = chunk_writes.with_write_concern(self.collection, durable)
+        plain = keyed if self.undo is None else self._not_undoable(target, keyed, self.undo)
+        if self.derived:
+            chunk_queries.put_documents(target, (doc for _, docs in plain for doc in docs))
+            return
+        for key, docs in plain:
+            chunk_writes.replace_chunk(target, self.meta_id, key, docs)
+
+    def _not_undoable(self, target: Collection[Any], keyed: Iterable[Keyed], undo: ChunkUndo) -> Iterator[Keyed]:
+        """Those that one command stores; the others are stored so that they can be taken back."""
+        for some in batched(keyed, _TOGETHER):
+            needed = undo.needed({key: len(docs) for key, docs in some})
+            undo.free(key for key, _ in some if key not in needed)
+            for key, docs in some:
+                if key in needed:
+                    chunk_writes.replace_chunk_with_undo(target, self.meta_id, key, docs, undo)
+                else:
+                    yield key, docs
+
+    def erase(self, name: str, wanted: Sequence[ChunkIndex]) -> None:
+        """Forget chunks, by one command, those whose length changes so that it can be taken back."""
+        undo, keys = self.undo, [(name, chunk) for chunk in wanted]
+        needed = set() if undo is None or undo.held is None else undo.needed(dict.fromkeys(keys, 0))
+        if undo is not None:
+            undo.free(key for key in keys if key not in needed)
+            for key in needed:
+                with undo.during(key) as mark:
+                    mark.changed = True
+        self.collection.delete_many(chunk_queries.chunk_query(self.meta_id, name, wanted))
+
 
 Within = tuple[slice, ...]
 _REMEMBERED = 1 << 14
@@ -68,7 +156,7 @@ class MongoChunks:
         self._sparsely = sparsely
         self._lenient = lenient
         self._derived = shelf.derived
-        self._sizes: dict[Chunk, int] = {}
+        self._sizes: dict[ChunkIndex, int] = {}
         self._grid = Grid.of(spec.shape, cut.chunks)
 
     @property
@@ -76,7 +164,7 @@ class MongoChunks:
         """The chunk grid under the face."""
         return self._grid
 
-    def _chunk(self, coords: Coords) -> Chunk:
+    def _chunk(self, coords: Coords) -> ChunkIndex:
         return None if self._whole else self._cut.key_of(coords)
 
     def _shape(self, coords: Coords) -> tuple[int, ...]:
@@ -111,7 +199,7 @@ class MongoChunks:
 
     def fetch_parts(self, wanted: Sequence[tuple[Coords, Within | None]]) -> FetchedDocuments:
         """The documents of chunks (None), and those that hold parts of others, by two queries at most."""
-        spans: dict[Chunk, CellSpan] = {}
+        spans: dict[ChunkIndex, CellSpan] = {}
         whole = []
         for coords, within in wanted:
             span = self._span(coords, within)
@@ -136,7 +224,7 @@ class MongoChunks:
         span = CellSpan.of(shape, within, self._spec.numpy_dtype.itemsize)
         return span if span.is_small else None
 
-    def _fetch_spans(self, spans: Mapping[Chunk, CellSpan]) -> dict[Chunk, dict[int, Segment]]:
+    def _fetch_spans(self, spans: Mapping[ChunkIndex, CellSpan]) -> dict[ChunkIndex, dict[int, Segment]]:
         """The documents of parts; n = 0 besides, where it is not known yet how long the documents of a chunk are."""
         asked = {}
         for chunk, span in spans.items():
@@ -157,9 +245,9 @@ class MongoChunks:
             found[chunk] |= more
         return found
 
-    def _find_segments(self, asked: Mapping[Chunk, set[int]]) -> dict[Chunk, dict[int, Segment]]:
+    def _find_segments(self, asked: Mapping[ChunkIndex, set[int]]) -> dict[ChunkIndex, dict[int, Segment]]:
         shelf = self._shelf
-        found: dict[Chunk, dict[int, Segment]] = {}
+        found: dict[ChunkIndex, dict[int, Segment]] = {}
         with storage_errors(shelf.url):
             for doc in shelf.collection.find(self._query(asked)):
                 self._notice(doc)
@@ -167,14 +255,14 @@ class MongoChunks:
                 found.setdefault(segment.key[1], {})[segment.n] = segment
         return found
 
-    def _query(self, asked: Mapping[Chunk, set[int]]) -> dict[str, Any]:
+    def _query(self, asked: Mapping[ChunkIndex, set[int]]) -> dict[str, Any]:
         shelf = self._shelf
         if self._derived:
-            ids = Derived(shelf.meta_id)
+            ids = DerivedIds(shelf.meta_id)
             keys = [ids(self._name, chunk, n) for chunk, numbers in asked.items() for n in sorted(numbers)]
             return {"meta_id": shelf.meta_id, "_id": {"$in": keys}}
         parts = [
-            {**stored.query(shelf.meta_id, self._name, [chunk]), "n": {"$in": sorted(numbers)}}
+            {**chunk_queries.chunk_query(shelf.meta_id, self._name, [chunk]), "n": {"$in": sorted(numbers)}}
             for chunk, numbers in asked.items()
         ]
         return parts[0] if len(parts) == 1 else {"$or": parts}
@@ -183,8 +271,8 @@ class MongoChunks:
         """Learn from the first document whether ids are derived."""
         if self._derived is None:
             name, chunk = parse_key(doc)
-            self._derived = doc.get("_id") == Derived(self._shelf.meta_id)(
-                name, chunk, index_of(doc.get("n", 0), "n", name)
+            self._derived = doc.get("_id") == DerivedIds(self._shelf.meta_id)(
+                name, chunk, parse_index(doc.get("n", 0), "n", name)
             )
 
     def joined(self, coords: Coords, segments: Sequence[Segment]) -> AssembledChunk | None:
@@ -193,7 +281,7 @@ class MongoChunks:
         if not segments and self._sparsely:
             return None
         try:
-            found = join((self._name, self._chunk(coords)), segments)
+            found = assemble_chunk((self._name, self._chunk(coords)), segments)
             self._check(coords, found)
         except HyperslabError as error:
             if isinstance(error, MissingChunks):
@@ -204,7 +292,7 @@ class MongoChunks:
 
     def _check(self, coords: Coords, found: AssembledChunk) -> None:
         """CorruptDocument for a chunk that is not of the shape, or not of the type, that the array has there."""
-        key, dtype = show((self._name, self._chunk(coords))), self._spec.numpy_dtype
+        key, dtype = format_key((self._name, self._chunk(coords))), self._spec.numpy_dtype
         if len(found.shape) != len(self._spec.shape) or not (self._lenient or found.shape == self._shape(coords)):
             raise CorruptDocument("a chunk of another shape", expected=self._shape(coords), found=found.shape, key=key)
         if not np.can_cast(found.dtype, dtype, "safe"):
@@ -248,7 +336,7 @@ class MongoChunks:
 
     def _documents(self, key: Key, cells: Block | Coo) -> Iterator[dict[str, Any]]:
         shelf = self._shelf
-        return documents(Derived(shelf.meta_id), shelf.meta_id, key, cells, shelf.chunk_size)
+        return make_documents(DerivedIds(shelf.meta_id), shelf.meta_id, key, cells, shelf.chunk_size)
 
     def _cells(self, coords: Coords, block: Block) -> Block | Coo:
         """What is stored of a block."""
@@ -272,9 +360,11 @@ class MongoChunks:
         for coords, block in pairs:
             key = self._key(coords)
             docs = list(self._documents(key, self._cells(coords, block)))
-            swaps.append(changes.ChunkSwap(key, docs, (expected or {}).get(coords, ())))
+            swaps.append(chunk_writes.ChunkSwap(key, docs, (expected or {}).get(coords, ())))
         with storage_errors(shelf.url):
-            changes.swap(changes.durably(shelf.collection, True), shelf.meta_id, swaps, shelf.url, shelf.undo)
+            chunk_writes.swap_chunks(
+                chunk_writes.with_write_concern(shelf.collection, True), shelf.meta_id, swaps, shelf.url, shelf.undo
+            )
 
     def erase(self, coords: Coords) -> None:
         """Forget one chunk."""
@@ -307,7 +397,9 @@ class MongoChunks:
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
         """Bytes of cells that these chunks have in their documents."""
-        return self._bytes(stored.query(self._shelf.meta_id, self._name, [self._chunk(place) for place in coords]))
+        return self._bytes(
+            chunk_queries.chunk_query(self._shelf.meta_id, self._name, [self._chunk(place) for place in coords])
+        )
 
     def nbytes_stored(self) -> int:
         """Bytes of cells in all documents of the variable."""
@@ -315,14 +407,17 @@ class MongoChunks:
 
     def _bytes(self, query: Mapping[str, Any]) -> int:
         with storage_errors(self._shelf.url):
-            return stored.total_bytes(self._shelf.collection, query)
+            return chunk_queries.count_bytes(self._shelf.collection, query)
 
 
 class FetchedDocuments:
     """The documents of some chunks (``found``), and those of parts of others by their number (``parts``)."""
 
     def __init__(
-        self, source: MongoChunks, found: Mapping[Chunk, list[Segment]], parts: dict[Chunk, dict[int, Segment]]
+        self,
+        source: MongoChunks,
+        found: Mapping[ChunkIndex, list[Segment]],
+        parts: dict[ChunkIndex, dict[int, Segment]],
     ) -> None:
         self._source = source
         self._found = found
@@ -345,7 +440,7 @@ class FetchedDocuments:
         """One chunk of those that were fetched, as a list of cells."""
         source = self._source
         found = source.joined(coords, self.segments(coords))
-        return None if found is None else listed(found, source._shape(coords), source._spec.fill_cell())
+        return None if found is None else coo_of_shape(found, source._shape(coords), source._spec.fill_cell())
 
     def read_part(self, coords: Coords, within: Within, out: Block) -> bool:
         """Some cells of one chunk."""

@@ -1,33 +1,92 @@
-"""Stored variables as dask arrays: one chunk for each that is stored, and one query for each that is computed."""
+"""A few cells of a chunk of many documents: those documents that hold them, and the first, are asked for.
+
+Stored variables as dask arrays: one chunk for each that is stored, and one query for each that is computed."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, product
 from typing import Any, NamedTuple
 from uuid import uuid4
 
 import numpy as np
+from pymongo.collection import Collection
 
 from hyperslab.bridges import sparse
 from hyperslab.bridges.extras import library
-from hyperslab.bridges.mongo.assembling import assembled
+from hyperslab.bridges.mongo.eager_reads import (
+    LoadedVariable,
+    assemble_or_raise,
+    assemble_variable,
+    padding_fill,
+    raise_if_gone,
+    unstored_fill,
+)
 from hyperslab.bridges.mongo.origin import Collections, ObjectOrigin
-from hyperslab.bridges.mongo.parts import part as few_cells
-from hyperslab.bridges.mongo.reading import Loaded, background_of, check_there, joined, padding_of
 from hyperslab.errors import HyperslabError, Unsupported
-from hyperslab.formats.mongo import stored
+from hyperslab.formats.mongo import chunk_queries
+from hyperslab.formats.mongo.bson_values import dtype_from_text
+from hyperslab.formats.mongo.chunk_documents import (
+    SPARSE,
+    AssembledChunk,
+    CellSpan,
+    ChunkIndex,
+    DerivedIds,
+    Key,
+    Segment,
+    parse_key,
+    parse_segment,
+)
+from hyperslab.formats.mongo.chunk_writes import UndoView, undo_entries
 from hyperslab.formats.mongo.document import Meta, Variable
-from hyperslab.formats.mongo.ids import Chunk, Derived
-from hyperslab.formats.mongo.segments import SPARSE, AssembledChunk, parse_key
-from hyperslab.formats.mongo.types import dtype_from_text
-from hyperslab.formats.mongo.undo import UndoView, entries
-from hyperslab.model.coo import Coo
+from hyperslab.model.coo import Coo, Numbers
+
+
+def read_span(
+    chunks: Collection[Any],
+    meta_id: Any,
+    key: Key,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    size: int,
+    within: Any,
+) -> Numbers | None:
+    """The cells ``within`` a dense chunk of this shape, whose documents hold ``size`` bytes each if nothing else is
+    found; None where all of the chunk is to be read, for that or because what is found is no part of such a chunk."""
+    if not size or not shape or not all(shape):
+        return None
+    span = CellSpan.of(shape, within, dtype.itemsize)
+    if span.total <= size or not span.is_small:
+        return None
+    found = _fetch_numbered(chunks, meta_id, key, {0, *span.numbers(size)})
+    first = found.get(0) if found else None
+    if found is None or first is None or first.sparse or (first.dtype, first.shape) != (dtype, shape) or not first.data:
+        return None
+    if missing := set(span.numbers(len(first.data))) - found.keys():
+        found |= _fetch_numbered(chunks, meta_id, key, missing) or {}
+    cells = span.take({n: segment.data for n, segment in found.items()}, len(first.data), dtype)
+    return None if cells is None else cells.copy()
+
+
+def _fetch_numbered(
+    chunks: Collection[Any], meta_id: Any, key: Key, numbers: Iterable[int]
+) -> dict[int, Segment] | None:
+    """Documents by their n; None where one is there twice."""
+    found: dict[int, Segment] = {}
+    for document in chunks.find(
+        {**chunk_queries.chunk_query(meta_id, key[0], [key[1]]), "n": {"$in": sorted(numbers)}}
+    ):
+        segment = parse_segment(document)
+        if segment.n in found:
+            return None
+        found[segment.n] = segment
+    return found
+
 
 _HEAD = dict.fromkeys(("name", "chunk", "n", "dtype", "type", "fill_value", "units"), 1)
-_AT_ONCE = 100
+_MAX_PIPELINES = 100
 
 
 class DeclaredVariable(NamedTuple):
@@ -37,23 +96,23 @@ class DeclaredVariable(NamedTuple):
     derived: bool = False
 
 
-def declared(here: Collections, meta: Meta, names: Sequence[str]) -> dict[str, DeclaredVariable]:
+def read_declarations(here: Collections, meta: Meta, names: Sequence[str]) -> dict[str, DeclaredVariable]:
     """What to say of these variables: one query for all of them."""
     known = {name: DeclaredVariable(meta.variables[name]) for name in names}
-    for start in range(0, len(names), _AT_ONCE):
+    for start in range(0, len(names), _MAX_PIPELINES):
         parts: list[list[dict[str, Any]]] = [
             [{"$match": {"meta_id": meta.id, "name": {"$eq": name}}}, {"$limit": 1}, {"$project": _HEAD}]
-            for name in names[start : start + _AT_ONCE]
+            for name in names[start : start + _MAX_PIPELINES]
         ]
         others: list[dict[str, Any]] = [
             {"$unionWith": {"coll": here.chunks.name, "pipeline": part}} for part in parts[1:]
         ]
         for document in here.chunks.aggregate([*parts[0], *others]):
-            known[document["name"]] = _said_by(meta.id, known[document["name"]].variable, document)
+            known[document["name"]] = _declaration_in(meta.id, known[document["name"]].variable, document)
     return known
 
 
-def _said_by(meta_id: Any, variable: Variable, document: Mapping[str, Any]) -> DeclaredVariable:
+def _declaration_in(meta_id: Any, variable: Variable, document: Mapping[str, Any]) -> DeclaredVariable:
     """A document that makes no sense says nothing here; it is told of when the chunk is read."""
     try:
         name, chunk = parse_key(document)
@@ -69,17 +128,19 @@ def _said_by(meta_id: Any, variable: Variable, document: Mapping[str, Any]) -> D
         fill=fill if is_sparse else None,
         units=variable.units or document.get("units"),
     )
-    return DeclaredVariable(said, Derived(meta_id)(name, chunk, document.get("n", 0)) == document["_id"])
+    return DeclaredVariable(said, DerivedIds(meta_id)(name, chunk, document.get("n", 0)) == document["_id"])
 
 
-def lazily(origin: ObjectOrigin, here: Collections, meta: Meta, names: Sequence[str]) -> dict[str, Loaded]:
+def lazy_variables(
+    origin: ObjectOrigin, here: Collections, meta: Meta, names: Sequence[str]
+) -> dict[str, LoadedVariable]:
     """These variables as dask arrays."""
     if not names:
         return {}
     origin.check_travel()
-    known = declared(here, meta, names)
+    known = read_declarations(here, meta, names)
     return {
-        name: Loaded(_array(LazyVariable(origin, meta, name, known[name])), known[name].variable.units)
+        name: LoadedVariable(_array(LazyVariable(origin, meta, name, known[name])), known[name].variable.units)
         for name in names
     }
 
@@ -109,10 +170,10 @@ class LazyVariable:
         self.origin = origin
         self.meta_id = meta.id
         self.chunk_size = meta.chunk_size
-        self.background = background_of(meta, name)
-        self.padding = padding_of(meta, name)
+        self.background = unstored_fill(meta, name)
+        self.padding = padding_fill(meta, name)
         self.name = name
-        self.changing = {key: entry for key, entry in entries(meta.ours).items() if key[0] == name}
+        self.changing = {key: entry for key, entry in undo_entries(meta.ours).items() if key[0] == name}
         self.variable = said.variable
         self.derived = said.derived
         self.whole = said.variable.chunks is None
@@ -130,7 +191,7 @@ class LazyVariable:
 
     def __getitem__(self, key: Any) -> Any:
         parts = key if isinstance(key, tuple) else (key,)
-        spans = [_span(part, size) for part, size in zip(parts, self.shape, strict=True)]
+        spans = [_selected_range(part, size) for part, size in zip(parts, self.shape, strict=True)]
         if any(start == stop for start, stop in spans):
             return self._nothing(parts)
         ends = [list(accumulate(sizes, initial=0)) for sizes in self.chunks]
@@ -140,7 +201,7 @@ class LazyVariable:
             return few
         block = self.block(list(product(*(range(one, two + 1) for one, two in zip(first, last, strict=True)))))
         moved = [
-            _moved(part, end[one], size) for part, end, one, size in zip(parts, ends, first, self.shape, strict=True)
+            _shift(part, end[one], size) for part, end, one, size in zip(parts, ends, first, self.shape, strict=True)
         ]
         return block[tuple(moved)] if moved else block
 
@@ -151,14 +212,14 @@ class LazyVariable:
         if not all(isinstance(part, slice | int | np.integer) for part in parts):
             return None
         moved = [
-            _moved(part, end[one], size) for part, end, one, size in zip(parts, ends, chunk, self.shape, strict=True)
+            _shift(part, end[one], size) for part, end, one, size in zip(parts, ends, chunk, self.shape, strict=True)
         ]
         shape = tuple(end[one + 1] - end[one] for end, one in zip(ends, chunk, strict=True))
         within = [slice(part, part + 1, 1) if isinstance(part, int) else part for part in moved]
         key = (self.name, None if self.whole else tuple(chunk))
         if key in self.changing:
             return None
-        found = few_cells(self.origin.open().chunks, self.meta_id, key, shape, self.dtype, self.chunk_size, within)
+        found = read_span(self.origin.open().chunks, self.meta_id, key, shape, self.dtype, self.chunk_size, within)
         picked = tuple(0 if isinstance(part, int) else slice(None) for part in moved)
         return None if found is None else found[picked]
 
@@ -168,24 +229,24 @@ class LazyVariable:
 
     def block(self, chunks: list[tuple[int, ...]]) -> Any:
         """Neighbouring chunks as one block, from the first to the last. DocumentNotFoundError, CorruptDocument."""
-        keys: list[Chunk] = [None] if self.whole else list(chunks)
+        keys: list[ChunkIndex] = [None] if self.whole else list(chunks)
         here = self.origin.open()
         found = UndoView(here.meta, self.meta_id, self.changing).fetch(here.chunks, self.name, keys)
         rest = [key for key in keys if key not in found]
-        found |= stored.fetch(here.chunks, self.meta_id, self.name, rest, derived=self.derived)
+        found |= chunk_queries.fetch_segments(here.chunks, self.meta_id, self.name, rest, derived=self.derived)
         if self.background is not None and len(found) < len(keys):
-            check_there(here, self.meta_id)
-        parts: dict[Chunk, AssembledChunk] = {}
+            raise_if_gone(here, self.meta_id)
+        parts: dict[ChunkIndex, AssembledChunk] = {}
         for at, key in zip(chunks, keys, strict=True):
             place = tuple(index - first for index, first in zip(at, chunks[0], strict=True))
             if found.get(key) or self.background is None:
-                parts[place] = joined(self.meta_id, (self.name, key), found.get(key, []))
+                parts[place] = assemble_or_raise(self.meta_id, (self.name, key), found.get(key, []))
         cuts: Any = tuple(
             sizes[one : two + 1] for sizes, one, two in zip(self.chunks, chunks[0], chunks[-1], strict=True)
         )
         shape = tuple(None if None in sizes else sum(sizes) for sizes in cuts)
         variable = replace(self.variable, chunks=cuts, shape=shape)
-        return self._of_kind(assembled(self.name, variable, parts, self.background, self.padding))
+        return self._of_kind(assemble_variable(self.name, variable, parts, self.background, self.padding))
 
     def _of_kind(self, cells: Any) -> Any:
         """As dask was told: sparse, or dense."""
@@ -201,7 +262,7 @@ class LazyVariable:
         return f"<Stored {self.name!r} of {self.meta_id} {self.shape} {self.dtype}>"
 
 
-def _span(part: Any, size: int) -> tuple[int, int]:
+def _selected_range(part: Any, size: int) -> tuple[int, int]:
     """The first position that is selected, and the one behind the last."""
     if isinstance(part, slice):
         wanted: Any = range(*part.indices(size))
@@ -213,7 +274,7 @@ def _span(part: Any, size: int) -> tuple[int, int]:
     return (int(places.min()), int(places.max()) + 1) if places.size else (0, 0)
 
 
-def _moved(part: Any, start: int, size: int) -> Any:
+def _shift(part: Any, start: int, size: int) -> Any:
     """The same selection counted from ``start``."""
     if isinstance(part, slice):
         wanted = range(*part.indices(size))

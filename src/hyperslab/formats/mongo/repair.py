@@ -5,6 +5,15 @@ What somebody is storing right now must stay, so that nothing is removed that is
 which the age cannot be told unless the age is 0: an id holds the second in which it was made, except a derived one. An
 object that is being made is as old as its id, the last :func:`~.names.touch`, or the lease upon it. Documents are
 listed before objects are asked for: who stores an object first and its chunks then is never taken for garbage.
+
+
+Every problem of objects and their documents, with what mends it.
+
+Nodes are those of the one face, below the id of the object where a whole collection is looked through. Kinds:
+``document`` (of an object, or of one of its variables), ``missing-chunk``, ``missing-segment``, ``excess-bytes``,
+``chunk-shape``, ``chunk-document``, ``corrupt-chunk``, ``duplicate-documents``, ``contradicting-documents``,
+``stray-documents``, ``embedded-and-stored``, ``unfinished-change``; of a collection ``no-object``, ``unfinished``,
+``replaced``.
 """
 
 from __future__ import annotations
@@ -12,24 +21,37 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from bson import ObjectId
 
 from hyperslab.chunks.pool import batched
-from hyperslab.errors import HyperslabError, Invalid
-from hyperslab.formats.mongo import stored
-from hyperslab.formats.mongo.completeness import DUPLICATES, STRAY, ChunkFlaw, ObjectSurvey, load, missing
-from hyperslab.formats.mongo.document import OURS
-from hyperslab.formats.mongo.ids import Derived
-from hyperslab.formats.mongo.names import MARK, REPLACES, STATUS, delete, finish
-from hyperslab.formats.mongo.segments import parse_key
-from hyperslab.formats.mongo.undo import named
+from hyperslab.errors import HyperslabError, Invalid, Problem
+from hyperslab.formats.base import Remedy
+from hyperslab.formats.mongo import chunk_queries, chunk_writes, document
+from hyperslab.formats.mongo.chunk_documents import DerivedIds, Key, format_key, parse_key
+from hyperslab.formats.mongo.chunk_writes import all_undo_copy_ids
+from hyperslab.formats.mongo.completeness import (
+    DUPLICATES,
+    MISSING_CHUNK,
+    STRAY,
+    AbsentChunks,
+    ChunkFlaw,
+    ObjectSurvey,
+    find_missing,
+    load_meta,
+)
+from hyperslab.formats.mongo.document import EXTENSION
+from hyperslab.formats.mongo.errors import DocumentNotFoundError
+from hyperslab.formats.mongo.objects import PUTTING, REPLACES, STATUS, delete_object, finish_replacement
+from hyperslab.formats.mongo.to_spec import node_names
 
 if TYPE_CHECKING:
     from pymongo.collection import Collection
 
-AGE = 3600.0
+GARBAGE_AGE = 3600.0
 """Seconds after which a document is taken for one that nobody is storing any more."""
 _MANY = 1000
 
@@ -48,7 +70,7 @@ class Orphan:
 
 
 @dataclass(frozen=True, slots=True)
-class Collected:
+class GarbageReport:
     """What was removed, or would be: objects, documents of chunks, bytes."""
 
     orphans: tuple[Orphan, ...]
@@ -65,61 +87,63 @@ class Collected:
         return sum(orphan.nbytes for orphan in self.orphans)
 
 
-def collect(
+def collect_garbage(
     meta: Collection[Any],
     chunks: Collection[Any],
     *,
-    age: float | timedelta = AGE,
+    age: float | timedelta = GARBAGE_AGE,
     dry_run: bool = False,
     surplus: bool = True,
-) -> Collected:
-    """Remove what :func:`orphans` finds; with ``dry_run`` only tell of it. Invalid for an age below 0."""
-    found = orphans(meta, chunks, age=age, surplus=surplus)
-    return Collected(tuple(one for one in found if dry_run or remove(meta, chunks, one)), not dry_run)
+) -> GarbageReport:
+    """Remove what :func:`find_orphans` finds; with ``dry_run`` only tell of it. Invalid for an age below 0."""
+    found = find_orphans(meta, chunks, age=age, surplus=surplus)
+    return GarbageReport(tuple(one for one in found if dry_run or remove_orphan(meta, chunks, one)), not dry_run)
 
 
-def orphans(
-    meta: Collection[Any], chunks: Collection[Any], *, age: float | timedelta = AGE, surplus: bool = True
+def find_orphans(
+    meta: Collection[Any], chunks: Collection[Any], *, age: float | timedelta = GARBAGE_AGE, surplus: bool = True
 ) -> Iterator[Orphan]:
     """Documents that belong to nothing and are older than ``age`` (seconds). ``surplus``: those of sound objects too,
     for which every object is looked through. Invalid."""
     seconds = age.total_seconds() if isinstance(age, timedelta) else float(age)
     if not 0 <= seconds < 1e9:
         raise Invalid(f"an age of {age}", remedy="give seconds of at least 0")
-    return _orphans(meta, chunks, seconds, surplus)
+    return _all_orphans(meta, chunks, seconds, surplus)
 
 
-def _orphans(meta: Collection[Any], chunks: Collection[Any], age: float, surplus: bool) -> Iterator[Orphan]:
+def _all_orphans(meta: Collection[Any], chunks: Collection[Any], age: float, surplus: bool) -> Iterator[Orphan]:
     clock = _Clock.of(meta, age)
     yield from _without_object(meta, chunks, clock)
     yield from _unfinished(meta, chunks, clock)
     yield from _replaced(meta, chunks)
     if surplus:
         for row in meta.find({STATUS: {"$exists": False}}, {"_id": 1}):
-            yield from surplus_of(meta, chunks, row["_id"], clock.is_old)
+            yield from surplus_orphans(meta, chunks, row["_id"], clock.is_old)
 
 
-def remove(meta: Collection[Any], chunks: Collection[Any], orphan: Orphan) -> bool:
+def remove_orphan(meta: Collection[Any], chunks: Collection[Any], orphan: Orphan) -> bool:
     """Remove the documents; False when they have come to belong to something meanwhile."""
     match orphan.kind:
         case "no-object":
-            if meta.find_one({"_id": {"$eq": orphan.id}}, {"_id": 1}) is not None or orphan.id in named(meta):
+            if meta.find_one({"_id": {"$eq": orphan.id}}, {"_id": 1}) is not None or orphan.id in all_undo_copy_ids(
+                meta
+            ):
                 return False
-            stored.delete(chunks, orphan.id)
+            chunk_queries.delete_chunks(chunks, orphan.id)
         case "unfinished":
-            made = {"$or": [{STATUS: {"$exists": True}}, {MARK: {"$exists": True}}]}
+            made = {"$or": [{STATUS: {"$exists": True}}, {PUTTING: {"$exists": True}}]}
             if not meta.delete_one({"_id": {"$eq": orphan.id}, **made}).deleted_count:
                 return False
-            delete(meta, chunks, orphan.id)
+            delete_object(meta, chunks, orphan.id)
         case "replaced":
-            finish(meta, chunks, orphan.id)
+            finish_replacement(meta, chunks, orphan.id)
         case _:
             for some in batched(orphan.ids or (), _MANY):
                 chunks.delete_many({"meta_id": {"$eq": orphan.id}, "_id": {"$in": some}})
     return True
 
 
-def age_test(meta: Collection[Any], age: float = AGE) -> Callable[[Mapping[str, Any]], bool]:
+def age_test(meta: Collection[Any], age: float = GARBAGE_AGE) -> Callable[[Mapping[str, Any]], bool]:
     """Return whether a document is older than ``age`` seconds by now, by the clock of the server."""
     return _Clock.of(meta, age).is_old
 
@@ -156,12 +180,12 @@ class _Clock:
 def _is_derived(doc: Mapping[str, Any], meta_id: ObjectId) -> bool:
     try:
         name, chunk = parse_key(doc)
-        return bool(doc["_id"] == Derived(meta_id)(name, chunk, int(doc.get("n", 0))))
+        return bool(doc["_id"] == DerivedIds(meta_id)(name, chunk, int(doc.get("n", 0))))
     except (HyperslabError, TypeError, ValueError, OverflowError):
         return False
 
 
-def _measured(chunks: Collection[Any], query: Mapping[str, Any]) -> tuple[int, int]:
+def _count_documents(chunks: Collection[Any], query: Mapping[str, Any]) -> tuple[int, int]:
     """How many documents there are, and their bytes."""
     group = {"_id": None, "documents": {"$sum": 1}, "bytes": {"$sum": {"$bsonSize": "$$ROOT"}}}
     for row in chunks.aggregate([{"$match": query}, {"$group": group}]):
@@ -172,11 +196,11 @@ def _measured(chunks: Collection[Any], query: Mapping[str, Any]) -> tuple[int, i
 def _without_object(meta: Collection[Any], chunks: Collection[Any], clock: _Clock) -> Iterator[Orphan]:
     with chunks.aggregate([{"$group": {"_id": "$meta_id"}}], allowDiskUse=True) as rows:
         for ids in batched((row["_id"] for row in rows), _MANY):
-            known = {row["_id"] for row in meta.find({"_id": {"$in": ids}}, {"_id": 1})} | named(meta)
+            known = {row["_id"] for row in meta.find({"_id": {"$in": ids}}, {"_id": 1})} | all_undo_copy_ids(meta)
             for id in (id for id in ids if id not in known):
                 mine = {"meta_id": {"$eq": id}}
                 if _all_old(chunks, mine, clock) and (clock.everything or not _is_young(id, clock)):
-                    documents, nbytes = _measured(chunks, mine)
+                    documents, nbytes = _count_documents(chunks, mine)
                     message = f"{documents} documents of chunks belong to no object"
                     yield Orphan("no-object", id, documents, nbytes, message)
 
@@ -197,20 +221,20 @@ def _all_old(chunks: Collection[Any], query: Mapping[str, Any], clock: _Clock) -
 
 
 def _unfinished(meta: Collection[Any], chunks: Collection[Any], clock: _Clock) -> Iterator[Orphan]:
-    for row in meta.find({STATUS: {"$exists": True}}, {f"{OURS}.touched": 1, f"{OURS}.lease": 1}):
-        told = row.get(OURS) or {}
+    for row in meta.find({STATUS: {"$exists": True}}, {f"{EXTENSION}.touched": 1, f"{EXTENSION}.lease": 1}):
+        told = row.get(EXTENSION) or {}
         lease = told.get("lease")
         signs = (told.get("touched"), lease.get("until") if isinstance(lease, Mapping) else None)
         if clock.is_old(row) and (clock.everything or all(map(clock.is_past, signs))):
-            documents, nbytes = _measured(chunks, {"meta_id": {"$eq": row["_id"]}})
+            documents, nbytes = _count_documents(chunks, {"meta_id": {"$eq": row["_id"]}})
             message = f"an object that was never finished, with {documents} documents of chunks"
             yield Orphan("unfinished", row["_id"], documents + 1, nbytes, message)
-    for row in meta.find({MARK: {"$exists": True}, STATUS: {"$exists": False}}, {MARK: 1}):
-        last = row[OURS]["putting"]
+    for row in meta.find({PUTTING: {"$exists": True}, STATUS: {"$exists": False}}, {PUTTING: 1}):
+        last = row[EXTENSION]["putting"]
         if not clock.is_old(row) or not (clock.everything or clock.is_past(last)):
             continue
         if _is_broken(meta, chunks, row["_id"]):
-            documents, nbytes = _measured(chunks, {"meta_id": {"$eq": row["_id"]}})
+            documents, nbytes = _count_documents(chunks, {"meta_id": {"$eq": row["_id"]}})
             message = f"a put of this object was broken off, with {documents} documents of chunks"
             yield Orphan("unfinished", row["_id"], documents + 1, nbytes, message)
 
@@ -218,15 +242,15 @@ def _unfinished(meta: Collection[Any], chunks: Collection[Any], clock: _Clock) -
 def _is_broken(meta: Collection[Any], chunks: Collection[Any], id: Any) -> bool:
     """Return whether chunks of an object are missing; not of one that cannot be understood, or is gone."""
     try:
-        return bool(missing(meta, chunks, id, 1))
+        return bool(find_missing(meta, chunks, id, 1))
     except HyperslabError:
         return False
 
 
 def _replaced(meta: Collection[Any], chunks: Collection[Any]) -> Iterator[Orphan]:
     for row in meta.find({REPLACES: {"$exists": True}, STATUS: {"$exists": False}}, {REPLACES: 1}):
-        old = row[OURS]["replaces"]
-        documents, nbytes = _measured(chunks, {"meta_id": {"$eq": old}})
+        old = row[EXTENSION]["replaces"]
+        documents, nbytes = _count_documents(chunks, {"meta_id": {"$eq": old}})
         there = meta.find_one({"_id": {"$eq": old}}, {"_id": 1}) is not None
         yield Orphan("replaced", row["_id"], documents + there, nbytes, f"the object {old} was replaced by this one")
 
@@ -234,13 +258,13 @@ def _replaced(meta: Collection[Any], chunks: Collection[Any]) -> Iterator[Orphan
 # -- within objects ---------------------------------------------------------------------------------------------------
 
 
-def surplus_of(
+def surplus_orphans(
     meta: Collection[Any], chunks: Collection[Any], id: ObjectId, is_old: Callable[[Mapping[str, Any]], bool]
 ) -> Iterator[Orphan]:
     """Of one object: copies of documents, and documents of chunks that it does not have."""
     found: dict[str, list[tuple[ChunkFlaw, tuple[Any, ...]]]] = {}
     try:
-        survey = ObjectSurvey(load(meta, id), chunks)
+        survey = ObjectSurvey(load_meta(meta, id), chunks)
         seen = list(survey.flaws())
         kinds = (DUPLICATES,) if survey.is_questioned(seen) else (DUPLICATES, STRAY)
         for flaw in seen:
@@ -250,13 +274,13 @@ def surplus_of(
         return
     for kind, flaws in found.items():
         more = f" and {len(flaws) - 1} chunks more" if len(flaws) > 1 else ""
-        yield orphan_of(chunks, id, kind, f"{flaws[0][0].message}{more}", [one for _, ids in flaws for one in ids])
+        yield make_orphan(chunks, id, kind, f"{flaws[0][0].message}{more}", [one for _, ids in flaws for one in ids])
 
 
-def orphan_of(chunks: Collection[Any], id: ObjectId, kind: str, message: str, ids: Iterable[Any]) -> Orphan:
+def make_orphan(chunks: Collection[Any], id: ObjectId, kind: str, message: str, ids: Iterable[Any]) -> Orphan:
     """Documents of an object that are to go."""
     ids = tuple(ids)
-    counted = [_measured(chunks, {"meta_id": {"$eq": id}, "_id": {"$in": some}}) for some in batched(ids, _MANY)]
+    counted = [_count_documents(chunks, {"meta_id": {"$eq": id}, "_id": {"$in": some}}) for some in batched(ids, _MANY)]
     return Orphan(kind, id, sum(one for one, _ in counted), sum(nbytes for _, nbytes in counted), message, ids)
 
 
@@ -276,3 +300,124 @@ def surplus_ids(id: ObjectId, flaw: ChunkFlaw, is_old: Callable[[Mapping[str, An
         surplus += [doc["_id"]] if doc["n"] in kept else []
         kept.add(doc["n"])
     return tuple(surplus)
+
+
+if TYPE_CHECKING:
+    from pymongo.collection import Collection
+
+_SHOWN = 6
+_QUESTION = "more of the object does not fit its document, which is in question"
+
+
+def find_problems(
+    meta: Collection[Any], chunks: Collection[Any], id: ObjectId | None = None, *, deep: bool = False
+) -> Iterator[Problem]:
+    """Every problem of one object, or of all of them (``id`` None) and of what belongs to none; ``deep`` decodes every
+    sparse chunk besides: that dense ones are whole is known by their bytes. DocumentNotFoundError."""
+    return (remedy.problem for remedy in find_remedies(meta, chunks, id, deep=deep))
+
+
+def find_remedies(
+    meta: Collection[Any],
+    chunks: Collection[Any],
+    id: ObjectId | None = None,
+    *,
+    deep: bool = False,
+    age: float = GARBAGE_AGE,
+) -> Iterator[Remedy]:
+    """The same, each with its remedy: copies of documents, and what is older than ``age`` and belongs to nothing, are
+    removed; what is missing or contradicts itself is only told of."""
+    if id is not None:
+        doc = meta.find_one({"_id": {"$eq": id}})
+        if doc is None:
+            raise DocumentNotFoundError(id)
+        yield from _object_remedies(meta, chunks, doc, "", deep, age)
+        return
+    for doc in meta.find({STATUS: {"$exists": False}}, batch_size=10):
+        yield from _object_remedies(meta, chunks, doc, str(doc["_id"]), deep, age)
+    for orphan in find_orphans(meta, chunks, age=age, surplus=False):
+        yield Remedy(
+            Problem(str(orphan.id), orphan.kind, orphan.message), "remove them", _removal(meta, chunks, orphan)
+        )
+
+
+def _object_remedies(
+    meta: Collection[Any], chunks: Collection[Any], doc: Mapping[str, Any], above: str, deep: bool, age: float
+) -> Iterator[Remedy]:
+    try:
+        found = document.parse_object(doc)
+    except HyperslabError as error:
+        yield Remedy(Problem(above, "document", error.said))
+        return
+    faces = {name: face for face, name in node_names(found).items()}
+
+    def node_of(name: str) -> str:
+        return "/".join(filter(None, (above, faces.get(name, ""))))
+
+    for problem in document.document_problems(found):
+        yield Remedy(Problem(node_of(problem.node), problem.kind, problem.message))
+    for entry in chunk_writes.expired_entries(meta, found.id) if chunk_writes.undo_entries(found.ours) else ():
+        said = f"{format_key(entry.key)} is changed by somebody who did not come to an end: it is read as it was before"
+        act = partial(chunk_writes.put_back, meta, chunks, found.id, entry)
+        yield Remedy(Problem(node_of(entry.key[0]), "unfinished-change", said), "put it back", act)
+    survey = ObjectSurvey(found, chunks)
+    flaws = sorted(survey.flaws(), key=lambda flaw: (flaw.key[0], flaw.key[1] or (), flaw.kind))
+    old = age_test(meta, age)
+    is_questioned = survey.is_questioned(flaws)
+    for flaw in flaws:
+        if flaw.kind == STRAY and is_questioned:
+            yield Remedy(Problem(node_of(flaw.key[0]), flaw.kind, f"{flaw.message}: {_QUESTION}"))
+        else:
+            yield _flaw_remedy(meta, chunks, found.id, flaw, node_of(flaw.key[0]), old)
+    for absent in survey.absent:
+        if len(absent):
+            yield Remedy(Problem(node_of(absent.name), MISSING_CHUNK, _describe_absent(absent)))
+    if deep:
+        yield from _undecodable_chunks(survey, {flaw.key for flaw in flaws if flaw.kind != DUPLICATES}, node_of)
+
+
+def _flaw_remedy(
+    meta: Collection[Any],
+    chunks: Collection[Any],
+    id: ObjectId,
+    flaw: ChunkFlaw,
+    node: str,
+    old: Callable[[Mapping[str, Any]], bool],
+) -> Remedy:
+    problem = Problem(node, flaw.kind, flaw.message)
+    if flaw.kind not in (DUPLICATES, STRAY):
+        return Remedy(problem)
+    ids = surplus_ids(id, flaw, old if flaw.kind == STRAY else _any_age)
+    if not ids:
+        return Remedy(problem)
+    action = "remove the copies" if flaw.kind == DUPLICATES else "remove them"
+    orphan = Orphan(flaw.kind, id, len(ids), 0, flaw.message, ids)
+    return Remedy(problem, action, _removal(meta, chunks, orphan))
+
+
+def _any_age(doc: Mapping[str, Any]) -> bool:
+    return True
+
+
+def _removal(meta: Collection[Any], chunks: Collection[Any], orphan: Orphan) -> Callable[[], None]:
+    def act() -> None:
+        remove_orphan(meta, chunks, orphan)
+
+    return act
+
+
+def _describe_absent(absent: AbsentChunks) -> str:
+    first = [format_key(key) for key in islice(absent, _SHOWN)]
+    rest = len(absent) - len(first)
+    more = f" and {rest} more" if rest else ""
+    return f"{len(absent)} of {absent.declared} chunks are not stored: {', '.join(first)}{more}"
+
+
+def _undecodable_chunks(survey: ObjectSurvey, known: set[Key], node_of: Callable[[str], str]) -> Iterator[Remedy]:
+    """Sparse chunks of which the cells make no sense."""
+    for key in survey.sparse:
+        if key not in known:
+            try:
+                chunk_queries.read_chunk(survey.chunks, survey.meta.id, key).coo()
+            except HyperslabError as error:
+                yield Remedy(Problem(node_of(key[0]), "corrupt-chunk", f"{format_key(key)}: {error.said}"))

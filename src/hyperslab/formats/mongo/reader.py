@@ -11,17 +11,22 @@ from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, NotFound, Problem
 from hyperslab.formats.base import Remedy
-from hyperslab.formats.format_errors import no_node
-from hyperslab.formats.mongo import examine, infer_schema, names, objects
-from hyperslab.formats.mongo.changes import durably
-from hyperslab.formats.mongo.chunk_collection import ChunkCollection
-from hyperslab.formats.mongo.document import Meta, Variable, parse
+from hyperslab.formats.mongo import objects, repair, search, to_spec
+from hyperslab.formats.mongo.chunk_source import ChunkCollection, MongoChunks
+from hyperslab.formats.mongo.chunk_writes import UndoView, undo_entries, with_write_concern
+from hyperslab.formats.mongo.document import Meta, Variable, parse_object
 from hyperslab.formats.mongo.embedded import EmbeddedChunk
-from hyperslab.formats.mongo.groups import below, group_at, groups_of
 from hyperslab.formats.mongo.server import ServerPlace, storage_errors
-from hyperslab.formats.mongo.source import MongoChunks
-from hyperslab.formats.mongo.to_spec import array_spec, cut_of, face_names, group_spec, ours_of
-from hyperslab.formats.mongo.undo import UndoView, entries
+from hyperslab.formats.mongo.to_spec import (
+    array_spec,
+    child_names,
+    group_spec,
+    inner_group_spec,
+    inner_groups,
+    node_names,
+    variable_chunks,
+    variable_extension,
+)
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 if TYPE_CHECKING:
@@ -31,7 +36,7 @@ DERIVED = "derived"
 
 
 @dataclass(frozen=True, slots=True)
-class Stock:
+class CollectionPair:
     """The two collections of a place, and how they are read and written."""
 
     place: ServerPlace
@@ -40,7 +45,7 @@ class Stock:
     settings: Settings = DEFAULTS
 
     @classmethod
-    def of(cls, place: ServerPlace, settings: Settings) -> Stock:
+    def of(cls, place: ServerPlace, settings: Settings) -> CollectionPair:
         """The collections that a URL names; nothing is asked of the server."""
         database = place.open()
         return cls(place, database[f"{place.collection}.meta"], database[f"{place.collection}.chunks"], settings)
@@ -53,13 +58,13 @@ class Stock:
     @property
     def durable_meta(self) -> Collection[Any]:
         """The documents of objects, with writes as the settings ask for."""
-        return durably(self.meta, self.settings.durable)
+        return with_write_concern(self.meta, self.settings.durable)
 
     def resolve(self, wanted: str) -> Any:
         """The id of the object with this id or name. NotFound; Invalid lists the ids where there are several."""
         try:
             with storage_errors(self.url):
-                return names.resolve(self.meta, wanted)
+                return objects.resolve_id(self.meta, wanted)
         except HyperslabError as error:
             raise error.locate(url=self.url) from error.__cause__
 
@@ -87,16 +92,16 @@ class Stock:
 class ObjectReader:
     """One object: its variables are the arrays of the root and of the groups in it."""
 
-    def __init__(self, stock: Stock, doc: Mapping[str, Any], wanted: str | None = None) -> None:
+    def __init__(self, stock: CollectionPair, doc: Mapping[str, Any], wanted: str | None = None) -> None:
         """``wanted``: the id or name by which the object was found."""
         self._stock = stock
         self._wanted = wanted
         self._mutex = threading.RLock()
-        self._take(parse(doc))
+        self._take(parse_object(doc))
 
     def _take(self, meta: Meta) -> None:
         self._meta = meta
-        self._names = face_names(meta)
+        self._names = node_names(meta)
         self._settled: dict[str, Variable] | None = None
 
     @property
@@ -111,18 +116,18 @@ class ObjectReader:
 
     def children(self, path: str) -> Iterable[str]:
         """The names of the variables, coordinates first, then of the groups."""
-        known = groups_of(self._meta)
+        known = inner_groups(self._meta)
         if path and path not in known:
             self.node(path)
             return []
-        return list(below(path, known, self._names))
+        return list(child_names(path, known, self._names))
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
         """The object, or one of its variables. NodeNotFound; Unsupported and FormatError for one that is no array."""
         with self._mutex:
             if not path:
                 return group_spec(self._meta)
-            if (group := group_at(self._meta, path)) is not None:
+            if (group := inner_group_spec(self._meta, path)) is not None:
                 return group
             name, variable = self._variable(path)
             return array_spec(self._meta, name, variable)
@@ -142,7 +147,7 @@ class ObjectReader:
     def _lazy(self) -> dict[str, Variable]:
         if self._settled is None:
             with storage_errors(self.url):
-                self._settled = infer_schema.settled(self._stock.chunks, self._meta)
+                self._settled = to_spec.infer_schema(self._stock.chunks, self._meta)
         return self._settled
 
     def _missing(self, path: str) -> NodeNotFound:
@@ -151,7 +156,7 @@ class ObjectReader:
     def chunks(self, path: str) -> ChunkSource:
         """The chunks of a variable; those that stand in the document of the object are in memory."""
         with self._mutex:
-            if not path or path in groups_of(self._meta):
+            if not path or path in inner_groups(self._meta):
                 raise NodeNotFound("this is a group, not an array", url=self.url, node=path)
             name, variable = self._variable(path)
             return self._source(name, variable, array_spec(self._meta, name, variable))
@@ -160,9 +165,9 @@ class ObjectReader:
         embedded = variable.embedded
         if embedded is not None:
             return EmbeddedChunk(lambda: embedded, spec, self.url)
-        ours = ours_of(self._meta, name)
+        ours = variable_extension(self._meta, name)
         how = {"whole": variable.chunks is None, "sparsely": "fill" in ours, "lenient": bool(ours)}
-        return MongoChunks(self._shelf(), name, spec, cut_of(variable, ours), **how)
+        return MongoChunks(self._shelf(), name, spec, variable_chunks(variable, ours), **how)
 
     def _shelf(self) -> ChunkCollection:
         derived = True if self._meta.ours.get("chunk_ids") == DERIVED else None
@@ -172,7 +177,7 @@ class ObjectReader:
             url=self.url,
             chunk_size=self._meta.chunk_size,
             derived=derived,
-            past=UndoView(self._stock.meta, self.id, entries(self._meta.ours)),
+            past=UndoView(self._stock.meta, self.id, undo_entries(self._meta.ours)),
             meta=self._stock.meta,
         )
 
@@ -181,7 +186,7 @@ class ObjectReader:
         wanted = self._wanted
         doc = self._stock.document(self.id) if wanted is None else self._stock.named_document(wanted)
         with self._mutex:
-            self._take(parse(doc))
+            self._take(parse_object(doc))
 
     def stamp(self, path: str) -> tuple[str, Any]:
         """What identifies the version of the document that is known here."""
@@ -200,7 +205,7 @@ class ObjectReader:
     def remedies(self, *, deep: bool, workers: int) -> Iterator[Remedy]:
         """The same with what mends them."""
         with storage_errors(self.url):
-            yield from examine.remedies(self._stock.meta, self._stock.chunks, self.id, deep=deep)
+            yield from repair.find_remedies(self._stock.meta, self._stock.chunks, self.id, deep=deep)
 
     def close(self) -> None:
         """Nothing is held: the client is that of the process."""
@@ -209,7 +214,7 @@ class ObjectReader:
 class CollectionReader:
     """All objects of a collection as groups called by their ids; a name that one object has is another name of it."""
 
-    def __init__(self, stock: Stock) -> None:
+    def __init__(self, stock: CollectionPair) -> None:
         self._stock = stock
         self._mutex = threading.RLock()
         self._objects: dict[str, ObjectReader] = {}
@@ -225,14 +230,14 @@ class CollectionReader:
             found, inner = self._object(path)
             return found.children(inner)
         with storage_errors(self.url):
-            gone = names.replaced(self._stock.meta)
-            rows = self._stock.meta.find({names.STATUS: {"$exists": False}}, {"_id": 1}).sort("_id", 1)
+            gone = objects.find_replaced(self._stock.meta)
+            rows = self._stock.meta.find({objects.STATUS: {"$exists": False}}, {"_id": 1}).sort("_id", 1)
             return [str(row["_id"]) for row in rows if row["_id"] not in gone]
 
     def some_names(self, most: int) -> list[str]:
         """The names of the first objects, or their ids where they have none."""
         with storage_errors(self.url):
-            return [str(found.name or found.id) for found in objects.find(self._stock.meta, limit=most)]
+            return [str(found.name or found.id) for found in search.find_objects(self._stock.meta, limit=most)]
 
     def _object(self, path: str) -> tuple[ObjectReader, str]:
         """The object that a path leads to, the same one by its name and by its id, and the path within it."""
@@ -290,13 +295,13 @@ class CollectionReader:
     def remedies(self, *, deep: bool, workers: int) -> Iterator[Remedy]:
         """The same with what mends them."""
         with storage_errors(self.url):
-            yield from examine.remedies(self._stock.meta, self._stock.chunks, deep=deep)
+            yield from repair.find_remedies(self._stock.meta, self._stock.chunks, deep=deep)
 
     def close(self) -> None:
         """Nothing is held."""
 
 
-def open_reader(stock: Stock) -> ObjectReader | CollectionReader:
+def open_reader(stock: CollectionPair) -> ObjectReader | CollectionReader:
     """What the place names, for reading."""
     wanted = stock.place.object
     if wanted is None:
@@ -304,7 +309,7 @@ def open_reader(stock: Stock) -> ObjectReader | CollectionReader:
     return ObjectReader(stock, stock.named_document(wanted), wanted)
 
 
-def check_name(place: ServerPlace) -> str:
+def check_new_name(place: ServerPlace) -> str:
     """The name of a new object. Invalid where there is none, it looks like an id, or has NUL in it."""
     from bson import ObjectId
 
@@ -314,9 +319,6 @@ def check_name(place: ServerPlace) -> str:
     if ObjectId.is_valid(wanted):
         raise Invalid(f"an object cannot be called {wanted!r}, which is an id", url=place.url, remedy="give it a name")
     try:
-        return names.usable(wanted)
+        return objects.check_object_name(wanted)
     except Invalid as error:
         raise error.locate(url=place.url) from None
-
-
-__all__ = ["CollectionReader", "ObjectReader", "Stock", "check_name", "open_reader"]

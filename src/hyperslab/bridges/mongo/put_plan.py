@@ -1,0 +1,383 @@
+"""What a caller chooses of how objects are stored (reference 4.1), and what a layout chooses of the rest.
+
+Names and attributes as BSON has them: what it does not have is refused before anything is written.
+
+The cells of an xarray variable: NumPy's, sparse ones, or a dask array of either, with units set aside.
+
+An xarray object as the documents it will be: whatever cannot be stored is refused here, before the first write."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
+from datetime import date, datetime, time, timedelta
+from math import isnan
+from typing import Any, Literal
+
+import bson
+import numpy as np
+import xarray as xr
+from bson import ObjectId
+from bson.errors import BSONError
+
+from hyperslab.bridges import pint, sparse
+from hyperslab.bridges.dask import is_dask_array
+from hyperslab.bridges.mongo import pandas_cells
+from hyperslab.errors import Invalid, Unsupported, WrongType
+from hyperslab.formats.mongo.bson_values import (
+    MAX_DOCUMENT_BYTES,
+    Sizes,
+    check_document,
+    check_levels,
+    dtype_to_text,
+    to_little_endian,
+)
+from hyperslab.formats.mongo.chunk_documents import DENSE, SPARSE, DerivedIds, IdScheme, SaltedIds, encode_coo
+from hyperslab.formats.mongo.document import ARRAY, Meta, Variable, choose_embedded, embed_cells, render_object
+from hyperslab.model.coo import Coo, Numbers
+
+Layout = Literal["compatible", "extended"]
+ChunkIds = Literal["objectid", "derived"]
+Commit = Literal["meta_first", "meta_last"]
+Positional = Literal[False, True, "unique"]
+
+_HEAD = 128
+"""Bytes that every chunk document has beside its cells, at least."""
+
+COMPATIBLE: Mapping[str, Any] = {
+    "chunk_size_bytes": 255 * 1024,
+    "embed_threshold_bytes": 255 * 1024,
+    "chunk_ids": "objectid",
+    "positional_index": False,
+    "verify": False,
+    "read_index": True,
+    "commit": "meta_first",
+}
+_LAYOUTS: Mapping[str, Mapping[str, Any]] = {
+    "compatible": COMPATIBLE,
+    "extended": {
+        **COMPATIBLE,
+        "chunk_size_bytes": 1024 * 1024 - 1024,
+        "chunk_ids": "derived",
+        "positional_index": "unique",
+        "verify": True,
+        "commit": "meta_last",
+    },
+}
+_CHOICES: Mapping[str, tuple[Any, ...]] = {
+    "chunk_ids": ("objectid", "derived"),
+    "positional_index": (False, True, "unique"),
+    "verify": (False, True),
+    "read_index": (False, True),
+    "commit": ("meta_first", "meta_last"),
+    "durable": (False, True),
+    "densify": (False, True),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PutOptions:
+    """All choices, made."""
+
+    chunk_size_bytes: int
+    embed_threshold_bytes: int
+    chunk_ids: ChunkIds
+    positional_index: Positional
+    verify: bool
+    read_index: bool
+    commit: Commit
+    durable: bool = True
+    densify: bool = False
+
+    @classmethod
+    def of(cls, layout: str, given: Mapping[str, Any]) -> PutOptions:
+        """The choices of a layout but for those that are given (not None). Invalid for what is none."""
+        if layout not in _LAYOUTS:
+            raise Invalid(f"layout={layout!r}", remedy=f"it is one of {', '.join(_LAYOUTS)}")
+        chosen = {**_LAYOUTS[layout], **{name: value for name, value in given.items() if value is not None}}
+        for name, choices in _CHOICES.items():
+            if name in chosen and not any(chosen[name] is one or chosen[name] == one for one in choices):
+                raise Invalid(f"{name}={chosen[name]!r}", remedy=f"it is one of {', '.join(map(repr, choices))}")
+        check_byte_options(chosen["chunk_size_bytes"], chosen["embed_threshold_bytes"])
+        return cls(**chosen)
+
+
+def check_byte_options(chunk_size: Any, threshold: Any) -> None:
+    """Invalid for sizes that no document can have."""
+    for name, size, least in (("chunk_size_bytes", chunk_size, 1), ("embed_threshold_bytes", threshold, 0)):
+        if isinstance(size, bool) or not isinstance(size, int) or size < least:
+            raise Invalid(f"{name}={size!r}", remedy=f"give a whole number of at least {least}")
+    if chunk_size > MAX_DOCUMENT_BYTES - _HEAD:
+        remedy = "the best are 1 to 2 MiB: 1_048_576 - 1024"
+        raise Invalid(
+            f"chunk_size_bytes={chunk_size}: no document is larger than {MAX_DOCUMENT_BYTES} bytes", remedy=remedy
+        )
+
+
+_ATTR_REMEDY = (
+    "store numbers, text, true and false, datetimes (datetime.datetime), bytes, lists and mappings of them, or None"
+)
+_DATES_REMEDY = "store it as text (isoformat() or str()), or a date as the datetime.datetime at its midnight"
+
+
+def plain_attrs(attrs: Mapping[Hashable, Any], owner: str) -> dict[str, Any]:
+    """The attributes of ``owner`` as they are stored; Unsupported names the one that cannot be.
+
+    NumPy's scalars become Python's, its arrays of one dimension lists, tuples lists.
+    """
+    return {_key(name, owner): _bson_value(value, f"attribute {name!r} of {owner}") for name, value in attrs.items()}
+
+
+def _key(name: Hashable, owner: str) -> str:
+    if not isinstance(name, str) or "\0" in name or not _is_text(name):
+        remedy = "names of attributes are text without NUL"
+        raise Unsupported(f"{owner} has an attribute with the name {name!r}", remedy=remedy)
+    return str(name)
+
+
+def _bson_value(value: Any, what: str) -> Any:
+    check_levels(what, value)
+    plain = _plain(value, what)
+    try:
+        bson.encode({"value": plain})
+    except (BSONError, OverflowError, TypeError, ValueError, RecursionError) as error:
+        remedy = _DATES_REMEDY if _holds_date(value) else _ATTR_REMEDY
+        raise Unsupported(f"{what} is {_describe(value)}, which BSON has no type for", remedy=remedy) from error
+    return plain
+
+
+def _holds_date(value: Any) -> bool:
+    if isinstance(value, Mapping | list | tuple):
+        return any(map(_holds_date, value.values() if isinstance(value, Mapping) else value))
+    return isinstance(value, date | time | timedelta) and not isinstance(value, datetime)
+
+
+def _describe(value: Any) -> str:
+    return f"a {type(value).__name__}: {str(value)[:60]}"
+
+
+def _plain(value: Any, what: str) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        if value.dtype.kind not in "bifuUS" or value.ndim > 1 or value.dtype == np.longdouble:
+            raise Unsupported(f"{what} is {_describe(value)}, of type {value.dtype}", remedy=_ATTR_REMEDY)
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {_key(name, what): _plain(inner, what) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner, what) for inner in value]
+    return value
+
+
+def variable_name(name: Hashable) -> str:
+    """A variable's name. Invalid for what is no text, or cannot be a key of a document."""
+    if not isinstance(name, str) or "\0" in name or not _is_text(name):
+        raise Invalid(f"a variable with the name {name!r}", remedy="names of variables are text without NUL")
+    return str(name)
+
+
+def dimension_names(dims: tuple[Hashable, ...], variable: str) -> tuple[Hashable, ...]:
+    """The names of a variable's dimensions: text or numbers, which come back as they were. Invalid."""
+    for dim in dims:
+        if not _is_name(dim):
+            raise Invalid(f"{variable!r} has a dimension with the name {dim!r}", remedy="give text or numbers")
+    return tuple(_native(dim) for dim in dims)
+
+
+def object_name(name: Any) -> Any:
+    """The name of an object: text, a number, or None. Invalid for others, which would come back as something else."""
+    if name is not None and not _is_name(name):
+        raise Invalid(f"an object with the name {name!r}", remedy="give text or a number: rename()")
+    return _native(name)
+
+
+def _is_name(name: Any) -> bool:
+    if isinstance(name, str):
+        return _is_text(name)
+    return isinstance(name, float) or (isinstance(name, int | np.integer) and -(1 << 63) <= int(name) < 1 << 63)
+
+
+def _native(name: Any) -> Any:
+    return name.item() if isinstance(name, np.generic) else name
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+_ARRAY_REMEDY = "store arrays of NumPy, dask or sparse, or Quantities of them"
+
+
+def cells_and_units(data: Any, name: str, *, densify: bool = False) -> tuple[Numbers | Coo | Any, str | None]:
+    """What is to be stored of a variable's data, and its units; a dask array stays one.
+
+    Unsupported for cells that have no bytes of their own, or fields, and for arrays of other libraries.
+    """
+    values, units = pint.plain(data)
+    if not isinstance(getattr(values, "dtype", None), np.dtype):
+        raise Unsupported(f"variable {name!r} is of the pandas dtype {values.dtype}", remedy="astype() it to NumPy's")
+    dtype_to_text(values.dtype, name)
+    if is_dask_array(values):
+        if pint.is_quantity(getattr(values, "_meta", None)):
+            remedy = "make it a Quantity of a dask array: Quantity(array.map_blocks(lambda block: block.m), units)"
+            raise Unsupported(f"variable {name!r} is a dask array of Quantities", remedy=remedy)
+        return (sparse.densified(values) if densify else values), units
+    return block_cells(values, name, densify=densify), units
+
+
+def block_cells(values: Any, name: str, *, densify: bool = False) -> Numbers | Coo:
+    """An array, or a block of dask, as it is stored. Unsupported."""
+    if sparse.is_sparse(values):
+        return values.todense() if densify else sparse.to_coo(values)
+    if isinstance(values, np.ndarray | np.generic):
+        return np.asarray(values)
+    raise Unsupported(f"variable {name!r} is an array of {type(values).__module__}", remedy=_ARRAY_REMEDY)
+
+
+def stored_size(cells: Numbers | Coo) -> int:
+    """The bytes that they take in documents."""
+    if isinstance(cells, Coo):
+        _, data, places, _ = encode_coo(cells)
+        return len(data) + len(places)
+    return cells.nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class PutPlan:
+    """The document of an object, the cells that are stored whole, and dask arrays, whose blocks are; ``ids`` of all."""
+
+    meta: Meta
+    whole: Mapping[str, Numbers | Coo]
+    lazy: Mapping[str, Any]
+    ids: IdScheme
+
+    @property
+    def cells(self) -> dict[str, Any]:
+        """The cells of all variables."""
+        inside = {name: variable.embedded for name, variable in self.meta.variables.items() if variable.embedded}
+        embedded = {name: each.coo() if each.sparse else each.block() for name, each in inside.items()}
+        return {**embedded, **self.whole, **self.lazy}
+
+    @property
+    def positions(self) -> int:
+        """The most dimensions of a variable that is stored in chunks."""
+        return max((len(variable.chunks or ()) for variable in self.meta.variables.values()), default=0)
+
+
+def plan_put(x: Any, options: PutOptions, *, name: Any = None, id: ObjectId | None = None) -> PutPlan:
+    """The plan for a Dataset or DataArray. WrongType for anything else; Unsupported and Invalid name the variable."""
+    coords, data_vars, attrs = _names_and_attrs(x)
+    check_byte_options(options.chunk_size_bytes, options.embed_threshold_bytes)
+    variables: dict[str, Variable] = {}
+    cells: dict[str, Any] = {}
+    said_of: dict[str, Any] = {}
+    for key, given in _in_order(x, coords).items():
+        variable, said = pandas_cells.as_numpy(key, given)
+        variables[key], cells[key] = _variable(key, variable, densify=options.densify)
+        said_of |= {} if said is None else {key: {pandas_cells.PANDAS_FIELD: said}}
+    whole = {key: value for key, value in cells.items() if not is_dask_array(value)}
+    inside = choose_embedded({key: stored_size(value) for key, value in whole.items()}, options.embed_threshold_bytes)
+    variables |= {key: replace(variables[key], embedded=embed_cells(key, whole[key])) for key in inside}
+    called = name if name is not None or isinstance(x, xr.Dataset) else x.name
+    meta = Meta(
+        id=id or ObjectId(),
+        coords={key: variables[key] for key in coords},
+        data_vars={key: variables[key] for key in data_vars},
+        chunk_size=options.chunk_size_bytes,
+        attrs=plain_attrs(attrs, "the object"),
+        name=object_name(called),
+        ours={"variables": said_of} if said_of else {},
+    )
+    outside = {key: value for key, value in whole.items() if key not in inside}
+    _check_sizes(meta, options.chunk_size_bytes, outside)
+    ids = DerivedIds(meta.id) if options.chunk_ids == "derived" else SaltedIds()
+    return PutPlan(meta, outside, {key: value for key, value in cells.items() if key not in whole}, ids)
+
+
+def _names_and_attrs(x: Any) -> tuple[list[str], list[str], Mapping[Any, Any]]:
+    """Names of coordinates and of data, and attributes of the object."""
+    if isinstance(x, xr.DataArray):
+        coords, data_vars = [variable_name(name) for name in x.coords], [ARRAY]
+        if ARRAY in coords:
+            raise Invalid(f"a coordinate with the name {ARRAY!r}", remedy="rename it: the data is stored by that name")
+    elif isinstance(x, xr.Dataset):
+        coords, data_vars = [[variable_name(name) for name in part] for part in (x.coords, x.data_vars)]
+        if data_vars == [ARRAY]:
+            remedy = "rename it, or store the DataArray: what has this name alone comes back as one"
+            raise Invalid(f"the only data variable has the name {ARRAY!r}", remedy=remedy)
+    else:
+        raise WrongType(f"a {type(x).__name__} cannot be stored", remedy="give a Dataset or a DataArray")
+    for name, index in x.xindexes.items():
+        levels = getattr(getattr(index, "index", None), "nlevels", 1)
+        if levels > 1:
+            raise Unsupported(f"{name!r} is a MultiIndex", remedy=f"store its levels: reset_index({name!r})")
+    return coords, data_vars, x.attrs
+
+
+def _in_order(x: Any, coords: list[str]) -> dict[str, xr.Variable]:
+    """All variables, in the order of the object: that of a DataArray are its coordinates and then its data."""
+    if isinstance(x, xr.DataArray):
+        return {**{name: x.coords[name].variable for name in coords}, ARRAY: x.variable}
+    return {str(name): variable for name, variable in x.variables.items()}
+
+
+def _variable(name: str, variable: xr.Variable, *, densify: bool) -> tuple[Variable, Any]:
+    if not isinstance(variable.dtype, np.dtype):
+        raise Unsupported(f"variable {name!r} is of the pandas dtype {variable.dtype}", remedy="astype() it to NumPy's")
+    cells, units = cells_and_units(variable.data, name, densify=densify)
+    is_lazy = is_dask_array(cells)
+    is_sparse = isinstance(cells, Coo) or sparse.is_sparse_in_blocks(cells)
+    fill = (cells.fill if isinstance(cells, Coo) else sparse.fill_of(cells)) if is_sparse else None
+    chunks = tuple(map(_sizes, getattr(cells, "chunks", ())))
+    said = Variable(
+        dims=dimension_names(variable.dims, name),
+        dtype=cells.dtype.newbyteorder("<"),
+        shape=_sizes(cells.shape),
+        chunks=chunks if is_lazy else None,
+        sparse=is_sparse,
+        attrs={} if name == ARRAY else plain_attrs(variable.attrs, f"variable {name!r}"),
+        units=units,
+        fill=None if fill is None else to_little_endian(fill).tobytes(),
+    )
+    return said, cells
+
+
+def _sizes(sizes: Any) -> Sizes:
+    return tuple(None if isnan(size) else int(size) for size in sizes)
+
+
+# -- sizes of documents -----------------------------------------------------------------------------------------------
+
+
+def _check_sizes(meta: Meta, chunk_size: int, whole: Mapping[str, Numbers | Coo]) -> None:
+    """Unsupported and Invalid where a document would be none that a server takes."""
+    check_document(render_object(meta))
+    for name, variable in meta.variables.items():
+        if variable.embedded is None:
+            most = min(chunk_size, stored_size(whole[name])) if name in whole else chunk_size
+            if (size := largest_document(name, variable, most)) > MAX_DOCUMENT_BYTES:
+                message = f"a document of {name!r} would have {size} bytes, and may have {MAX_DOCUMENT_BYTES}"
+                raise Invalid(message, remedy=f"chunk_size_bytes={chunk_size} is too much: take less")
+
+
+def largest_document(name: str, variable: Variable, payload: int) -> int:
+    """The bytes of a document of this variable that holds ``payload`` bytes of cells (reference 2.1)."""
+    unknown = 1 << 62
+    doc: dict[str, Any] = {
+        "_id": ObjectId(),
+        "meta_id": ObjectId(),
+        "name": name,
+        "chunk": None if variable.chunks is None else [unknown] * len(variable.chunks),
+        "n": 1 << 31,
+        "dtype": dtype_to_text(variable.dtype, name),
+        "shape": [unknown if size is None else size for size in variable.shape],
+        "type": SPARSE if variable.sparse else DENSE,
+    }
+    if variable.sparse:
+        doc |= {"nnz": unknown, "fill_value": variable.fill or b"", "sparse_data": b"", "sparse_coords": b""}
+    else:
+        doc["data"] = b""
+    return len(bson.encode(doc)) + payload

@@ -1,0 +1,420 @@
+"""What append and update have in common: one changer at a time, cells that fit, and the change of the document.
+
+An object made longer along a dimension: new chunks behind the old ones, then one change of its document.
+
+Cells put over others in a region of an object: chunk by chunk, and what stands in its document by a change of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any, Literal
+
+import numpy as np
+from pymongo.errors import PyMongoError
+
+from hyperslab.bridges.cancellable_tasks import CancellableTasks
+from hyperslab.bridges.dask import is_dask_array
+from hyperslab.bridges.mongo.eager_reads import assemble_or_raise, load_object, padding_fill, read_cells, unstored_fill
+from hyperslab.bridges.mongo.origin import Collections, ObjectOrigin
+from hyperslab.bridges.mongo.pandas_cells import pandas_description
+from hyperslab.bridges.mongo.put_plan import PutOptions, PutPlan, plan_put, stored_size
+from hyperslab.bridges.mongo.put_tasks import (
+    BlockTask,
+    PutCompletion,
+    Slices,
+    chunk_slices,
+    concatenate_cells,
+    delay_writes,
+    slice_cells,
+    store_block,
+)
+from hyperslab.errors import Conflict, Invalid
+from hyperslab.formats.mongo import chunk_queries
+from hyperslab.formats.mongo.bson_values import Sizes, check_document
+from hyperslab.formats.mongo.chunk_documents import AssembledChunk, Key, Segment, make_documents
+from hyperslab.formats.mongo.chunk_writes import (
+    ChunkSwap,
+    ChunkUndo,
+    replace_chunk_with_undo,
+    roll_back_all,
+    swap_chunks,
+    undo_entries,
+)
+from hyperslab.formats.mongo.document import Meta, Variable, embed_cells, render_object
+from hyperslab.formats.mongo.lease import LEASE_FIELD, check_lease, hold_lease, lease_lost
+from hyperslab.formats.mongo.objects import VERSION, resolve_id, unfinished_error
+from hyperslab.model.coo import Coo, Numbers
+
+DERIVED: Literal["derived"] = "derived"
+_PATIENCE = 60
+"""Seconds to wait for another one who changes the object."""
+
+
+@contextmanager
+def hold_object(origin: ObjectOrigin, name_or_id: Any) -> Iterator[tuple[Collections, Meta, str]]:
+    """An object that nobody else changes during the block, with the name under which it is held. NotFound, Conflict."""
+    here = origin.open()
+    meta_id = resolve_id(here.meta, name_or_id)
+    with hold_lease(here.meta, meta_id, origin.uri, _PATIENCE) as owner:
+        meta = load_object(here, meta_id)
+        if undo_entries(meta.ours) and roll_back_all(here.meta, here.chunks, meta_id):
+            meta = load_object(here, meta_id)
+        if "status" in meta.ours:
+            raise unfinished_error(meta_id)
+        yield here, meta, owner
+
+
+def options_for(meta: Meta, options: PutOptions) -> PutOptions:
+    """Return the options by which new cells of an object are stored, so that they lie as those that it has."""
+    ids = DERIVED if meta.ours.get("chunk_ids") == DERIVED else options.chunk_ids
+    return replace(options, chunk_size_bytes=meta.chunk_size, embed_threshold_bytes=0, chunk_ids=ids)
+
+
+def check_time_zones(meta: Meta, plan: PutPlan) -> None:
+    """Raise Invalid for times with a zone that are to join times without one, or the other way round."""
+    for name in (name for name in plan.meta.variables if name in meta.variables):
+        new, old = (pandas_description(each, name).get("timezone") for each in (plan.meta, meta))
+        if (new is None) != (old is None):
+            message = f"{name!r} has {'no time zone' if new is None else 'a time zone'}, other than what is stored"
+            raise Invalid(message, remedy="tz_localize() one of the two, or tz_localize(None)")
+
+
+def matching_cells(name: str, variable: Variable, plan: PutPlan, axis: int | None = None) -> Any:
+    """The new cells of a variable, of its dtype and kind; all lengths but that along ``axis`` are its own. Invalid."""
+    if name not in plan.meta.variables:
+        raise Invalid(f"variable {name!r} is missing", remedy="give all variables that have the dimension")
+    new, cells = plan.meta.variables[name], plan.cells[name]
+    if new.dims != variable.dims:
+        raise Invalid(f"{name!r} has the dimensions {new.dims}, not {variable.dims}", remedy="transpose() it")
+    if axis is not None and any(
+        one != other for at, (one, other) in enumerate(zip(new.shape, variable.shape, strict=True)) if at != axis
+    ):
+        raise Invalid(f"{name!r} is of shape {new.shape}, and what is stored of {variable.shape}")
+    if not new.known:
+        raise Invalid(f"the chunk sizes of {name!r} are not known", remedy="call compute_chunk_sizes() of its data")
+    if new.units != variable.units:
+        raise Invalid(f"{name!r} is in {new.units}, and what is stored in {variable.units}", remedy="convert it: to()")
+    if not np.can_cast(new.dtype, variable.dtype, "safe"):
+        raise Invalid(f"{name!r} is of dtype {new.dtype}, and what is stored of {variable.dtype}", remedy="astype() it")
+    return _cast_kind(cells, variable)
+
+
+def _cast_kind(cells: Any, variable: Variable) -> Any:
+    """The cells sparse where the variable is, else dense; of its dtype."""
+    if is_dask_array(cells):
+        return cells.astype(variable.dtype)
+    if variable.sparse and isinstance(cells, Coo):
+        fill = cells.fill.astype(variable.dtype)
+        if fill.tobytes() == variable.fill:
+            return Coo(cells.shape, cells.coords, cells.data.astype(variable.dtype), fill)
+    dense = (cells.dense() if isinstance(cells, Coo) else np.asarray(cells)).astype(variable.dtype)
+    return Coo.of_dense(dense, sparse_fill(variable)) if variable.sparse else dense
+
+
+def sparse_fill(variable: Variable) -> Any:
+    """The cell that a sparse variable does not list."""
+    return np.frombuffer(variable.fill or bytes(variable.dtype.itemsize), variable.dtype)[0]
+
+
+def known_length(name: str, variable: Variable, axis: int) -> int:
+    """How long a variable is along an axis. Invalid where nobody knows its sizes."""
+    if not variable.known:
+        raise Invalid(f"nobody knows the size of {name!r}", remedy="load the object and put it anew")
+    return variable.shape[axis] or 0
+
+
+def with_variables(meta: Meta, changed: Mapping[str, Variable]) -> Meta:
+    """The object with these variables in the place of those of the same names."""
+    coords, data_vars = (
+        {name: changed.get(name, variable) for name, variable in part.items()} for part in (meta.coords, meta.data_vars)
+    )
+    return replace(meta, coords=coords, data_vars=data_vars)
+
+
+def check_document_size(meta: Meta) -> None:
+    """Unsupported where the document of the object would be none that a server takes."""
+    check_document(render_object(meta))
+
+
+def commit_variables(here: Collections, meta: Meta, owner: str) -> None:
+    """Let the object have these variables, if it is still held under this name. Conflict, Unsupported."""
+    check_document_size(meta)
+    document = render_object(meta)
+    variables = {part: document[part] for part in ("coords", "data_vars")}
+    change = {"$set": variables, "$inc": {VERSION: 1}}
+    if not here.meta.update_one({"_id": meta.id, f"{LEASE_FIELD}.owner": owner}, change).matched_count:
+        raise lease_lost(None, str(meta.id))
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """What one variable becomes: ``parts`` are cells to store, each with the chunk that their first block is.
+
+    ``axis``: the one that grows; ``whole``: it was stored whole, and is in chunks now.
+    """
+
+    variable: Variable
+    axis: int
+    parts: tuple[tuple[tuple[int, ...], Any], ...] = ()
+    whole: bool = False
+
+
+def append_object(origin: ObjectOrigin, options: PutOptions, name_or_id: Any, x: Any, dim: str) -> None:
+    """Store the cells of ``x`` behind those of an object."""
+    with hold_object(origin, name_or_id) as (here, meta, owner):
+        plan = plan_put(x, options_for(meta, options), id=meta.id)
+        check_time_zones(meta, plan)
+        grown = {
+            name: _plan_growth(here, options, meta, name, plan, dim)
+            for name, variable in meta.variables.items()
+            if dim in variable.dims
+        }
+        if not grown:
+            raise Invalid(f"the object has no dimension {dim!r}", key=str(meta.id))
+        variables = {name: growth.variable for name, growth in grown.items()}
+        longer = with_variables(meta, variables)
+        check_document_size(longer)
+        _remove_leftovers(here, meta, grown)
+        try:
+            _store_growth(origin, here, replace(plan, meta=with_variables(plan.meta, variables)), grown, owner)
+        except BaseException:
+            with suppress(PyMongoError, Conflict):  # what another one stored meanwhile is not ours to remove
+                check_lease(here.meta, meta.id, owner, origin.uri)
+                _remove_leftovers(here, meta, grown)
+            raise
+        commit_variables(here, longer, owner)  # where nobody knows whether that was done nothing is removed
+        for name in (name for name, growth in grown.items() if growth.whole):
+            here.chunks.delete_many({"meta_id": meta.id, "name": {"$eq": name}, "chunk": None})
+
+
+def _plan_growth(here: Collections, options: PutOptions, meta: Meta, name: str, plan: PutPlan, dim: str) -> Growth:
+    variable = meta.variables[name]
+    axis = variable.dims.index(dim)
+    cells = matching_cells(name, variable, plan, axis)
+    length = known_length(name, variable, axis)
+    shape = (*variable.shape[:axis], length + cells.shape[axis], *variable.shape[axis + 1 :])
+    if variable.chunks is None:
+        return _plan_whole_growth(here, options, meta, name, replace(variable, shape=shape), axis, cells)
+    cuts = (
+        cells.chunks[axis]
+        if is_dask_array(cells)
+        else _cut_length(cells.shape[axis], max(_known_or_one(variable.chunks[axis])))
+    )
+    chunks = _with_item(variable.chunks, axis, (*variable.chunks[axis], *cuts))
+    first = _with_item((0,) * len(shape), axis, len(variable.chunks[axis]))
+    if is_dask_array(cells):
+        cells = cells.rechunk(_with_item(variable.chunks, axis, cuts))
+    return Growth(replace(variable, shape=shape, chunks=chunks), axis, ((first, cells),))
+
+
+def _plan_whole_growth(
+    here: Collections, options: PutOptions, meta: Meta, name: str, variable: Variable, axis: int, cells: Any
+) -> Growth:
+    """What was stored whole stays in the document where it fits, and else becomes two chunks."""
+    old = read_cells(here, meta, name)
+    if is_dask_array(cells):
+        cells = cells.compute()
+    together = concatenate_cells(axis, old, cells)
+    if variable.embedded is not None and stored_size(together) <= options.embed_threshold_bytes:
+        return Growth(replace(variable, embedded=embed_cells(name, together)), axis)
+    sizes = tuple((size,) for size in variable.shape)
+    chunks: tuple[Sizes, ...] = _with_item(sizes, axis, (old.shape[axis], cells.shape[axis]))
+    first = (0,) * len(chunks)
+    parts = ((first, old), (_with_item(first, axis, 1), cells))
+    return Growth(replace(variable, chunks=chunks, embedded=None), axis, parts, whole=True)
+
+
+def _with_item(values: tuple[Any, ...], axis: int, value: Any) -> tuple[Any, ...]:
+    return (*values[:axis], value, *values[axis + 1 :])
+
+
+def _known_or_one(sizes: Sizes) -> list[int]:
+    return [size or 1 for size in sizes]
+
+
+def _cut_length(length: int, size: int) -> tuple[int, ...]:
+    return tuple(min(size, length - start) for start in range(0, length, size))
+
+
+# -- storing ----------------------------------------------------------------------------------------------------------
+
+
+def _remove_leftovers(here: Collections, meta: Meta, grown: Mapping[str, Growth]) -> None:
+    """Remove what somebody left where the new chunks are to be."""
+    for name, growth in grown.items():
+        old = meta.variables[name].chunks
+        behind: dict[str, Any] = (
+            {"chunk": {"$ne": None}} if old is None else {f"chunk.{growth.axis}": {"$gte": len(old[growth.axis])}}
+        )
+        here.chunks.delete_many({"meta_id": meta.id, "name": {"$eq": name}, **behind})
+
+
+def _store_growth(
+    origin: ObjectOrigin, here: Collections, plan: PutPlan, grown: Mapping[str, Growth], owner: str
+) -> None:
+    lazy = []
+    crew = CancellableTasks()
+    for name, growth in grown.items():
+        for first, cells in growth.parts:
+            task = BlockTask(origin, plan, name, owner=owner, crew=crew).at(first)
+            if is_dask_array(cells):
+                lazy.append((task, cells))
+            else:
+                _store_blocks(here, task, cells, growth)
+    if lazy:
+        origin.check_travel()
+        crew.compute(delay_writes(lazy, PutCompletion(origin, plan.meta.id, None, False)))
+
+
+def _store_blocks(here: Collections, task: BlockTask, cells: Any, growth: Growth) -> None:
+    """The blocks of cells in memory: from the first one to the end of the cells."""
+    chunks = growth.variable.chunks or ()
+    origin = [place.start for place in chunk_slices(chunks, task.first)]
+    for chunk in product(*(range(one, len(sizes)) for one, sizes in zip(task.first, chunks, strict=True))):
+        place = chunk_slices(chunks, chunk)
+        inside = tuple(slice(cut.start - at, cut.stop - at) for cut, at in zip(place, origin, strict=True))
+        if all(cut.stop <= size for cut, size in zip(inside, cells.shape, strict=True)):
+            store_block(here, task, chunk, slice_cells(cells, inside))
+
+
+@dataclass(frozen=True, slots=True)
+class RegionUpdate:
+    """New cells of one variable, and where they go."""
+
+    name: str
+    variable: Variable
+    cells: Any
+    place: Slices
+
+
+def update_region(
+    origin: ObjectOrigin, options: PutOptions, name_or_id: Any, x: Any, region: Mapping[Any, slice]
+) -> None:
+    """Put the cells of ``x`` into the region."""
+    with hold_object(origin, name_or_id) as (here, meta, owner):
+        undo = ChunkUndo(meta=here.meta, chunks=here.chunks, meta_id=meta.id, url=origin.uri, owner=owner)
+        plan = plan_put(x, options_for(meta, options), id=meta.id)
+        check_time_zones(meta, plan)
+        overs = [
+            _plan_update(meta, plan, name, region)
+            for name in plan.meta.variables
+            if _is_updated(meta, plan, name, region)
+        ]
+        inside = {over.name: _embedded(over) for over in overs if over.variable.embedded is not None}
+        for over in overs:
+            if over.name not in inside:
+                _update_chunks(here, meta, plan, over, undo)
+        commit_variables(here, with_variables(meta, inside), owner)  # a copy sees that there was a change
+
+
+def _is_updated(meta: Meta, plan: PutPlan, name: str, region: Mapping[Any, slice]) -> bool:
+    """Coordinates that the region does not touch are not. Invalid for data like that, and for what is not there."""
+    unknown = [dim for dim in region if all(dim not in variable.dims for variable in meta.variables.values())]
+    if unknown:
+        raise Invalid(f"the object has no dimension {unknown[0]!r}", key=str(meta.id))
+    touched = any(dim in region for dim in plan.meta.variables[name].dims)
+    if name in plan.meta.coords:
+        return touched and name in meta.variables
+    if name not in meta.variables or not touched:
+        why = "has no dimension of the region" if name in meta.variables else "is not in the object"
+        raise Invalid(f"variable {name!r} {why}", remedy=f"drop_vars({name!r})")
+    return True
+
+
+def _plan_update(meta: Meta, plan: PutPlan, name: str, region: Mapping[Any, slice]) -> RegionUpdate:
+    variable = meta.variables[name]
+    cells = matching_cells(name, variable, plan)
+    place = tuple(
+        _region_slice(name, region.get(dim, slice(None)), known_length(name, variable, axis))
+        for axis, dim in enumerate(variable.dims)
+    )
+    extent = tuple(cut.stop - cut.start for cut in place)
+    if tuple(cells.shape) != extent:
+        raise Invalid(f"{name!r} is of shape {tuple(cells.shape)}, and the region of {extent}")
+    return RegionUpdate(name, variable, cells, place)
+
+
+def _region_slice(name: str, part: Any, size: int) -> slice:
+    if not isinstance(part, slice) or part.step not in (None, 1):
+        raise Invalid(f"the region of {name!r} is {part!r}", remedy="give slices of positions without a step")
+    for bound in (part.start, part.stop):
+        if bound is not None and not -size <= bound <= size:
+            raise Invalid(f"the region of {name!r} ends outside of its {size} cells", remedy="append() makes it longer")
+    start, stop, _ = part.indices(size)
+    return slice(start, max(start, stop))
+
+
+def _embedded(over: RegionUpdate) -> Variable:
+    old = over.variable.embedded
+    assert old is not None
+    cells = _overlay(old.block(), over, over.place, tuple(slice(None) for _ in over.place))
+    return replace(over.variable, embedded=embed_cells(over.name, _as_stored(cells, over, old)))
+
+
+def _as_stored(block: Numbers, over: RegionUpdate, old: AssembledChunk | None) -> Numbers | Coo:
+    """Return the cells as those before them are stored, or as the variable says."""
+    if old is None:
+        return Coo.of_dense(block, sparse_fill(over.variable)) if over.variable.sparse else block
+    return block if old.first.fill is None else Coo.of_dense(block, np.frombuffer(old.first.fill, old.dtype)[0])
+
+
+def _overlay(block: Numbers, over: RegionUpdate, target: Slices, source: Slices) -> Numbers:
+    """The block with the new cells in it; those of dask are computed for it."""
+    new = over.cells
+    part = (new.dense() if isinstance(new, Coo) else new)[source]
+    part = part.compute() if hasattr(part, "compute") else part
+    where: Any = (*target, ...)
+    block[where] = part.todense() if hasattr(part, "todense") else part
+    return block
+
+
+def _update_chunks(here: Collections, meta: Meta, plan: PutPlan, over: RegionUpdate, undo: ChunkUndo) -> None:
+    touched = list(_touched_chunks(over))
+    undo.free(key for key, _, _, _ in touched)
+    for key, shape, target, source in touched:
+        segments = chunk_queries.fetch_segments(here.chunks, meta.id, over.name, [key[1]]).get(key[1], [])
+        old = None if _is_background(meta, over, segments) else assemble_or_raise(meta.id, key, segments)
+        block = _overlay(_whole_block(meta, over, old, shape), over, target, source)
+        docs = list(make_documents(plan.ids, meta.id, key, _as_stored(block, over, old), meta.chunk_size))
+        known = () if old is None else old.segments
+        if len(segments) > len(known):
+            replace_chunk_with_undo(here.chunks, meta.id, key, docs, undo)
+        else:
+            swap_chunks(here.chunks, meta.id, [ChunkSwap(key, docs, known)], undo.url, undo)
+
+
+def _is_background(meta: Meta, over: RegionUpdate, segments: list[Segment]) -> bool:
+    """Return whether a chunk was never stored, and reads as the fill value."""
+    return not segments and unstored_fill(meta, over.name) is not None
+
+
+def _whole_block(meta: Meta, over: RegionUpdate, old: AssembledChunk | None, shape: tuple[int, ...]) -> Numbers:
+    """Return the cells of a chunk of this length; its documents may be those of a shorter or longer one, or not be
+    there."""
+    if old is not None and (old.shape == shape or padding_fill(meta, over.name) is None):
+        return old.block()
+    dtype = over.variable.dtype if old is None else old.dtype
+    block: Numbers = np.full(shape, padding_fill(meta, over.name), dtype)
+    if old is not None:
+        old.read_common(block)
+    return block
+
+
+def _touched_chunks(over: RegionUpdate) -> Iterator[tuple[Key, tuple[int, ...], Slices, Slices]]:
+    """Return each chunk that the region touches: how long it is, which of its cells, and which of the new ones."""
+    shape = tuple(size or 0 for size in over.variable.shape)
+    chunks = over.variable.chunks or tuple((size,) for size in shape)
+    for chunk in product(*(range(len(sizes)) for sizes in chunks)):
+        cuts = chunk_slices(chunks, chunk)
+        common = [
+            slice(max(cut.start, want.start), min(cut.stop, want.stop))
+            for cut, want in zip(cuts, over.place, strict=True)
+        ]
+        if all(part.start < part.stop for part in common):
+            whole = tuple(cut.stop - cut.start for cut in cuts)
+            target = tuple(slice(p.start - c.start, p.stop - c.start) for p, c in zip(common, cuts, strict=True))
+            source = tuple(slice(p.start - w.start, p.stop - w.start) for p, w in zip(common, over.place, strict=True))
+            yield (over.name, None if over.variable.chunks is None else chunk), whole, target, source

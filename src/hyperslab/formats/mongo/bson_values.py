@@ -1,0 +1,254 @@
+"""Sizes and indices as documents hold them: int32, int64, or a double that is whole; NaN for a size nobody knows.
+
+The dtypes that documents name, as ``numpy.dtype.str`` spells them, and what is refused by name.
+
+True if MongoDB takes the document of an object: asked before anything is sent. Pure.
+
+Attributes as BSON values, with codes for those whose type BSON does not say. Pure.
+
+Text, truths, whole numbers of 64 bits, floats, bytes, None, lists and mappings of these are stored as they are, dates
+as BSON's own. NumPy's scalars and arrays become numbers and lists, and their types stand in ``attr_types`` of the field
+``hyperslab`` (the codes are those of ``metadata_json.attributes``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import bson
+import numpy as np
+from bson.errors import BSONError
+
+from hyperslab.errors import HyperslabError, Unsupported
+from hyperslab.formats.metadata_json import attributes
+from hyperslab.formats.mongo.errors import CorruptDocument
+from hyperslab.model.attrs import Attrs, equal, find_deep
+
+Sizes = tuple[int | None, ...]
+
+
+def parse_index(value: Any, field: str, name: str) -> int:
+    """A whole number of at least 0. CorruptDocument."""
+    size = parse_size(value, field, name)
+    if size is None:
+        raise CorruptDocument(f"{field} of {name!r}", expected="a whole number", found=value)
+    return size
+
+
+def parse_size(value: Any, field: str, name: str) -> int | None:
+    """A size, None for an unknown one. CorruptDocument."""
+    if isinstance(value, float) and value != value:
+        return None
+    whole = int(value) if isinstance(value, float) and value.is_integer() else value
+    if type(whole) is bool or not isinstance(whole, int) or not 0 <= whole < 1 << 63:
+        raise CorruptDocument(f"{field} of {name!r}", expected="a whole number of at least 0", found=value)
+    return int(whole)
+
+
+def parse_sizes(value: Any, field: str, name: str) -> Sizes:
+    """A list of sizes. CorruptDocument."""
+    if not isinstance(value, list):
+        raise CorruptDocument(f"{field} of {name!r}", expected="a list of sizes", found=value)
+    return tuple(parse_size(size, field, name) for size in value)
+
+
+_TEXT = re.compile(r"[<>|=]?(?:[biufc]\d{1,2}|[mM]8(?:\[\w{1,12}\])?|[SUV]\d{1,9})")
+_DTYPE_REMEDY = "store numbers, times, or text of a fixed length (astype('U'))"
+_DATES_REMEDY = "; dates of other calendars as the numbers that decode_times=False leaves"
+
+
+def dtype_to_text(dtype: np.dtype[Any], name: str) -> str:
+    """Return the dtype's name in a document; always little-endian.
+
+    Unsupported for what has no bytes of its own, or fields, or a type that another package has registered.
+    """
+    is_registered = dtype.kind == "V" and dtype.type is not np.void  # as bfloat16, whose name says only how long it is
+    if dtype.hasobject or dtype.kind == "T" or dtype.names is not None or dtype.subdtype is not None or is_registered:
+        raise Unsupported(
+            f"variable {name!r} has cells of type {dtype}",
+            remedy=_DTYPE_REMEDY + (_DATES_REMEDY if dtype.hasobject else ""),
+        )
+    return dtype.newbyteorder("<").str
+
+
+def dtype_from_text(text: Any, name: str) -> np.dtype[Any]:
+    """The dtype that a document names. Unsupported for object dtypes and whatever else is no plain NumPy dtype."""
+    if isinstance(text, str) and _TEXT.fullmatch(text):
+        try:
+            return np.dtype(text)
+        except TypeError:
+            pass
+    remedy = "its cells cannot be told from these documents; store it anew"
+    raise Unsupported(f"variable {name!r} has cells of type {text!r}", remedy=remedy)
+
+
+def to_little_endian(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The cells as they are stored: C order, little-endian, the padding of long doubles zeroed."""
+    cells = np.ascontiguousarray(cells, cells.dtype.newbyteorder("<")).reshape(cells.shape)
+    return _without_padding(cells) if cells.dtype.kind in "fc" and cells.dtype.itemsize in (16, 32) and _PADS else cells
+
+
+_PADS = np.dtype(np.longdouble).itemsize == 16 and np.finfo(np.longdouble).nmant == 63
+
+
+def _without_padding(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """x87 numbers take 10 of 16 bytes; what lies in the others is whatever lay in memory."""
+    if cells.dtype == np.dtype("<c16"):
+        return cells
+    cells = cells.copy()
+    cells.reshape(-1).view(np.uint8).reshape(-1, 16)[:, 10:] = 0
+    return cells
+
+
+MAX_DOCUMENT_BYTES = 16 << 20
+"""What a document of MongoDB holds at most."""
+MAX_DEPTH = 180
+"""Of mappings and lists within each other, the document itself included."""
+_LARGE = "embed less, make larger chunks, or store large attributes as arrays"
+_NAMES = "give names without NUL, and values that BSON has a type for"
+_DEEP = "store what is nested so deeply as text"
+
+
+def check_document(doc: Mapping[str, Any]) -> None:
+    """Unsupported for a document that is too large or too deep, or whose text cannot be encoded."""
+    try:
+        _check_levels(doc)
+        size = len(bson.encode(doc))
+    except BSONError as error:
+        raise Unsupported(f"no document of MongoDB can be this one: {error}", remedy=_NAMES) from error
+    except UnicodeEncodeError as error:
+        message = f"MongoDB holds no text such as {error.object[:60]!r}"
+        raise Unsupported(message, remedy="leave out what UTF-8 cannot encode") from error
+    if size > MAX_DOCUMENT_BYTES:
+        message = f"the document of the object would have {size} bytes, and may have {MAX_DOCUMENT_BYTES}"
+        raise Unsupported(message, remedy=_LARGE)
+
+
+def _check_levels(doc: Mapping[str, Any]) -> None:
+    where = find_deep(doc, MAX_DEPTH)
+    if where is not None:
+        raise Unsupported(f"{where} is nested in more than {MAX_DEPTH} levels", remedy=_DEEP)
+
+
+def check_levels(what: str, value: Any) -> None:
+    """Raise Unsupported for a value that is nested so deeply that no document holds it, or in itself; nothing
+    recurses."""
+    if isinstance(value, Mapping | list | tuple) and find_deep(value, MAX_DEPTH) is not None:
+        raise Unsupported(f"{what} is nested in more than {MAX_DEPTH} levels", remedy=_DEEP)
+
+
+Codes = Mapping[str, Any]
+_ATTR_REMEDY = "give text, bytes, numbers below 2**63, NumPy scalars and arrays, or lists and mappings of those"
+
+
+def encode_attrs(attrs: Attrs, raw: Mapping[str, Any], codes: Codes) -> tuple[dict[str, Any], dict[str, Any]]:
+    """BSON values and codes. What reads as before keeps the value that is stored (``raw``, ``codes``), whatever its
+    BSON type. Unsupported names an attribute that BSON cannot hold."""
+    before = decode_attrs(raw, codes)
+    values: dict[str, Any] = {}
+    kept: dict[str, Any] = {}
+    for name, value in attrs.items():
+        if name in before and equal(before[name], value):
+            values[name], code = raw[name], codes.get(name)
+        else:
+            values[name], code = encode_attr(name, value)
+        if code is not None:
+            kept[name] = code
+    return values, kept
+
+
+def decode_attrs(raw: Mapping[str, Any], codes: Codes) -> dict[str, Any]:
+    """Typed values by name."""
+    return {name: decode_attr(value, codes.get(name)) for name, value in raw.items()}
+
+
+def encode_attr(name: str, value: Any) -> tuple[Any, Any]:
+    """One value for BSON, and its code where it needs one. Unsupported names the attribute."""
+    if "\0" in name:
+        raise Unsupported(f"format mongo holds no attribute {name!r}", remedy="leave NUL out of its name")
+    check_levels(f"attribute {name!r}", value)
+    if isinstance(value, np.datetime64) and value.dtype == np.dtype("M8[ms]") and (date := _date(value)) is not None:
+        return date, None
+    if isinstance(value, np.ndarray | np.generic | complex):
+        array = np.asarray(value)
+        try:
+            stored, code = attributes.encode(name, value)
+        except HyperslabError as error:
+            raise Unsupported(f"format mongo: {error.message}", remedy=_ATTR_REMEDY) from None
+        if array.dtype.kind == "u" and array.dtype.itemsize == 8:
+            return _texts(array), code
+        return (array.astype("f8").tolist() if array.dtype.kind == "f" else stored), code
+    return _plain(name, value), None
+
+
+def _date(value: np.datetime64) -> datetime | None:
+    found = value.item()
+    return found if isinstance(found, datetime) else None
+
+
+def _texts(array: np.ndarray[Any, Any]) -> Any:
+    """Whole numbers, those that BSON does not hold as text."""
+    return _each(array.tolist())
+
+
+def _each(numbers: Any) -> Any:
+    if isinstance(numbers, list):
+        return [_each(number) for number in numbers]
+    return numbers if numbers < 1 << 63 else str(numbers)
+
+
+def _plain(name: str, value: Any) -> Any:
+    match value:
+        case None | bool() | float() | bytes():
+            return value
+        case str():
+            return str(value)
+        case int() if -(1 << 63) <= value < 1 << 63:
+            return int(value)
+        case bytearray():
+            return bytes(value)
+        case list() | tuple():
+            return [_plain(name, part) for part in value]
+        case dict() if all(isinstance(key, str) and "\0" not in key for key in value):
+            return {key: _plain(name, part) for key, part in value.items()}
+        case np.ndarray() | np.generic():
+            return _plain(name, value.tolist())
+        case _:
+            shown = repr(value) if isinstance(value, int) else f"type {type(value).__name__}"
+            raise Unsupported(f"format mongo holds no attribute {name!r} of {shown}", remedy=_ATTR_REMEDY)
+
+
+def decode_attr(value: Any, code: Any = None) -> Any:
+    """The typed value; what no attribute can be (ids, expressions) as text."""
+    if code is not None:
+        return attributes.decode(_numbers(value, code), code)
+    match value:
+        case None | bool() | str() | bytes() | float():
+            return value
+        case int():
+            return int(value)
+        case datetime():
+            return np.datetime64(value.replace(tzinfo=None), "ms")
+        case list():
+            return [_decode_inner(part) for part in value]
+        case dict():
+            return {key: _decode_inner(part) for key, part in value.items()}
+        case _:
+            return str(value)
+
+
+def _decode_inner(value: Any) -> Any:
+    """Within lists and mappings dates are text, as JSON has them."""
+    return value.isoformat() if isinstance(value, datetime) else decode_attr(value)
+
+
+def _numbers(value: Any, code: Any) -> Any:
+    """What is stored in the words of ``metadata_json.attributes``."""
+    if isinstance(value, list):
+        return [_numbers(part, code) for part in value]
+    if isinstance(code, str) and isinstance(value, str) and code.partition("[")[0].endswith("u8") and value.isdigit():
+        return int(value)
+    return int(value) if isinstance(value, int) and not isinstance(value, bool) else value

@@ -1,0 +1,319 @@
+"""Chunk documents in their collection: fetched by few queries, written so that doing it twice changes nothing.
+
+Every query names ``meta_id`` (sharding, safety); nothing is sorted by the server; values that come from users are
+compared (``$eq``, ``$in``), never taken for operators.
+
+
+The indexes of a collection of chunks: the one that every driver makes (R50), and the positional one (reference 4.4).
+
+``chunk`` is a list, and an index on it finds every chunk that has one of the indices anywhere. An index on ``chunk.0``,
+``chunk.1``, … finds a chunk by one key. A unique one that covers fewer positions than a chunk has would take two of its
+neighbours for one, so that it is replaced by a wider one before such chunks are written.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from hyperslab.chunks.pool import batched
+from hyperslab.formats.mongo.chunk_documents import (
+    AssembledChunk,
+    ChunkIndex,
+    DerivedIds,
+    Key,
+    Segment,
+    assemble_chunk,
+    expected_bytes,
+    format_key,
+    parse_key,
+    parse_segment,
+)
+
+if TYPE_CHECKING:
+    from pymongo.collection import Collection
+
+BATCH_BYTES = 8 << 20
+"""Bytes of documents that are sent at a time; more of them cost the client time and the server memory."""
+_MOST_KEYS = 1000
+_DUPLICATE_KEY = 11000
+
+KEY_INDEX = [("meta_id", 1), ("name", 1), ("chunk", 1)]
+"""The index that every driver makes (R50), not unique."""
+
+
+def positional_index(positions: int) -> list[tuple[str, int]]:
+    """The index that finds a chunk by one key, whatever its neighbours (reference 4.4)."""
+    return [("meta_id", 1), ("name", 1), *((f"chunk.{axis}", 1) for axis in range(positions)), ("n", 1)]
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+def chunk_query(meta_id: Any, name: str, chunks: Sequence[ChunkIndex]) -> dict[str, Any]:
+    """What finds all documents of some chunks of one variable."""
+    wanted = [None if chunk is None else list(chunk) for chunk in chunks]
+    condition: Any = {"$eq": wanted[0]} if len(wanted) == 1 else {"$in": wanted}
+    return {"meta_id": meta_id, "name": {"$eq": name}, "chunk": condition}
+
+
+def fetch_segments(
+    collection: Collection[Any],
+    meta_id: Any,
+    name: str,
+    chunks: Sequence[ChunkIndex],
+    *,
+    derived: bool = False,
+    notice: Callable[[Mapping[str, Any]], None] | None = None,
+) -> dict[ChunkIndex, list[Segment]]:
+    """The documents of some chunks of one variable, by as few queries as may be; a chunk without any has no entry.
+
+    ``derived``: they are known to lie under derived ids, and are asked for by those; what is not found so is asked for
+    by its key. ``notice`` is shown every document that was found by its key. CorruptDocument.
+    """
+    found: dict[ChunkIndex, list[Segment]] = {}
+    for part in batched(chunks, _MOST_KEYS):
+        if derived:
+            _add_segments(found, _find_by_ids(collection, meta_id, name, part))
+            part = [chunk for chunk in part if chunk not in found]
+        if part:
+            docs: Iterable[Mapping[str, Any]] = collection.find(chunk_query(meta_id, name, part))
+            _add_segments(found, docs if notice is None else _notice_each(docs, notice))
+    return found
+
+
+def _notice_each(
+    docs: Iterable[Mapping[str, Any]], notice: Callable[[Mapping[str, Any]], None]
+) -> Iterator[Mapping[str, Any]]:
+    for doc in docs:
+        notice(doc)
+        yield doc
+
+
+def _find_by_ids(
+    collection: Collection[Any], meta_id: Any, name: str, chunks: Sequence[ChunkIndex]
+) -> Iterator[Mapping[str, Any]]:
+    """The first documents by id, then all others of those chunks that have more."""
+    ids = DerivedIds(meta_id)
+    several: list[ChunkIndex] = []
+    for doc in collection.find({"meta_id": meta_id, "_id": {"$in": [ids(name, chunk, 0) for chunk in chunks]}}):
+        yield doc
+        first = parse_segment(doc)
+        missing = -(-sum(expected_bytes(first)) // max(1, first.nbytes)) - 1
+        if missing > 0:
+            several.append(first.key[1])
+    if several:
+        yield from collection.find({**chunk_query(meta_id, name, several), "n": {"$gt": 0}})
+
+
+def _add_segments(found: dict[ChunkIndex, list[Segment]], docs: Iterable[Mapping[str, Any]]) -> None:
+    for doc in docs:
+        segment = parse_segment(doc)
+        found.setdefault(segment.key[1], []).append(segment)
+
+
+def read_chunk(collection: Collection[Any], meta_id: Any, key: Key) -> AssembledChunk:
+    """One chunk. MissingChunks, CorruptDocument."""
+    name, chunk = key
+    return assemble_chunk(key, fetch_segments(collection, meta_id, name, [chunk]).get(chunk, []))
+
+
+_SIZE = {
+    "$add": [{"$binarySize": {"$ifNull": [f"${field}", b""]}} for field in ("data", "sparse_data", "sparse_coords")]
+}
+"""The bytes of cells in a document."""
+
+
+def count_bytes(collection: Collection[Any], wanted: Mapping[str, Any]) -> int:
+    """The bytes of cells in all documents of a query; none are moved."""
+    pipeline: list[dict[str, Any]] = [{"$match": wanted}, {"$group": {"_id": None, "bytes": {"$sum": _SIZE}}}]
+    return next((int(row["bytes"]) for row in collection.aggregate(pipeline)), 0)
+
+
+def fetch_heads(collection: Collection[Any], meta_id: Any, wanted: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Of variables the documents n = 0 of one chunk each, or of all (``Ellipsis``), without their bytes; one query."""
+    parts = []
+    for name, chunk in wanted.items():
+        one = {"meta_id": meta_id, "name": {"$eq": name}} if chunk is Ellipsis else chunk_query(meta_id, name, [chunk])
+        parts.append({**one, "n": 0})
+    bytes_ = dict.fromkeys(("data", "sparse_data", "sparse_coords", "coords"), 0)
+    return list(collection.find({"$or": parts}, bytes_)) if parts else []
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
+def document_batches(documents: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """Documents by about :data:`BATCH_BYTES` bytes."""
+    batch: list[dict[str, Any]] = []
+    held = 0
+    for doc in documents:
+        batch.append(doc)
+        held += 256 + len(doc.get("data", b"")) + len(doc.get("sparse_data", b"")) + len(doc.get("sparse_coords", b""))
+        if held >= BATCH_BYTES:
+            yield batch
+            batch, held = [], 0
+    if batch:
+        yield batch
+
+
+def put_documents(collection: Collection[Any], documents: Iterable[dict[str, Any]]) -> None:
+    """Store the documents of whole chunks under their ids; once more does no harm (reference 4.3).
+
+    What is stored already is replaced. Documents of a former, longer chunk behind the last one are removed.
+    """
+    from pymongo.errors import BulkWriteError
+
+    last: dict[Key, dict[str, Any]] = {}
+    again: dict[Key, None] = {}
+    for batch in document_batches(documents):
+        known = {parse_key(doc): doc for doc in batch}
+        last |= known
+        try:
+            collection.insert_many(batch, ordered=True)
+        except BulkWriteError as error:
+            if any(each.get("code") != _DUPLICATE_KEY for each in error.details.get("writeErrors", [])):
+                raise
+            _replace_documents(collection, batch)
+            again |= dict.fromkeys(known)
+    if again:
+        _remove_behind(collection, [last[key] for key in again])
+
+
+def _replace_documents(collection: Collection[Any], batch: Sequence[dict[str, Any]]) -> None:
+    from pymongo import ReplaceOne
+
+    changes = [ReplaceOne({"_id": doc["_id"], "meta_id": doc["meta_id"]}, doc, upsert=True) for doc in batch]
+    collection.bulk_write(changes, ordered=False)
+
+
+def _remove_behind(collection: Collection[Any], ends: Sequence[dict[str, Any]]) -> None:
+    """Remove what follows the last documents of chunks."""
+    from pymongo import DeleteMany
+
+    same = ("meta_id", "name", "chunk")
+    changes = [DeleteMany({**{field: {"$eq": doc[field]} for field in same}, "n": {"$gt": doc["n"]}}) for doc in ends]
+    collection.bulk_write(changes, ordered=False)
+
+
+def delete_chunks(collection: Collection[Any], meta_id: Any) -> int:
+    """Remove all chunks of an object; how many documents there were."""
+    return int(collection.delete_many({"meta_id": meta_id}).deleted_count)
+
+
+if TYPE_CHECKING:
+    from pymongo.collection import Collection
+
+POSITIONS = 8
+"""Positions of a chunk that a positional index covers, unless an object has more."""
+MOST_POSITIONS = 29
+"""An index has at most 32 fields; ``meta_id``, ``name`` and ``n`` are three of them."""
+_UNAUTHORIZED, _NO_INDEX = 13, 27
+_POSITION = re.compile(r"chunk\.(\d+)")
+_SHOWN = 5
+
+
+def ensure_index(chunks: Collection[Any], *, best_effort: bool = False) -> bool:
+    """Make the index by chunk, not unique; whether it is there. ``best_effort``: a user who may not make it does
+    without."""
+    from pymongo.errors import OperationFailure
+
+    try:
+        chunks.create_index(KEY_INDEX, background=True)
+    except OperationFailure as error:
+        if best_effort and error.code == _UNAUTHORIZED:
+            return False
+        raise
+    return True
+
+
+def ensure_positional(chunks: Collection[Any], positions: int = POSITIONS, *, unique: bool = False) -> bool:
+    """Make a positional index that covers at least so many positions; whether it is unique.
+
+    One that cannot be unique (documents that are there twice, or more positions than an index has fields) is made
+    otherwise, with a warning. One of ours that is narrower is replaced.
+    """
+    positions = max(positions, POSITIONS)
+    if positions > MOST_POSITIONS:
+        if unique:
+            _warn(f"an index covers {MOST_POSITIONS} dimensions, not {positions}")
+        positions, unique = MOST_POSITIONS, False
+    present = _positional(chunks)
+    if not any(covers >= positions and is_unique >= unique for covers, is_unique, _ in present):
+        unique = unique and _make_positional(chunks, positions, unique=True)
+        if not unique:
+            _make_positional(chunks, positions, unique=False)
+    _drop_narrower(chunks, present, positions)
+    return any(is_unique for _, is_unique, _ in _positional(chunks))
+
+
+def find_duplicates(chunks: Collection[Any], limit: int | None = None) -> list[tuple[Any, Key, Any]]:
+    """Object, chunk and n of documents that are there more than once (R49 says that none are)."""
+    key = {"meta_id": "$meta_id", "name": "$name", "chunk": "$chunk", "n": "$n"}
+    pipeline: list[dict[str, Any]] = [
+        {"$group": {"_id": key, "count": {"$sum": 1}}},
+        {"$match": {"count": {"$gt": 1}}},
+        *([{"$limit": limit}] if limit else []),
+    ]
+    rows = (row["_id"] for row in chunks.aggregate(pipeline, allowDiskUse=True))
+    return [(row.get("meta_id"), _key(row), row.get("n")) for row in rows]
+
+
+def _key(row: dict[str, Any]) -> Key:
+    chunk = row.get("chunk")
+    return str(row.get("name")), tuple(chunk) if isinstance(chunk, list) else None
+
+
+def _positional(chunks: Collection[Any]) -> list[tuple[int, bool, str]]:
+    """How many positions each positional index covers, whether it is unique, and its name; the widest first."""
+    found = []
+    for name, index in chunks.index_information().items():
+        fields = [field for field, _ in index["key"]]
+        positions = sum(bool(_POSITION.fullmatch(field)) for field in fields)
+        if positions and fields == [field for field, _ in positional_index(positions)]:
+            found.append((positions, bool(index.get("unique")), name))
+    return sorted(found, reverse=True)
+
+
+def _name(positions: int, unique: bool) -> str:
+    return f"hyperslab_{positions}_positions{'_unique' if unique else ''}"
+
+
+def _make_positional(chunks: Collection[Any], positions: int, *, unique: bool) -> bool:
+    """Make the index; False where documents stand in the way of a unique one."""
+    from pymongo.errors import OperationFailure
+
+    try:
+        name = _name(positions, unique)
+        chunks.create_index(positional_index(positions), name=name, background=True, unique=unique)
+    except OperationFailure as error:
+        if error.code != _DUPLICATE_KEY:
+            raise
+        _warn(f"documents are stored more than once: {_describe_duplicates(chunks)}")
+        return False
+    return True
+
+
+def _describe_duplicates(chunks: Collection[Any]) -> str:
+    found = find_duplicates(chunks, _SHOWN + 1)
+    named = [f"{meta_id} {format_key(key)} n={n}" for meta_id, key, n in found[:_SHOWN]]
+    return ", ".join(named) + (" and more" if len(found) > _SHOWN else "")
+
+
+def _drop_narrower(chunks: Collection[Any], present: list[tuple[int, bool, str]], positions: int) -> None:
+    from pymongo.errors import OperationFailure
+
+    for covers, unique, name in present:
+        if covers < positions and name == _name(covers, unique):
+            try:
+                chunks.drop_index(name)
+            except OperationFailure as error:
+                if error.code != _NO_INDEX:
+                    raise
+
+
+def _warn(why: str) -> None:
+    message = f"the positional index is not unique: {why}; hyperslab check finds them, repair removes copies"
+    warnings.warn(message, UserWarning, stacklevel=4)

@@ -1,0 +1,352 @@
+"""What is asked of objects, as a query of the server and as a test of what it answers.
+
+The server is only ever told to compare: a value of a user stands behind ``$eq``, ``$in``, ``$gte`` or ``$lt``, so that
+it is never taken for an operator; a name of a user is part of a path only when it is a plain word. What the server
+finds may be more than what was asked for (a list matches when one of its items does); the test leaves out the rest.
+
+
+What is told of an object without reading it: a row that the server makes of its document, without embedded cells.
+
+Objects as documents: found, named, removed and copied, by the two collections they lie in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import islice
+from math import prod
+from typing import TYPE_CHECKING, Any, Literal
+
+import bson
+import numpy as np
+from bson import ObjectId
+from bson.errors import BSONError
+from pymongo.collation import Collation
+
+from hyperslab.errors import HyperslabError, Invalid, WrongType
+from hyperslab.formats.mongo.bson_values import dtype_from_text, parse_size
+from hyperslab.formats.mongo.document import ARRAY, EXTENSION
+from hyperslab.formats.mongo.errors import DocumentNotFoundError
+from hyperslab.formats.mongo.objects import STATUS, find_replaced
+
+_WORD = re.compile(r"\w[^.$\0]*")
+_RANGED = ((int, float), (str,), (datetime,), (bytes,))
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """One condition upon a value: equal to ``values`` (any of them), or ``low <= value < high``, None for no bound."""
+
+    values: tuple[Any, ...] = ()
+    low: Any = None
+    high: Any = None
+
+    @classmethod
+    def of(cls, wanted: Any, what: str) -> Criterion:
+        """A slice is a range, a set a choice, whatever else one value. Invalid for what no document can hold."""
+        if isinstance(wanted, slice):
+            if wanted.step is not None:
+                raise Invalid(f"{what}: a range with a step", remedy="give slice(low, high)")
+            low, high = (
+                None if bound is None else bson_round_trip(bound, what) for bound in (wanted.start, wanted.stop)
+            )
+            if low is None and high is None:
+                raise Invalid(f"{what}: a range without bounds", remedy="give slice(low, high)")
+            return cls((), low, high)
+        if isinstance(wanted, set | frozenset):
+            return cls(tuple(bson_round_trip(each, what) for each in wanted))
+        return cls((bson_round_trip(wanted, what),))
+
+    @property
+    def is_range(self) -> bool:
+        """Return whether it is one of bounds."""
+        return self.low is not None or self.high is not None
+
+    def query(self) -> dict[str, Any]:
+        """What the server compares a field with."""
+        if not self.is_range:
+            return {"$eq": self.values[0]} if len(self.values) == 1 else {"$in": list(self.values)}
+        bounds = {"$gte": self.low, "$lt": self.high}
+        return {operator: bound for operator, bound in bounds.items() if bound is not None}
+
+    def holds(self, value: Any) -> bool:
+        """Return whether it holds for a value."""
+        if not self.is_range:
+            return any(equal_in_bson(value, wanted) for wanted in self.values)
+        return all(_is_comparable(value, bound) for bound in (self.low, self.high) if bound is not None) and (
+            (self.low is None or self.low <= value) and (self.high is None or value < self.high)
+        )
+
+
+def bson_round_trip(value: Any, what: str) -> Any:
+    """The value as it comes back from a document. Invalid when no document can hold it."""
+    if isinstance(value, np.datetime64):
+        value = value.astype("M8[us]").item()
+    elif isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    try:
+        return bson.decode(bson.encode({"v": value}))["v"]
+    except (BSONError, OverflowError, TypeError) as error:
+        raise Invalid(f"{what} cannot be {value!r}: {error}", remedy="give a value that BSON can hold") from None
+
+
+def equal_in_bson(one: Any, other: Any) -> bool:
+    """Equal as documents are: no truth is a number, NaN equals itself, fields stand in the same order."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return list(one) == list(other) and all(equal_in_bson(one[name], other[name]) for name in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(equal_in_bson, one, other))
+    return bool(one == other) or (one != one and other != other)
+
+
+def _is_comparable(value: Any, bound: Any) -> bool:
+    if isinstance(value, bool) or isinstance(bound, bool):
+        return False
+    return any(isinstance(value, kinds) and isinstance(bound, kinds) for kinds in _RANGED)
+
+
+@dataclass(frozen=True, slots=True)
+class Criteria:
+    """All that is asked of an object. ``dims``: sizes by name, None for any size."""
+
+    attrs: Mapping[str, Criterion]
+    dims: Mapping[str, Criterion | None]
+    variables: tuple[str, ...] = ()
+    name: Criterion | None = None
+    since: ObjectId | None = None
+    until: ObjectId | None = None
+
+    @classmethod
+    def of(
+        cls,
+        attrs: Any = None,
+        dims: Any = None,
+        names: Any = None,
+        name: Any = None,
+        since: Any = None,
+        until: Any = None,
+    ) -> Criteria:
+        """The criteria of a call of ``find``. Invalid."""
+        named = dims if isinstance(dims, Mapping) else dict.fromkeys(_checked_names(dims, "dims"))
+        return cls(
+            {
+                _checked_name(key, "attrs"): Criterion.of(value, f"attribute {key!r}")
+                for key, value in _mapping(attrs).items()
+            },
+            {
+                _checked_name(dim, "dims"): None if size is None else Criterion.of(size, f"size of {dim!r}")
+                for dim, size in named.items()
+            },
+            _checked_names(names, "names"),
+            None if name is None else Criterion.of(name, "name"),
+            None if since is None else _id_of_moment(since, "since"),
+            None if until is None else _id_of_moment(until, "until"),
+        )
+
+    def query(self) -> dict[str, Any]:
+        """What the server is asked of the documents as they are stored: it finds all that is wanted, and maybe more."""
+        wanted: list[dict[str, Any]] = [
+            {f"attrs.{key}": criterion.query()} for key, criterion in self.attrs.items() if _WORD.fullmatch(key)
+        ]
+        wanted += [{"name": self.name.query()}] if self.name else []
+        wanted += [{"_id": {"$gte": self.since}}] if self.since else []
+        wanted += [{"_id": {"$lt": self.until}}] if self.until else []
+        return {"$and": wanted} if wanted else {}
+
+    def row_query(self) -> dict[str, Any]:
+        """What the server is asked of rows (:data:`~.summaries.ROW`), where names are values."""
+        wanted: list[dict[str, Any]] = [
+            {"attrs": {"$elemMatch": {"k": {"$eq": key}, "v": criterion.query()}}}
+            for key, criterion in self.attrs.items()
+            if not _WORD.fullmatch(key)
+        ]
+        wanted += [{"variables.dims": {"$eq": dim}} for dim in self.dims]
+        wanted += [{"variables.k": {"$eq": variable}} for variable in self.variables]
+        return {"$and": wanted} if wanted else {}
+
+    def hold(self, name: Any, attrs: Mapping[str, Any], dims: Mapping[Any, Any], variables: Iterable[str]) -> bool:
+        """Return whether an object is what is asked for."""
+        return (
+            (self.name is None or self.name.holds(name))
+            and all(key in attrs and criterion.holds(attrs[key]) for key, criterion in self.attrs.items())
+            and all(dim in dims and (size is None or size.holds(dims[dim])) for dim, size in self.dims.items())
+            and set(self.variables) <= set(variables)
+        )
+
+
+def _mapping(attrs: Any) -> Mapping[str, Any]:
+    if attrs is not None and not isinstance(attrs, Mapping):
+        raise WrongType(f"attrs are a {type(attrs).__name__}", remedy="give a mapping of names to values")
+    return attrs or {}
+
+
+def _checked_names(names: Any, what: str) -> tuple[str, ...]:
+    if names is not None and not isinstance(names, Iterable):
+        raise WrongType(f"{what} are {names!r}", remedy="give names as text, or several in a list")
+    return tuple(_checked_name(name, what) for name in ([names] if isinstance(names, str) else names or ()))
+
+
+def _checked_name(name: Any, what: str) -> str:
+    if not isinstance(name, str):
+        raise WrongType(f"{name!r} in {what} is no name", remedy="give names as text")
+    return name
+
+
+def _id_of_moment(moment: Any, what: str) -> ObjectId:
+    """The least id of a moment: a datetime (UTC, unless it says otherwise), a datetime64, or ISO text. Invalid."""
+    if isinstance(moment, np.datetime64):
+        moment = moment.astype("M8[s]").item()
+    try:
+        found = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
+        if not isinstance(found, datetime):
+            found = datetime(found.year, found.month, found.day)
+        aware = found if found.tzinfo else found.replace(tzinfo=UTC)
+        return ObjectId(int(aware.timestamp()).to_bytes(4, "big") + bytes(8))
+    except (ValueError, AttributeError, OverflowError):
+        raise Invalid(f"{what} {moment!r} is no moment", remedy="write 2024-01-31 or 2024-01-31T12:00") from None
+
+
+def _field_pairs(name: str) -> dict[str, Any]:
+    """The fields of a sub-document as a list of ``{k, v}``: what they are called does not matter then."""
+    return {"$cond": [{"$eq": [{"$type": name}, "object"]}, {"$objectToArray": name}, []]}
+
+
+def _variable_entries(part: str) -> dict[str, Any]:
+    told = {field: f"$$one.v.{field}" for field in ("dims", "dtype", "shape")}
+    return {"$map": {"input": _field_pairs(f"${part}"), "as": "one", "in": {"k": "$$one.k", "part": part, **told}}}
+
+
+INFO_PROJECTION: dict[str, Any] = {
+    "name": 1,
+    "attrs": _field_pairs("$attrs"),
+    "variables": {"$concatArrays": [_variable_entries("coords"), _variable_entries("data_vars")]},
+    "status": f"${EXTENSION}.status",
+}
+"""A projection: ``attrs`` and ``variables`` as lists, in which names are values."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """One object: id, name (None: it has none), ``Dataset`` or ``DataArray``, sizes by dimension (None: not known),
+    names of the variables, attributes, when it was made (UTC), bytes of its cells (None: not known), and ``status``
+    (``writing`` while it is being made)."""
+
+    id: ObjectId
+    name: Any
+    kind: str
+    dims: Mapping[Any, int | None]
+    variables: tuple[str, ...]
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    created: datetime | None = None
+    nbytes: int | None = None
+    status: str | None = None
+
+
+def parse_info(row: Mapping[str, Any]) -> ObjectInfo:
+    """The object that a row tells of; what makes no sense in it is left out."""
+    entries = row["variables"]
+    data = [entry["k"] for entry in entries if entry["part"] == "data_vars"]
+    dims: dict[Any, int | None] = {}
+    sizes: list[int | None] = []
+    for entry in entries:
+        shape = _shape(entry)
+        sizes.append(_nbytes(entry, shape))
+        for dim, size in zip(entry.get("dims") or (), shape or (), strict=False):
+            if isinstance(dim, str | int) and dims.get(dim) is None:
+                dims[dim] = size
+    id = row["_id"]
+    return ObjectInfo(
+        id,
+        row.get("name"),
+        "DataArray" if data == [ARRAY] else "Dataset",
+        dims,
+        tuple(entry["k"] for entry in entries),
+        {pair["k"]: pair["v"] for pair in row["attrs"]},
+        id.generation_time if isinstance(id, ObjectId) else None,
+        None if None in sizes else sum(size for size in sizes if size is not None),
+        row.get("status"),
+    )
+
+
+def _shape(entry: Mapping[str, Any]) -> list[int | None] | None:
+    shape = entry.get("shape")
+    if not isinstance(shape, list) or not isinstance(entry.get("dims"), list):
+        return None
+    try:
+        return [parse_size(size, "shape", entry["k"]) for size in shape]
+    except HyperslabError:
+        return None
+
+
+def _nbytes(entry: Mapping[str, Any], shape: list[int | None] | None) -> int | None:
+    if shape is None or None in shape:
+        return None
+    try:
+        return dtype_from_text(entry.get("dtype"), entry["k"]).itemsize * prod(size or 0 for size in shape)
+    except HyperslabError:
+        return None
+
+
+if TYPE_CHECKING:
+    from pymongo.collection import Collection
+
+Order = Literal["created", "-created", "name", "-name"]
+_ORDERS = {
+    "created": {"_id": 1},
+    "-created": {"_id": -1},
+    "name": {"name": 1, "_id": 1},
+    "-name": {"name": -1, "_id": 1},
+}
+_EXACTLY = Collation(locale="simple")
+
+
+def find_objects(
+    meta: Collection[Any],
+    attrs: Any = None,
+    dims: Any = None,
+    names: Any = None,
+    name: Any = None,
+    *,
+    since: Any = None,
+    until: Any = None,
+    order: Order = "created",
+    skip: int = 0,
+    limit: int | None = None,
+) -> Iterator[ObjectInfo]:
+    """The objects that have these attributes, dimensions, variables and name, and were made in ``[since, until)``.
+
+    A value of ``attrs``, ``dims`` or ``name`` is what must be equal; a ``slice(low, high)`` a range that does not
+    include ``high``; a set a choice. ``dims`` may be names alone. A mapping is compared, and is no query. What is
+    still being made, or was replaced, is not found. Invalid.
+    """
+    if order not in _ORDERS:
+        raise Invalid(f"there is no order {order!r}", remedy=f"give one of {', '.join(_ORDERS)}")
+    wanted = Criteria.of(attrs, dims, names, name, since, until)
+    return _find_matching(meta, wanted, order, skip, limit)
+
+
+def _find_matching(
+    meta: Collection[Any], wanted: Criteria, order: Order, skip: int, limit: int | None
+) -> Iterator[ObjectInfo]:
+    hidden = find_replaced(meta)
+    pipeline = [
+        {"$match": {STATUS: {"$exists": False}, **wanted.query()}},
+        {"$project": INFO_PROJECTION},
+        {"$match": wanted.row_query()},
+        {"$sort": _ORDERS[order]},
+    ]
+    with meta.aggregate(pipeline, allowDiskUse=True, collation=_EXACTLY) as rows:
+        infos = (parse_info(row) for row in rows if row["_id"] not in hidden)
+        fitting = (info for info in infos if wanted.hold(info.name, info.attrs, info.dims, info.variables))
+        yield from islice(fitting, skip, None if limit is None else skip + limit)
+
+
+def describe_object(meta: Collection[Any], id: ObjectId) -> ObjectInfo:
+    """What is told of one object, also of one that is being made. DocumentNotFoundError."""
+    for row in meta.aggregate([{"$match": {"_id": {"$eq": id}}}, {"$project": INFO_PROJECTION}]):
+        return parse_info(row)
+    raise DocumentNotFoundError(id)
