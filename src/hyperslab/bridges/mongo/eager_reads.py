@@ -1,14 +1,4 @@
-"""One array put together while its documents come in: each is copied to its place, and none is held.
-
-What is not as the object says (other types or lengths, doubles, gaps) is left to :mod:`~.assembling`, which weighs all
-documents of a variable against each other.
-
-
-The chunks of a variable as one array. Pure: nothing is asked of a server.
-
-Objects read: their document, and the cells of variables that are wanted at once, by one query for all of them.
-
-Cells that were read as xarray objects, sparse and with units where they are."""
+"""Objects read: their document, and the cells of variables that are wanted at once, by one query for all of them."""
 
 from __future__ import annotations
 
@@ -45,6 +35,11 @@ from hyperslab.formats.mongo.document import ARRAY, Meta, Variable, parse_object
 from hyperslab.formats.mongo.errors import CorruptDocument, DocumentNotFoundError
 from hyperslab.formats.mongo.to_spec import attr_codes, fill_value_of, variable_extension
 from hyperslab.model.coo import Coo, Numbers
+
+# -- arrays put together while their documents come in ----------------------------------------------------------------
+# Each document is copied to its place, and none is kept: half of the memory, and no second pass. What is not as the
+# object says (other types or lengths, doubles, gaps) is left to ``assemble_variable``, which weighs all documents of a
+# variable.
 
 
 @dataclass(slots=True)
@@ -135,6 +130,9 @@ class StreamedArray:
             self._scratch = [begun.block]
         del self._begun[chunk]
         self._done.add(chunk)
+
+
+# -- arrays put together of all their documents -----------------------------------------------------------------------
 
 
 Shape = tuple[int, ...]
@@ -235,6 +233,9 @@ def _concatenate_coo(shape: Shape, parts: Sequence[tuple[tuple[slice, ...], Coo]
     coords = [part.coords + np.array([cut.start for cut in place], np.intp)[:, None] for place, part in parts]
     data = [part.data for _, part in parts]
     return Coo(shape, np.concatenate(coords, axis=1), np.concatenate(data), parts[0][1].fill).canonical()
+
+
+# -- objects ----------------------------------------------------------------------------------------------------------
 
 
 Load = bool | Collection[str] | None
@@ -415,6 +416,9 @@ def read_cells(here: Collections, meta: Meta, name: str) -> Numbers | Coo:
     """All cells of one variable."""
     cells: Numbers | Coo = read_variables(here, meta, [name])[name].cells
     return cells
+
+
+# -- xarray objects ---------------------------------------------------------------------------------------------------
 
 
 def build_object(meta: Meta, loaded: Mapping[str, LoadedVariable], ureg: Any) -> xr.Dataset | xr.DataArray:

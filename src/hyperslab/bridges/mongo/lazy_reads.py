@@ -1,6 +1,4 @@
-"""A few cells of a chunk of many documents: those documents that hold them, and the first, are asked for.
-
-Stored variables as dask arrays: one chunk for each that is stored, and one query for each that is computed."""
+"""Stored variables as dask arrays: one chunk for each that is stored, and one query for each that is computed."""
 
 from __future__ import annotations
 
@@ -43,6 +41,9 @@ from hyperslab.formats.mongo.chunk_writes import UndoView, undo_entries
 from hyperslab.formats.mongo.document import Meta, Variable
 from hyperslab.model.coo import Coo, Numbers
 
+# -- parts of chunks --------------------------------------------------------------------------------------------------
+# Of a chunk of many documents only those are fetched that hold the cells, and the first, which says what the chunk is.
+
 
 def read_span(
     chunks: Collection[Any],
@@ -83,6 +84,9 @@ def _fetch_numbered(
             return None
         found[segment.n] = segment
     return found
+
+
+# -- dask arrays ------------------------------------------------------------------------------------------------------
 
 
 _HEAD = dict.fromkeys(("name", "chunk", "n", "dtype", "type", "fill_value", "units"), 1)

@@ -1,10 +1,7 @@
-"""What a caller chooses of how objects are stored (reference 4.1), and what a layout chooses of the rest.
+"""The plan of a put: an xarray object as the documents it will be.
 
-Names and attributes as BSON has them: what it does not have is refused before anything is written.
-
-The cells of an xarray variable: NumPy's, sparse ones, or a dask array of either, with units set aside.
-
-An xarray object as the documents it will be: whatever cannot be stored is refused here, before the first write."""
+Whatever cannot be stored is refused here, before the first write.
+"""
 
 from __future__ import annotations
 
@@ -35,6 +32,10 @@ from hyperslab.formats.mongo.bson_values import (
 from hyperslab.formats.mongo.chunk_documents import DENSE, SPARSE, DerivedIds, IdScheme, SaltedIds, encode_coo
 from hyperslab.formats.mongo.document import ARRAY, Meta, Variable, choose_embedded, embed_cells, render_object
 from hyperslab.model.coo import Coo, Numbers
+
+# -- options ----------------------------------------------------------------------------------------------------------
+# What a caller chooses of how objects are stored (reference 4.1), and what a layout chooses of the rest.
+
 
 Layout = Literal["compatible", "extended"]
 ChunkIds = Literal["objectid", "derived"]
@@ -112,6 +113,9 @@ def check_byte_options(chunk_size: Any, threshold: Any) -> None:
         raise Invalid(
             f"chunk_size_bytes={chunk_size}: no document is larger than {MAX_DOCUMENT_BYTES} bytes", remedy=remedy
         )
+
+
+# -- names and attributes as BSON has them ----------------------------------------------------------------------------
 
 
 _ATTR_REMEDY = (
@@ -208,6 +212,9 @@ def _is_text(name: str) -> bool:
     return True
 
 
+# -- cells: NumPy's, sparse ones, or a dask array of either, with units set aside -------------------------------------
+
+
 _ARRAY_REMEDY = "store arrays of NumPy, dask or sparse, or Quantities of them"
 
 
@@ -243,6 +250,9 @@ def stored_size(cells: Numbers | Coo) -> int:
         _, data, places, _ = encode_coo(cells)
         return len(data) + len(places)
     return cells.nbytes
+
+
+# -- plans ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

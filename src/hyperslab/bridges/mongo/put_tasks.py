@@ -1,14 +1,8 @@
-"""Plans carried out: the document of an object and its chunks, at once or as tasks of dask.
+"""Plans carried out: the document of an object and its chunks, at once or as tasks of dask; put, replace, resume.
 
 A task may be done again, here or in another process: the documents it writes have the ids that were chosen with the
 plan, and are replaced where they are there already (reference 4.3).
-
-
-One object in the place of another: stored whole while nobody finds it, then found in one change of its document.
-
-Parts of cells, whatever they are: NumPy's, sparse ones, or a dask array.
-
-What a put did not come to, stored later: only the chunks that are missing, of the same object given again."""
+"""
 
 from __future__ import annotations
 
@@ -330,6 +324,11 @@ def _check_shape(shape: tuple[int, ...], task: BlockTask, chunk: tuple[int, ...]
         raise Invalid(message, remedy="correct the chunks of the dask array")
 
 
+# -- replace ----------------------------------------------------------------------------------------------------------
+# The new object is stored whole while nobody finds it, then found in place of the old one by one change of its
+# document.
+
+
 def replace_object(origin: ObjectOrigin, options: PutOptions, name_or_id: Any, x: Any) -> tuple[ObjectId, Any]:
     """Store ``x``, and let it take the place of the object of this name or id; the new id, and a Delayed or None."""
     plan = plan_put(x, options)
@@ -379,6 +378,9 @@ class NameSwap:
         commit_object(here.meta, here.chunks, self.meta_id, self.name)
 
 
+# -- parts of cells: NumPy's, sparse ones, or a dask array ------------------------------------------------------------
+
+
 Slices = tuple[slice, ...]
 
 
@@ -409,6 +411,10 @@ def concatenate_cells(axis: int, one: Any, other: Any) -> Any:
     shape = (*one.shape[:axis], one.shape[axis] + other.shape[axis], *one.shape[axis + 1 :])
     coords = np.concatenate([one.coords, other.coords + moved], axis=1)
     return Coo(shape, coords, np.concatenate([one.data, other.data]), one.fill)
+
+
+# -- resume -----------------------------------------------------------------------------------------------------------
+# Only the chunks that are missing are stored, of the same object given again.
 
 
 def resume_put(origin: ObjectOrigin, options: PutOptions, name_or_id: Any, x: Any) -> Any:

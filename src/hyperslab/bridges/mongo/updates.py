@@ -1,8 +1,7 @@
-"""What append and update have in common: one changer at a time, cells that fit, and the change of the document.
+"""Objects changed where they lie: cells appended along a dimension, and cells put over those of a region.
 
-An object made longer along a dimension: new chunks behind the old ones, then one change of its document.
-
-Cells put over others in a region of an object: chunk by chunk, and what stands in its document by a change of it."""
+One changes an object at a time, under its lease. Cells of chunks are stored first, the change of the document is last.
+"""
 
 from __future__ import annotations
 
@@ -47,6 +46,9 @@ from hyperslab.formats.mongo.document import Meta, Variable, embed_cells, render
 from hyperslab.formats.mongo.lease import LEASE_FIELD, check_lease, hold_lease, lease_lost
 from hyperslab.formats.mongo.objects import VERSION, resolve_id, unfinished_error
 from hyperslab.model.coo import Coo, Numbers
+
+# -- what append and update have in common ----------------------------------------------------------------------------
+
 
 DERIVED: Literal["derived"] = "derived"
 _PATIENCE = 60
@@ -147,6 +149,9 @@ def commit_variables(here: Collections, meta: Meta, owner: str) -> None:
     change = {"$set": variables, "$inc": {VERSION: 1}}
     if not here.meta.update_one({"_id": meta.id, f"{LEASE_FIELD}.owner": owner}, change).matched_count:
         raise lease_lost(None, str(meta.id))
+
+
+# -- append: new chunks behind the old ones, then one change of the document ------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +283,9 @@ def _store_blocks(here: Collections, task: BlockTask, cells: Any, growth: Growth
         inside = tuple(slice(cut.start - at, cut.stop - at) for cut, at in zip(place, origin, strict=True))
         if all(cut.stop <= size for cut, size in zip(inside, cells.shape, strict=True)):
             store_block(here, task, chunk, slice_cells(cells, inside))
+
+
+# -- update: chunk by chunk; what stands in the document by a change of it --------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

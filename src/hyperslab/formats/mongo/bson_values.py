@@ -1,15 +1,4 @@
-"""Sizes and indices as documents hold them: int32, int64, or a double that is whole; NaN for a size nobody knows.
-
-The dtypes that documents name, as ``numpy.dtype.str`` spells them, and what is refused by name.
-
-True if MongoDB takes the document of an object: asked before anything is sent. Pure.
-
-Attributes as BSON values, with codes for those whose type BSON does not say. Pure.
-
-Text, truths, whole numbers of 64 bits, floats, bytes, None, lists and mappings of these are stored as they are, dates
-as BSON's own. NumPy's scalars and arrays become numbers and lists, and their types stand in ``attr_types`` of the field
-``hyperslab`` (the codes are those of ``metadata_json.attributes``).
-"""
+"""What a document can say: sizes, names of dtypes, attributes, and the limits that MongoDB sets. Pure."""
 
 from __future__ import annotations
 
@@ -26,6 +15,10 @@ from hyperslab.errors import HyperslabError, Unsupported
 from hyperslab.formats.metadata_json import attributes
 from hyperslab.formats.mongo.errors import CorruptDocument
 from hyperslab.model.attrs import Attrs, equal, find_deep
+
+# -- sizes and indices ------------------------------------------------------------------------------------------------
+# int32, int64, or a double that is whole (as other drivers write them); NaN for a size that nobody knows.
+
 
 Sizes = tuple[int | None, ...]
 
@@ -53,6 +46,10 @@ def parse_sizes(value: Any, field: str, name: str) -> Sizes:
     if not isinstance(value, list):
         raise CorruptDocument(f"{field} of {name!r}", expected="a list of sizes", found=value)
     return tuple(parse_size(size, field, name) for size in value)
+
+
+# -- names of dtypes --------------------------------------------------------------------------------------------------
+# A document names a dtype as ``numpy.dtype.str`` spells it; what has no bytes of its own is refused by name.
 
 
 _TEXT = re.compile(r"[<>|=]?(?:[biufc]\d{1,2}|[mM]8(?:\[\w{1,12}\])?|[SUV]\d{1,9})")
@@ -103,6 +100,10 @@ def _without_padding(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return cells
 
 
+# -- limits of a document ---------------------------------------------------------------------------------------------
+# Checked before anything is sent: a document that the server refuses would leave half an object behind.
+
+
 MAX_DOCUMENT_BYTES = 16 << 20
 """What a document of MongoDB holds at most."""
 MAX_DEPTH = 180
@@ -138,6 +139,12 @@ def check_levels(what: str, value: Any) -> None:
     recurses."""
     if isinstance(value, Mapping | list | tuple) and find_deep(value, MAX_DEPTH) is not None:
         raise Unsupported(f"{what} is nested in more than {MAX_DEPTH} levels", remedy=_DEEP)
+
+
+# -- attributes -------------------------------------------------------------------------------------------------------
+# Text, bool, int64, float, bytes, None, lists and mappings of these are stored as they are, dates as BSON's own.
+# NumPy's scalars and arrays become numbers and lists, and their types stand in ``attr_types`` of the field
+# ``hyperslab`` (with the codes of ``metadata_json.attributes``).
 
 
 Codes = Mapping[str, Any]

@@ -1,14 +1,9 @@
-"""The ``_id`` of a chunk document: the same for the same document, however often it is written (reference 4.2, 4.3).
+"""Cells as chunk documents and back. Pure: documents are mappings, and no server is asked.
 
-Cells to chunk documents and back. Pure: documents are mappings, and nothing is asked of a server.
-
-A chunk is one array. Its bytes (of a sparse one: those of its values, then those of their places) are cut every
-``chunkSize`` into documents n = 0, 1, …, each of which repeats dtype, shape and type of the whole chunk.
-
-
-Chunks as lists of cells: what their documents hold, as the cells that the array has there now. Pure.
-
-A part of a chunk as a span of its bytes, which segments hold that, and the part again from these. Pure."""
+A chunk is one array. Its bytes (of a sparse one: those of its values, then those of their coordinates) are cut every
+``chunkSize`` into documents n = 0, 1, …, each of which repeats dtype, shape and type of the whole chunk. A document has
+the same ``_id`` however often it is written (reference 4.2, 4.3), so that writing it again changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +28,9 @@ from hyperslab.formats.mongo.bson_values import (
 )
 from hyperslab.formats.mongo.errors import CorruptDocument
 from hyperslab.model.coo import Coo, Numbers
+
+# -- the _id of a chunk document --------------------------------------------------------------------------------------
+
 
 ChunkIndex = tuple[int, ...] | None
 """Indices of a chunk, None for a variable that is stored whole."""
@@ -382,6 +380,10 @@ def coo_of_shape(found: AssembledChunk, shape: tuple[int, ...], fill: Numbers) -
         return cells
     kept = cells.part([slice(0, min(pair)) for pair in zip(cells.shape, shape, strict=True)]).with_fill(fill)
     return Coo(shape, kept.coords, kept.data, fill)
+
+
+# -- parts of a chunk -------------------------------------------------------------------------------------------------
+# A few cells of a large chunk are read from the segments that hold them, not from all.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,7 @@
-"""Chunk documents in their collection: fetched by few queries, written so that doing it twice changes nothing.
+"""Chunk documents in their collection, and its indexes: few queries, and writes that change nothing when done twice.
 
 Every query names ``meta_id`` (sharding, safety); nothing is sorted by the server; values that come from users are
 compared (``$eq``, ``$in``), never taken for operators.
-
-
-The indexes of a collection of chunks: the one that every driver makes (R50), and the positional one (reference 4.4).
-
-``chunk`` is a list, and an index on it finds every chunk that has one of the indices anywhere. An index on ``chunk.0``,
-``chunk.1``, … finds a chunk by one key. A unique one that covers fewer positions than a chunk has would take two of its
-neighbours for one, so that it is replaced by a wider one before such chunks are written.
 """
 
 from __future__ import annotations
@@ -203,8 +196,12 @@ def delete_chunks(collection: Collection[Any], meta_id: Any) -> int:
     return int(collection.delete_many({"meta_id": meta_id}).deleted_count)
 
 
-if TYPE_CHECKING:
-    from pymongo.collection import Collection
+# -- indexes ----------------------------------------------------------------------------------------------------------
+# The one that every driver makes (R50) lies on ``chunk``, a list, and so finds every chunk that has one of the indices
+# anywhere. The positional one (reference 4.4) lies on ``chunk.0``, ``chunk.1``, … and finds a chunk by one key. A
+# unique one that covers fewer positions than a chunk has would take two of its neighbours for one, so that it is
+# replaced by a wider one before such chunks are written.
+
 
 POSITIONS = 8
 """Positions of a chunk that a positional index covers, unless an object has more."""

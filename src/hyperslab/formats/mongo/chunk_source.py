@@ -1,10 +1,8 @@
-"""Where the chunks of an object lie under the one face: how they are asked for, and how they get there.
-
-The chunks of one variable under the one face: whole blocks, whose documents hold what lies within the array.
+"""The chunks of one variable as a ChunkSource: whole blocks, whose documents hold what lies within the array.
 
 A chunk that is changed in part is put back by comparing the bytes of its documents with those that were read. Several
 documents of it are changed in one transaction on a replica set; on a server that stands alone, and where a chunk is
-replaced whole, one after the other, so that it can be taken back (:mod:`~.undo`).
+replaced whole, one after the other, so that it can be taken back (:mod:`~hyperslab.formats.mongo.chunk_writes`).
 """
 
 from __future__ import annotations

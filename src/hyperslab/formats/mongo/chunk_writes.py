@@ -1,12 +1,11 @@
-"""Changes of chunks that are taken back where the one who makes them dies: readers see the old chunk or the new one.
+"""Chunks changed so that readers see the old one or the new one: compare-and-swap, transactions, and an undo record.
 
 A chunk of several documents is changed one document after the other. So its documents are first copied under an id of
 their own, and the document of the object says so (``hyperslab.undo``): from then on readers take the copies, until the
-change is done and the entry gone. An entry whose time has passed is rolled back by whoever changes the object next. The
-entry of a chunk whose length changes stays until the same change of the object's document that says the new length.
-
-
-Chunk documents put in the place of others: whole chunks, or those that are still what was read."""
+change is done and the entry gone. An entry that has expired (whoever made it died) is rolled back by the next one who
+changes the object. The entry of a chunk whose length changes stays until the same change of the object's document that
+says the new length.
+"""
 
 from __future__ import annotations
 
@@ -350,10 +349,11 @@ def roll_back_all(meta: Collection[Any], chunks: Collection[Any], meta_id: Any) 
     return bool(sum(roll_back(meta, chunks, meta_id, entry) for entry in expired_entries(meta, meta_id)))
 
 
-if TYPE_CHECKING:
-    from pymongo.collection import Collection
-
 _TRANSIENT = "TransientTransactionError"
+
+
+# -- compare-and-swap -------------------------------------------------------------------------------------------------
+# A chunk is replaced whole, or as long as its documents are still those that were read.
 
 
 def with_write_concern(collection: Collection[Any], durable: bool) -> Collection[Any]:

@@ -1,4 +1,4 @@
-"""True if all of an object is stored (reference 4.5, R52, R53): what is missing, and what is wrong.
+"""The survey of an object: which of its chunks are missing, and which are wrong (reference 4.5, R52, R53).
 
 The server counts documents and bytes, and the client compares them with what the object's document declares. An
 object may declare any number of chunks: only those that are stored are remembered.
@@ -32,12 +32,12 @@ from hyperslab.formats.mongo.errors import DocumentNotFoundError
 from hyperslab.formats.mongo.to_spec import variable_extension
 from hyperslab.stores import counting
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# What is stored of an object, counted by the server: documents and bytes of each chunk. No bytes are moved.
-
-
 if TYPE_CHECKING:
     from pymongo.collection import Collection
+
+
+# -- storage statistics -----------------------------------------------------------------------------------------------
+# Documents and bytes of each chunk, counted by an aggregation of the server: no cells are moved.
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +162,8 @@ def find_contradicting(chunks: Collection[Any], meta_id: Any, ids: Iterable[Any]
     return {parse_key(row["_id"]) for row in chunks.aggregate(pipeline, allowDiskUse=True)}
 
 
-if TYPE_CHECKING:
-    from pymongo.collection import Collection
+# -- flaws ------------------------------------------------------------------------------------------------------------
+
 
 MISSING_CHUNK, MISSING_SEGMENT = "missing-chunk", "missing-segment"
 DUPLICATES, CONTRADICTING = "duplicate-documents", "contradicting-documents"

@@ -1,4 +1,7 @@
-"""The arrays and groups of the one face as changes of an object's document. Pure; the way back is in ``spelling``."""
+"""Changes of an object's document: its arrays and groups, as the one face sees them, made, changed and removed. Pure.
+
+The way back is in ``to_spec``.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +14,23 @@ import numpy as np
 
 from hyperslab.chunks.auto import auto_chunks
 from hyperslab.errors import Invalid, Unsupported
+from hyperslab.formats.dimension_suffix import add_suffix
 from hyperslab.formats.mongo.bson_values import dtype_to_text, encode_attrs
 from hyperslab.formats.mongo.document import ARRAY, Meta, Variable, embed_cells
 from hyperslab.formats.mongo.to_spec import (
     COORDINATES,
+    GROUPS,
     attr_codes,
     group_spec,
+    inner_groups,
     original_dims,
     split_names,
     variable_chunks,
     variable_extension,
-    with_distinct_dims,
 )
 from hyperslab.model.coo import Coo
 from hyperslab.model.dtypes import DataType, describe
-from hyperslab.model.paths import split
+from hyperslab.model.paths import outward, split
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 _KINDS = "biufcmMUSV"
@@ -257,3 +262,66 @@ def auto_chunk_lengths(shape: tuple[int, ...], itemsize: int, most: int) -> tupl
         longest = chunks.index(max(chunks))
         chunks[longest] = -(-chunks[longest] // 2)
     return tuple(chunks)
+
+
+# -- groups -----------------------------------------------------------------------------------------------------------
+
+
+def with_inner_group(meta: Meta, path: str, spec: GroupSpec) -> Meta:
+    """The object with a group below the root made or changed. Unsupported, Invalid."""
+    meta = with_parent_groups(meta, f"{path}/-")
+    known = inner_groups(meta)
+    old = known[path] if isinstance(known[path], Mapping) else {}
+    raw, codes = encode_attrs(spec.attrs, old.get("attrs") or {}, old.get("attr_types") or {})
+    free = [dim.name for dim in spec.dims if dim.unlimited]
+    parts = (("attrs", raw), ("attr_types", codes), ("unlimited", free))
+    return _with_groups(meta, {**known, path: {name: value for name, value in parts if value}})
+
+
+def with_parent_groups(meta: Meta, path: str) -> Meta:
+    """The object with the groups that a node at ``path`` lies in."""
+    wanted = [group for group in outward(split(path)[0]) if group]
+    if wanted and meta.is_array:
+        remedy = "save a Dataset under a name of its own"
+        raise Unsupported("format mongo has no groups in a DataArray, which holds one array", remedy=remedy)
+    known = inner_groups(meta)
+    if taken := [group for group in wanted if group not in known and group in meta.variables]:
+        raise Invalid(f"/{taken[0]} is an array and holds no other nodes", remedy="give another name")
+    missing: dict[str, Any] = {group: {} for group in reversed(wanted) if group not in known}
+    return _with_groups(meta, {**known, **missing}) if missing else meta
+
+
+def without_group(meta: Meta, path: str) -> Meta:
+    """The object without the groups at and below a path; their arrays are not looked at."""
+    left = {group: said for group, said in inner_groups(meta).items() if not f"{group}/".startswith(f"{path}/")}
+    return _with_groups(meta, left)
+
+
+def _with_groups(meta: Meta, groups: Mapping[str, Any]) -> Meta:
+    rest = {name: value for name, value in meta.ours.items() if name != GROUPS}
+    return replace(meta, ours={**rest, GROUPS: dict(groups)} if groups else rest)
+
+
+def with_distinct_dims(before: Meta, meta: Meta, changed: str) -> Meta:
+    """Return the object after an array was ``changed``, with each name of a dimension that has several lengths in it
+    told apart: the plain name is that of the outermost array, coordinates first, others are ``name@length``."""
+    if not inner_groups(meta):
+        return meta
+    dims = {
+        name: original_dims(meta if name == changed or name not in before.variables else before, each)
+        for name, each in meta.variables.items()
+        if each.problem is None
+    }
+    plain: dict[str, int | None] = {}
+    for name in sorted(dims, key=lambda name: (name.count("/"), dims[name] != (split(name)[1],))):
+        for dim, size in zip(dims[name], meta.variables[name].shape, strict=True):
+            plain.setdefault(dim, size)
+
+    def stored(name: str, each: Variable) -> Variable:
+        pairs = zip(dims.get(name, ()), each.shape, strict=True)
+        told = tuple(dim if size in (None, plain[dim]) else add_suffix(dim, size or 0) for dim, size in pairs)
+        return replace(each, dims=told)
+
+    parts = ({name: stored(name, each) for name, each in part.items()} for part in (meta.coords, meta.data_vars))
+    coords, data_vars = parts
+    return replace(meta, coords=coords, data_vars=data_vars)

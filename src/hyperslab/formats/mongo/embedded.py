@@ -112,10 +112,8 @@ def _axis_length(cut: int | tuple[int, ...]) -> int:
     return cut if isinstance(cut, int) else sum(cut)
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# The cells of an array that stood in the document of its object when a handle was opened, and lie in chunks by now.
-#
-# Another handle has made the array longer. The older one goes on to read and write the cells that it knows.
+# -- cells that have moved to chunks since ----------------------------------------------------------------------------
+# Another handle has made the array longer. This one goes on to read and write the cells that it knows.
 
 
 class EmbeddedView:

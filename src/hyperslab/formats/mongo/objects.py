@@ -1,15 +1,14 @@
-"""Names of objects: at most one object that can be found has a name that we gave it, whoever gives it at the same time.
+"""Whole objects: found by name or id, given a name, renamed, copied, deleted.
 
-The server knows no unique names, since XarrayMongoDB gives any. So whoever wants a name for an object of its own first
-*claims* it (a field of that object's document), then looks who else has or claims it, takes away the claims of others,
-and takes the name by an update that fails when its own claim was taken away. Of two that do so at the same time the one
-that claims later sees the other's claim; so never both get the name, and none waits for one that died.
+At most one object that can be found has a name that we gave it, whoever gives it at the same time. The server knows no
+unique names, since XarrayMongoDB gives any. So whoever wants a name for an object of its own first *claims* it (a field
+of that object's document), then looks who else has or claims it, takes away the claims of others, and takes the name by
+an update that fails when its own claim was taken away. Of two that do so at the same time the one that claims later
+sees the other's claim; so never both get the name, and none waits for one that died.
 
 An object that is being made has ``status: "writing"`` and is found by its id alone. One that takes the place of another
 says so by ``replaces`` in the same update, from which moment the other is not found by name any more.
-
-
-One object copied into other collections, on the same server or another: whole, or not there."""
+"""
 
 from __future__ import annotations
 
@@ -310,8 +309,9 @@ def _format_ids(ids: list[ObjectId]) -> str:
     return ", ".join(map(str, ids[:_SHOWN])) + more
 
 
-if TYPE_CHECKING:
-    from pymongo.collection import Collection
+# -- copy -------------------------------------------------------------------------------------------------------------
+# Into other collections, on the same server or another: whole, or not there.
+
 
 _OF_THE_SOURCE = ("status", "replaces", "claims", "touched", "version", "lease", "undo", "putting")
 

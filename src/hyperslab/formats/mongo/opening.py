@@ -1,4 +1,4 @@
-"""What a URL names, opened in a mode."""
+"""Open what a URL names, in a mode: an object, a new object (ObjectDraft), or a collection for writing."""
 
 from __future__ import annotations
 
@@ -27,9 +27,7 @@ from hyperslab.model.coo import Coo
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.location import Location
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# A new object, from its first document to its name.
-#
+# -- a new object -----------------------------------------------------------------------------------------------------
 # It has ``status: "writing"`` and is found by its id alone until it is closed, when it gets its name, and takes the
 # place of an object that had it, by one change of its document.
 
@@ -187,8 +185,7 @@ def _with_complete(meta: Meta, complete: list[str]) -> Meta:
     return meta
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# A collection open for writing: its objects can be changed and removed, and new ones made under a name.
+# -- a collection of objects ------------------------------------------------------------------------------------------
 
 
 class CollectionWriter(CollectionReader):
@@ -285,6 +282,9 @@ class CollectionWriter(CollectionReader):
         """Remove what was written of new objects."""
         while self._drafts:
             self._drafts.popitem()[1].discard()
+
+
+# -- modes ------------------------------------------------------------------------------------------------------------
 
 
 def open_place(where: Location, mode: Mode, settings: Settings, limits: EmbeddingLimits) -> Reader:

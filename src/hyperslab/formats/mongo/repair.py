@@ -1,13 +1,4 @@
-"""Documents that belong to nothing: chunks without an object, objects that were never finished or were replaced, copies
-of documents, and documents that their object does not have.
-
-What somebody is storing right now must stay, so that nothing is removed that is younger than an age, and nothing of
-which the age cannot be told unless the age is 0: an id holds the second in which it was made, except a derived one. An
-object that is being made is as old as its id, the last :func:`~.names.touch`, or the lease upon it. Documents are
-listed before objects are asked for: who stores an object first and its chunks then is never taken for garbage.
-
-
-Every problem of objects and their documents, with what mends it.
+"""Every problem of objects and their documents, with what mends it; garbage: documents that belong to nothing.
 
 Nodes are those of the one face, below the id of the object where a whole collection is looked through. Kinds:
 ``document`` (of an object, or of one of its variables), ``missing-chunk``, ``missing-segment``, ``excess-bytes``,
@@ -50,6 +41,16 @@ from hyperslab.formats.mongo.to_spec import node_names
 
 if TYPE_CHECKING:
     from pymongo.collection import Collection
+
+# -- garbage ----------------------------------------------------------------------------------------------------------
+# Chunks without an object, objects that were never finished or were replaced, copies of documents, and documents that
+# their object does not have.
+#
+# What somebody is storing right now must stay, so that nothing is removed that is younger than an age, and nothing of
+# which the age is unknown unless the age is 0: an id holds the second in which it was made, except a derived one. An
+# object that is being made is as old as its id, the last ``touch_object``, or the lease upon it. Documents are listed
+# before objects are asked for: who stores an object first and its chunks then is never taken for garbage.
+
 
 GARBAGE_AGE = 3600.0
 """Seconds after which a document is taken for one that nobody is storing any more."""
@@ -302,8 +303,8 @@ def surplus_ids(id: ObjectId, flaw: ChunkFlaw, is_old: Callable[[Mapping[str, An
     return tuple(surplus)
 
 
-if TYPE_CHECKING:
-    from pymongo.collection import Collection
+# -- problems and their remedies --------------------------------------------------------------------------------------
+
 
 _SHOWN = 6
 _QUESTION = "more of the object does not fit its document, which is in question"

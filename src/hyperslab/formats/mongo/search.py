@@ -1,13 +1,10 @@
-"""What is asked of objects, as a query of the server and as a test of what it answers.
+"""Objects found by attributes, dimensions, variables, name and age; what is known of each without reading it.
 
 The server is only ever told to compare: a value of a user stands behind ``$eq``, ``$in``, ``$gte`` or ``$lt``, so that
 it is never taken for an operator; a name of a user is part of a path only when it is a plain word. What the server
-finds may be more than what was asked for (a list matches when one of its items does); the test leaves out the rest.
-
-
-What is told of an object without reading it: a row that the server makes of its document, without embedded cells.
-
-Objects as documents: found, named, removed and copied, by the two collections they lie in."""
+finds may be more than what was asked for (a list matches when one of its items does); :class:`Criteria` leaves out the
+rest.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +27,9 @@ from hyperslab.formats.mongo.bson_values import dtype_from_text, parse_size
 from hyperslab.formats.mongo.document import ARRAY, EXTENSION
 from hyperslab.formats.mongo.errors import DocumentNotFoundError
 from hyperslab.formats.mongo.objects import STATUS, find_replaced
+
+if TYPE_CHECKING:
+    from pymongo.collection import Collection
 
 _WORD = re.compile(r"\w[^.$\0]*")
 _RANGED = ((int, float), (str,), (datetime,), (bytes,))
@@ -210,6 +210,10 @@ def _id_of_moment(moment: Any, what: str) -> ObjectId:
         raise Invalid(f"{what} {moment!r} is no moment", remedy="write 2024-01-31 or 2024-01-31T12:00") from None
 
 
+# -- ObjectInfo -------------------------------------------------------------------------------------------------------
+# The server makes a row of each document, without embedded cells.
+
+
 def _field_pairs(name: str) -> dict[str, Any]:
     """The fields of a sub-document as a list of ``{k, v}``: what they are called does not matter then."""
     return {"$cond": [{"$eq": [{"$type": name}, "object"]}, {"$objectToArray": name}, []]}
@@ -291,8 +295,8 @@ def _nbytes(entry: Mapping[str, Any], shape: list[int | None] | None) -> int | N
         return None
 
 
-if TYPE_CHECKING:
-    from pymongo.collection import Collection
+# -- find -------------------------------------------------------------------------------------------------------------
+
 
 Order = Literal["created", "-created", "name", "-name"]
 _ORDERS = {

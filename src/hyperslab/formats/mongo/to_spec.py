@@ -1,9 +1,10 @@
-"""The variables of an object as the groups and arrays of the one face, and back. Pure.
+"""The variables of an object as the groups and arrays of the one face; the way back is in ``edit_document``.
 
 What the documents of xarray_mongodb do not say stands in the field ``hyperslab``: by variable the cell that chunks
 without documents read as (``fill``; in ``fill_value`` where all are stored), chunk lengths that the sizes do not tell,
-types of attributes, and the attribute ``coordinates``, which the object says by where its variables stand. Groups are
-told there as well (:mod:`~hyperslab.formats.mongo.to_spec`).
+types of attributes, and the attribute ``coordinates``, which the object says by where its variables stand. Documents
+know no groups: an array in one is a variable called by its whole path (``surface/t2m``), which others read as any; the
+groups with their attributes stand by their paths in ``groups`` of the field ``hyperslab``.
 """
 
 from __future__ import annotations
@@ -15,23 +16,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hyperslab.chunks.auto import whole_chunks
-from hyperslab.errors import HyperslabError, Invalid, Unsupported
-from hyperslab.formats.dimension_suffix import add_suffix, strip_suffix
+from hyperslab.errors import HyperslabError
+from hyperslab.formats.dimension_suffix import strip_suffix
 from hyperslab.formats.mongo import chunk_queries
-from hyperslab.formats.mongo.bson_values import Sizes, decode_attrs, dtype_from_text, encode_attrs, parse_sizes
+from hyperslab.formats.mongo.bson_values import Sizes, decode_attrs, dtype_from_text, parse_sizes
 from hyperslab.formats.mongo.chunk_documents import SPARSE, parse_key
 from hyperslab.formats.mongo.document import ARRAY, Meta, Variable
 from hyperslab.formats.mongo.errors import CorruptDocument
 from hyperslab.model.dims import Dimension
-from hyperslab.model.paths import outward, split
+from hyperslab.model.paths import split
 from hyperslab.model.spec import ArraySpec, Chunks, GroupSpec
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Groups within an object. Pure.
-#
-# The documents of xarray_mongodb know no groups. An array in one is a variable called by its whole path
-# (``surface/t2m``), which others read as any; the groups with their attributes stand by their paths in ``groups`` of
-# the field ``hyperslab``.
+if TYPE_CHECKING:
+    from pymongo.collection import Collection
+
+# -- groups within an object ------------------------------------------------------------------------------------------
 
 
 GROUPS = "groups"
@@ -81,41 +80,6 @@ def dimension_length(meta: Meta, dim: str, path: str = "") -> int:
     return 0
 
 
-def with_inner_group(meta: Meta, path: str, spec: GroupSpec) -> Meta:
-    """The object with a group below the root made or changed. Unsupported, Invalid."""
-    meta = with_parent_groups(meta, f"{path}/-")
-    known = inner_groups(meta)
-    old = known[path] if isinstance(known[path], Mapping) else {}
-    raw, codes = encode_attrs(spec.attrs, old.get("attrs") or {}, old.get("attr_types") or {})
-    free = [dim.name for dim in spec.dims if dim.unlimited]
-    parts = (("attrs", raw), ("attr_types", codes), ("unlimited", free))
-    return _with_groups(meta, {**known, path: {name: value for name, value in parts if value}})
-
-
-def with_parent_groups(meta: Meta, path: str) -> Meta:
-    """The object with the groups that a node at ``path`` lies in."""
-    wanted = [group for group in outward(split(path)[0]) if group]
-    if wanted and meta.is_array:
-        remedy = "save a Dataset under a name of its own"
-        raise Unsupported("format mongo has no groups in a DataArray, which holds one array", remedy=remedy)
-    known = inner_groups(meta)
-    if taken := [group for group in wanted if group not in known and group in meta.variables]:
-        raise Invalid(f"/{taken[0]} is an array and holds no other nodes", remedy="give another name")
-    missing: dict[str, Any] = {group: {} for group in reversed(wanted) if group not in known}
-    return _with_groups(meta, {**known, **missing}) if missing else meta
-
-
-def without_group(meta: Meta, path: str) -> Meta:
-    """The object without the groups at and below a path; their arrays are not looked at."""
-    left = {group: said for group, said in inner_groups(meta).items() if not f"{group}/".startswith(f"{path}/")}
-    return _with_groups(meta, left)
-
-
-def _with_groups(meta: Meta, groups: Mapping[str, Any]) -> Meta:
-    rest = {name: value for name, value in meta.ours.items() if name != GROUPS}
-    return replace(meta, ours={**rest, GROUPS: dict(groups)} if groups else rest)
-
-
 def original_dims(meta: Meta, variable: Variable) -> tuple[str, ...]:
     """The names of a variable's dimensions as they were given."""
     names = [dim if isinstance(dim, str) else str(dim) for dim in variable.dims]
@@ -125,31 +89,6 @@ def original_dims(meta: Meta, variable: Variable) -> tuple[str, ...]:
     return tuple(
         strip_suffix(name, size or 0, known.__contains__) for name, size in zip(names, variable.shape, strict=True)
     )
-
-
-def with_distinct_dims(before: Meta, meta: Meta, changed: str) -> Meta:
-    """Return the object after an array was ``changed``, with each name of a dimension that has several lengths in it
-    told apart: the plain name is that of the outermost array, coordinates first, others are ``name@length``."""
-    if not inner_groups(meta):
-        return meta
-    dims = {
-        name: original_dims(meta if name == changed or name not in before.variables else before, each)
-        for name, each in meta.variables.items()
-        if each.problem is None
-    }
-    plain: dict[str, int | None] = {}
-    for name in sorted(dims, key=lambda name: (name.count("/"), dims[name] != (split(name)[1],))):
-        for dim, size in zip(dims[name], meta.variables[name].shape, strict=True):
-            plain.setdefault(dim, size)
-
-    def stored(name: str, each: Variable) -> Variable:
-        pairs = zip(dims.get(name, ()), each.shape, strict=True)
-        told = tuple(dim if size in (None, plain[dim]) else add_suffix(dim, size or 0) for dim, size in pairs)
-        return replace(each, dims=told)
-
-    parts = ({name: stored(name, each) for name, each in part.items()} for part in (meta.coords, meta.data_vars))
-    coords, data_vars = parts
-    return replace(meta, coords=coords, data_vars=data_vars)
 
 
 COORDINATES = "coordinates"
@@ -331,16 +270,11 @@ def split_names(text: Any) -> list[str]:
     return text.split() if isinstance(text, str) else []
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# What chunk documents say of their variables, where the document of the object may be wrong or not know it (R23,
-# R25).
-#
-# Dtype and type of a variable are those of its first chunk; sizes that nobody knew when the object was stored follow
-# from the shapes of all chunks. One query asks for all variables of an object.
+# -- infer_schema -----------------------------------------------------------------------------------------------------
+# What chunk documents say of their variables, where the document of the object may be wrong or not know it (R23, R25):
+# dtype and type are those of the first chunk; sizes that nobody knew when the object was stored follow from the shapes
+# of all chunks. One query asks for all variables of an object.
 
-
-if TYPE_CHECKING:
-    from pymongo.collection import Collection
 
 Docs = Sequence[Mapping[str, Any]]
 

@@ -34,7 +34,10 @@ from hyperslab.formats.mongo.edit_document import (
     with_array,
     with_extension,
     with_group,
+    with_inner_group,
+    with_parent_groups,
     with_variable,
+    without_group,
     without_variable,
 )
 from hyperslab.formats.mongo.embedded import EmbeddedChunk, EmbeddedView
@@ -45,9 +48,6 @@ from hyperslab.formats.mongo.to_spec import (
     inner_groups,
     variable_chunks,
     variable_extension,
-    with_inner_group,
-    with_parent_groups,
-    without_group,
 )
 from hyperslab.model.coo import Coo
 from hyperslab.model.spec import ArraySpec, GroupSpec
