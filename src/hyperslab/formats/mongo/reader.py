@@ -11,6 +11,7 @@ from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, NotFound, Problem
 from hyperslab.formats.base import Remedy
+from hyperslab.formats.format_errors import no_node
 from hyperslab.formats.mongo import objects, repair, search, to_spec
 from hyperslab.formats.mongo.chunk_source import ChunkCollection, MongoChunks
 from hyperslab.formats.mongo.chunk_writes import UndoView, undo_entries, with_write_concern
