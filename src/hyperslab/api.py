@@ -14,10 +14,10 @@ from hyperslab.array.origin import DatasetRef
 from hyperslab.array.session import OpenDataset
 from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.settings import DEFAULTS, Settings
-from hyperslab.errors import AlreadyExists, HyperslabError, Invalid, NodeNotFound, NotFound, ReadOnly, Unsupported
-from hyperslab.formats import SCHEMES, detect, format_for_new, get_format, names
-from hyperslab.formats.base import Format, FormatInfo, InDatabase, KnowsItsPlace, Mode, Reader, Variant
-from hyperslab.formats.signatures import is_unfinished, unknown
+from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, ReadOnly
+from hyperslab.formats import format_for_new, get_format, names
+from hyperslab.formats.base import Format, FormatInfo, KnowsItsPlace, Mode, Reader, Variant
+from hyperslab.formats.opening import check_free, check_mode, choose_format
 from hyperslab.formats.zarr.dialect import KeyedFormat
 from hyperslab.group import Group
 from hyperslab.group.links import follow
@@ -26,12 +26,10 @@ from hyperslab.model.paths import normalize
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Size, Store
 from hyperslab.stores.building import building, can_build
-from hyperslab.stores.location import Location, Probe, local_path, unpublished
+from hyperslab.stores.location import Location, local_path, unpublished
 
 Target = str | os.PathLike[str] | Store | Sequence[str | os.PathLike[str] | Store]
 """A path, a URL, a store, or a list of those: the shards of one array."""
-_MODES = ("r", "r+", "a", "w", "x")
-_REPLACE = "choose another, or mode='w' (of create and convert overwrite=True, --overwrite) to replace it"
 
 
 def open(
@@ -90,10 +88,9 @@ def _open(
     where: Location, mode: Mode, format: str | None, path: str, settings: Settings, given: Mapping[str, Any]
 ) -> Group | Array:
     """Open the dataset at a place, and give its root or the node at ``path``."""
-    if mode not in _MODES:
-        raise Invalid(f"mode {mode!r}", remedy=f"a mode is one of {', '.join(_MODES)}")
+    check_mode(mode)
     options = dict(given)
-    chosen, mode, remembered = _choose(where, mode, format)
+    chosen, mode, remembered = choose_format(where, mode, format)
     node = normalize(path)
     if node and mode in ("w", "x"):  # before anything is replaced
         remedy = "leave path out, and make the node in the new dataset"
@@ -173,57 +170,6 @@ def _told(reader: Reader, name: str) -> Any:
     return getattr(reader, name, None)
 
 
-def _choose(where: Location, mode: Mode, name: str | None) -> tuple[Format, Mode, Mapping[str, bytes | None]]:
-    """The format to open with, the mode with ``a`` decided, and what was read by key to find out."""
-    if mode in ("r", "r+") or (mode == "a" and is_taken(where)):
-        if not where.exists():
-            raise _nothing(where)
-        found, seen = (get_format(name), {}) if name else _detect(where)
-        return found, ("r" if mode == "r" else "r+"), (seen if mode == "r" else {})
-    taken = is_taken(where)
-    if mode == "x" and taken:
-        raise _taken(where)
-    if taken and not is_unfinished(where):
-        _detect(where)  # what is no dataset is never replaced
-    return get_format(name or format_for_new(where.url)), ("w" if taken or mode == "w" else "x"), {}
-
-
-def _nothing(where: Location) -> NotFound:
-    if where.scheme in ("http", "https"):  # most of them list nothing, and on none is anything made
-        remedy = "check the spelling: it takes the URL of a dataset or of a node in one, not that of a folder of some"
-    else:
-        remedy = "check the spelling, or make it with mode='x'"
-    return NotFound("there is nothing", url=where.url, remedy=remedy)
-
-
-def _taken(where: Location) -> AlreadyExists:
-    return AlreadyExists("the target exists", url=where.url, remedy=_REPLACE)
-
-
-def is_taken(where: Location) -> bool:
-    """Return whether something is there; an empty folder or store is free."""
-    if where.scheme in SCHEMES:
-        database = get_format(SCHEMES[where.scheme])
-        return isinstance(database, InDatabase) and database.is_taken(where)
-    if not where.exists() or where.is_file():
-        return where.exists()
-    try:
-        return any(map(len, where.store(read_only=True).list_dir("")))
-    except Unsupported:  # a web server that lists nothing
-        return False
-
-
-def _detect(where: Location) -> tuple[Format, Mapping[str, bytes | None]]:
-    """The format that lies there, and what was read to find out."""
-    probe = Probe(where)
-    found = detect(probe)
-    if found is None and where.path is None and not is_taken(where):  # a bucket tells only when it is listed
-        raise _nothing(where)
-    if found is None:
-        raise unknown(probe, names())
-    return found, probe.remember()
-
-
 def open_group(url: Target, mode: Mode = "r", **options: Any) -> Group:
     """:func:`open`, when a group is expected; Invalid when it is an array.
 
@@ -284,10 +230,7 @@ def created(url: Target, format: str | None = None, *, overwrite: bool = False, 
             yield root
         return
     where = Location.of(path)
-    if is_taken(where):
-        if not overwrite:
-            raise _taken(where)
-        _detect(where)  # what is no dataset is never replaced
+    check_free(where, overwrite=overwrite)
     durable = options.pop("durable", True)  # all of it once, when it takes its place
     chosen = format or format_for_new(where.url)
     with (

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hyperslab.api import Target, is_taken
+from hyperslab.api import Target
 from hyperslab.errors import Invalid, NotFound
 from hyperslab.formats import FORMATS, detect, get_format, names
 from hyperslab.formats.base import AllowsExternal, Format, VariesByPlace
+from hyperslab.formats.opening import is_occupied
 from hyperslab.formats.signatures import unknown
 from hyperslab.formats.zarr.dialect import KeyedFormat, MetadataDialect
 from hyperslab.formats.zarr.reader import holds_nodes
@@ -43,7 +44,7 @@ def find_place(
         raise nothing
     probe = Probe(where)
     chosen = get_format(format) if format is not None else detect(probe) or _by_nodes_below(probe)
-    if chosen is None and where.path is None and not is_taken(where):  # a bucket tells only when it is listed
+    if chosen is None and where.path is None and not is_occupied(where):  # a bucket tells only when it is listed
         raise nothing
     if chosen is None:
         raise unknown(probe, names())

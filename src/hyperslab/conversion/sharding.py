@@ -8,7 +8,7 @@ from functools import partial
 from os import PathLike
 from typing import Any
 
-from hyperslab.api import Target, is_taken
+from hyperslab.api import Target
 from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import AlreadyExists, FormatError, HyperslabError, Invalid, Unsupported
@@ -20,6 +20,7 @@ from hyperslab.formats.blaze.folder import ArrayFolder, publish
 from hyperslab.formats.blaze.multi_directory import cut_labels, join_labels
 from hyperslab.formats.blaze.superchunks import Superchunks
 from hyperslab.formats.one_array import Labelled
+from hyperslab.formats.opening import is_occupied
 from hyperslab.stores.base import Store, WritableStore
 from hyperslab.stores.building import building
 from hyperslab.stores.location import Location, Several
@@ -174,7 +175,7 @@ def _copy(store: WritableStore, sizes: list[int], durable: bool, file: tuple[Sto
 @contextmanager
 def _new_dataset(where: Location) -> Iterator[WritableStore]:
     """A store for a new dataset, which is in its place, whole, when the block ends, or not there at all."""
-    if is_taken(where):
+    if is_occupied(where):
         raise AlreadyExists("the target exists", url=where.url, remedy="choose another, or remove it")
     if where.scheme in ("file", "zip") and where.path is not None:
         with building(where.path, overwrite=where.exists()) as temporary:

@@ -18,13 +18,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
-from hyperslab.errors import Invalid, Unsupported
+from hyperslab.errors import Unsupported
 from hyperslab.formats import one_array
 from hyperslab.formats.b2nd import document, frame, library
 from hyperslab.formats.b2nd.dataset import B2ndReader
 from hyperslab.formats.b2nd.trees import EMBEDDED, TreeReader
 from hyperslab.formats.b2nd.writer import B2ndWriter
 from hyperslab.formats.base import Feature, FormatInfo, Mode, Reader, Variant
+from hyperslab.formats.opening import check_option_names
 from hyperslab.stores.location import Location, Probe
 
 _ZIP = b"PK"
@@ -61,8 +62,7 @@ class B2ndFormat:
     def open(self, where: Location, mode: Mode, *, settings: Settings = DEFAULTS, **options: Any) -> Reader:
         """Open or make an array of the local file system. NotFound, FormatError, AlreadyExists, Unsupported."""
         options.pop("remembered", None)
-        if options:
-            raise Invalid(f"format b2nd has no option {next(iter(options))!r}")
+        check_option_names(self.name, options, (), where.url)
         library.blosc2()
         if where.scheme != "file" or where.path is None:
             remedy = "copy the file to this machine, or convert it to zarr3"

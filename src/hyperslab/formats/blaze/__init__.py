@@ -24,14 +24,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
-from hyperslab.errors import AlreadyExists, FormatError, Unsupported
+from hyperslab.errors import FormatError, Unsupported
 from hyperslab.formats.base import Feature, Format, FormatInfo, Mode, Reader, Variant
 from hyperslab.formats.blaze.dataset import BlazeReader
 from hyperslab.formats.blaze.document import SIZES, STORAGE, TABLE, BlazeOptions
 from hyperslab.formats.blaze.multi_directory import JoinedReader
 from hyperslab.formats.blaze.writer import BlazeWriter
 from hyperslab.formats.one_array import FEATURES, NOTES
-from hyperslab.stores.building import building, can_build
+from hyperslab.formats.opening import already_exists, has_keys, replace_folder
 from hyperslab.stores.location import Location, Probe, Several
 from hyperslab.stores.schemes import REMOTE
 
@@ -108,15 +108,14 @@ class BlazeFormat:
             return _joined(where, where.target, mode, settings)
         if mode == "r":
             return _opened(BlazeReader(where.store(read_only=True), settings, remembered))
-        if mode == "w" and where.scheme == "file" and where.exists() and can_build(where.target):
-            with building(where.target, overwrite=True, durable=settings.durable) as temporary:
-                os.mkdir(temporary)
+        if mode == "w":
+            replace_folder(where, os.mkdir, durable=settings.durable)
         store = where.store(read_only=False, create=mode != "r+")
-        taken = any(map(len, store.list_dir("")))
+        taken = has_keys(store)
         if mode == "r+" or (mode == "a" and taken):
             return _even(_opened(BlazeWriter(store, settings, chosen, remembered=remembered)))
         if taken and mode != "w":
-            raise AlreadyExists("the target exists", url=where.url, remedy="choose another, or mode='w' to replace it")
+            raise already_exists(where.url)
         if taken:
             store.delete_prefix("")
         return BlazeWriter(store, settings, chosen, new=True)

@@ -15,12 +15,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
-from hyperslab.errors import AlreadyExists, FormatError, HyperslabError, Invalid, NotFound, StorageError
+from hyperslab.errors import FormatError, HyperslabError, StorageError
 from hyperslab.formats.base import Feature, FormatInfo, Mode
 from hyperslab.formats.collections.base import Layout
 from hyperslab.formats.collections.tree import KEY, Tree, render_tree
+from hyperslab.formats.opening import (
+    already_exists,
+    check_mode,
+    check_option_names,
+    has_keys,
+    nothing_at,
+    replace_folder,
+)
 from hyperslab.model.spec import ArraySpec
-from hyperslab.stores.building import building, can_build
 from hyperslab.stores.location import Location, Probe
 
 if TYPE_CHECKING:
@@ -112,16 +119,16 @@ class CollectionTreeFormat:
         """Open or make a root of collections. NotFound, FormatError, AlreadyExists."""
         from hyperslab.formats.collections.tree import CollectionTreeReader
 
-        if options:
-            raise Invalid(f"format {self.name} has no option {next(iter(options))!r}", url=where.url)
+        check_option_names(self.name, options, (), where.url)
         root, base = _root_of(where) if mode in ("r", "r+") else (where, "")
         if mode == "r":
             return _there(CollectionTreeReader(root, self.layouts(), settings, base), where)
-        if mode not in ("r+", "a", "w", "x"):
-            raise Invalid(f"mode {mode!r}", remedy="a mode is one of r, r+, a, w, x")
-        if mode == "w" and where.scheme == "file" and where.exists() and can_build(where.target):
-            with building(where.target, overwrite=True, durable=settings.durable) as temporary:
-                self.open(Location.of(temporary), "x", settings=settings).close()
+        check_mode(mode)
+
+        def make(path: str) -> None:
+            self.open(Location.of(path), "x", settings=settings).close()
+
+        if mode == "w" and replace_folder(where, make, durable=settings.durable):
             mode = "r+"
         if mode == "r+":
             return _there(self._writer(root, settings, base), where)
@@ -136,12 +143,12 @@ class CollectionTreeFormat:
         """A new root, or with mode ``a`` the one that is there."""
         writer = self._writer(where, settings)
         store: Any = writer.store
-        taken = any(map(len, store.list_dir("")))
+        taken = has_keys(store)
         if taken and mode == "a":
             return writer
         if taken and mode == "x":
             writer.close()
-            raise AlreadyExists("the target exists", url=where.url, remedy="choose another, or mode='w' to replace it")
+            raise already_exists(where.url)
         if mode == "w":
             store.delete_prefix("")
         if where.scheme == "file":
@@ -157,7 +164,7 @@ def _there(reader: CollectionTreeReader, where: Location) -> CollectionTreeReade
     if FOLDER not in folders and KEY not in names:
         reader.close()
         if not names and not folders and where.scheme != "file":
-            raise NotFound("there is nothing", url=where.url, remedy="check the spelling, or make it with mode='x'")
+            raise nothing_at(where)
         remedy = "name a root of collections, or make one with mode='x'"
         raise FormatError(f"this holds no collections: no folder {FOLDER!r}", url=where.url, remedy=remedy)
     return reader

@@ -36,7 +36,6 @@ from typing import Any, Literal
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.formats.base import Feature, Format, FormatInfo, Mode, Variant
-from hyperslab.formats.choices import check_known
 from hyperslab.formats.codec_kinds import BYTES
 from hyperslab.formats.hdmf.damage import HdmfCheckReader, HdmfRepairWriter
 from hyperslab.formats.hdmf.profile import HdmfOptions, HdmfProfile
@@ -44,6 +43,7 @@ from hyperslab.formats.hdmf.reader import HdmfReader
 from hyperslab.formats.hdmf.v2 import HdmfV2
 from hyperslab.formats.hdmf.v3 import HdmfV3
 from hyperslab.formats.hdmf.writer import HdmfDocuments, HdmfWriter
+from hyperslab.formats.opening import check_option_names, has_keys
 from hyperslab.formats.zarr.opening import open_keyed
 from hyperslab.formats.zarr3.codecs import COMMON
 from hyperslab.stores.base import Store, WritableStore
@@ -174,7 +174,7 @@ class HdmfFormat:
 
         ``consolidated`` is always true. The profile of a dataset that is there follows from its documents.
         """
-        check_known(self.name, options, _OPTIONS, where.url)
+        check_option_names(self.name, options, _OPTIONS, where.url)
         if consolidated is not True:
             raise Invalid(f"consolidated={consolidated!r}", remedy="a dataset of format hdmf always is; leave it out")
         chosen = HdmfOptions(**({"profile": self.profile, "allow_external": self.allow_external} | options))
@@ -224,7 +224,7 @@ def _profile_at(where: Location, read: dict[str, bytes | None], mode: Mode) -> P
         store = where.store(read_only=True)
         try:
             read[_DOCUMENT_3] = store.get(_DOCUMENT_3)
-            if read[_DOCUMENT_3] is None and mode == "a" and not any(map(len, store.list_dir(""))):
+            if read[_DOCUMENT_3] is None and mode == "a" and not has_keys(store):
                 return None
         finally:
             store.close()

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from hyperslab.errors import Invalid
-from hyperslab.formats.choices import check_choices, check_truth
 from hyperslab.formats.format_errors import Problems, brief
 from hyperslab.formats.hdmf.attributes import (
     LAYOUT,
@@ -25,6 +24,7 @@ from hyperslab.formats.hdmf.attributes import (
     write_attributes,
     write_links,
 )
+from hyperslab.formats.opening import check_bool, check_choices
 from hyperslab.formats.zarr.chunks import KeyOf
 from hyperslab.formats.zarr.dialect import Copy, Docs, MetadataDialect
 from hyperslab.formats.zarr2.document import ZATTRS, Zarr2
@@ -51,7 +51,7 @@ class HdmfOptions:
 
     def __post_init__(self) -> None:
         check_choices(self, _CHOICES)
-        check_truth("region_attributes", self.region_attributes)
+        check_bool("region_attributes", self.region_attributes)
         if isinstance(self.allow_external, str):
             object.__setattr__(self, "allow_external", (self.allow_external,))
         allowed = self.allow_external

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import Invalid, NotFound
 from hyperslab.formats.base import Feature, FormatInfo, Mode, Reader, Variant
-from hyperslab.formats.choices import check_known
+from hyperslab.formats.opening import check_option_names
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.location import Location, Probe
 
@@ -144,7 +144,7 @@ class MongoFormat:
         """
         from hyperslab.formats.mongo.server import import_pymongo
 
-        check_known(self.name, options, _OPTIONS, where.url)
+        check_option_names(self.name, options, _OPTIONS, where.url)
         if where.scheme not in SCHEMES:
             remedy = "name one: mongodb://host/database#name"
             raise Invalid("format mongo is that of databases", url=where.url, remedy=remedy)

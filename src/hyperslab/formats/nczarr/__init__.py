@@ -29,11 +29,11 @@ from typing import Any, Literal
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.formats.base import Feature, Format, FormatInfo, Mode, Variant
-from hyperslab.formats.choices import check_known
 from hyperslab.formats.nczarr.dialect import COPY, NczarrSpelling
 from hyperslab.formats.nczarr.generation import DRAFT_ONLY, NCZarrOptions
 from hyperslab.formats.nczarr.reader import NczarrReader
 from hyperslab.formats.nczarr.writer import NczarrWriter
+from hyperslab.formats.opening import check_option_names
 from hyperslab.formats.zarr.opening import open_keyed
 from hyperslab.formats.zarr.reader import KeyedReader
 from hyperslab.stores.base import Store, WritableStore
@@ -169,7 +169,7 @@ class NczarrFormat:
 
         A dataset of an older generation of netcdf-c, and one of plain Zarr, is ReadOnly.
         """
-        check_known(self.name, options, (*_OPTIONS, "consolidated"), where.url)
+        check_option_names(self.name, options, (*_OPTIONS, "consolidated"), where.url)
         said = NCZarrOptions(**({"dialect": self.dialect} | options))
         spelling = NczarrSpelling(said, self)
         opened = open_keyed(

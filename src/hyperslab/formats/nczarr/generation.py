@@ -9,7 +9,7 @@ from functools import cache
 from importlib.metadata import version
 from typing import Any, Literal
 
-from hyperslab.formats.choices import check_choices, check_truth
+from hyperslab.formats.opening import check_bool, check_choices
 from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -146,8 +146,8 @@ class NCZarrOptions:
 
     def __post_init__(self) -> None:
         check_choices(self, _CHOICES)
-        check_truth("native", self.native)
-        check_truth("truncate", self.truncate)
+        check_bool("native", self.native)
+        check_bool("truncate", self.truncate)
 
 
 def _nothing_declared(path: str) -> GroupSpec | None:

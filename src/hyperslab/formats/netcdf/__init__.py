@@ -31,6 +31,7 @@ from hyperslab.formats.netcdf.classic import MAGICS
 from hyperslab.formats.netcdf.dataset import NetcdfReader
 from hyperslab.formats.netcdf.opened import HDF5_MAGIC
 from hyperslab.formats.netcdf.writer import NetcdfWriter
+from hyperslab.formats.opening import check_option_names
 from hyperslab.stores.location import Location, Probe
 from hyperslab.stores.schemes import REMOTE
 
@@ -93,8 +94,7 @@ class NetcdfFormat:
 
         NotFound, FormatError, AlreadyExists, Unsupported.
         """
-        if options:
-            raise Invalid(f"format netcdf has no option {next(iter(options))!r}", remedy="there are model and fast")
+        check_option_names(self.name, options, ("model", "fast"), where.url)
         if model not in document.MODELS:
             raise Invalid(f"model {model!r}", remedy=f"a model is one of {', '.join(document.MODELS)}")
         library.netcdf4()

@@ -18,6 +18,7 @@ from hyperslab.errors import AlreadyExists, Conflict, CorruptChunk, HyperslabErr
 from hyperslab.formats.format_errors import no_file
 from hyperslab.formats.hdf5_lock import LOCK
 from hyperslab.formats.netcdf import classic, library
+from hyperslab.formats.opening import already_exists
 from hyperslab.stores.files import open_folder, sync_and_close, sync_folder, write_error
 from hyperslab.stores.keys import temporary_name
 from hyperslab.stores.leftovers import remove_leftovers
@@ -43,7 +44,7 @@ class WorkingCopy:
         self.path = os.path.join(folder, temporary_name(name))
         self._before: Version | None = of._before if of is not None else self._version()
         if mode == "x" and self._before is not None:
-            raise AlreadyExists("the target exists", url=url, remedy="choose another, or mode='w' to replace it")
+            raise already_exists(url)
         self._finish = weakref.finalize(self, _remove, self.path, os.getpid())
         self._abandoned: weakref.finalize[..., WorkingCopy] | None = None
         self._dataset: Any = None

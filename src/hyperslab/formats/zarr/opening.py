@@ -6,16 +6,15 @@ from collections.abc import Callable, Mapping
 from typing import Protocol, runtime_checkable
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
-from hyperslab.errors import AlreadyExists, FormatError, Invalid, NodeNotFound, NotFound
+from hyperslab.errors import FormatError, NodeNotFound
 from hyperslab.formats.base import Mode
-from hyperslab.formats.choices import check_truth
+from hyperslab.formats.opening import already_exists, check_bool, check_mode, has_keys, nothing_at, replace_folder
 from hyperslab.formats.signatures import is_unfinished, unfinished
 from hyperslab.formats.zarr.dialect import MetadataDialect
 from hyperslab.formats.zarr.reader import KeyedReader
 from hyperslab.formats.zarr.writer import KeyedWriter
 from hyperslab.model.spec import GroupSpec
 from hyperslab.stores.base import Store, WritableStore
-from hyperslab.stores.building import building, can_build
 from hyperslab.stores.location import Location
 
 
@@ -52,19 +51,19 @@ def open_keyed(
     with its first change. ``remembered``: what a probe has read.
     ``reading`` and ``writing`` make the format's own reader and writer, where it has such.
     """
-    check_truth("consolidated", consolidated)
+    check_bool("consolidated", consolidated)
     if mode == "r":
         return _opened(reading(where.store(read_only=True), spelling, settings, remembered), spelling, where)
-    if mode not in ("r+", "a", "w", "x"):
-        raise Invalid(f"mode {mode!r}", remedy="a mode is one of r, r+, a, w, x")
-    if mode == "w" and where.scheme == "file" and where.exists() and can_build(where.target):
-        with building(where.target, overwrite=True, durable=settings.durable) as temporary:
-            place = Location.of(temporary)
-            open_keyed(spelling, place, "x", settings=settings, consolidated=consolidated, writing=writing)
+    check_mode(mode)
+
+    def make(path: str) -> None:
+        open_keyed(spelling, Location.of(path), "x", settings=settings, consolidated=consolidated, writing=writing)
+
+    if mode == "w" and replace_folder(where, make, durable=settings.durable):
         mode = "r+"
     store = where.store(read_only=False, create=mode != "r+")
     writer = writing(store, spelling, settings, remembered if mode == "r+" else None, consolidated=consolidated)
-    if mode == "r+" or (mode == "a" and _is_taken(store)):
+    if mode == "r+" or (mode == "a" and has_keys(store)):
         _opened(writer, spelling, where)
         if consolidated and at_once and not writer.is_consolidated:
             writer.consolidate()
@@ -72,14 +71,10 @@ def open_keyed(
     with writer.lock_node(""):  # whoever else makes a dataset here, a conversion for one, is done or has not begun
         if mode == "w":
             store.delete_prefix("")
-        elif _is_taken(store):
-            raise AlreadyExists("the target exists", url=where.url, remedy="choose another, or mode='w' to replace it")
+        elif has_keys(store):
+            raise already_exists(where.url)
         writer.put("", GroupSpec())
     return writer
-
-
-def _is_taken(store: Store) -> bool:
-    return any(map(len, store.list_dir("")))
 
 
 def _opened(reader: KeyedReader, spelling: MetadataDialect, where: Location) -> KeyedReader:
@@ -89,9 +84,8 @@ def _opened(reader: KeyedReader, spelling: MetadataDialect, where: Location) -> 
         if is_unfinished(where):
             raise unfinished(where.url) from None
         # whether there is a folder was asked before; a bucket is asked now
-        if where.scheme not in ("file", "http", "https") and not _is_taken(reader.store):
-            remedy = "check the spelling, or make it with mode='x'"
-            raise NotFound("there is nothing", url=where.url, remedy=remedy) from None
+        if where.scheme not in ("file", "http", "https") and not has_keys(reader.store):
+            raise nothing_at(where) from None
         message = f"this holds no {spelling.format} dataset: no {' or '.join(spelling.nodes)}"
         raise FormatError(message, url=reader.store.url, remedy="leave format out: what lies there tells it") from None
     return reader

@@ -1,0 +1,150 @@
+"""Open and make datasets: what a mode asks for, what is in the way, what replaces what, and the options of a format.
+
+The modes: ``r`` reads; ``r+`` changes what is there; ``a`` does so too, and makes what is not there; ``w`` replaces;
+``x`` makes, and raises AlreadyExists where something is. The steps, for ``open``, ``create`` and every format:
+
+1. :func:`choose_format` decides ``a``, raises NotFound or AlreadyExists, and finds out which format lies at the place.
+   What is no dataset is never replaced.
+2. A format checks its options (``check_...``) and opens. Another writer may have come since, so it looks again
+   (:func:`has_keys`).
+3. In a file system ``w`` puts a new dataset in the old one's place by a rename (:func:`replace_folder`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from hyperslab.errors import AlreadyExists, Invalid, NotFound, Unsupported
+from hyperslab.formats import SCHEMES, detect, format_for_new, get_format, names
+from hyperslab.formats.base import Format, InDatabase, Mode
+from hyperslab.formats.signatures import is_unfinished, unknown
+from hyperslab.stores.base import Store
+from hyperslab.stores.building import building, can_build
+from hyperslab.stores.location import Location, Probe
+
+MODES = ("r", "r+", "a", "w", "x")
+REPLACE = "choose another, or mode='w' to replace it"
+_REPLACE_EVERYWHERE = "choose another, or mode='w' (of create and convert overwrite=True, --overwrite) to replace it"
+
+# -- modes ------------------------------------------------------------------------------------------------------------
+
+
+def check_mode(mode: str) -> None:
+    """Raise Invalid for a mode that there is not."""
+    if mode not in MODES:
+        raise Invalid(f"mode {mode!r}", remedy=f"a mode is one of {', '.join(MODES)}")
+
+
+def choose_format(where: Location, mode: Mode, name: str | None) -> tuple[Format, Mode, Mapping[str, bytes | None]]:
+    """Return the format to open with, the mode with ``a`` decided, and what was read by key to find out.
+
+    ``name``: of the format, None where it is to be found out. NotFound, AlreadyExists, FormatError.
+    """
+    if mode in ("r", "r+") or (mode == "a" and is_occupied(where)):
+        if not where.exists():
+            raise nothing_at(where)
+        found, read = (get_format(name), {}) if name else detect_format(where)
+        return found, ("r" if mode == "r" else "r+"), (read if mode == "r" else {})
+    occupied = is_occupied(where)
+    if mode == "x" and occupied:
+        raise already_exists(where.url, _REPLACE_EVERYWHERE)
+    if occupied and not is_unfinished(where):
+        detect_format(where)  # raises for what is no dataset
+    return get_format(name or format_for_new(where.url)), ("w" if occupied or mode == "w" else "x"), {}
+
+
+def detect_format(where: Location) -> tuple[Format, Mapping[str, bytes | None]]:
+    """Return the format that lies there, and what was read by key to find out. NotFound, FormatError."""
+    probe = Probe(where)
+    found = detect(probe)
+    if found is None and where.path is None and not is_occupied(where):  # a bucket tells only when it is listed
+        raise nothing_at(where)
+    if found is None:
+        raise unknown(probe, names())
+    return found, probe.remember()
+
+
+# -- what is there ----------------------------------------------------------------------------------------------------
+
+
+def is_occupied(where: Location) -> bool:
+    """Return whether something is there; an empty folder or store is free."""
+    if where.scheme in SCHEMES:
+        database = get_format(SCHEMES[where.scheme])
+        return isinstance(database, InDatabase) and database.is_taken(where)
+    if not where.exists() or where.is_file():
+        return where.exists()
+    try:
+        return has_keys(where.store(read_only=True))
+    except Unsupported:  # a web server that lists nothing
+        return False
+
+
+def has_keys(store: Store) -> bool:
+    """Return whether a store holds anything. Unsupported where it cannot be listed."""
+    return any(map(len, store.list_dir("")))
+
+
+def check_free(where: Location, *, overwrite: bool) -> None:
+    """Raise AlreadyExists where something is, unless ``overwrite``; FormatError for what is never replaced."""
+    if is_occupied(where):
+        if not overwrite:
+            raise already_exists(where.url, _REPLACE_EVERYWHERE)
+        detect_format(where)
+
+
+def nothing_at(where: Location) -> NotFound:
+    """Return the error for a place where nothing is."""
+    if where.scheme in ("http", "https"):  # most of them list nothing, and on none is anything made
+        remedy = "check the spelling: it takes the URL of a dataset or of a node in one, not that of a folder of some"
+    else:
+        remedy = "check the spelling, or make it with mode='x'"
+    return NotFound("there is nothing", url=where.url, remedy=remedy)
+
+
+def already_exists(url: str, remedy: str = REPLACE) -> AlreadyExists:
+    """Return the error for a place that is in use."""
+    return AlreadyExists("the target exists", url=url, remedy=remedy)
+
+
+def replace_folder(where: Location, make: Callable[[str], object], *, durable: bool) -> bool:
+    """Make a dataset beside the local folder at ``where`` and put it in its place; False where that cannot be done.
+
+    ``make`` gets the path of the new one. Until the rename readers see the old dataset, whole.
+    """
+    if where.scheme != "file" or not where.exists() or not can_build(where.target):
+        return False
+    with building(where.target, overwrite=True, durable=durable) as temporary:
+        make(temporary)
+    return True
+
+
+# -- options of a format ----------------------------------------------------------------------------------------------
+
+
+def check_option_names(format: str, given: Iterable[str], known: Sequence[str], url: str) -> None:
+    """Raise Invalid for the name of an option that the format does not have."""
+    unknown_names = [name for name in given if name not in known]
+    if unknown_names:
+        *others, last = known or [""]
+        remedy = f"there are {', '.join(others)} and {last}" if known else None
+        raise Invalid(f"format {format} has no option {unknown_names[0]!r}", url=url, remedy=remedy)
+
+
+def check_choices(given: object, choices: Mapping[str, Sequence[Any]]) -> None:
+    """Raise Invalid for an attribute of ``given`` that is none of its choices.
+
+    None among the choices is the default, which nobody asks for by name.
+    """
+    for name, known in choices.items():
+        value = getattr(given, name)
+        if value not in known:
+            shown = ", ".join(repr(choice) for choice in known if choice is not None)
+            raise Invalid(f"{name}={value!r}", remedy=f"choose one of {shown}")
+
+
+def check_bool(name: str, value: object) -> None:
+    """Raise Invalid for what is neither true nor false."""
+    if not isinstance(value, bool):
+        raise Invalid(f"{name}={value!r}", remedy=f"it is true or false ({name}:=true on the command line)")
