@@ -12,7 +12,7 @@ from nwb_files import small_file
 from pynwb import TimeSeries, validate
 
 import hyperslab as hs
-from hyperslab.bridges.hdmf.datasets import with_room
+from hyperslab.bridges.hdmf.datasets import widen_cells
 from hyperslab.errors import Invalid
 from hyperslab.hdmf import HyperslabIO
 
@@ -146,7 +146,7 @@ def test_an_index_with_wider_cells_is_stored_as_it_was(tmp_path: Path, profile: 
     shards: Any = {"shards": (4,)} if profile == "v3" else {}
     with hs.create(tmp_path / "a.zarr", format="hdmf", profile=profile) as root:
         array = root.create_array("i", data=np.arange(8, dtype="u1"), chunks=(2,), codec=codec, **shards)
-        wide = with_room(array, np.array([300]))
+        wide = widen_cells(array, np.array([300]))
         wanted = root.create_array("w", data=np.arange(8, dtype="u2"), chunks=(2,), codec=codec, **shards)
         assert wide[...].tolist() == list(range(8))
         assert (wide.dtype, wide.chunks, wide.shards) == (wanted.dtype, wanted.chunks, wanted.shards)

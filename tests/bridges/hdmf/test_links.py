@@ -197,7 +197,7 @@ def test_a_symbolic_link_is_followed_anew_by_each_write(tmp_path: Path) -> None:
     for name in ("one", "other"):
         link.unlink(missing_ok=True)
         link.symlink_to(tmp_path / name)
-        assert Pointers(str(tmp_path / "one")).stays(str(link)) == (name == "one")
+        assert Pointers(str(tmp_path / "one")).is_same_dataset(str(link)) == (name == "one")
 
 
 def test_circles_are_no_trouble(tmp_path: Path, profile: str) -> None:

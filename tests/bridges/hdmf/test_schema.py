@@ -81,10 +81,10 @@ def test_every_type_of_a_raw_builder(tmp_path: Path, profile: str) -> None:
             assert list(found[f"n_{word}"].data) == ["a", "bc"]
             assert found[f"s_{word}"].data == "text"
         for word in ASCII:
-            assert [to_text_array(cell) for cell in found[f"n_{word}"].data] == ["a", "bc"]
-        assert to_text_array(found["s_isodatetime"].data) == MOMENT.isoformat()
-        assert to_text_array(found["n_isodatetime"].data[0]) == MOMENT.isoformat()
-        assert to_text_array(found["days"].data[0]) == "2020-01-02"
+            assert [as_text(cell) for cell in found[f"n_{word}"].data] == ["a", "bc"]
+        assert as_text(found["s_isodatetime"].data) == MOMENT.isoformat()
+        assert as_text(found["n_isodatetime"].data[0]) == MOMENT.isoformat()
+        assert as_text(found["days"].data[0]) == "2020-01-02"
         assert [each is found["target"] for each in found["refs"].data] == [True, True]
         assert found["one_ref"].data.builder is found["target"]
         assert found["rows"].data[1][:3] == [2, 1.5, ""]
@@ -93,7 +93,7 @@ def test_every_type_of_a_raw_builder(tmp_path: Path, profile: str) -> None:
         assert found["plain_rows"].data[0].tolist() == (1, 0.5)
 
 
-def to_text_array(cell: Any) -> str:
+def as_text(cell: Any) -> str:
     return cell.decode() if isinstance(cell, bytes) else str(cell)
 
 

@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 from hdmf.backends.errors import UnsupportedOperation
 from hdmf.backends.io import HDMFIO
@@ -17,79 +17,17 @@ from hdmf.build import BuildManager, ConstructError, GroupBuilder, TypeMap
 from hyperslab import api
 from hyperslab.array import Array
 from hyperslab.bridges.hdmf import schemas
-from hyperslab.bridges.hdmf.builder_reader import Builders
+from hyperslab.bridges.hdmf.builder_reader import BuilderReader
 from hyperslab.bridges.hdmf.builder_writer import BuilderWriter
-from hyperslab.bridges.hdmf.datasets import let_grow
-from hyperslab.bridges.hdmf.schemas import CORE, Casting, doc_of, manager_for, object_codec_of
-from hyperslab.bridges.hdmf.write_plan import Planner, Pointers, path_of, root_of, target_of
+from hyperslab.bridges.hdmf.datasets import widen_indexes
+from hyperslab.bridges.hdmf.schemas import CORE, AttributeCasting, doc_of, manager_for
+from hyperslab.bridges.hdmf.write_plan import Planner, Pointers, path_of, reference_to, root_of, target_of
 from hyperslab.chunks.progress import Report, reporting
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.formats import detect
 from hyperslab.group import Group
 from hyperslab.model.refs import ObjectReference
 from hyperslab.stores.location import Location, Probe
-
-# -- ------------------------------------------------------------------------------------------------------------------
-# Containers of a file some of whose links lead nowhere: what cannot be made without them is left out.
-
-
-class Incomplete(Protocol):
-    """An open file."""
-
-    @property
-    def manager(self) -> Any: ...
-    @property
-    def incomplete(self) -> list[Any]:
-        """Builders that lack a link or a reference."""
-        ...
-
-
-def construct(file: Incomplete, read: Callable[[], Any]) -> Any:
-    """What ``read`` gives, begun anew without a builder that cannot be made since it lacks a link or reference."""
-    while True:
-        try:
-            return read()
-        except ConstructError as error:
-            builder, why = error.args
-            if not _leave_out(builder, file.incomplete):
-                raise
-            message = f"{path_of(builder)} is left out, it lacks what cannot be read: {why}"
-            warnings.warn(message, BrokenLinkWarning, stacklevel=3)
-            file.manager.clear_cache()
-
-
-def _leave_out(builder: Any, incomplete: list[Any]) -> bool:
-    """Take a builder, and what leads to it, out of the tree, if it or something of it lacks something."""
-    if builder.parent is None or not any(_is_within(each, builder) for each in incomplete):
-        return False
-    places = list(_places(root_of(builder), builder))
-    for holder, names, name in places:
-        del names[name]
-        if isinstance(holder, GroupBuilder):
-            del holder.obj_type[name]
-        incomplete.append(holder)
-    return bool(places)
-
-
-def _places(group: Any, wanted: Any) -> Iterator[tuple[Any, dict[str, Any], str]]:
-    """Where a tree has a builder: the holder, which of its mappings, and the name there."""
-    nodes = [group, *group.datasets.values()]
-    for holder in nodes:
-        mappings = [holder.attributes]
-        if holder is group:
-            mappings += [group.groups, group.datasets, group.links]
-        for names in mappings:
-            yield from [(holder, names, name) for name, each in names.items() if target_of(each) is wanted]
-    for below in group.groups.values():
-        if below is not wanted:
-            yield from _places(below, wanted)
-
-
-def _is_within(builder: Any, above: Any) -> bool:
-    while builder is not None and builder is not above:
-        builder = builder.parent
-    return builder is not None
-
 
 _MODES = {"r": "r", "r-": "r", "r+": "r+", "a": "a", "w": "w", "w-": "x", "x": "x"}
 _FORMAT = "hdmf"
@@ -137,7 +75,7 @@ class HyperslabIO(HDMFIO):
         self._mode = mode
         self._where = Location.of(path, storage_options)
         self._root: Group | None = None
-        self._builders: Builders | None = None
+        self._builders: BuilderReader | None = None
         self._whole: GroupBuilder | None = None
         self._write_doc = write_doc
         self._progress = progress
@@ -150,7 +88,7 @@ class HyperslabIO(HDMFIO):
         }
         self._making = {
             "profile": profile,
-            "object_codec": object_codec_of(object_codec, object_codec_class),
+            "object_codec": parse_object_codec(object_codec, object_codec_class),
             "region_attributes": region_attributes,
         }
         self._is_new = _MODES[mode] in ("w", "x") or (mode == "a" and not self._where.exists())
@@ -163,24 +101,24 @@ class HyperslabIO(HDMFIO):
 
     @property
     def path(self) -> Any:
-        """The path, URL or store that was given."""
+        """Return the path, URL or store that the file was named by."""
         return self._path
 
     @property
     def mode(self) -> str:
-        """The mode that was given."""
+        """Return the mode that the file was opened with."""
         return self._mode
 
     @property
     def root(self) -> Group:
-        """The open dataset; UnsupportedOperation while there is none."""
+        """Return the open dataset; UnsupportedOperation while there is none."""
         if self._root is None:
             raise UnsupportedOperation(f"{self._where.url} is not open, or was not written yet")
         return self._root
 
     @property
     def _file(self) -> Group | None:
-        """What ``pynwb.validate`` hands to ``load_namespaces``."""
+        """Return the dataset, which ``pynwb.validate`` hands to ``load_namespaces``."""
         return self._root
 
     def is_open(self) -> bool:
@@ -217,17 +155,17 @@ class HyperslabIO(HDMFIO):
     # -- reading ----------------------------------------------------------------------------------------------------
 
     def read(self, **kwargs: Any) -> Any:
-        """The container of the whole file. What cannot be made since a link leads nowhere is left out of it."""
+        """Return the container of the whole file, without what cannot be made since a link leads nowhere."""
         self._require_readable()
         found = construct(self, lambda: HDMFIO.read(self, **kwargs))
-        return let_grow(found) if self.root._session.writable else found
+        return widen_indexes(found) if self.root._session.writable else found
 
     def read_builder(self) -> GroupBuilder:
-        """The builder of the whole file; the same one each time."""
+        """Return the builder of the whole file; the same one each time."""
         self._require_readable()
         if self._whole is None:
-            self._whole = self._known_builders().root()
-            Casting(self.manager.namespace_catalog).cast(self._whole)
+            self._whole = self._open_reader().root()
+            AttributeCasting(self.manager.namespace_catalog).cast(self._whole)
         return self._whole
 
     def _require_readable(self) -> None:
@@ -238,32 +176,27 @@ class HyperslabIO(HDMFIO):
                 why = "is closed: open it again"
             raise UnsupportedOperation(f"{self._where.url} {why}")
 
-    def _known_builders(self) -> Builders:
+    def _open_reader(self) -> BuilderReader:
         if self._builders is None:
-            self._builders = Builders(self.root, self.source, self, self._written_builders.set_written)
+            self._builders = BuilderReader(self.root, self.source, self.manager, self._written_builders.set_written)
         return self._builders
 
     @property
     def incomplete(self) -> list[Any]:
-        """Builders that lack a link, a reference or a node since it cannot be read."""
-        return [] if self._builders is None else self._builders.broken
+        """Return the builders that lack a link, a reference or a node since it cannot be read."""
+        return [] if self._builders is None else self._builders.incomplete
 
     def builder_of(self, array: Array, reference: ObjectReference) -> Any:
-        """The builder of what a reference of the array leads to; BrokenLink where there is nothing."""
-        return self._known_builders().at(array._session, reference)
+        """Return the builder that a reference in an array leads to; BrokenLink where there is nothing."""
+        return self._open_reader().builder_of(array, reference)
 
     def container_of(self, array: Array, reference: ObjectReference) -> Any:
-        """Its container."""
-        return self.manager.construct(self.builder_of(array, reference))
+        """Return the container that a reference in an array leads to."""
+        return self._open_reader().container_of(array, reference)
 
     def reference_to(self, container: Any) -> ObjectReference:
-        """The reference to a container of this file; UnsupportedOperation for one that was not written yet."""
-        above = container
-        while above.parent is not None:
-            above = above.parent
-        self.manager.build(above)
-        builder = self.manager.build(container)
-        return self._pointers(None, root_of(builder)).to(target_of(builder))
+        """Return the reference to a container of this file; UnsupportedOperation for one that was not written yet."""
+        return reference_to(container, self.manager, self.source)
 
     def get_written(self, builder: Any) -> bool:
         """Return whether a builder was written, or read, by this object."""
@@ -291,7 +224,7 @@ class HyperslabIO(HDMFIO):
             return schemas.load_schemas(namespace_catalog, root._session, namespaces)
 
     def load_namespaces_io(self, namespace_catalog: Any, namespaces: list[str] | None = None) -> dict[str, Any]:
-        """The same, of this file."""
+        """Load the schemas that this file keeps into a catalogue or type map."""
         return schemas.load_schemas(namespace_catalog, self.root._session, namespaces)
 
     # -- writing ----------------------------------------------------------------------------------------------------
@@ -318,12 +251,12 @@ class HyperslabIO(HDMFIO):
         if _MODES[self._mode] == "r":
             remedy = "open it with mode 'r+', 'a' or 'w'"
             raise UnsupportedOperation(f"{self._where.url} cannot be written in mode {self._mode!r}: {remedy}")
-        list_pointers = self._pointers(export_source, builder)
-        planner = Planner(list_pointers, self.get_written, link_data)
+        pointers = self._pointers(export_source, builder)
+        planner = Planner(pointers, self.get_written, link_data)
         with reporting(self._progress, f"writing {self._where.name}") as report, self._place() as root, root.batch():
             mark = self._written_builders.set_written
-            writing = BuilderWriter(root, list_pointers, mark, self._doc, report)
-            writing.run(planner.plan(builder), together=not exhaust_dci)
+            writing = BuilderWriter(root, pointers, mark, self._doc, report)
+            writing.run(planner.plan(builder), in_turns=not exhaust_dci)
             if cache_spec:
                 own = self.manager.namespace_catalog
                 names = own.namespaces if self._has_manager else schemas.used_namespaces(own, builder, CORE)
@@ -340,7 +273,7 @@ class HyperslabIO(HDMFIO):
 
     @contextmanager
     def _place(self) -> Iterator[Group]:
-        """The dataset to write into: the open one, or a new one that stands at its place when the block ends."""
+        """Yield the dataset to write into: the open one, or a new one that is at its place when the block ends."""
         if not self._is_new:
             yield self.root
             return
@@ -375,3 +308,64 @@ class HyperslabIO(HDMFIO):
 
 def _source_of(io: HDMFIO) -> str | None:
     return None if io.source is None else os.path.abspath(io.source) if "://" not in io.source else str(io.source)
+
+
+def parse_object_codec(name: str | None, codec_class: Any) -> str:
+    """Return ``json2`` or ``pickle``, also by the class of numcodecs that hdmf-zarr takes: only its id is read."""
+    if codec_class is None:
+        return name or "json2"
+    codec_id = str(getattr(codec_class, "codec_id", ""))
+    if codec_id not in ("json2", "pickle") or name not in (None, codec_id):
+        remedy = "give numcodecs.JSON or numcodecs.Pickle, or object_codec='json2' or 'pickle'"
+        raise Invalid(f"object_codec_class={codec_class!r}", remedy=remedy)
+    return codec_id
+
+
+# -- a file some of whose links lead nowhere: what cannot be made without them is left out ----------------------------
+
+
+def construct(file: HyperslabIO, read: Callable[[], Any]) -> Any:
+    """Construct by `read`, again without a builder that cannot be made since it lacks a link or reference."""
+    while True:
+        try:
+            return read()
+        except ConstructError as error:
+            builder, why = error.args
+            if not _leave_out(builder, file.incomplete):
+                raise
+            message = f"{path_of(builder)} is left out, it lacks what cannot be read: {why}"
+            warnings.warn(message, BrokenLinkWarning, stacklevel=3)
+            file.manager.clear_cache()
+
+
+def _leave_out(builder: Any, incomplete: list[Any]) -> bool:
+    """Take a builder, and what leads to it, out of the tree, if it or something below it is incomplete."""
+    if builder.parent is None or not any(_is_within(each, builder) for each in incomplete):
+        return False
+    places = list(_places(root_of(builder), builder))
+    for holder, names, name in places:
+        del names[name]
+        if isinstance(holder, GroupBuilder):
+            del holder.obj_type[name]
+        incomplete.append(holder)
+    return bool(places)
+
+
+def _places(group: Any, wanted: Any) -> Iterator[tuple[Any, dict[str, Any], str]]:
+    """Yield where a tree has a builder: the holder, which of its mappings, and the name there."""
+    nodes = [group, *group.datasets.values()]
+    for holder in nodes:
+        mappings = [holder.attributes]
+        if holder is group:
+            mappings += [group.groups, group.datasets, group.links]
+        for names in mappings:
+            yield from [(holder, names, name) for name, each in names.items() if target_of(each) is wanted]
+    for below in group.groups.values():
+        if below is not wanted:
+            yield from _places(below, wanted)
+
+
+def _is_within(builder: Any, above: Any) -> bool:
+    while builder is not None and builder is not above:
+        builder = builder.parent
+    return builder is not None

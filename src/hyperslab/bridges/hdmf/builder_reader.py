@@ -1,6 +1,4 @@
-"""Arrays of references as hdmf takes them: builders while it reads, containers afterwards, found when asked for.
-
-Builders of a dataset: of its whole tree, from the documents alone; links and references when the tree is there.
+"""Builders of a dataset: of its whole tree, from the documents alone; links and references when the tree is there.
 
 A link or reference that leads nowhere is left out with a warning that names it, and so is a node that cannot be read:
 everything else is given.
@@ -12,11 +10,11 @@ import posixpath
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from hdmf.backends.warnings import BrokenLinkWarning
-from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ObjectMapper, ReferenceBuilder
+from hdmf.build import BuildManager, DatasetBuilder, GroupBuilder, LinkBuilder, ObjectMapper, ReferenceBuilder
 from hdmf.query import BuilderResolver, ContainerResolver
 
 from hyperslab.array import Array
@@ -24,8 +22,8 @@ from hyperslab.array.attributes import Attributes
 from hyperslab.array.session import OpenDataset
 from hyperslab.bridges.hdmf import schemas
 from hyperslab.bridges.hdmf.builder_values import NAMES
-from hyperslab.bridges.hdmf.datasets import GrowingDataset, HyperslabDataset, lazy
-from hyperslab.bridges.hdmf.write_plan import ROOT, source_of
+from hyperslab.bridges.hdmf.datasets import GrowingDataset, HyperslabDataset, open_lazily
+from hyperslab.bridges.hdmf.write_plan import ROOT, reference_to, source_of
 from hyperslab.errors import HyperslabError
 from hyperslab.group import Group
 from hyperslab.group.links import follow, resolve
@@ -34,48 +32,206 @@ from hyperslab.model.paths import child
 from hyperslab.model.refs import Link, ObjectReference, RegionReference
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
+# Columns of a table: in a writable file rows may be added to them.
+_COLUMNS = ("VectorData", "DynamicTableRegion")
+_DATE_LENGTH = 10
+# Text arrays of at most so many cells are read at once when the first cell looks like a date: hdmf takes dates as lists.
+_FEW = 1 << 16
+Mark = Callable[[Any], None]
 
-class Finds(Protocol):
-    """What knows the builders of an open file."""
+
+class BuilderReader:
+    """The builders of an open file, and of what its links lead to in others: one for each node."""
+
+    def __init__(self, root: Group, source: str, manager: BuildManager, mark: Mark) -> None:
+        self._root = root
+        self._source = source
+        self._manager = manager
+        self._mark = mark
+        self._builders_by_node: dict[tuple[int, str], Any] = {}
+        self._pending: list[Callable[[], None]] = []
+        self.incomplete: list[Any] = []
+        """Builders that lack a link or a reference since it leads nowhere."""
+
+    def root(self) -> GroupBuilder:
+        """Return the builder of the whole tree without the specifications."""
+        return self._read_tree(self._root._session, "", self._root.spec)
 
     def builder_of(self, array: Array, reference: ObjectReference) -> Any:
-        """The builder of what a reference of the array leads to; BrokenLink where there is nothing."""
-        ...
+        """Return the builder that a reference in an array leads to, maybe in another file; BrokenLink without one."""
+        return self._read_tree(*resolve(array._session, reference))
 
     def container_of(self, array: Array, reference: ObjectReference) -> Any:
-        """Its container."""
-        ...
+        """Return the container that a reference in an array leads to."""
+        return self._manager.construct(self.builder_of(array, reference))
 
     def reference_to(self, container: Any) -> ObjectReference:
-        """The reference to a container of the file."""
-        ...
+        """Return the reference to a container of the file."""
+        return reference_to(container, self._manager, self._source)
+
+    def _read_tree(self, session: OpenDataset, path: str, spec: GroupSpec | ArraySpec) -> Any:
+        found = self._node(session, path, spec)
+        while self._pending:
+            self._pending.pop()()
+        return found
+
+    def _node(self, session: OpenDataset, path: str, spec: GroupSpec | ArraySpec) -> Any:
+        key = id(session.reader), path
+        if (known := self._builders_by_node.get(key)) is not None:
+            return known
+        if isinstance(spec, ArraySpec):
+            builder = self._dataset(session, path, spec)
+            self._builders_by_node[key] = builder
+            return builder
+        builder = self._builders_by_node[key] = self._group(session, path, spec)
+        left_out = schemas.schemas_path(session)
+        for name in session.reader.children(path):
+            place = child(path, name)
+            if place != left_out:
+                self._child(session, builder, place, name)
+        return builder
+
+    def _child(self, session: OpenDataset, parent: GroupBuilder, path: str, name: str) -> None:
+        try:
+            spec = session.reader.node(path)
+            if isinstance(spec, Link):
+                self._pending.append(partial(self._link, session, parent, path, name))
+            elif isinstance(spec, ArraySpec):
+                parent.set_dataset(self._node(session, path, spec))
+            else:
+                parent.set_group(self._node(session, path, spec))
+        except HyperslabError as error:
+            self._leave_out(parent, f"/{path} is left out", error)
+
+    def _group(self, session: OpenDataset, path: str, spec: GroupSpec) -> GroupBuilder:
+        name = posixpath.basename(path) or ROOT
+        builder = GroupBuilder(name, source=self._source_of(session))
+        return self._complete_builder(builder, session, path, spec)
+
+    def _dataset(self, session: OpenDataset, path: str, spec: ArraySpec) -> DatasetBuilder:
+        data, dtype = self._cells(Array(session, path, spec))
+        builder = DatasetBuilder(
+            posixpath.basename(path),
+            data=data,
+            dtype=dtype,
+            maxshape=spec.shape,
+            chunks=spec.chunks != spec.shape,
+            source=self._source_of(session),
+        )
+        return self._complete_builder(builder, session, path, spec)
+
+    def _complete_builder(self, builder: Any, session: OpenDataset, path: str, spec: GroupSpec | ArraySpec) -> Any:
+        builder.location = "/" + posixpath.dirname(path)
+        for name, value in spec.attrs.items():
+            if isinstance(value, ObjectReference):
+                self._pending.append(partial(self._set_reference, session, builder, name, value))
+                continue
+            if isinstance(value, RegionReference):
+                value = Attributes(session, path)[name]  # which knows where it was read
+            _set_attribute(builder, name, value)
+        self._mark(builder)
+        return builder
+
+    def _set_reference(self, session: OpenDataset, builder: Any, name: str, reference: ObjectReference) -> None:
+        try:
+            builder.set_attribute(name, self._node(*resolve(session, reference)))
+        except HyperslabError as error:
+            place = posixpath.join(builder.location, builder.name)
+            self._leave_out(builder, f"attribute {name!r} of {place} is left out", error)
+
+    def _link(self, session: OpenDataset, parent: GroupBuilder, path: str, name: str) -> None:
+        try:
+            builder = self._node(*follow(session, path))
+        except HyperslabError as error:
+            self._leave_out(parent, f"link /{path} is left out", error)
+            return
+        link = LinkBuilder(builder, name=name, source=self._source_of(session))
+        link.location = "/" + posixpath.dirname(path)
+        self._mark(link)
+        parent.set_link(link)
+
+    def _leave_out(self, builder: Any, what: str, error: HyperslabError) -> None:
+        self.incomplete.append(builder)
+        warnings.warn(f"{what}: {error}", BrokenLinkWarning, stacklevel=2)
+
+    def _source_of(self, session: OpenDataset) -> str:
+        return self._source if session is self._root._session else source_of(session)
+
+    def _cells(self, array: Array) -> tuple[Any, Any]:
+        """Return a builder's data and dtype. Values of 0-d arrays and dates are read now, all others when indexed."""
+        kind = array.data_type
+        if isinstance(kind, ObjectRef):
+            return self._references(array), "object"
+        if isinstance(kind, np.dtype) and kind.names is not None:
+            fields = fields_of(array)
+            resolves = any(isinstance(tag, ObjectRef) for _, tag in tagged_fields(kind))
+            return (BuilderTable(array, self) if resolves else open_lazily(array)), fields
+        dtype: Any = array.dtype
+        if isinstance(kind, VlenString | VlenBytes):
+            dtype = "utf8" if isinstance(kind, VlenString) else "ascii"
+        try:
+            if array.ndim == 0:
+                return _scalar(array[()]), dtype
+            if dtype in ("utf8", "ascii") and 0 < array.size <= _FEW and _is_date(array[(0,) * array.ndim]):
+                return np.asarray(array[...]).tolist(), dtype
+        except HyperslabError as error:
+            warnings.warn(f"/{array.path} cannot be read: {error}", BrokenLinkWarning, stacklevel=2)
+        grows = array._session.writable and array.spec.attrs.get("neurodata_type") in _COLUMNS
+        return (GrowingDataset(open_lazily(array)) if grows else open_lazily(array)), dtype
+
+    def _references(self, array: Array) -> Any:
+        if array.ndim:
+            return BuilderReferences(array, self)
+        return ReferenceBuilder(self.builder_of(array, array[()]))
+
+
+def _set_attribute(builder: Any, name: str, value: Any) -> None:
+    """Set an attribute of a new builder without ``set_attribute``, whose checks of types take most of the time."""
+    builder.attributes[name] = value
+    if isinstance(builder, GroupBuilder):
+        builder.obj_type[name] = "attributes"
+
+
+def _scalar(value: Any) -> Any:
+    return value.item() if isinstance(value, np.ndarray) and value.dtype.kind in "OT" else value
+
+
+def _is_date(cell: Any) -> bool:
+    """Return whether text looks as ISO 8601 spells days and times, which hdmf turns into dates where the schema says
+    so.
+    """
+    text = cell.decode("latin-1") if isinstance(cell, bytes) else str(cell)
+    return len(text) >= _DATE_LENGTH and text[:4].isdigit() and text[4] == text[7] == "-" and text[5:7].isdigit()
+
+
+# -- arrays of references: builders while hdmf reads, containers afterwards, found when asked for ----------------------
 
 
 class _ReferenceArray(HyperslabDataset):
     """An array of object references."""
 
-    def __init__(self, array: Array, file: Finds) -> None:
+    def __init__(self, array: Array, reader: BuilderReader) -> None:
         super().__init__(array)
-        self._file = file
+        self._reader = reader
         self._inverse: Any = None
 
     def invert(self) -> Any:
-        """The same array that gives the other kind."""
+        """Return the array that gives containers for builders, and builders for containers."""
         if self._inverse is None:
-            self._inverse = self.get_inverse_class()(self._array, self._file)
+            self._inverse = self.get_inverse_class()(self._array, self._reader)
         return self._inverse
 
     @classmethod
     def get_inverse_class(cls) -> Any:
-        """The class that gives the other kind."""
+        """Return the class that `invert` makes."""
         return _INVERSE[cls]
 
-    def _found(self, reference: ObjectReference) -> Any:
+    def _resolve(self, reference: ObjectReference) -> Any:
         raise NotImplementedError
 
     @property
     def dtype(self) -> Any:
-        """``object``: hdmf's word for references."""
+        """Return ``object``: hdmf's name for references."""
         return "object"
 
     def __getitem__(self, key: Any) -> Any:
@@ -85,7 +241,7 @@ class _ReferenceArray(HyperslabDataset):
         return _nested(cells.tolist(), self._one)
 
     def _one(self, cell: Any) -> Any:
-        return None if cell is None else self._found(cell)
+        return None if cell is None else self._resolve(cell)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self[...])
@@ -98,37 +254,37 @@ class _ReferenceArray(HyperslabDataset):
 
     def extend(self, arg: Any) -> None:
         """Add references to containers at the end, in the file, at once."""
-        self._grow([self._refer(each) for each in arg], np.dtype(object))
+        self._append_rows([self._refer(each) for each in arg], np.dtype(object))
 
     def _refer(self, cell: Any) -> Any:
-        return cell if cell is None or isinstance(cell, ObjectReference) else self._file.reference_to(cell)
+        return cell if cell is None or isinstance(cell, ObjectReference) else self._reader.reference_to(cell)
 
-    def _grow(self, rows: list[Any], dtype: np.dtype[Any]) -> None:
+    def _append_rows(self, rows: list[Any], dtype: np.dtype[Any]) -> None:
         new = np.empty(len(rows), dtype)
         for place, row in enumerate(rows):
             new[place] = row
         self._array.append(new)
         for each in (self, self._inverse):
             if each is not None:
-                each._kept = None
+                each._cached_cells = None
 
 
 class _Table(_ReferenceArray):
     """Rows with references among their fields, each a list of its cells."""
 
-    def __init__(self, array: Array, file: Finds) -> None:
-        super().__init__(array, file)
+    def __init__(self, array: Array, reader: BuilderReader) -> None:
+        super().__init__(array, reader)
         fields: Any = array.dtype.fields
         self._kinds = [tag_of(fields[name][0]) for name in array.dtype.names or ()]
 
     @property
     def types(self) -> list[Any]:
-        """The kinds of the fields that are no numbers."""
+        """Return the types of the fields, None for numbers."""
         return list(self._kinds)
 
     @property
     def dtype(self) -> Any:
-        """The names of the fields' types, as hdmf's validator takes them."""
+        """Return the names of the fields' types, as hdmf's validator takes them."""
         return [each["dtype"] for each in fields_of(self._array)]
 
     def __getitem__(self, key: Any) -> Any:
@@ -146,12 +302,12 @@ class _Table(_ReferenceArray):
         return [self._one(cell) if isinstance(kind, ObjectRef) else cell for kind, cell in pairs]
 
     def resolve(self, manager: Any) -> Any:
-        """All rows."""
+        """Return all rows."""
         return self[...]
 
     def extend(self, arg: Any) -> None:
         """Add rows of cells and containers at the end, in the file, at once."""
-        self._grow([self._stored(row) for row in arg], self._array.dtype)
+        self._append_rows([self._stored(row) for row in arg], self._array.dtype)
 
     def _stored(self, row: Any) -> tuple[Any, ...]:
         pairs = zip(self._kinds, row, strict=True)
@@ -160,18 +316,18 @@ class _Table(_ReferenceArray):
 
 class _Builders:
     _array: Array
-    _file: Finds
+    _reader: BuilderReader
 
-    def _found(self, reference: ObjectReference) -> Any:
-        return self._file.builder_of(self._array, reference)
+    def _resolve(self, reference: ObjectReference) -> Any:
+        return self._reader.builder_of(self._array, reference)
 
 
 class _Containers:
     _array: Array
-    _file: Finds
+    _reader: BuilderReader
 
-    def _found(self, reference: ObjectReference) -> Any:
-        return self._file.container_of(self._array, reference)
+    def _resolve(self, reference: ObjectReference) -> Any:
+        return self._reader.container_of(self._array, reference)
 
 
 class BuilderReferences(_Builders, _ReferenceArray, BuilderResolver):
@@ -201,7 +357,7 @@ for _kind in _INVERSE:
 
 
 def fields_of(array: Array) -> list[dict[str, str]]:
-    """The fields of a structured array as builders spell them: names, and words of the schema language."""
+    """Return the fields of a structured array as builders spell them: names, and types of the schema language."""
     fields: Any = array.spec.numpy_dtype.fields
     return [{"name": name, "dtype": _word(fields[name][0])} for name in array.dtype.names or ()]
 
@@ -220,165 +376,3 @@ def _word(dtype: np.dtype[Any]) -> str:
 
 def _nested(cells: Any, change: Any) -> Any:
     return [_nested(cell, change) for cell in cells] if isinstance(cells, list) else change(cells)
-
-
-_COLUMNS = ("VectorData", "DynamicTableRegion")
-_DATE = 10
-_FEW = 1 << 16
-Mark = Callable[[Any], None]
-
-
-class Builders:
-    """The builders of an open file, and of what its links lead to in others: one for each node."""
-
-    def __init__(self, root: Group, source: str, file: Finds, mark: Mark) -> None:
-        self._root = root
-        self._source = source
-        self._file = file
-        self._mark = mark
-        self._known: dict[tuple[int, str], Any] = {}
-        self._pending: list[Callable[[], None]] = []
-        self.broken: list[Any] = []
-        """Builders that lack a link or a reference since it leads nowhere."""
-
-    def root(self) -> GroupBuilder:
-        """The builder of the whole tree, but for the specifications."""
-        return self._whole(self._root._session, "", self._root.spec)
-
-    def at(self, session: OpenDataset, reference: ObjectReference) -> Any:
-        """The builder of what a reference leads to, which may stand in another file; BrokenLink where nothing is."""
-        return self._whole(*resolve(session, reference))
-
-    def _whole(self, session: OpenDataset, path: str, spec: GroupSpec | ArraySpec) -> Any:
-        found = self._node(session, path, spec)
-        while self._pending:
-            self._pending.pop()()
-        return found
-
-    def _node(self, session: OpenDataset, path: str, spec: GroupSpec | ArraySpec) -> Any:
-        key = id(session.reader), path
-        if (known := self._known.get(key)) is not None:
-            return known
-        if isinstance(spec, ArraySpec):
-            builder = self._dataset(session, path, spec)
-            self._known[key] = builder
-            return builder
-        builder = self._known[key] = self._group(session, path, spec)
-        left_out = schemas.schemas_path(session)
-        for name in session.reader.children(path):
-            place = child(path, name)
-            if place != left_out:
-                self._child(session, builder, place, name)
-        return builder
-
-    def _child(self, session: OpenDataset, parent: GroupBuilder, path: str, name: str) -> None:
-        try:
-            spec = session.reader.node(path)
-            if isinstance(spec, Link):
-                self._pending.append(partial(self._link, session, parent, path, name))
-            elif isinstance(spec, ArraySpec):
-                parent.set_dataset(self._node(session, path, spec))
-            else:
-                parent.set_group(self._node(session, path, spec))
-        except HyperslabError as error:
-            self._lacks(parent, f"/{path} is left out", error)
-
-    def _group(self, session: OpenDataset, path: str, spec: GroupSpec) -> GroupBuilder:
-        name = posixpath.basename(path) or ROOT
-        builder = GroupBuilder(name, source=self._source_of(session))
-        return self._placed(builder, session, path, spec)
-
-    def _dataset(self, session: OpenDataset, path: str, spec: ArraySpec) -> DatasetBuilder:
-        data, dtype = self._cells(Array(session, path, spec))
-        builder = DatasetBuilder(
-            posixpath.basename(path),
-            data=data,
-            dtype=dtype,
-            maxshape=spec.shape,
-            chunks=spec.chunks != spec.shape,
-            source=self._source_of(session),
-        )
-        return self._placed(builder, session, path, spec)
-
-    def _placed(self, builder: Any, session: OpenDataset, path: str, spec: GroupSpec | ArraySpec) -> Any:
-        builder.location = "/" + posixpath.dirname(path)
-        for name, value in spec.attrs.items():
-            if isinstance(value, ObjectReference):
-                self._pending.append(partial(self._attribute, session, builder, name, value))
-                continue
-            if isinstance(value, RegionReference):
-                value = Attributes(session, path)[name]  # which knows where it was read
-            _set_attribute(builder, name, value)
-        self._mark(builder)
-        return builder
-
-    def _attribute(self, session: OpenDataset, builder: Any, name: str, reference: ObjectReference) -> None:
-        try:
-            builder.set_attribute(name, self._node(*resolve(session, reference)))
-        except HyperslabError as error:
-            place = posixpath.join(builder.location, builder.name)
-            self._lacks(builder, f"attribute {name!r} of {place} is left out", error)
-
-    def _link(self, session: OpenDataset, parent: GroupBuilder, path: str, name: str) -> None:
-        try:
-            builder = self._node(*follow(session, path))
-        except HyperslabError as error:
-            self._lacks(parent, f"link /{path} is left out", error)
-            return
-        link = LinkBuilder(builder, name=name, source=self._source_of(session))
-        link.location = "/" + posixpath.dirname(path)
-        self._mark(link)
-        parent.set_link(link)
-
-    def _lacks(self, builder: Any, what: str, error: HyperslabError) -> None:
-        self.broken.append(builder)
-        warnings.warn(f"{what}: {error}", BrokenLinkWarning, stacklevel=2)
-
-    def _source_of(self, session: OpenDataset) -> str:
-        return self._source if session is self._root._session else source_of(session)
-
-    def _cells(self, array: Array) -> tuple[Any, Any]:
-        """A builder's data and dtype: values of 0-d arrays, dates and what has no cells are read now."""
-        kind = array.data_type
-        if isinstance(kind, ObjectRef):
-            return self._references(array), "object"
-        if isinstance(kind, np.dtype) and kind.names is not None:
-            fields = fields_of(array)
-            resolves = any(isinstance(tag, ObjectRef) for _, tag in tagged_fields(kind))
-            return (BuilderTable(array, self._file) if resolves else lazy(array)), fields
-        dtype: Any = array.dtype
-        if isinstance(kind, VlenString | VlenBytes):
-            dtype = "utf8" if isinstance(kind, VlenString) else "ascii"
-        try:
-            if array.ndim == 0:
-                return _scalar(array[()]), dtype
-            if dtype in ("utf8", "ascii") and 0 < array.size <= _FEW and _is_date(array[(0,) * array.ndim]):
-                return np.asarray(array[...]).tolist(), dtype
-        except HyperslabError as error:
-            warnings.warn(f"/{array.path} cannot be read: {error}", BrokenLinkWarning, stacklevel=2)
-        grows = array._session.writable and array.spec.attrs.get("neurodata_type") in _COLUMNS
-        return (GrowingDataset(lazy(array)) if grows else lazy(array)), dtype
-
-    def _references(self, array: Array) -> Any:
-        if array.ndim:
-            return BuilderReferences(array, self._file)
-        return ReferenceBuilder(self._file.builder_of(array, array[()]))
-
-
-def _set_attribute(builder: Any, name: str, value: Any) -> None:
-    """``builder.set_attribute`` of a new builder, without its checks of types, which take most of the time."""
-    builder.attributes[name] = value
-    if isinstance(builder, GroupBuilder):
-        builder.obj_type[name] = "attributes"
-
-
-def _scalar(value: Any) -> Any:
-    return value.item() if isinstance(value, np.ndarray) and value.dtype.kind in "OT" else value
-
-
-def _is_date(cell: Any) -> bool:
-    """Return whether text looks as ISO 8601 spells days and times, which hdmf turns into dates where the schema says
-    so.
-    """
-    text = cell.decode("latin-1") if isinstance(cell, bytes) else str(cell)
-    return len(text) >= _DATE and text[:4].isdigit() and text[4] == text[7] == "-" and text[5:7].isdigit()

@@ -1,6 +1,8 @@
-"""The type of a builder's cells as ours: from what hdmf says of it, else from the cells; and the cells as that type.
+"""Types, cells and attributes of builders as ours.
 
-Attributes of builders as plain JSON values and references, which need no mark of ours in a document."""
+A type is what hdmf says of a dataset, else what its cells are. Attributes become plain JSON values and references that
+need no mark of ours in a document.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ from hyperslab.model.dtypes import (
 )
 from hyperslab.model.refs import ObjectReference, RegionReference
 
-Refer = Callable[[Any], ObjectReference | RegionReference | None]
+ReferenceMaker = Callable[[Any], ObjectReference | RegionReference | None]
 """What stands for a builder that is referred to."""
 
 _TEXT, _BYTES = VlenString(), VlenBytes()
@@ -48,24 +50,28 @@ NAMES: dict[str, DataType] = {
 """The values that a schema may give as ``dtype``, and what peers give besides (reference R47)."""
 
 
-def data_type(said: Any) -> DataType | None:
-    """What hdmf says of a dataset's type as ours; None where that leaves it to the cells."""
-    match said:
+def parse_type(declared: Any) -> DataType | None:
+    """Return our type for what hdmf says of a dataset's type; None where that leaves it to the cells."""
+    match declared:
         case None:
             return None
         case list() | tuple():
-            return _compound(said)
+            return _compound(declared)
         case RefSpec():
-            return NAMES[said.reftype]
+            return NAMES[declared.reftype]
         case DtypeSpec():
-            return data_type(said.dtype)
+            return parse_type(declared.dtype)
         case {"reftype": str(kind)}:
             return NAMES.get(kind)
         case str():
-            return NAMES.get(said)
+            return NAMES.get(declared)
         case _:
             return (
-                _of_numpy(np.dtype(said)) if said is not str and said is not bytes else _TEXT if said is str else _BYTES
+                _of_numpy(np.dtype(declared))
+                if declared is not str and declared is not bytes
+                else _TEXT
+                if declared is str
+                else _BYTES
             )
 
 
@@ -78,9 +84,9 @@ def _of_numpy(dtype: np.dtype[Any]) -> DataType | None:
         return _BYTES
     if dtype.kind != "O":
         return _compound_of(dtype) if dtype.names else dtype
-    said: Mapping[str, Any] = dtype.metadata or {}  # as h5py spells it
-    if said.get("vlen") in (str, bytes):
-        return _TEXT if said["vlen"] is str else _BYTES
+    declared: Mapping[str, Any] = dtype.metadata or {}  # as h5py spells it
+    if declared.get("vlen") in (str, bytes):
+        return _TEXT if declared["vlen"] is str else _BYTES
     return None
 
 
@@ -89,9 +95,9 @@ def _compound_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype([(name, _field(_of_numpy(fields[name][0]), name)) for name in dtype.names or ()])
 
 
-def _compound(said: Any) -> np.dtype[Any]:
-    pairs = [(each["name"], each["dtype"]) if isinstance(each, dict) else (each.name, each.dtype) for each in said]
-    return np.dtype([(name, _field(data_type(dtype), name)) for name, dtype in pairs])
+def _compound(declared: Any) -> np.dtype[Any]:
+    pairs = [(each["name"], each["dtype"]) if isinstance(each, dict) else (each.name, each.dtype) for each in declared]
+    return np.dtype([(name, _field(parse_type(dtype), name)) for name, dtype in pairs])
 
 
 def _field(dtype: DataType | None, name: str) -> np.dtype[Any]:
@@ -104,12 +110,12 @@ def _field(dtype: DataType | None, name: str) -> np.dtype[Any]:
     return dtype if isinstance(dtype, np.dtype) else tagged(np.dtype(object), dtype)
 
 
-def infer(data: Any) -> DataType:
-    """The type of cells of which nothing is said. Invalid where there are none, Unsupported for what is no cell."""
+def infer_type(data: Any) -> DataType:
+    """Infer the type of cells from the first one. Invalid where there is none, Unsupported for what is no cell."""
     dtype = getattr(data, "dtype", None)
     if isinstance(dtype, np.dtype) and (known := _of_numpy(dtype)) is not None:
         return known
-    cell = next(leaves(data), None)
+    cell = next(iterate_cells(data), None)
     match cell:
         case None:
             raise Invalid("cells of which neither a type nor one of them is known", remedy="give a NumPy array")
@@ -127,8 +133,8 @@ def infer(data: Any) -> DataType:
     return packed(found.dtype)
 
 
-def leaves(data: Any) -> Iterator[Any]:
-    """The cells of an array or of nested lists, in order; builders, which are mappings, are cells."""
+def iterate_cells(data: Any) -> Iterator[Any]:
+    """Yield the cells of an array or of nested lists, in order; builders, which are mappings, are cells."""
     if isinstance(data, np.ndarray):
         yield from data.flat
     elif isinstance(data, str | bytes | dict) or not (hasattr(data, "__len__") or hasattr(data, "__iter__")):
@@ -137,11 +143,11 @@ def leaves(data: Any) -> Iterator[Any]:
         yield data[()]
     else:
         for each in data:
-            yield from leaves(each)
+            yield from iterate_cells(each)
 
 
-def cells(data: Any, dtype: DataType, refer: Refer) -> np.ndarray[Any, Any]:
-    """The data as an array of the type's cells. Invalid for nested lists of different lengths."""
+def as_cells(data: Any, dtype: DataType, refer: ReferenceMaker) -> np.ndarray[Any, Any]:
+    """Return the data as an array of the type's cells. Invalid for nested lists of different lengths."""
     match dtype:
         case ObjectRef() | RegionRef():
             return _each(_objects(data), refer)
@@ -185,14 +191,14 @@ def _bytes(cell: Any) -> bytes:
 
 
 def _objects(data: Any) -> np.ndarray[Any, Any]:
-    """The cells as objects: mappings, which builders are, stay whole, and so do references."""
+    """Return the cells as objects: mappings, which builders are, stay whole, and so do references."""
     if isinstance(data, np.ndarray):
         return data.astype(object)
     shape = _shape(data)
     found = np.empty(shape, object)
     flat = found.reshape(-1)
     place = -1
-    for place, cell in enumerate(leaves(data)):
+    for place, cell in enumerate(iterate_cells(data)):
         if place == flat.size:
             break
         flat[place] = cell
@@ -217,8 +223,8 @@ def _each(found: np.ndarray[Any, Any], change: Callable[[Any], Any]) -> np.ndarr
     return result
 
 
-def _rows(data: Any, dtype: np.dtype[Any], refer: Refer) -> np.ndarray[Any, Any]:
-    """Rows with text and references among their fields."""
+def _rows(data: Any, dtype: np.dtype[Any], refer: ReferenceMaker) -> np.ndarray[Any, Any]:
+    """Return rows with text and references among their fields."""
     fields: Any = dtype.fields
     changes = [_change(tag_of(fields[name][0]), refer) for name in dtype.names or ()]
     scalar = isinstance(data, np.void | tuple) or getattr(data, "shape", None) == ()
@@ -229,7 +235,7 @@ def _rows(data: Any, dtype: np.dtype[Any], refer: Refer) -> np.ndarray[Any, Any]
     return result.reshape(()) if scalar else result
 
 
-def _change(kind: Any, refer: Refer) -> Callable[[Any], Any]:
+def _change(kind: Any, refer: ReferenceMaker) -> Callable[[Any], Any]:
     match kind:
         case None:
             return _same
@@ -243,8 +249,11 @@ def _same(cell: Any) -> Any:
     return cell
 
 
-def plain_attributes(attributes: Mapping[str, Any], refer: Refer) -> dict[str, Any]:
-    """The attributes of a builder as they are stored. Unsupported names the one that JSON cannot hold."""
+# -- attributes --------------------------------------------------------------------------------------------------------
+
+
+def plain_attributes(attributes: Mapping[str, Any], refer: ReferenceMaker) -> dict[str, Any]:
+    """Return the attributes of a builder as they are stored. Unsupported names the one that JSON cannot hold."""
     found = {}
     for name, value in attributes.items():
         try:
@@ -256,7 +265,7 @@ def plain_attributes(attributes: Mapping[str, Any], refer: Refer) -> dict[str, A
     return found
 
 
-def _plain(value: Any, refer: Refer) -> Any:
+def _plain(value: Any, refer: ReferenceMaker) -> Any:
     match value:
         case bool() | int() | float() | None:
             return value.item() if isinstance(value, np.generic) else value

@@ -1,11 +1,8 @@
-"""Ragged columns of tables in a writable file: their indexes count rows as far as they get, in wider cells if need be.
+"""Arrays of ours as hdmf takes them, and the wrapper by which users say how data are to be stored.
 
-hdmf itself gives an index that it read 255 rows, and fails at the next one, when a part of the row was added already.
-
-
-Arrays of ours as hdmf takes them: read when they are indexed, appended to and changed in place.
-
-How one dataset is to be stored: the wrapper that users put around its data."""
+They are read when they are indexed, appended to and changed in place. Ragged columns widen their indexes: hdmf itself
+gives an index that it read 255 rows, and fails at the next one, when a part of the row was added already.
+"""
 
 from __future__ import annotations
 
@@ -27,63 +24,11 @@ from hyperslab.model.dtypes import VlenBytes, is_fixed
 from hyperslab.model.paths import split
 from hyperslab.model.spec import ArraySpec, Codec
 
-_HIDDEN = "{}~widened"
-
-
-def let_grow(container: Any) -> Any:
-    """The container of a file, all of whose indexes take any number of rows: their data widen themselves."""
-    below = [container]  # hdmf's all_children would remember what there is now as all that there ever is
-    for each in below:
-        below += each.children
-        if isinstance(each, VectorIndex):
-            each._VectorIndex__uint = np.uint64  # hdmf has no public way
-            each._VectorIndex__maxval = np.iinfo(np.uint64).max
-    return container
-
-
-def with_room(array: Array, cells: np.ndarray[Any, Any]) -> Array:
-    """The array, put anew with the narrowest cells that hold those to be added, where it has no room for them."""
-    if array.dtype.kind != "u" or cells.dtype.kind not in "iu" or not cells.size or cells.min() < 0:
-        return array
-    dtype = np.min_scalar_type(cells.max())
-    return array if dtype.itemsize <= array.dtype.itemsize else _put_anew(array, dtype)
-
-
-def _put_anew(array: Array, dtype: np.dtype[Any]) -> Array:
-    above, name = split(array.path)
-    parent = Group(array._session, above)
-    hidden = _HIDDEN.format(name)
-    with parent.batch():
-        parent.create_array(
-            hidden,
-            data=array[...].astype(dtype),
-            dims=array.dims,
-            chunks=array.chunks,
-            shards=array.shards,
-            codec=_codec_for(array.spec, dtype),
-            attrs=dict(array.attrs),
-        )
-        del parent[name]
-        parent.move(hidden, name)
-    found = parent[name]
-    if not isinstance(found, Array):
-        raise TypeError(f"/{array.path} is no array")
-    return found
-
-
-def _codec_for(spec: ArraySpec, dtype: np.dtype[Any]) -> Any:
-    """How the cells are compressed, for cells of another width; the default where they are made others first."""
-    codecs = next((each.config["codecs"] for each in spec.codecs if each.name == "sharding_indexed"), spec.codecs)
-    if any(each.name in ARRAY for each in codecs):
-        return "default"
-    widths = {"typesize": dtype.itemsize, "elementsize": dtype.itemsize}
-    steps = [each for each in codecs if each.name in COMPRESSORS or each.name == "shuffle"]
-    return [Codec(each.name, {key: widths.get(key, each.config[key]) for key in each.config}) for each in steps]
-
-
 LARGE = 64 << 20
 """Bytes of cells from which an array is handed to other backends piece by piece."""
-_KEPT = 1 << 16
+# Cells of any length are decoded whole chunks at a time: arrays of at most so many keep what they decoded.
+_MAX_CACHED_CELLS = 1 << 16
+# Bytes of a piece, about: pieces are whole chunks.
 _PIECE = 16 << 20
 
 
@@ -93,51 +38,51 @@ class HyperslabDataset(HDMFDataset):
 
     def __init__(self, array: Array) -> None:
         self._array = array
-        self._kept: Any = None  # cells of any length are decoded whole chunks at a time: few are kept
+        self._cached_cells: Any = None
 
     @property
     def dataset(self) -> Array:
-        """The array itself."""
+        """Return the array: the one that is wrapped, or was made of a wrapper without data, None before that."""
         return self._array
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Cells along each dimension."""
+        """Return the lengths of the dimensions."""
         return self._array.shape
 
     @property
     def maxshape(self) -> tuple[int, ...]:
-        """The same: any array may grow."""
+        """Return the shape: any array may grow."""
         return self._array.shape
 
     @property
     def ndim(self) -> int:
-        """The number of dimensions."""
+        """Return the number of dimensions."""
         return self._array.ndim
 
     @property
     def size(self) -> int:
-        """Cells in all."""
+        """Return the number of cells."""
         return self._array.size
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all cells in memory."""
+        """Return the bytes of all cells in memory."""
         return self._array.nbytes
 
     @property
     def chunks(self) -> Any:
-        """The chunk lengths."""
+        """Return the chunk lengths."""
         return self._array.chunks
 
     @property
     def attrs(self) -> Any:
-        """The attributes of the array, reserved ones left out; changes write through."""
+        """Return the attributes without reserved ones; changes write through."""
         return self._array.attrs
 
     @property
     def dtype(self) -> Any:
-        """The dtype of the cells: ``S`` for bytes of any length, ``object`` for text."""
+        """Return the dtype of the cells: ``S`` for bytes of any length, ``object`` for text."""
         if isinstance(self._array.data_type, VlenBytes):
             return np.dtype("S")
         dtype = self._array.dtype
@@ -150,15 +95,15 @@ class HyperslabDataset(HDMFDataset):
         array = self._array
         if is_fixed(array.data_type):
             return array[key]
-        if array.size > _KEPT:
+        if array.size > _MAX_CACHED_CELLS:
             return _text_as_objects(array[key])
-        if self._kept is None:
-            self._kept = _text_as_objects(array[...])
-        return self._kept[tuple(key) if isinstance(key, tuple) else key]
+        if self._cached_cells is None:
+            self._cached_cells = _text_as_objects(array[...])
+        return self._cached_cells[tuple(key) if isinstance(key, tuple) else key]
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self._array[key] = value
-        self._kept = None
+        self._cached_cells = None
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         cells = np.asarray(self._cells(...))
@@ -168,7 +113,7 @@ class HyperslabDataset(HDMFDataset):
         return len(self._array)
 
     def __iter__(self) -> Iterator[Any]:
-        if is_fixed(self._array.data_type) or self._array.size > _KEPT:
+        if is_fixed(self._array.data_type) or self._array.size > _MAX_CACHED_CELLS:
             return map(_text_as_objects, self._array)
         return iter(self._cells(...))
 
@@ -184,9 +129,9 @@ class HyperslabDataset(HDMFDataset):
         rows = list(arg)
         if rows:
             cells = _column(rows) if self.dtype == object else np.asarray(rows)
-            self._array = with_room(self._array, cells)
+            self._array = widen_cells(self._array, cells)
             self._array.append(cells)
-            self._kept = None
+            self._cached_cells = None
 
     def resize(self, size: int | tuple[int, ...], axis: int | None = None) -> None:
         """Give the array another shape, or another length along ``axis``, in the file, at once, as h5py does."""
@@ -194,7 +139,7 @@ class HyperslabDataset(HDMFDataset):
         if axis is not None:
             shape = tuple(size if i == axis % self.ndim else length for i, length in enumerate(self.shape))
         self._array.resize(shape)
-        self._kept = None
+        self._cached_cells = None
 
     def __repr__(self) -> str:
         return f"<HyperslabDataset {self.shape} {self.dtype} of {self._array!r}>"
@@ -229,12 +174,12 @@ class StreamedDataset(HyperslabDataset, AbstractDataChunkIterator):
         self._row = 0
 
     def recommended_chunk_shape(self) -> Any:
-        """The chunk lengths that it has."""
+        """Return the chunk lengths; None where they vary."""
         chunks = self._array.chunks
         return tuple(chunks) if all(isinstance(length, int) for length in chunks) else None
 
     def recommended_data_shape(self) -> tuple[int, ...]:
-        """Its shape."""
+        """Return the shape."""
         return self.shape
 
     def __next__(self) -> DataChunk:
@@ -248,21 +193,21 @@ class StreamedDataset(HyperslabDataset, AbstractDataChunkIterator):
 
 
 def rows_at_once(data: Any) -> int:
-    """How many rows of a large array are copied at a time: whole chunks of about 16 MiB, so many bytes each."""
+    """Return how many rows of a large array are copied at a time: whole chunks of about 16 MiB."""
     row = max(1, np.dtype(data.dtype).itemsize * prod(data.shape[1:]))
     chunks = getattr(data, "chunks", None)
     cut = chunks[0] if isinstance(chunks, tuple) and chunks and isinstance(chunks[0], int) else 1
     return int(max(1, _PIECE // (row * cut)) * cut)
 
 
-def lazy(array: Array) -> HyperslabDataset:
-    """The array as a dataset of hdmf."""
+def open_lazily(array: Array) -> HyperslabDataset:
+    """Return the array as a dataset of hdmf."""
     large = array.ndim > 0 and is_fixed(array.data_type) and array.nbytes >= LARGE
     return (StreamedDataset if large else HyperslabDataset)(array)
 
 
 def _column(rows: list[Any]) -> np.ndarray[Any, Any]:
-    """Rows of objects, or of lists of them, as an array."""
+    """Return rows of objects, or of lists of them, as an array."""
     nested = np.array(rows, object)
     if nested.ndim == 1 or not isinstance(rows[0], list | np.ndarray):
         nested = np.empty(len(rows), object)
@@ -271,12 +216,15 @@ def _column(rows: list[Any]) -> np.ndarray[Any, Any]:
 
 
 def _text_as_objects(cells: Any) -> Any:
-    """Text as objects."""
+    """Return text as objects, other cells as they are."""
     return cells.astype(object) if isinstance(cells, np.ndarray) and cells.dtype.kind == "T" else cells
 
 
 for _kind in (HyperslabDataset, StreamedDataset):
     ObjectMapper.no_convert(_kind)
+
+
+# -- the wrapper of data that are to be written ------------------------------------------------------------------------
 
 
 class HyperslabDataIO(DataIO):
@@ -302,7 +250,7 @@ class HyperslabDataIO(DataIO):
         shape: tuple[int, ...] | None = None,
     ) -> None:
         if isinstance(data, Array):
-            data = lazy(data)
+            data = open_lazily(data)
         super().__init__(
             data=data, **({} if dtype is None else {"dtype": dtype}), **({} if shape is None else {"shape": shape})
         )
@@ -312,7 +260,7 @@ class HyperslabDataIO(DataIO):
 
     @property
     def io_settings(self) -> dict[str, Any]:
-        """``chunks``, ``shards``, ``codec`` and ``fill_value``."""
+        """Return ``chunks``, ``shards``, ``codec`` and ``fill_value``."""
         return dict(self._settings)
 
     @property
@@ -321,12 +269,12 @@ class HyperslabDataIO(DataIO):
         return self._link_data
 
     def get_io_params(self) -> dict[str, Any]:
-        """The arguments, without the data: hdmf wraps converted data anew."""
+        """Return the arguments without the data: hdmf wraps converted data anew."""
         return {**self._settings, "link_data": self._link_data}
 
     @property
     def dataset(self) -> Array | None:
-        """The array that was made of a wrapper without data; None before it is written."""
+        """Return the array: the one that is wrapped, or was made of a wrapper without data, None before that."""
         return self._dataset
 
     @dataset.setter
@@ -334,20 +282,78 @@ class HyperslabDataIO(DataIO):
         self._dataset = array
 
 
-def settings_of(data: Any) -> dict[str, Any]:
-    """What a wrapper says of storage, in our words. Of those of other backends the chunk lengths count, and the shape;
-    their compression is HDF5's or zarr's, and the default codec of ours takes its place."""
+def read_storage_settings(data: Any) -> dict[str, Any]:
+    """Return the storage settings of a wrapper. Of those of other backends only the chunk lengths count."""
     if isinstance(data, HyperslabDataIO):
         return data.io_settings
-    said = getattr(data, "io_settings", None) or {}
-    chunks = said.get("chunks")
+    # The compression of others is HDF5's or zarr's: our default codec takes its place.
+    settings = getattr(data, "io_settings", None) or {}
+    chunks = settings.get("chunks")
     return {"chunks": tuple(chunks)} if isinstance(chunks, list | tuple) else {}
 
 
-def shape_of(data: Any) -> tuple[tuple[int, ...], Any]:
-    """Shape and dtype of a wrapper without data; Invalid where it has none."""
-    said = getattr(data, "io_settings", None) or {}
-    shape, dtype = said.get("shape") or data.shape, said.get("dtype") or data.dtype
+def read_shape(data: Any) -> tuple[tuple[int, ...], Any]:
+    """Return shape and dtype of a wrapper without data; Invalid where it has none."""
+    settings = getattr(data, "io_settings", None) or {}
+    shape, dtype = settings.get("shape") or data.shape, settings.get("dtype") or data.dtype
     if shape is None or dtype is None or None in shape:
         raise Invalid("a dataset without data needs a shape and a dtype", remedy="give shape= and dtype=")
     return tuple(shape), dtype
+
+
+# -- indexes of ragged columns -----------------------------------------------------------------------------------------
+
+# The wider array is made under this name, and takes the place of the other when it is whole.
+_HIDDEN = "{}~widened"
+
+
+def widen_indexes(container: Any) -> Any:
+    """Let all indexes of a container take any number of rows, and return it: their data widen themselves."""
+    below = [container]  # hdmf's all_children would remember what there is now as all that there ever is
+    for each in below:
+        below += each.children
+        if isinstance(each, VectorIndex):
+            each._VectorIndex__uint = np.uint64  # hdmf has no public way
+            each._VectorIndex__maxval = np.iinfo(np.uint64).max
+    return container
+
+
+def widen_cells(array: Array, cells: np.ndarray[Any, Any]) -> Array:
+    """Return the array with room for `cells`: where they do not fit, it is made anew of the narrowest type that holds
+    them."""
+    if array.dtype.kind != "u" or cells.dtype.kind not in "iu" or not cells.size or cells.min() < 0:
+        return array
+    dtype = np.min_scalar_type(cells.max())
+    return array if dtype.itemsize <= array.dtype.itemsize else _recreate(array, dtype)
+
+
+def _recreate(array: Array, dtype: np.dtype[Any]) -> Array:
+    above, name = split(array.path)
+    parent = Group(array._session, above)
+    hidden = _HIDDEN.format(name)
+    with parent.batch():
+        parent.create_array(
+            hidden,
+            data=array[...].astype(dtype),
+            dims=array.dims,
+            chunks=array.chunks,
+            shards=array.shards,
+            codec=_codec_for(array.spec, dtype),
+            attrs=dict(array.attrs),
+        )
+        del parent[name]
+        parent.move(hidden, name)
+    found = parent[name]
+    if not isinstance(found, Array):
+        raise TypeError(f"/{array.path} is no array")
+    return found
+
+
+def _codec_for(spec: ArraySpec, dtype: np.dtype[Any]) -> Any:
+    """Return the codecs for cells of another width; the default where other cells are made of them first."""
+    codecs = next((each.config["codecs"] for each in spec.codecs if each.name == "sharding_indexed"), spec.codecs)
+    if any(each.name in ARRAY for each in codecs):
+        return "default"
+    widths = {"typesize": dtype.itemsize, "elementsize": dtype.itemsize}
+    steps = [each for each in codecs if each.name in COMPRESSORS or each.name == "shuffle"]
+    return [Codec(each.name, {key: widths.get(key, each.config[key]) for key in each.config}) for each in steps]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def from_h5py(reference: h5py.RegionReference, file: h5py.HLObject) -> RegionReference | None:
-    """What a region reference in an open file (given as that file, or anything in it) points at; None: at nothing.
+    """Return what a region reference in an open file (that file, or anything in it) points at; None: at nothing.
 
     The same cells, in the same order, as h5py reads for it. BrokenLink when the dataset is gone, or has no name.
     """
@@ -59,7 +59,7 @@ def _region(space: Any) -> Region:
 
 
 def to_h5py(region: Region, dataset: h5py.Dataset) -> h5py.RegionReference:
-    """A region reference to these cells of a dataset of an open file.
+    """Return a region reference to these cells of a dataset of an open file.
 
     RegionOutOfBounds when the dataset has not all of them. Empty selections become HDF5's selection of nothing.
     """
@@ -94,7 +94,7 @@ def _is_full(block: tuple[tuple[int, ...], tuple[int, ...]]) -> bool:
 
 
 def _product(axes: tuple[Steps | tuple[int, ...], ...], shape: Shape) -> Any:
-    """One strided hyperslab, and of what it has in common with the positions of each axis that lists them."""
+    """Intersect one strided hyperslab with the positions of each axis that lists them."""
     from h5py import h5s
 
     space = h5s.create_simple(shape)
@@ -110,7 +110,7 @@ def _product(axes: tuple[Steps | tuple[int, ...], ...], shape: Shape) -> Any:
 
 
 def _runs(positions: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Neighbouring positions as ``(start, stop)``."""
+    """Return neighbouring positions as ``(start, stop)``."""
     listed = np.array(positions, np.int64)
     edges = np.flatnonzero(np.diff(listed) != 1) + 1
     parts = np.split(listed, edges)
@@ -127,7 +127,7 @@ def _box(shape: Shape, sides: Iterable[tuple[int, int]]) -> Any:
 
 
 def _united(spaces: list[Any]) -> Any:
-    """All of them as one selection, by halves: HDF5 copies both sides of each union."""
+    """Unite selections by halves: HDF5 copies both sides of each union."""
     from h5py import h5s
 
     while len(spaces) > 1:

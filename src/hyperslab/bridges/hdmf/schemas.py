@@ -1,8 +1,7 @@
-"""The schemas that a file keeps: read for hdmf's catalogues, and written from them.
+"""The schemas that a file keeps: read for hdmf's catalogues, written from them, and what they say of nodes.
 
-Attributes as the schema wants them: JSON has one kind of whole number and one of text, a schema has more.
-
-What the backend asks of hdmf, pynwb and the schemas: type maps, codecs by the peer's names, documentation."""
+Attributes are cast as the schema wants them: JSON has one kind of whole number and one of text, a schema has more.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from hdmf.spec import SpecReader
 from hdmf.spec.write import SpecWriter
 
 from hyperslab.array.session import OpenDataset
-from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.errors import HyperslabError
 from hyperslab.formats.base import HoldsSpecifications, Plans, Writer
 from hyperslab.formats.hdmf.attributes import SPECIFICATIONS
 from hyperslab.formats.hdmf.reader import specifications_path
@@ -39,11 +38,11 @@ class _NamespaceReader(SpecReader):
         self._schemas = schemas
 
     def read_spec(self, spec_path: str) -> Any:
-        """The schema of one source."""
+        """Return the schema of one source."""
         return self._schemas[spec_path]
 
     def read_namespace(self, ns_path: str) -> Any:
-        """What the namespace itself says."""
+        """Return the document of the namespace itself."""
         return self._schemas[ns_path]["namespaces"]
 
 
@@ -62,12 +61,12 @@ def load_schemas(catalog: Any, session: OpenDataset, namespaces: Iterable[str] |
 
 
 def kept_schemas(session: OpenDataset) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
-    """What the file keeps: namespace, version, source."""
+    """Return the schemas in the file by namespace, version and source."""
     return session.reader.specifications() if isinstance(session.reader, HoldsSpecifications) else {}
 
 
 def schemas_path(session: OpenDataset) -> str:
-    """The group in which the file keeps them, or would."""
+    """Return the group in which the file keeps schemas, or would."""
     root = session.reader.node("")
     return SPECIFICATIONS if isinstance(root, Link) else specifications_path(root) or SPECIFICATIONS
 
@@ -79,16 +78,16 @@ class _Texts(SpecWriter):
         self.texts: dict[str, str] = {}
 
     def write_spec(self, spec_file_dict: Any, path: str) -> None:
-        """One source."""
+        """Keep the schema of one source as text."""
         self.texts[path] = json.dumps(spec_file_dict, separators=(",", ":"))
 
     def write_namespace(self, namespace: Any, path: str) -> None:
-        """What the namespace itself says."""
+        """Keep the document of the namespace itself as text."""
         self.write_spec({"namespaces": [namespace]}, path)
 
 
 def cache_schemas(session: OpenDataset, catalogs: Iterable[tuple[Any, Iterable[str]]]) -> None:
-    """Keep these namespaces of catalogues in the file, those versions that it has not yet; the first one counts."""
+    """Write the namespaces of catalogues into the file, those versions that it lacks; of one name the first counts."""
     writer = session.writer()
     kept = {(name, version) for name, versions in kept_schemas(session).items() for version in versions}
     named: set[str] = set()
@@ -113,9 +112,9 @@ def _namespaces_in(builder: Any) -> set[str]:
     waiting = [builder]
     while waiting:
         each = waiting.pop()
-        said = each.attributes.get("namespace")
-        if isinstance(said, str):
-            found.add(said)
+        namespace = each.attributes.get("namespace")
+        if isinstance(namespace, str):
+            found.add(namespace)
         waiting += [*getattr(each, "groups", {}).values(), *getattr(each, "datasets", {}).values()]
     return found
 
@@ -157,30 +156,32 @@ def has_namespace(session: OpenDataset, name: str) -> bool:
 
 
 Cast = Callable[[Any], Any]
+# -- attributes as a schema wants them ---------------------------------------------------------------------------------
+
 _UNSIGNED = {"uint": "u4", "uint8": "u1", "uint16": "u2", "uint32": "u4", "uint64": "u8"}
 _TYPE_KEYS = ("neurodata_type", "data_type")
 
 
 @dataclass(frozen=True)
-class _Wanted:
+class _CastPlan:
     """What the schema wants of a node: of its attributes, and of what is right below it without a type of its own."""
 
     casts: Mapping[str, Cast]
-    below: Mapping[str, _Wanted]
+    below: Mapping[str, _CastPlan]
 
 
-_NOTHING = _Wanted({}, {})
+_NOTHING = _CastPlan({}, {})
 
 
-class Casting:
+class AttributeCasting:
     """Casts the attributes of builders by the schemas of a catalogue; what no schema speaks of stays as it is."""
 
     def __init__(self, catalog: Any) -> None:
         self._catalog = catalog
-        self._known: dict[tuple[Any, Any], _Wanted] = {}
+        self._known: dict[tuple[Any, Any], _CastPlan] = {}
 
-    def cast(self, builder: Any, wanted: _Wanted = _NOTHING) -> None:
-        """A builder, and all below it, in place."""
+    def cast(self, builder: Any, wanted: _CastPlan = _NOTHING) -> None:
+        """Cast the attributes of a builder, and of all below it, in place."""
         attributes = builder.attributes
         kind = next((attributes[key] for key in _TYPE_KEYS if key in attributes), None)
         if kind is not None:
@@ -192,24 +193,24 @@ class Casting:
             for each in (*builder.groups.values(), *builder.datasets.values()):
                 self.cast(each, wanted.below.get(each.name, _NOTHING))
 
-    def _of(self, namespace: Any, kind: Any) -> _Wanted:
+    def _of(self, namespace: Any, kind: Any) -> _CastPlan:
         key = namespace, kind
         if key not in self._known:
             try:
-                self._known[key] = _wanted(self._catalog.get_spec(namespace, kind))
+                self._known[key] = _plan_casts(self._catalog.get_spec(namespace, kind))
             except (KeyError, TypeError, ValueError):  # a type that no schema has
                 self._known[key] = _NOTHING
         return self._known[key]
 
 
-def _wanted(spec: Any) -> _Wanted:
+def _plan_casts(spec: Any) -> _CastPlan:
     casts = {each.name: cast for each in spec.attributes if (cast := _cast_to(each.dtype)) is not None}
     nodes = (*getattr(spec, "groups", ()), *getattr(spec, "datasets", ()))
     untyped = [
         each for each in nodes if each.name is not None and each.data_type_def is None and each.data_type_inc is None
     ]
-    below = {each.name: _wanted(each) for each in untyped}
-    return _Wanted(casts, {name: each for name, each in below.items() if each.casts or each.below})
+    below = {each.name: _plan_casts(each) for each in untyped}
+    return _CastPlan(casts, {name: each for name, each in below.items() if each.casts or each.below})
 
 
 def _cast_to(dtype: Any) -> Cast | None:
@@ -228,7 +229,7 @@ def _signed(value: Any) -> Any:
 
 
 def _unsigned(value: Any, least: np.dtype[Any]) -> Any:
-    """The number in the least type that holds it and that the schema allows; lists as arrays."""
+    """Return the number in the least type that holds it and that the schema allows; lists as arrays."""
     if isinstance(value, list) and value and all(_is_whole(each) and 0 <= each < 2**64 for each in value):
         return np.array(value, np.promote_types(least, np.min_scalar_type(max(value))))
     if not _is_whole(value) or not 0 <= value < 2**64:
@@ -246,14 +247,14 @@ def _is_whole(value: Any) -> bool:
     return type(value) is int
 
 
-_CODECS = {"json2": "json2", "pickle": "pickle"}
+# -- type maps, and what schemas say of a node -------------------------------------------------------------------------
+
 CORE = "core"
 """The namespace of NWB."""
 
 
 def manager_for(given: BuildManager | TypeMap | None, session: OpenDataset | None, *, load: bool) -> BuildManager:
-    """The manager to build and construct by. Without one given: of pynwb's types for its files, or where it is in use,
-    else of hdmf's; with the schemas that the file keeps."""
+    """Return the manager to build by: `given`, or one of pynwb's types for its files, or else of hdmf's."""
     if isinstance(given, BuildManager):
         return given
     if isinstance(given, TypeMap):
@@ -282,19 +283,8 @@ def _type_map(nwb: bool) -> TypeMap:
     return common()
 
 
-def object_codec_of(name: str | None, codec_class: Any) -> str:
-    """``json2`` or ``pickle``, also by the class of numcodecs that hdmf-zarr takes: only its id is looked at."""
-    if codec_class is None:
-        return name or "json2"
-    known = _CODECS.get(getattr(codec_class, "codec_id", ""))
-    if known is None or name not in (None, known):
-        remedy = "give numcodecs.JSON or numcodecs.Pickle, or object_codec='json2' or 'pickle'"
-        raise Invalid(f"object_codec_class={codec_class!r}", remedy=remedy)
-    return known
-
-
 def doc_of(builder: Any, manager: Any) -> str | None:
-    """What the schema says that a group or dataset is; None where no schema speaks of it."""
+    """Return the schema's text on a group or dataset; None where no schema has it."""
     spec = _spec_of(builder, manager)
     return None if spec is None else str(spec.doc)
 

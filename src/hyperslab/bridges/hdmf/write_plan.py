@@ -1,6 +1,4 @@
-"""Where builders stand: their paths, and the links and references that lead to them from the dataset being written.
-
-From a tree of builders to what is to be written: groups, links and datasets by path, in the order of the tree."""
+"""From builders to what is to be written: groups, links and datasets by path, and the pointers among them."""
 
 from __future__ import annotations
 
@@ -11,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import h5py
-from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
+from hdmf.build import BuildManager, DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
 from hdmf.data_utils import DataIO
 
 from hyperslab.array.session import OpenDataset
-from hyperslab.bridges.hdmf.datasets import HyperslabDataset, settings_of
+from hyperslab.bridges.hdmf.datasets import HyperslabDataset, read_storage_settings
 from hyperslab.model.paths import child
 from hyperslab.model.refs import Link, ObjectReference, RegionReference
 
@@ -23,7 +21,7 @@ ROOT = "root"
 
 
 def path_of(builder: Any) -> str:
-    """The absolute path of a group's or dataset's builder in its own dataset."""
+    """Return the absolute path of a group's or dataset's builder in its own dataset."""
     if builder.parent is None and builder.name == ROOT:
         return "/"
     if builder.location is not None:
@@ -36,20 +34,20 @@ def path_of(builder: Any) -> str:
 
 
 def target_of(value: Any) -> Any:
-    """The builder that a link's or reference's builder leads to; any other builder as it is."""
+    """Return the builder that a link's or reference's builder leads to; any other builder as it is."""
     while isinstance(value, LinkBuilder | ReferenceBuilder):
         value = value.builder
     return value
 
 
 def source_of(session: OpenDataset) -> str:
-    """What builders call the dataset that they stand in: its path, else its URL."""
+    """Return the name that builders give to their dataset: its path, else its URL."""
     origin = session.origin
     return session.url if origin is None or origin.where.path is None else origin.where.path
 
 
 def root_of(builder: Any) -> Any:
-    """The builder above all others."""
+    """Return the builder above all others."""
     while builder.parent is not None:
         builder = builder.parent
     return builder
@@ -62,25 +60,25 @@ class Pointers:
     here: str
     exported: str | None = None
     root_id: str | None = None
-    _real: dict[str, str] = field(default_factory=dict, compare=False)
+    _real_paths: dict[str, str] = field(default_factory=dict, compare=False)
 
     def link(self, target: Any) -> Link:
-        """The link to a builder."""
-        path, source, ids = self._place(target)
+        """Return the link to a builder."""
+        path, source, ids = self._locate(target)
         return Link(path, source, *ids)
 
     def reference(self, value: Any) -> ObjectReference | RegionReference:
-        """The reference to a builder; one of ours is given as it is."""
+        """Return the reference to a builder; one of ours is returned as it is."""
         if isinstance(value, ObjectReference | RegionReference):
             return value
-        return self.to(target_of(value))
+        return self.reference_to_builder(target_of(value))
 
-    def to(self, target: Any) -> ObjectReference:
-        """The reference to a builder."""
-        path, source, ids = self._place(target)
+    def reference_to_builder(self, target: Any) -> ObjectReference:
+        """Return the reference to a builder."""
+        path, source, ids = self._locate(target)
         return ObjectReference(path, source, *ids)
 
-    def stays(self, source: str | None) -> bool:
+    def is_same_dataset(self, source: str | None) -> bool:
         """Return whether what stands in ``source`` stands in the dataset that is written, too."""
         return source is None or any(
             source == place or self._real_path(source) == self._real_path(place)
@@ -89,25 +87,39 @@ class Pointers:
         )
 
     def _real_path(self, path: str) -> str:
-        """Without symbolic links, which are followed once for all pointers of a write."""
-        if path not in self._real:
-            self._real[path] = path if "://" in path else os.path.realpath(path)
-        return self._real[path]
+        """Resolve symbolic links, once for all pointers of a write."""
+        if path not in self._real_paths:
+            self._real_paths[path] = path if "://" in path else os.path.realpath(path)
+        return self._real_paths[path]
 
-    def relative(self, source: str | None) -> str:
-        """How a dataset is named from here: ``.`` for itself, a POSIX path relative to the root, or a URL."""
-        if source is None or self.stays(source):
+    def relative_source(self, source: str | None) -> str:
+        """Return the name of a dataset from here: ``.`` for itself, a POSIX path relative to the root, or a URL."""
+        if source is None or self.is_same_dataset(source):
             return "."
         if "://" in source or "://" in self.here:
             return source
         return os.path.relpath(source, self.here).replace(os.sep, "/")
 
-    def _place(self, target: Any) -> tuple[str, str, tuple[str | None, str | None]]:
-        root, source = root_of(target), self.relative(target.source)
+    def _locate(self, target: Any) -> tuple[str, str, tuple[str | None, str | None]]:
+        root, source = root_of(target), self.relative_source(target.source)
         root_id = root.attributes.get("object_id") if root.name == ROOT else None
         if source == ".":
             root_id = root_id or self.root_id
         return path_of(target), source, (target.attributes.get("object_id"), root_id)
+
+
+def reference_to(container: Any, manager: BuildManager, source: str) -> ObjectReference:
+    """Return the reference to a container of the file `source`, for which `manager` builds the tree that it is in."""
+    above = container
+    while above.parent is not None:
+        above = above.parent
+    manager.build(above)
+    builder = manager.build(container)
+    pointers = Pointers(source, None, root_of(builder).attributes.get("object_id"))
+    return pointers.reference_to_builder(target_of(builder))
+
+
+# -- the plan ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -130,7 +142,7 @@ class NewLink:
 
 @dataclass(frozen=True)
 class NewDataset:
-    """A dataset with its data, unwrapped, and what the wrapper said."""
+    """A dataset with its data, unwrapped, and the wrapper with its settings."""
 
     path: str
     builder: DatasetBuilder
@@ -147,12 +159,12 @@ class Planner:
     """``is_written``: whether a builder is in the file already. ``link_data``: link to arrays of open files, rather
     than copying them."""
 
-    list_pointers: Pointers
+    pointers: Pointers
     is_written: Callable[[Any], bool]
     link_data: bool
 
     def plan(self, root: GroupBuilder) -> Iterator[Item]:
-        """All that is to be written of a tree."""
+        """Yield all that is to be written of a tree."""
         return self._group("", root)
 
     def _group(self, path: str, builder: GroupBuilder) -> Iterator[Item]:
@@ -167,10 +179,10 @@ class Planner:
                 yield from self._link(child(path, name), link)
 
     def _link(self, path: str, link: Any) -> Iterator[Item]:
-        """A link; what it leads to in a file of another kind is copied in its place."""
+        """Yield a link, or a copy of what it leads to in a file of another kind."""
         target = link.builder
-        if self.list_pointers.stays(target.source) or not os.path.isfile(target.source):
-            yield NewLink(path, self.list_pointers.link(target), link)
+        if self.pointers.is_same_dataset(target.source) or not os.path.isfile(target.source):
+            yield NewLink(path, self.pointers.link(target), link)
         elif isinstance(target, DatasetBuilder):
             yield self._dataset(path, target)
         else:
@@ -180,9 +192,9 @@ class Planner:
         data, wrapper, wanted = builder.data, None, self.link_data
         settings: dict[str, Any] = {}
         if isinstance(data, DataIO):
-            wrapper, settings = data, settings_of(data)
-            said = getattr(data, "link_data", None)
-            wanted = wanted if said is None else bool(said)
+            wrapper, settings = data, read_storage_settings(data)
+            own = getattr(data, "link_data", None)
+            wanted = wanted if own is None else bool(own)
             data = data.data
         if isinstance(data, HyperslabDataset) and wanted:
             link = self._link_to(path, data)
@@ -193,13 +205,13 @@ class Planner:
         return NewDataset(path, builder, data, settings, wrapper)
 
     def _link_to(self, path: str, data: HyperslabDataset) -> Link | None:
-        """The link to an array of an open file; None where it stands at its own place, or is of another format: those
-        are copied."""
+        """Return the link to an array of an open file; None for arrays that are copied: at their own place, or of
+        another format."""
         array = data.dataset
         if array._session.format.name != "hdmf":
             return None
         source = source_of(array._session)
-        if array.path == path and self.list_pointers.stays(source):
+        if array.path == path and self.pointers.is_same_dataset(source):
             return None
         known = array.ref
-        return Link(known.path, self.list_pointers.relative(source), known.object_id, known.source_object_id)
+        return Link(known.path, self.pointers.relative_source(source), known.object_id, known.source_object_id)

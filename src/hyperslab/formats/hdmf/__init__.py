@@ -170,7 +170,7 @@ class HdmfFormat:
         remembered: Mapping[str, bytes | None] | None = None,
         **options: Any,
     ) -> HdmfReader:
-        """Open or make a dataset; options: those of :class:`HDMFOptions`, ``settings``, ``remembered``.
+        """Open or make a dataset; options: those of :class:`HdmfOptions`, ``settings``, ``remembered``.
 
         ``consolidated`` is always true. The profile of a dataset that is there follows from its documents.
         """
