@@ -35,7 +35,7 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 # Columns of a table: in a writable file rows may be added to them.
 _COLUMNS = ("VectorData", "DynamicTableRegion")
 _DATE_LENGTH = 10
-# Text arrays of at most so many cells are read at once when the first cell looks like a date: hdmf takes dates as lists.
+# Text arrays of at most so many cells are read at once if the first cell looks like a date: hdmf takes dates as lists.
 _FEW = 1 << 16
 Mark = Callable[[Any], None]
 

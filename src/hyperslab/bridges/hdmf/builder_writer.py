@@ -34,7 +34,7 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 
 Docs = Callable[[Any], str | None]
 """What the schema says of a builder, where that is to be written with it."""
-# Datasets of between so many bytes wait to be encoded by threads together: smaller ones are written at once, larger ones
+# Datasets of so many bytes wait to be encoded by threads together: smaller ones are written at once, larger ones
 # as any array is.
 _TINY, _SMALL = 1 << 16, 1 << 20
 # Bytes of all datasets that wait, which bounds memory; how many of them a thread takes at a time.
