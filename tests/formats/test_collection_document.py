@@ -119,7 +119,7 @@ def test_records_of_deker_come_back_byte_for_byte(name: str) -> None:
         problems = Problems(name)
         record = records.record_from_json(document.schema, meta, problems)
         assert not problems
-        assert records.text(record, updated="updated" in said["note"]) == json.dumps(meta).encode()
+        assert records.record_to_bytes(record, updated="updated" in said["note"]) == json.dumps(meta).encode()
         spec = bare_spec(document, record)
         assert list(spec.shape) == said["shape"]
         assert record_of(document, spec.attrs) == record
@@ -491,7 +491,7 @@ def test_attributes_that_are_missing_or_unknown_are_noted() -> None:
 def test_after_an_update_datetimes_have_a_space_as_the_peer_writes_them() -> None:
     record = replace(read(STORED), custom={**read(STORED).custom, "cd": datetime(2001, 1, 1, tzinfo=UTC)})
     assert records.record_to_json(record)["custom_attributes"]["cd"] == "2001-01-01T00:00:00+00:00"
-    said = json.loads(records.text(record, updated=True))
+    said = json.loads(records.record_to_bytes(record, updated=True))
     assert said["custom_attributes"]["cd"] == "2001-01-01 00:00:00+00:00"
     assert said["primary_attributes"]["d"] == "2020-01-01T00:00:00+00:00"
     assert read(said) == record
@@ -520,10 +520,10 @@ def test_records_come_back_from_their_text(data: st.DataObject) -> None:
     key, rest = check_new(EVERY, primary, {**custom, "cd": data.draw(moments), "small": 0.1, "whole": 255})
     record = Record(new_id(), key, rest)
     for updated in (False, True):
-        stored = records.text(record, updated=updated)
+        stored = records.record_to_bytes(record, updated=updated)
         found = read(json.loads(stored))
-        assert records.text(found, updated=updated) == stored
-        assert records.key_text(EVERY, found) == records.key_text(EVERY, record)
+        assert records.record_to_bytes(found, updated=updated) == stored
+        assert records.key_to_bytes(EVERY, found) == records.key_to_bytes(EVERY, record)
         if not any(value != value for value in key.values()):
             assert key_of(EVERY, found) == key_of(EVERY, record)
         for name in ("i", "s", "d"):
@@ -534,8 +534,8 @@ def test_equal_keys_have_equal_texts() -> None:
     schema = ArraySchema(
         [DimensionSchema("x", 2)], float, [AttributeSchema("f", float, True), AttributeSchema("s", str, True)]
     )
-    assert records.key_text(schema, {"s": "é", "f": -0.0}) == b'[0.0,"\\u00e9"]'
-    assert records.key_text(schema, {"s": "1", "f": nan}) == b'[NaN,"1"]'
+    assert records.key_to_bytes(schema, {"s": "é", "f": -0.0}) == b'[0.0,"\\u00e9"]'
+    assert records.key_to_bytes(schema, {"s": "1", "f": nan}) == b'[NaN,"1"]'
 
 
 names = st.text(min_size=1).filter(str.strip)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import hyperslab as hs
 from hyperslab.formats import zarr2, zarr3
-from hyperslab.formats.metadata_json.extended_metadata import MARK, VERSION, read_indexes, write_indexes
+from hyperslab.formats.metadata_json.extended_metadata import ATTRIBUTE, VERSION, read_indexes, write_indexes
 from hyperslab.model.dims import Coordinate, FloatLabels, Index, Labels, ScaleIndex, TimeScale
 from hyperslab.model.spec import ArraySpec
 
@@ -36,7 +36,7 @@ def put(indexes: Mapping[str, Index], format: str) -> ArraySpec:
     documents = json.loads(json.dumps(module.render(made)))
     found = module.parse(documents)
     assert isinstance(found, ArraySpec)
-    assert MARK not in found.attrs
+    assert ATTRIBUTE not in found.attrs
     assert module.render(found) == documents
     return found
 
@@ -67,7 +67,7 @@ def test_a_resized_axis_goes_by_its_rule(tmp_path: Any, format: str) -> None:
     written = tmp_path / "a" / "v" / name
     document = json.loads(written.read_text())
     attributes = document if format == "zarr2" else document["attributes"]
-    attributes[MARK] = {"version": VERSION, "indexes": write_indexes(indexes, tuple(indexes))}
+    attributes[ATTRIBUTE] = {"version": VERSION, "indexes": write_indexes(indexes, tuple(indexes))}
     written.write_text(json.dumps(document))
     with hs.open(url, mode="r+") as root:
         array = root["v"]

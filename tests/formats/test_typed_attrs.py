@@ -13,12 +13,12 @@ from hypothesis.extra import numpy as npst
 
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.documents import read_json, write_json
-from hyperslab.formats.metadata_json.attributes import decode, decode_attrs, encode, encode_attrs
+from hyperslab.formats.metadata_json.attributes import decode_attribute, decode_attrs, encode_attribute, encode_attrs
 from hyperslab.formats.metadata_json.dtypes import read_type
 from hyperslab.formats.metadata_json.extended_metadata import (
-    MARK,
+    ATTRIBUTE,
     ExtendedMetadata,
-    marked_type,
+    apply_described_type,
     read_attributes,
     write_attributes,
 )
@@ -94,32 +94,32 @@ USER_VALUES: dict[str, tuple[Any, Any, Any]] = {
 @pytest.mark.parametrize("name", USER_VALUES)
 def test_values_of_user_types_keep_their_type(name: str) -> None:
     value, expected, code = USER_VALUES[name]
-    assert encode("a", value) == (expected, code)
-    back = decode(expected, code)
+    assert encode_attribute("a", value) == (expected, code)
+    back = decode_attribute(expected, code)
     assert type(back) is type(value)
     assert equal(back, value)
-    assert decode("other", code) == "other"
+    assert decode_attribute("other", code) == "other"
 
 
 def test_types_in_fields_keep_their_names() -> None:
     stored = write_attributes({}, ExtendedMetadata(dtype=RECORD, types={"record_t": RECORD}))
     _, marks = read_attributes(read_json(write_json(stored)))
     assert isinstance(marks.dtype, Compound)
-    for kind in (marks.dtype, marked_type(RECORD.base, marks.dtype), marks.types["record_t"]):
+    for kind in (marks.dtype, apply_described_type(RECORD.base, marks.dtype), marks.types["record_t"]):
         assert isinstance(kind, Compound)
         assert dict(tagged_fields(kind.base)) == {"s": STATE, "k": KEY}
 
 
 @pytest.mark.parametrize(("value", "stored", "code"), VALUES.values(), ids=VALUES)
 def test_what_is_stored(value, stored, code):
-    assert encode("x", value) == (stored, code)
-    back = decode(read_json(write_json(stored)), code)
+    assert encode_attribute("x", value) == (stored, code)
+    back = decode_attribute(read_json(write_json(stored)), code)
     assert equal(back, value)
 
 
 @pytest.mark.parametrize("value", PLAIN, ids=repr)
 def test_json_needs_no_code(value):
-    assert encode("x", value) == (value, None)
+    assert encode_attribute("x", value) == (value, None)
 
 
 @given(npst.arrays(npst.scalar_dtypes(), npst.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3)))
@@ -136,7 +136,7 @@ def test_every_array_returns(array):
 @pytest.mark.parametrize("value", [np.array([1, None], object), np.longdouble(1), np.array([{}], object)], ids=repr)
 def test_cells_that_no_attribute_holds(value):
     with pytest.raises(Unsupported, match="'x'"):
-        encode("x", value)
+        encode_attribute("x", value)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_cells_that_no_attribute_holds(value):
 )
 def test_values_that_make_no_sense(value):
     with pytest.raises(Invalid, match="'x'"):
-        encode("x", value)
+        encode_attribute("x", value)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_values_that_make_no_sense(value):
     ],
 )
 def test_a_value_that_no_longer_fits_is_served(value, code):
-    assert decode(value, code) is value
+    assert decode_attribute(value, code) is value
 
 
 json_values = st.recursive(
@@ -193,9 +193,9 @@ codes = json_values | st.sampled_from(["<f4", "<f4[]", "string", "bytes", "float
 @given(json_values, codes)
 def test_no_mark_makes_reading_fail(value, code):
     read_attributes(
-        {"x": value, MARK: {"version": 1, "attrs": {"x": code}, "dims": code, "types": {"t": code}, "dtype": code}}
+        {"x": value, ATTRIBUTE: {"version": 1, "attrs": {"x": code}, "dims": code, "types": {"t": code}, "dtype": code}}
     )
-    read_attributes({"x": value, MARK: code})
+    read_attributes({"x": value, ATTRIBUTE: code})
 
 
 def test_the_mark_is_absent_when_there_is_nothing_to_say():
@@ -239,7 +239,7 @@ def test_hidden_attributes_keep_their_place():
 
 def test_the_name_of_the_mark_is_kept():
     with pytest.raises(Invalid, match="_hyperslab"):
-        write_attributes({MARK: 1}, ExtendedMetadata())
+        write_attributes({ATTRIBUTE: 1}, ExtendedMetadata())
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_descriptions_that_make_no_sense(said):
 
 
 def test_a_newer_mark_is_left_alone():
-    attrs, marks = read_attributes({"a": 1, MARK: {"version": 2, "attrs": {"a": "<f4"}}})
+    attrs, marks = read_attributes({"a": 1, ATTRIBUTE: {"version": 2, "attrs": {"a": "<f4"}}})
     assert (attrs, marks) == ({"a": 1}, ExtendedMetadata())
     assert type(attrs["a"]) is int
 
@@ -279,4 +279,4 @@ def test_types_return(dtype):
 
 def test_objects_in_fields_are_refused() -> None:
     with pytest.raises(Unsupported, match="no attribute can hold"):
-        encode("a", np.array([(1, b"x")], [("n", "i4"), ("text", object)])[0])
+        encode_attribute("a", np.array([(1, b"x")], [("n", "i4"), ("text", object)])[0])

@@ -11,7 +11,7 @@ from hyperslab.errors import Invalid, NotFound
 from hyperslab.formats import FORMATS, detect, get_format, names
 from hyperslab.formats.base import AllowsExternal, Format, VariesByPlace
 from hyperslab.formats.opening import is_occupied
-from hyperslab.formats.signatures import unknown
+from hyperslab.formats.signatures import unknown_format_error
 from hyperslab.formats.zarr.dialect import KeyedFormat, MetadataDialect
 from hyperslab.formats.zarr.reader import holds_nodes
 from hyperslab.stores.location import Location, Probe
@@ -47,7 +47,7 @@ def find_place(
     if chosen is None and where.path is None and not is_occupied(where):  # a bucket tells only when it is listed
         raise nothing
     if chosen is None:
-        raise unknown(probe, names())
+        raise unknown_format_error(probe, names())
     found = chosen.at(probe) if isinstance(chosen, VariesByPlace) else chosen
     return CheckedDataset(where, _allowing(found, allow_external, where.url) if allow_external else found)
 

@@ -18,7 +18,7 @@ from hyperslab.conversion.translate import Cutting
 from hyperslab.conversion.walking import Planned
 from hyperslab.errors import HyperslabError
 from hyperslab.formats.base import Feature, Format
-from hyperslab.formats.codec_kinds import COMPRESSORS, NamesCodecs, innermost
+from hyperslab.formats.codec_kinds import COMPRESSORS, NamesCodecs, inner_codecs
 from hyperslab.model.spec import ArraySpec, Codec
 
 Chain = tuple[Codec, ...]
@@ -59,7 +59,7 @@ def _the_common_first(chains: Iterator[Chain], format: Format) -> list[Chain]:
 
 def spellings(codecs: Sequence[Codec]) -> Iterator[Chain]:
     """Chains that compress as these codecs do, the nearest first."""
-    steps = list(innermost(codecs))
+    steps = list(inner_codecs(codecs))
     compressor = next((step for step in reversed(steps) if step.name in COMPRESSORS), None)
     if compressor is None:
         return

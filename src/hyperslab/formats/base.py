@@ -472,7 +472,7 @@ class Format(Protocol):
 # What a dataset holds and its format does not show, asked of any reader.
 
 
-NAMES = "names"
+NAME_PROBLEM = "names"
 """The kind of a problem that tells of a node whose name no path can have."""
 
 

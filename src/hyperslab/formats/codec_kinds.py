@@ -76,7 +76,7 @@ class NamesCodecs(Protocol):
         ...
 
 
-def unknown(codecs: Iterable[Codec]) -> list[str]:
+def undecodable_reasons(codecs: Iterable[Codec]) -> list[str]:
     """Why each codec that cannot be decoded cannot, also those within shards."""
     reasons = []
     for codec in codecs:
@@ -85,7 +85,7 @@ def unknown(codecs: Iterable[Codec]) -> list[str]:
         elif codec.name not in MAKERS:
             reasons.append(f"codec {codec.name!r} is not known")
         elif codec.name == "sharding_indexed":
-            reasons += unknown(codec.config["codecs"]) + unknown(codec.config["index_codecs"])
+            reasons += undecodable_reasons(codec.config["codecs"]) + undecodable_reasons(codec.config["index_codecs"])
     return reasons
 
 
@@ -113,10 +113,10 @@ def with_serial(codecs: Sequence[Codec], serial: Codec) -> tuple[Codec, ...]:
     return (*codecs[:at], serial, *codecs[at:])
 
 
-def innermost(codecs: Iterable[Codec]) -> Iterator[Codec]:
+def inner_codecs(codecs: Iterable[Codec]) -> Iterator[Codec]:
     """The codecs of the chunks, which lie within those of shards."""
     for codec in codecs:
         if codec.name == "sharding_indexed":
-            yield from innermost(codec.config["codecs"])
+            yield from inner_codecs(codec.config["codecs"])
         else:
             yield codec

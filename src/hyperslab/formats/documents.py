@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from hyperslab.errors import FormatError
-from hyperslab.formats.format_errors import flawed
+from hyperslab.formats.format_errors import document_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +74,14 @@ _parse_first = json.JSONDecoder().raw_decode
 def check_limits(data: bytes, limits: DocumentLimits = LIMITS) -> None:
     """Refuse a document that would take much memory or time to decode; counts in the bytes, decodes nothing."""
     if len(data) > limits.size:
-        raise flawed("json-size", f"the document has {len(data)} bytes, {limits.size} are allowed")
+        raise document_error("json-size", f"the document has {len(data)} bytes, {limits.size} are allowed")
     if _count(data) <= limits.values and _is_shallow(data, limits.depth):
         return
     bare = _without_texts(data, limits.values)
     if _count(bare) > limits.values:
-        raise flawed("json-values", f"the document holds more than {limits.values} values")
+        raise document_error("json-values", f"the document holds more than {limits.values} values")
     if not _is_shallow(bare, limits.depth):
-        raise flawed("json-depth", f"the document is nested deeper than {limits.depth} levels")
+        raise document_error("json-depth", f"the document is nested deeper than {limits.depth} levels")
 
 
 def _without_texts(data: bytes, most: int) -> bytearray:
@@ -132,7 +132,7 @@ def mend_json(data: bytes, limits: DocumentLimits = LIMITS) -> tuple[Any, list[s
         whole = _NUMBER.sub(_whole_number, text)
         value, end = _parse_first(whole)
     except (ValueError, RecursionError) as error:
-        raise flawed("json-damaged", f"the document is no JSON: {error}") from None
+        raise document_error("json-damaged", f"the document is no JSON: {error}") from None
     if whole != text:
         mended.append("numbers without a digit beside the point")
     if rest := whole[end:].strip(_SPACE):
@@ -196,7 +196,7 @@ def read_document(data: bytes, key: str) -> dict[str, Any]:
     except FormatError as error:
         raise error.locate(key=key) from None
     if not isinstance(value, dict):
-        raise flawed("json-kind", f"the document is {_kind(value)}, not an object", key=key)
+        raise document_error("json-kind", f"the document is {_kind(value)}, not an object", key=key)
     return value
 
 
@@ -220,14 +220,14 @@ def _with_large_copy(holder: msgspec.json.Decoder[Any], data: bytes) -> Any:
     if len(data) > LIMITS.copy:
         remedy = "open a node below by its own place (its URL with /name), or remove the consolidated metadata"
         said = f"the document has {len(data)} bytes, {LIMITS.copy} are allowed for consolidated metadata"
-        raise flawed("json-size", said, remedy=remedy)
+        raise document_error("json-size", said, remedy=remedy)
     try:
         found = holder.decode(data)
         entries = (found.consolidated_metadata if isinstance(found, _Inline) else found).metadata
         start = _address(entries) - _address(data)
         stop = start + memoryview(entries).nbytes
         if data.count(b"{", start, stop) > LIMITS.objects:  # so many that even their keys take much
-            raise flawed("json-values", f"the consolidated metadata holds more than {LIMITS.objects} objects")
+            raise document_error("json-values", f"the consolidated metadata holds more than {LIMITS.objects} objects")
         _split_objects(entries)
         copy = LargeCopy(_split(entries))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

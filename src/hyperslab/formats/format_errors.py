@@ -61,7 +61,7 @@ class Problems(list[Problem]):
         """Return a list of whole numbers from ``least`` to 2^63-1, one per dimension; None, and a fatal problem, when
         ``value`` is none."""
         if not isinstance(value, list) or not _INT.issuperset(map(type, value)):
-            self.fatal(kind, f"{kind} is {brief(value)}, not a list of whole numbers")
+            self.fatal(kind, f"{kind} is {shorten(value)}, not a list of whole numbers")
         elif ndim is not None and len(value) != ndim:
             self.fatal(kind, f"{kind} has {len(value)} lengths for {ndim} dimensions")
         elif len(value) > MOST_DIMENSIONS:
@@ -76,32 +76,32 @@ class Problems(list[Problem]):
         """Return a JSON object; None, and a fatal problem, when ``value`` is none."""
         if isinstance(value, dict):
             return value
-        self.fatal(kind, f"{kind} is {brief(value)}, not an object")
+        self.fatal(kind, f"{kind} is {shorten(value)}, not an object")
         return None
 
 
-def flawed(kind: str, message: str, **where: str) -> FormatError:
+def document_error(kind: str, message: str, **where: str) -> FormatError:
     """Return the error for one problem of a whole file or document. ``where``: as of any error, such as a remedy."""
     return FormatError(message, problems=(Problem("", kind, message),), **where)
 
 
-def brief(value: Any) -> str:
+def shorten(value: Any) -> str:
     """A value as short text for a message."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def no_node(path: str, url: str) -> NodeNotFound:
+def node_not_found(path: str, url: str) -> NodeNotFound:
     """The error for a path at which nothing lies."""
     return NodeNotFound(f"there is no /{path}", url=url, node=path)
 
 
-def no_file(url: str) -> NotFound:
+def file_not_found(url: str) -> NotFound:
     """The error for a file that is not there."""
     return NotFound("there is no such file", url=url)
 
 
-def closed(url: str) -> Invalid:
+def dataset_closed(url: str) -> Invalid:
     """The error for what is asked of a dataset that was closed."""
     return Invalid("the dataset is closed", url=url, remedy="open it again")
 
@@ -111,14 +111,14 @@ def names_below(spec: GroupSpec | ArraySpec, names: Iterable[str]) -> list[str]:
     return list(names) if isinstance(spec, GroupSpec) else []
 
 
-def array_at(path: str, spec: GroupSpec | ArraySpec, url: str) -> ArraySpec:
+def require_array(path: str, spec: GroupSpec | ArraySpec, url: str) -> ArraySpec:
     """The spec of an array whose cells are asked for; NodeNotFound for that of a group."""
     if not isinstance(spec, ArraySpec):
         raise NodeNotFound("this is a group, not an array", url=url, node=path)
     return spec
 
 
-def read_only() -> ReadOnly:
+def read_only_error() -> ReadOnly:
     """The error for a change of a dataset that is open for reading."""
     return ReadOnly("this dataset is open for reading", remedy="open it with mode='r+'")
 
@@ -128,8 +128,8 @@ class ReadOnlyChunks:
 
     def write(self, coords: Coords, block: Block) -> None:
         """Refused."""
-        raise read_only()
+        raise read_only_error()
 
     def erase(self, coords: Coords) -> None:
         """Refused."""
-        raise read_only()
+        raise read_only_error()

@@ -13,7 +13,7 @@ from hyperslab.codecs.blosc import CNAMES, SHUFFLES, config_of
 from hyperslab.codecs.checksums import WORDS as CHECKSUMS
 from hyperslab.codecs.default import parse_codec
 from hyperslab.errors import Unsupported
-from hyperslab.formats.codec_kinds import innermost
+from hyperslab.formats.codec_kinds import inner_codecs
 from hyperslab.model.schemas import HDF5CompressionOpts, HDF5Options
 from hyperslab.model.spec import Codec
 
@@ -63,7 +63,7 @@ def _blosc(values: Sequence[int | str], dtype: np.dtype[np.generic]) -> tuple[Co
 
 def filter_of(codecs: Sequence[Codec], dtype: np.dtype[np.generic], format: str) -> HDF5CompressionOpts | None:
     """The filter that compresses as these codecs do, None for the usual codecs; Unsupported where there is none."""
-    named = [codec for codec in innermost(codecs) if codec.name not in _PASSED_OVER]
+    named = [codec for codec in inner_codecs(codecs) if codec.name not in _PASSED_OVER]
     if not named or tuple(named) == parse_codec("default", dtype):
         return None
     codec = named[-1]

@@ -9,7 +9,7 @@ import numpy as np
 
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block
-from hyperslab.formats.format_errors import read_only
+from hyperslab.formats.format_errors import read_only_error
 from hyperslab.model.spec import ArraySpec
 
 Part = tuple[slice, ...]
@@ -34,7 +34,7 @@ class SlicedArray:
 
     def give(self, part: Part, cells: Block) -> None:
         """Put cells in the place of a part of the array; refused, unless it is open for writing."""
-        raise read_only()
+        raise read_only_error()
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Read the chunk into ``out``; what reaches past the array's edge holds the fill value. Always True."""

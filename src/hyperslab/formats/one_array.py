@@ -30,7 +30,7 @@ from hyperslab.formats.metadata_json.nodes import (
     array_to_json,
     attrs_from_json,
     attrs_to_json,
-    object_in,
+    get_object,
 )
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import DataType, VlenString, describe, numpy_dtype
@@ -211,10 +211,10 @@ def labels_from_json(said: Mapping[str, Any], spec: ArraySpec) -> Labelled:
         name = said.get("name", DEFAULT)
         if not isinstance(name, str):
             raise TypeError(f"{name!r} is no name of an array")
-        group = object_in(said, "group")
+        group = get_object(said, "group")
         coords = {
-            each: _coordinate_from_json(object_in(coords, each))
-            for coords in [object_in(said, "coords")]
+            each: _coordinate_from_json(get_object(coords, each))
+            for coords in [get_object(said, "coords")]
             for each in coords
         }
         if check_name(name) in map(check_name, coords):

@@ -18,7 +18,7 @@ from typing import Any
 from hyperslab.errors import AlreadyExists, Invalid, NotFound, Unsupported
 from hyperslab.formats import SCHEMES, detect, format_for_new, get_format, names
 from hyperslab.formats.base import Format, InDatabase, Mode
-from hyperslab.formats.signatures import is_unfinished, unknown
+from hyperslab.formats.signatures import is_unfinished, unknown_format_error
 from hyperslab.stores.base import Store
 from hyperslab.stores.building import building, can_build
 from hyperslab.stores.location import Location, Probe
@@ -61,7 +61,7 @@ def detect_format(where: Location) -> tuple[Format, Mapping[str, bytes | None]]:
     if found is None and where.path is None and not is_occupied(where):  # a bucket tells only when it is listed
         raise nothing_at(where)
     if found is None:
-        raise unknown(probe, names())
+        raise unknown_format_error(probe, names())
     return found, probe.remember()
 
 

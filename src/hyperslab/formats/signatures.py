@@ -31,11 +31,11 @@ _SIGNATURES = [
 _SHOWN = 6
 
 
-def unknown(probe: Probe, formats: Iterable[str]) -> FormatError:
+def unknown_format_error(probe: Probe, formats: Iterable[str]) -> FormatError:
     """Return the error for a place that holds no dataset: how its bytes look, and which ``formats`` there are."""
     if is_unfinished(probe.where):
-        return unfinished(probe.url)
-    message = f"this is no dataset that hyperslab knows: {appearance(probe)}"
+        return unfinished_error(probe.url)
+    message = f"this is no dataset that hyperslab knows: {describe_place(probe)}"
     return FormatError(message, url=probe.url, remedy=f"give format=; there are {', '.join(formats)}")
 
 
@@ -47,14 +47,14 @@ def is_unfinished(where: Location) -> bool:
         return False
 
 
-def unfinished(url: str) -> FormatError:
+def unfinished_error(url: str) -> FormatError:
     """Return the error for a place that holds half a dataset."""
     message = "a conversion to this place is not finished: it was interrupted, or is still under way"
     remedy = "repeat the conversion: with resume=True (--resume) it goes on, where it was begun so; else it starts anew"
     return FormatError(message, url=url, remedy=remedy)
 
 
-def appearance(probe: Probe) -> str:
+def describe_place(probe: Probe) -> str:
     """``a PNG image``, ``a folder that holds 'a', 'b'``, ``a text file that begins with '…'`` …"""
     head = probe.head(64)
     for signature, words in _SIGNATURES:

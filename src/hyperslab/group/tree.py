@@ -7,7 +7,7 @@ from typing import Any
 
 from hyperslab.array.session import OpenDataset
 from hyperslab.errors import HyperslabError
-from hyperslab.formats.base import NAMES, omitted_at
+from hyperslab.formats.base import NAME_PROBLEM, omitted_at
 from hyperslab.model.amounts import shape_text
 from hyperslab.model.dtypes import describe
 from hyperslab.model.nesting import flattened
@@ -37,7 +37,7 @@ def _hidden(session: OpenDataset, path: str) -> dict[str, str]:
     """Return what lies right below a group and its format does not show, with the reason; without a name where it has
     none that leads to it."""
     found = omitted_at(session.reader, path)
-    below = (problem for problem in found if problem.node != path or problem.kind == NAMES)
+    below = (problem for problem in found if problem.node != path or problem.kind == NAME_PROBLEM)
     return {"" if problem.node == path else split(problem.node)[1]: problem.message for problem in below}
 
 

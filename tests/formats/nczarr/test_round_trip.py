@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hyperslab.formats.format_errors import Problems
-from hyperslab.formats.metadata_json.cells import SPECIAL, same_fill
+from hyperslab.formats.metadata_json.cells import SPECIAL, fill_values_equal
 from hyperslab.formats.nczarr import current
 from hyperslab.formats.nczarr.attributes import is_hidden, regular
 from hyperslab.formats.nczarr.generation import Context, Generation, NCZarrOptions
@@ -92,7 +92,7 @@ def read(docs: Any, node: str, context: Context) -> Any:
 
 
 def same(a: Any, b: Any) -> bool:
-    fills = same_fill(getattr(a, "fill_value", None), getattr(b, "fill_value", None))
+    fills = fill_values_equal(getattr(a, "fill_value", None), getattr(b, "fill_value", None))
     plain = [spec.evolve(attrs={}, **({"fill_value": None} if isinstance(spec, ArraySpec) else {})) for spec in (a, b)]
     return fills and equal_attrs(a.attrs, b.attrs) and plain[0] == plain[1]
 

@@ -24,7 +24,7 @@ from hyperslab.bridges.xarray.replacing import replacing
 from hyperslab.bridges.xarray.wrapped import check_sparse
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.formats.base import Feature, RemembersRows
-from hyperslab.formats.metadata_json.cells import same_fill
+from hyperslab.formats.metadata_json.cells import fill_values_equal
 from hyperslab.group import Group
 from hyperslab.group.creation import room_for_text
 from hyperslab.model.dims import Dimension
@@ -159,7 +159,7 @@ def _holds(group: Group, name: str, variable: xr.Variable) -> bool:
     fills = stored_attrs(array).get("_FillValue"), variable.attrs.get("_FillValue")
     if not same_kind(variable, array) or not fits_text(variable, array.dtype, lazily=False):
         return False
-    return same_fill(*(None if fill is None else np.asarray(fill)[()] for fill in fills))
+    return fill_values_equal(*(None if fill is None else np.asarray(fill)[()] for fill in fills))
 
 
 def _check_sizes(group: Group, dataset: xr.Dataset) -> None:

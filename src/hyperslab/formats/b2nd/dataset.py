@@ -11,7 +11,7 @@ from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import HyperslabError
 from hyperslab.formats.b2nd import document, library
 from hyperslab.formats.b2nd.source import StoredSlices
-from hyperslab.formats.format_errors import array_at, closed, names_below, no_node
+from hyperslab.formats.format_errors import dataset_closed, names_below, node_not_found, require_array
 from hyperslab.formats.in_memory import CellsInMemory
 from hyperslab.formats.one_array import Labelled, is_label
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -54,15 +54,15 @@ class B2ndReader:
     def node(self, path: str) -> GroupSpec | ArraySpec:
         """The group of all, the array, or a coordinate."""
         if self._closed:
-            raise closed(self._url)
+            raise dataset_closed(self._url)
         found = self.labelled.node(path)
         if found is None:
-            raise no_node(path, self._url)
+            raise node_not_found(path, self._url)
         return found
 
     def chunks(self, path: str) -> ChunkSource:
         """The chunks of the array, or of a coordinate."""
-        spec = array_at(path, self.node(path), self._url)
+        spec = require_array(path, self.node(path), self._url)
         if path == self.labelled.name:
             handle = self.handle
             return StoredSlices(
@@ -89,7 +89,7 @@ class B2ndReader:
 
     def _opened(self, handle: library.Handle) -> library.Handle:
         if self._closed:
-            raise closed(self._url)
+            raise dataset_closed(self._url)
         return handle
 
     def close(self) -> None:

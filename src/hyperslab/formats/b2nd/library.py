@@ -27,7 +27,7 @@ from hyperslab.errors import (
     Unsupported,
 )
 from hyperslab.formats.b2nd import frame
-from hyperslab.formats.format_errors import no_file
+from hyperslab.formats.format_errors import file_not_found
 from hyperslab.formats.library_array import Part
 from hyperslab.stores.files import read_error, version_of
 
@@ -67,7 +67,7 @@ def check(path: str, url: str) -> frame.Frame:
             head += file.read(max(0, frame.header_size(head) - len(head)))
             return frame.parse(head, os.fstat(file.fileno()).st_size, sparse=sparse)
     except FileNotFoundError:
-        raise no_file(url) from None
+        raise file_not_found(url) from None
     except HyperslabError as error:
         raise error.locate(url=url) from None
     except OSError as error:

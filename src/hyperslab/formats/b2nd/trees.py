@@ -14,7 +14,7 @@ from hyperslab.errors import FormatError
 from hyperslab.formats.b2nd import document, frame, library
 from hyperslab.formats.b2nd.dataset import described
 from hyperslab.formats.b2nd.source import SlicedChunks
-from hyperslab.formats.format_errors import array_at, closed, no_node
+from hyperslab.formats.format_errors import dataset_closed, node_not_found, require_array
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 EMBEDDED = "embed.b2e"
@@ -39,7 +39,7 @@ class TreeReader:
         """The store of blosc2, opened anew in a forked child."""
         with self._lock:
             if self._closed:
-                raise closed(self._url)
+                raise dataset_closed(self._url)
             process = os.getpid()
             if self._store[0] != process:
                 module = library.blosc2()
@@ -92,12 +92,12 @@ class TreeReader:
     def node(self, path: str) -> GroupSpec | ArraySpec:
         """A group or an array."""
         if path not in self._nodes:
-            raise no_node(path, self._url)
+            raise node_not_found(path, self._url)
         return self._nodes[path]
 
     def chunks(self, path: str) -> ChunkSource:
         """The chunks of an array."""
-        spec = array_at(path, self.node(path), self._url)
+        spec = require_array(path, self.node(path), self._url)
         handle = self._handles[path]
         return SlicedChunks(spec, lambda: handle, (self._url, path))
 

@@ -22,7 +22,7 @@ from hyperslab.formats.b2nd import document, library
 from hyperslab.formats.b2nd.dataset import B2ndReader
 from hyperslab.formats.b2nd.source import B2ndCells, ChangedSlices, MemoryCells, all_cells, whole
 from hyperslab.formats.b2nd.working import WorkingFile
-from hyperslab.formats.format_errors import array_at, closed, names_below, no_node
+from hyperslab.formats.format_errors import dataset_closed, names_below, node_not_found, require_array
 from hyperslab.formats.one_array import Labelled, StoredCoordinate, found_main, main_array, no_text
 from hyperslab.model.dtypes import VlenString
 from hyperslab.model.paths import split
@@ -87,12 +87,12 @@ class B2ndWriter:
         if not path:
             return self._group
         if path not in self._specs:
-            raise no_node(path, self._url)
+            raise node_not_found(path, self._url)
         return self._specs[path]
 
     def chunks(self, path: str) -> ChunkSource:
         """The chunks of an array as they are now."""
-        spec = array_at(path, self.node(path), self._url)
+        spec = require_array(path, self.node(path), self._url)
         find, changing = lambda: self._found(path), lambda: self._changing(path)
         return ChangedSlices(spec, find, (self._url, path), changing, self._lock)
 
@@ -106,7 +106,7 @@ class B2ndWriter:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise closed(self._url)
+            raise dataset_closed(self._url)
 
     # -- writing ----------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from hyperslab.formats.base import Remedy
 from hyperslab.formats.blaze.document import ATTRIBUTES, LABELS, SIZES, TABLE, ColumnStorage, parse_table
 from hyperslab.formats.blaze.folder import ArrayFolder
 from hyperslab.formats.blaze.problems import remedies
-from hyperslab.formats.format_errors import array_at, names_below, no_node
+from hyperslab.formats.format_errors import names_below, node_not_found, require_array
 from hyperslab.formats.in_memory import CellsInMemory
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import Stamps, Store
@@ -75,7 +75,7 @@ class BlazeReader:
     def _field(self, path: str) -> tuple[ArraySpec, ChunkSource]:
         found = self.folder.field(tuple(path.split("/")))
         if found is None:
-            raise no_node(path, self._store.url)
+            raise node_not_found(path, self._store.url)
         return found
 
     def _in_table(self, path: str) -> GroupSpec | ArraySpec:
@@ -86,12 +86,12 @@ class BlazeReader:
     def _column(self, path: str) -> ArrayFolder:
         columns = self.table or {}
         if path not in columns:
-            raise no_node(path, self._store.url)
+            raise node_not_found(path, self._store.url)
         return columns[path]
 
     def chunks(self, path: str) -> ChunkSource:
         """The chunks of an array."""
-        spec = array_at(path, self.node(path), self._store.url)
+        spec = require_array(path, self.node(path), self._store.url)
         try:
             return self._chunks(path, spec)
         except HyperslabError as error:

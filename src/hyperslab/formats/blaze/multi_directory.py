@@ -19,7 +19,7 @@ from hyperslab.formats.blaze.columns import Columns
 from hyperslab.formats.blaze.dataset import BlazeReader
 from hyperslab.formats.blaze.document import ColumnStorage, own, spelled
 from hyperslab.formats.blaze.superchunks import Superchunks
-from hyperslab.formats.format_errors import names_below, no_node
+from hyperslab.formats.format_errors import names_below, node_not_found
 from hyperslab.formats.in_memory import CellsInMemory
 from hyperslab.formats.one_array import Labelled, StoredCoordinate
 from hyperslab.model.dims import Dimension
@@ -220,7 +220,7 @@ class JoinedReader:
         found = [part.folder.field(tuple(path.split("/"))) for part in self.parts]
         known = [each for each in found if each is not None]
         if len(known) < len(found):
-            raise no_node(path, self._store.url)
+            raise node_not_found(path, self._store.url)
         rows = self.labelled.spec.shape[0]
         spec = known[0][0]
         whole = own(spec.evolve(shape=(rows, *spec.shape[1:])))

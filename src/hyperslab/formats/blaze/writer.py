@@ -37,7 +37,7 @@ from hyperslab.formats.blaze.document import (
     render,
 )
 from hyperslab.formats.blaze.folder import ArrayFolder, publish
-from hyperslab.formats.format_errors import no_node
+from hyperslab.formats.format_errors import node_not_found
 from hyperslab.formats.in_memory import resized
 from hyperslab.formats.metadata_json.attributes import encode_attrs
 from hyperslab.formats.one_array import Labelled, StoredCoordinate, main_array, main_arrays, no_text
@@ -103,7 +103,7 @@ class BlazeWriter(BlazeReader):
         if not self._empty:
             return super().node(path)
         if path:
-            raise no_node(path, self._store.url)
+            raise node_not_found(path, self._store.url)
         return self._group
 
     def refresh(self, path: str) -> None:

@@ -25,7 +25,7 @@ from hyperslab.formats.bloscpack.dataset import BloscpackReader
 from hyperslab.formats.bloscpack.file import LocalFile, ServedFile
 from hyperslab.formats.bloscpack.header import MAGIC
 from hyperslab.formats.bloscpack.writer import BloscpackWriter
-from hyperslab.formats.format_errors import no_file
+from hyperslab.formats.format_errors import file_not_found
 from hyperslab.formats.one_array import FEATURES, NOTES
 from hyperslab.stores.location import Location, Probe
 from hyperslab.stores.schemes import REMOTE
@@ -85,7 +85,7 @@ def _file(where: Location) -> LocalFile | ServedFile:
         raise Unsupported("bloscpack files are read from files and servers", url=where.url, remedy=remedy)
     remote = where.remote_file()
     if remote is None:
-        raise no_file(where.url)
+        raise file_not_found(where.url)
     return ServedFile(remote)
 
 

@@ -21,7 +21,7 @@ from hyperslab.formats.bloscpack.preamble import Preamble, read_appendix, read_f
 from hyperslab.formats.bloscpack.problems import SURPLUS, chunk_problems, remedies_of, told
 from hyperslab.formats.bloscpack.source import open_stream
 from hyperslab.formats.bloscpack.table import ChunkTable, Tables, codecs_of, read_table, stored_end
-from hyperslab.formats.format_errors import array_at, names_below, no_node
+from hyperslab.formats.format_errors import names_below, node_not_found, require_array
 from hyperslab.formats.in_memory import CellsInMemory
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -152,14 +152,14 @@ class BloscpackReader:
         """What lies at ``path``."""
         found = self.content.labelled.node(path)
         if found is None:
-            raise no_node(path, self._file.url)
+            raise node_not_found(path, self._file.url)
         return found
 
     def chunks(self, path: str) -> ChunkSource:
         """The cells of the array, or of a coordinate."""
         spec = self.node(path)
         content = self.content
-        spec = array_at(path, spec, self._file.url)
+        spec = require_array(path, spec, self._file.url)
         if path != content.labelled.name:
             return CellsInMemory(content.labelled.coords[path].cells)
         return open_stream(self._file, self._tables, content, self._front.header.digest, path)

@@ -20,7 +20,7 @@ import numpy as np
 from hyperslab.errors import FormatError, Unsupported
 from hyperslab.formats.bloscpack.dtype_text import long_name, read_dtype, write_dtype
 from hyperslab.formats.bloscpack.metadata import Doc
-from hyperslab.formats.format_errors import flawed
+from hyperslab.formats.format_errors import document_error
 from hyperslab.formats.metadata_json.attributes import encode_attrs
 from hyperslab.formats.one_array import DEFAULT, KEYS, Labelled, is_label, labels_from_json, labels_to_json
 from hyperslab.model.dtypes import packed
@@ -140,7 +140,7 @@ def contradiction(content: Content, nbytes: int) -> FormatError:
     """Return the error for chunks of other bytes than the cells take."""
     shape = content.spec.shape
     message = f"the chunks hold {nbytes} bytes, but {shape} cells of {content.stored} take {content.nbytes}"
-    return flawed("size", message)
+    return document_error("size", message)
 
 
 def _plain(doc: Doc, nbytes: int, chunk_size: int, codecs: tuple[Codec, ...]) -> Content:
@@ -158,7 +158,7 @@ def _array(doc: Doc, chunk_size: int, codecs: tuple[Codec, ...]) -> Content:
         if order not in ("C", "F"):
             raise TypeError(f"order {order!r}")
     except TypeError as error:
-        raise flawed("metadata", f"the metadata make no sense: {error}") from None
+        raise document_error("metadata", f"the metadata make no sense: {error}") from None
     spec = ArraySpec(shape=shape, dtype=packed(stored), chunks=cut(shape, stored, order, chunk_size), codecs=codecs)
     said = {key: doc[key] for key in KEYS if key in doc and is_label(key, doc[key])}
     labelled = labels_from_json(said, spec)

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from hyperslab.errors import CorruptChunk, HyperslabError
 from hyperslab.formats.bloscpack.journal import UndoRecord, journal_path, pending
-from hyperslab.formats.format_errors import closed, no_file
+from hyperslab.formats.format_errors import dataset_closed, file_not_found
 from hyperslab.formats.hdf5 import pread_into
 from hyperslab.stores.files import MISSING, READ_REGULAR, read_error, version_of
 from hyperslab.stores.remote import RemoteFile
@@ -52,7 +52,7 @@ class LocalFile:
             self.descriptor = os.open(path, flags)
         except OSError as error:
             if error.errno in MISSING:
-                raise no_file(url) from error
+                raise file_not_found(url) from error
             raise read_error(error, url, "") from error
         self.size = 0
         self.stamp()
@@ -135,7 +135,7 @@ class LocalFile:
 
     def _failed(self, error: OSError) -> HyperslabError:
         if self.descriptor < 0:
-            return closed(self.url)
+            return dataset_closed(self.url)
         return read_error(error, self.url, "")
 
     def close(self) -> None:

@@ -21,7 +21,7 @@ from typing import Any, Literal, Self
 from hyperslab.codecs.blosc import MAX_BYTES
 from hyperslab.codecs.digests import DIGESTS, Digest
 from hyperslab.errors import FormatError, Problem
-from hyperslab.formats.format_errors import flawed
+from hyperslab.formats.format_errors import document_error
 
 MAGIC = b"blpk"
 SECTION = b"JSON"
@@ -91,12 +91,12 @@ def parse(data: bytes) -> BloscpackHeader:
     meta-size: with metadata it is the specification's layout, which no JSON text can be mistaken for, else v2.
     """
     if data[:4] != MAGIC:
-        raise flawed("magic", f"the file begins with {data[:4]!r}, not with {MAGIC!r}")
+        raise document_error("magic", f"the file begins with {data[:4]!r}, not with {MAGIC!r}")
     version = data[4] if len(data) > 4 else None
     if version not in (1, 2, 3):
-        raise flawed("version", f"bloscpack of version {version}, which is not known")
+        raise document_error("version", f"bloscpack of version {version}, which is not known")
     if len(data) < (V1_SIZE if version == 1 else SIZE):
-        raise flawed("truncated", f"the file ends within its header, after {len(data)} bytes")
+        raise document_error("truncated", f"the file ends within its header, after {len(data)} bytes")
     if version == 1:
         nchunks = _V1.unpack_from(data)[-1]
         header = BloscpackHeader(

@@ -27,7 +27,7 @@ from hyperslab.codecs.digests import DIGESTS, Digest
 from hyperslab.errors import CorruptChunk, FormatError, Invalid, Problem
 from hyperslab.formats.bloscpack.header import SECTION
 from hyperslab.formats.documents import LIMITS, DocumentLimits, check_limits, read_json
-from hyperslab.formats.format_errors import flawed
+from hyperslab.formats.format_errors import document_error
 
 Doc = dict[str, Any]
 
@@ -67,7 +67,9 @@ class Section:
 def parse_head(data: bytes) -> Section:
     """The section whose first 32 bytes these are; FormatError lists every flaw."""
     if len(data) < HEAD.size:
-        raise flawed("truncated", f"the file ends within the header of the metadata, after {len(data)} bytes of it")
+        raise document_error(
+            "truncated", f"the file ends within the header of the metadata, after {len(data)} bytes of it"
+        )
     magic, options, checksum, codec, level, text, room, used, _ = HEAD.unpack_from(data)
     flaws = [] if magic.rstrip(b"\0 ") == SECTION else [f"metadata of the kind {magic!r}, which is not known"]
     if options:
@@ -92,16 +94,16 @@ def unpack(section: Section, used: bytes, digest: bytes) -> bytes:
         section.digest.check(used, digest)
     except CorruptChunk as error:
         message = f"the metadata have a wrong checksum: expected {error.expected}, found {error.found}"
-        raise flawed("checksum", message) from None
+        raise document_error("checksum", message) from None
     if section.codec == 0:
         return used
     try:
         inflater = zlib.decompressobj()
         text = inflater.decompress(used, section.text + 1)
     except zlib.error as error:
-        raise flawed("metadata", f"the metadata cannot be decompressed: {error}") from None
+        raise document_error("metadata", f"the metadata cannot be decompressed: {error}") from None
     if len(text) != section.text or not inflater.eof or inflater.unused_data:
-        raise flawed("metadata", f"the metadata decompress to other than {section.text} bytes")
+        raise document_error("metadata", f"the metadata decompress to other than {section.text} bytes")
     return text
 
 
@@ -142,7 +144,7 @@ def read_text(data: bytes) -> Doc:
         try:
             value = read_literal(data.decode())
         except (FormatError, UnicodeDecodeError):
-            raise flawed("metadata", f"the metadata are no JSON: {error.message}") from None
+            raise document_error("metadata", f"the metadata are no JSON: {error.message}") from None
     return value if isinstance(value, dict) else {"metadata": value}
 
 
@@ -154,11 +156,11 @@ def read_literal(text: str) -> Any:
     data = text.encode("utf-8", "surrogatepass")
     check_limits(data.translate(_ROUND_AS_SQUARE), _LITERAL)
     if _PYTHON.fullmatch(text) is None:
-        raise flawed("metadata", f"no literal: {text[:80]!r}")
+        raise document_error("metadata", f"no literal: {text[:80]!r}")
     try:
         return _plain(ast.literal_eval(text.strip()))
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
-        raise flawed("metadata", f"no literal: {error}") from None
+        raise document_error("metadata", f"no literal: {error}") from None
 
 
 def _plain(value: Any) -> Any:

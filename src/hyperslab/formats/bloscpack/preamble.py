@@ -26,7 +26,7 @@ from hyperslab.formats.bloscpack.metadata import (
     write_text,
 )
 from hyperslab.formats.documents import LIMITS
-from hyperslab.formats.format_errors import flawed
+from hyperslab.formats.format_errors import document_error
 
 MOST_RESERVED = 65536
 """Offsets that are kept in reserve at the most; bloscpack keeps ten times the chunks."""
@@ -95,12 +95,14 @@ def _text(file: FileBytes, header: BloscpackHeader, section: Section | None) -> 
     if header.layout != "spec":
         return None
     if header.meta_size > LIMITS.size:
-        raise flawed("metadata", f"metadata of {header.meta_size} bytes, {LIMITS.size} are allowed")
+        raise document_error("metadata", f"metadata of {header.meta_size} bytes, {LIMITS.size} are allowed")
     return file.pread(header.meta_size, SIZE)
 
 
 def _ends(within: str, expected: int, found: int) -> FormatError:
-    return flawed("truncated", f"the file ends within its {within}: it has {found} bytes, they reach to {expected}")
+    return document_error(
+        "truncated", f"the file ends within its {within}: it has {found} bytes, they reach to {expected}"
+    )
 
 
 def read_appendix(file: FileBytes, end: int) -> Doc | None:

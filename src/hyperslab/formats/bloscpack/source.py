@@ -22,7 +22,7 @@ from hyperslab.errors import Conflict, CorruptChunk, HyperslabError, MissingChun
 from hyperslab.formats.bloscpack.document import Content
 from hyperslab.formats.bloscpack.file import LocalFile, ServedFile, Stamp
 from hyperslab.formats.bloscpack.table import ChunkTable, Tables
-from hyperslab.formats.format_errors import ReadOnlyChunks, read_only
+from hyperslab.formats.format_errors import ReadOnlyChunks, read_only_error
 from hyperslab.stores.scratch import Scratch
 
 Take = Callable[[ChunkTable, int], tuple[Buffer, int]]
@@ -257,7 +257,7 @@ class StreamChunks(ReadOnlyChunks):
 
     def put_raw(self, pairs: Iterable[tuple[Coords, bytes]], *, durable: bool) -> None:
         """Refused."""
-        raise read_only()
+        raise read_only_error()
 
     def stamp(self, coords: Coords) -> Stamp:
         """That of the file: a chunk may lie in any of its bytes."""

@@ -15,7 +15,7 @@ from hyperslab.errors import CorruptChunk, MissingChunks
 from hyperslab.formats.bloscpack.file import FileBytes, settled
 from hyperslab.formats.bloscpack.header import BloscpackHeader
 from hyperslab.formats.bloscpack.preamble import Preamble
-from hyperslab.formats.format_errors import flawed
+from hyperslab.formats.format_errors import document_error
 from hyperslab.model.spec import Codec
 
 Numbers = np.ndarray[Any, Any]
@@ -139,7 +139,7 @@ def read_table(file: FileBytes, front: Preamble, expected: int = -1) -> ChunkTab
         return found
     if front.chunks_at > file.size:
         message = f"the file ends before its chunks: it has {file.size} bytes, they begin at {front.chunks_at}"
-        raise flawed("truncated", message)
+        raise document_error("truncated", message)
     if header.has_offsets:
         require(32 * header.nchunks, None)
         starts = np.frombuffer(file.pread(8 * header.nchunks, at), "<i8")
@@ -155,7 +155,7 @@ def _behind_offsets(file: FileBytes, at: int) -> int:
     if first != -1:
         if first < at + 8 or first > file.size or (first - at) % 8:
             message = f"the number of chunks is not known, nor where they begin: the first offset is {first}"
-            raise flawed("offsets", message)
+            raise document_error("offsets", message)
         return first
     while words := min(_WINDOW, file.size - at) // 8:
         other = np.frombuffer(file.pread(8 * words, at), "<i8") != -1
@@ -192,7 +192,7 @@ def _by_offsets(file: FileBytes, header: BloscpackHeader, starts: Numbers, begin
 def _decoded(file: FileBytes, start: int, room: int) -> int:
     """What a chunk says that it decodes to."""
     if room < BLOSC:
-        raise flawed("offsets", f"the sizes of the chunks are not known, and offset {start} leads to none")
+        raise document_error("offsets", f"the sizes of the chunks are not known, and offset {start} leads to none")
     return int.from_bytes(file.pread(4, start + 4), "little")
 
 

@@ -25,7 +25,7 @@ from hyperslab.formats.bloscpack.pending_chunks import PendingChunks
 from hyperslab.formats.bloscpack.problems import remedies_of
 from hyperslab.formats.bloscpack.state import State
 from hyperslab.formats.bloscpack.writing import StateWriter, settle_journal
-from hyperslab.formats.format_errors import no_file
+from hyperslab.formats.format_errors import file_not_found
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.files import version_of, write_errors
 from hyperslab.stores.locks import hold_file
@@ -46,7 +46,7 @@ class BloscpackWriter(StateWriter):
 
     def _there(self) -> str:
         if not os.path.lexists(self._path):
-            raise no_file(self._url)
+            raise file_not_found(self._url)
         return self._path
 
     def _seen(self) -> FileSnapshot:

@@ -17,7 +17,7 @@ from hyperslab.formats.bloscpack.cells import CoordinateCells, MainCells
 from hyperslab.formats.bloscpack.creation import BloscpackOptions, new_array
 from hyperslab.formats.bloscpack.journal import journal_path, roll_back
 from hyperslab.formats.bloscpack.state import State
-from hyperslab.formats.format_errors import array_at, closed, names_below
+from hyperslab.formats.format_errors import dataset_closed, names_below, require_array
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -56,7 +56,7 @@ class StateWriter:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise closed(self._url)
+            raise dataset_closed(self._url)
 
     # -- documents --------------------------------------------------------------------------------------------------
 
@@ -79,7 +79,7 @@ class StateWriter:
     def chunks(self, path: str) -> ChunkSource:
         """The cells of the array at ``path``."""
         spec, state = self.node(path), self._now()
-        spec = array_at(path, spec, self._url)
+        spec = require_array(path, spec, self._url)
         if path == state.main and state.held is not None:
             return MainCells(self, path, spec, state.held.content.axis)
         return CoordinateCells(self, path, spec)

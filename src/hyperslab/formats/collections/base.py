@@ -24,7 +24,7 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, Problem, SchemaError
 from hyperslab.formats.base import Remedy
-from hyperslab.formats.format_errors import Problems, brief
+from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.metadata_json import records
 from hyperslab.model.schemas.arrays import ArraySchema, Record, VArraySchema
 from hyperslab.model.schemas.attributes import AttributeSchema, dtype_of, fill_of, is_extended, reads_extended, type_of
@@ -131,21 +131,21 @@ def document_problems(doc: Any, name: str) -> list[Problem]:
 def read_document_into(doc: Any, name: str, problems: Problems) -> CollectionDocument | None:
     """The collection; what is wrong goes to ``document_problems``, None when that is too much."""
     if not isinstance(doc, Mapping):
-        problems.fatal("document", f"the document is {brief(doc)}, not an object")
+        problems.fatal("document", f"the document is {shorten(doc)}, not an object")
         return None
     if doc.get("name") != name:
-        said = brief(doc.get("name"))
+        said = shorten(doc.get("name"))
         if "name" in doc:
             problems.warn("name", f"name is {said}, the place says {name!r}, which counts")
         else:
             problems.fatal("name", "name is missing")
     kind = doc.get("type")
     if kind not in ("array", "varray"):
-        problems.fatal("type", f"type is {brief(kind)}, not 'array' or 'varray'")
+        problems.fatal("type", f"type is {shorten(kind)}, not 'array' or 'varray'")
     _check_version(doc, problems)
     layout = doc.get("layout", "deker")
     if layout not in ("hyperslab", "deker"):
-        problems.fatal("layout", f"layout is {brief(layout)}, not 'hyperslab' or 'deker'")
+        problems.fatal("layout", f"layout is {shorten(layout)}, not 'hyperslab' or 'deker'")
     schema = schema_of("varray" if kind == "varray" else "array", doc.get("schema"), problems)
     options = _made("options", lambda: options_from_json(doc.get("options")), problems)
     if schema is None or problems.is_fatal:
@@ -179,7 +179,7 @@ def _check_version(doc: Mapping[str, Any], problems: Problems) -> None:
     said = doc.get("metadata_version")
     parts = said.split(".") if isinstance(said, str) else []
     if not parts or not all(part.isascii() and part.isdigit() for part in parts):
-        problems.fatal("metadata_version", f"metadata_version is {brief(said)}, not a version such as {VERSION!r}")
+        problems.fatal("metadata_version", f"metadata_version is {shorten(said)}, not a version such as {VERSION!r}")
     elif [*map(int, parts), 0, 0] > [*_NEWEST, *(0 for _ in parts)]:
         problems.fatal("metadata_version", f"metadata_version is {said}, {VERSION} is the newest that is known")
 
@@ -187,7 +187,7 @@ def _check_version(doc: Mapping[str, Any], problems: Problems) -> None:
 def schema_of(kind: Literal["array", "varray"], said: Any, problems: Problems) -> ArraySchema | VArraySchema | None:
     """The schema of a document's ``schema``; None when it cannot be made."""
     if not isinstance(said, Mapping):
-        problems.fatal("schema", f"schema is {brief(said)}, not an object")
+        problems.fatal("schema", f"schema is {shorten(said)}, not an object")
         return None
     dimensions = _each("schema.dimensions", said.get("dimensions"), _dimension, problems)
     attributes = _each("schema.attributes", said.get("attributes"), _attribute, problems)
@@ -221,11 +221,11 @@ def _dimension(said: Mapping[str, Any]) -> AnyDimensionSchema:
         case "time":
             start = _field(said, "start_value")
             if not isinstance(start, str):
-                raise SchemaError(f"start_value is {brief(start)}, not text")
+                raise SchemaError(f"start_value is {shorten(start)}, not text")
             step = step_from_json(_field(said, "step"))
             return TimeDimensionSchema(_field(said, "name"), _field(said, "size"), start, step)
         case kind:
-            raise SchemaError(f"type is {brief(kind)}, not 'generic' or 'time'")
+            raise SchemaError(f"type is {shorten(kind)}, not 'generic' or 'time'")
 
 
 def _attribute(said: Mapping[str, Any]) -> AttributeSchema:
@@ -240,12 +240,12 @@ def _field(said: Mapping[str, Any], name: str) -> Any:
 
 def _each(kind: str, said: Any, make: Callable[[Mapping[str, Any]], Made], problems: Problems) -> list[Made]:
     if not isinstance(said, Sequence) or isinstance(said, str):
-        problems.fatal(kind, f"{kind} is {brief(said)}, not a list")
+        problems.fatal(kind, f"{kind} is {shorten(said)}, not a list")
         return []
     found = []
     for place, part in enumerate(said):
         if not isinstance(part, Mapping):
-            problems.fatal(kind, f"{kind}[{place}] is {brief(part)}, not an object")
+            problems.fatal(kind, f"{kind}[{place}] is {shorten(part)}, not an object")
         elif (made := _made(f"{kind}[{place}]", partial(make, part), problems)) is not None:
             found.append(made)
     return found

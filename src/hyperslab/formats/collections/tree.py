@@ -40,7 +40,7 @@ from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, Problem
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.collections.base import CollectionDocument, CollectionStore, Layout, document_to_json
-from hyperslab.formats.format_errors import array_at, no_node
+from hyperslab.formats.format_errors import node_not_found, require_array
 from hyperslab.formats.in_memory import CellsInMemory
 from hyperslab.formats.metadata_json.cells import cell_from_json, cell_to_json
 from hyperslab.formats.metadata_json.dtypes import dtype_from_json, dtype_to_json
@@ -354,7 +354,7 @@ class CollectionTreeReader:
 
     def chunks(self, path: str) -> ChunkSource:
         """The cells of an array. NodeNotFound; Unsupported when they cannot be decoded."""
-        spec = array_at(path, self.node(path), self.url)
+        spec = require_array(path, self.node(path), self.url)
         path = self._whole(path)
         kept = self._tree().arrays.get(path)
         if kept is None:
@@ -454,7 +454,7 @@ class CollectionTreeReader:
         return "/".join(part for part in (self._base, path) if part)
 
     def _missing(self, path: str) -> NodeNotFound:
-        return no_node(path, self.url)
+        return node_not_found(path, self.url)
 
     @contextmanager
     def _located(self, path: str) -> Iterator[None]:

@@ -18,11 +18,11 @@ import numpy as np
 
 from hyperslab.codecs.reference_json import reference_of, spelled
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
-from hyperslab.formats.format_errors import Problems, brief
+from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.hdmf.cell_types import OBJECT, REGION
-from hyperslab.formats.metadata_json.attributes import Code, decode, encode
+from hyperslab.formats.metadata_json.attributes import Code, decode_attribute, encode_attribute
 from hyperslab.formats.metadata_json.cells import SPECIAL, base64_to_bytes, bytes_to_base64
-from hyperslab.formats.metadata_json.extended_metadata import MARK, VERSION
+from hyperslab.formats.metadata_json.extended_metadata import ATTRIBUTE, VERSION
 from hyperslab.model.attrs import Attrs
 from hyperslab.model.dtypes import tag_of
 from hyperslab.model.paths import check_name
@@ -87,7 +87,7 @@ def read_attributes(
 
     ``attrs`` has been decoded by the mark in ``stored``. An object that spells no sound reference stays an object.
     """
-    mark = stored.get(MARK)
+    mark = stored.get(ATTRIBUTE)
     codes = mark.get("attrs") if isinstance(mark, dict) else None
     codes = codes if isinstance(codes, dict) else {}
     found: dict[str, Any] = {}
@@ -128,7 +128,7 @@ def _read_reference(name: str, value: dict[str, Any], inner: Any, problems: Prob
 def _decode_text(value: Any, code: str) -> Any:
     """Decode bytes that are stored as text; return the value as it is where it does not fit its code."""
     coded = _map_texts(value, lambda text: bytes_to_base64(text.encode(errors="surrogatepass")))
-    found = decode(coded, code)
+    found = decode_attribute(coded, code)
     return value if found is coded else found
 
 
@@ -153,7 +153,7 @@ def write_attributes(
     for name, value in attrs.items():
         if isinstance(value, Reference):
             encoded[name] = _write_reference(name, value, stored_references.get(name), attribute_names, regions), None
-        elif name in (FILL, MARK) or (said := _encode_value(name, value)) is None:
+        elif name in (FILL, ATTRIBUTE) or (said := _encode_value(name, value)) is None:
             plain[name] = value
         else:
             encoded[name] = said
@@ -190,7 +190,7 @@ def _encode_value(name: str, value: Any) -> tuple[Any, Code | None] | None:
         return None
     kind = value.dtype.kind if typed else ""
     if isinstance(value, bytes | bytearray) or kind == "S":
-        said, code = encode(name, value)
+        said, code = encode_attribute(name, value)
         try:
             return _map_texts(said, lambda text: base64_to_bytes(text).decode()), f"{_TEXT}{code}"
         except UnicodeDecodeError:
@@ -198,10 +198,10 @@ def _encode_value(name: str, value: Any) -> tuple[Any, Code | None] | None:
     if isinstance(value, float) and kind == "" and not math.isfinite(value):
         return value, None
     if isinstance(value, list | tuple | dict):
-        said, code = encode(name, value)
-        return None if code is None else (decode(said, code), None)
+        said, code = encode_attribute(name, value)
+        return None if code is None else (decode_attribute(said, code), None)
     if kind in ("f", "c"):
-        said, code = encode(name, value)
+        said, code = encode_attribute(name, value)
         return (_map_texts(said, SPECIAL.__getitem__), code) if not np.isfinite(value).all() else None
     return None
 
@@ -210,14 +210,14 @@ def merge_attributes(
     stored: Mapping[str, Any], encoded: Mapping[str, tuple[Any, Code | None]], order: Attrs
 ) -> dict[str, Any]:
     """Merge the attributes that were encoded here into those of a document, in the order of `order`; the mark last."""
-    values = {name: value for name, value in stored.items() if name not in order and name != MARK}
+    values = {name: value for name, value in stored.items() if name not in order and name != ATTRIBUTE}
     values |= {
         name: encoded[name][0] if name in encoded else stored[name]
         for name in order
         if name in encoded or name in stored
     }
     codes = {name: code for name, (_, code) in encoded.items() if code is not None}
-    return values | add_extended_metadata({MARK: stored[MARK]} if MARK in stored else {}, attrs=codes)
+    return values | add_extended_metadata({ATTRIBUTE: stored[ATTRIBUTE]} if ATTRIBUTE in stored else {}, attrs=codes)
 
 
 def add_extended_metadata(stored: Mapping[str, Any], **parts: Any) -> dict[str, Any]:
@@ -225,10 +225,10 @@ def add_extended_metadata(stored: Mapping[str, Any], **parts: Any) -> dict[str, 
     said = {name: part for name, part in parts.items() if part}
     if not said:
         return dict(stored)
-    mark = {"version": VERSION, **stored.get(MARK, {})}
+    mark = {"version": VERSION, **stored.get(ATTRIBUTE, {})}
     for name, part in said.items():
         mark[name] = {**mark.get(name, {}), **part} if isinstance(part, dict) and name == "attrs" else part
-    return {name: value for name, value in stored.items() if name != MARK} | {MARK: mark}
+    return {name: value for name, value in stored.items() if name != ATTRIBUTE} | {ATTRIBUTE: mark}
 
 
 # -- links: a list of objects with a name each (``zarr_link``, ``_LINKS``) ---------------------------------------------
@@ -239,7 +239,7 @@ _LINK_KEYS = ("name", "source", "path", "object_id", "source_object_id")
 def read_links(said: Any, word: str, problems: Problems) -> tuple[dict[str, Link], list[Any]]:
     """Return the links by name, and the entries that are no links: these are kept as they stand."""
     if not isinstance(said, list):
-        problems.warn("links", f"{word} is {brief(said)}, not a list of links")
+        problems.warn("links", f"{word} is {shorten(said)}, not a list of links")
         return {}, [said]
     links: dict[str, Link] = {}
     others = []
@@ -249,7 +249,7 @@ def read_links(said: Any, word: str, problems: Problems) -> tuple[dict[str, Link
             links[entry["name"]] = _read_link(entry)
         else:
             others.append(entry)
-            problems.warn("links", f"{word}: {brief(entry)} is no link: {reason}")
+            problems.warn("links", f"{word}: {shorten(entry)} is no link: {reason}")
     return links, others
 
 

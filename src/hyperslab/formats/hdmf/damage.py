@@ -21,7 +21,7 @@ from hyperslab.codecs.pickled import read_pickled
 from hyperslab.codecs.reference_text import of_text
 from hyperslab.errors import HyperslabError, Problem, UnsafePickle
 from hyperslab.formats.base import Remedy
-from hyperslab.formats.format_errors import brief
+from hyperslab.formats.format_errors import shorten
 from hyperslab.formats.hdmf.attributes import LAYOUT
 from hyperslab.formats.hdmf.cell_types import (
     OBJECT,
@@ -122,7 +122,7 @@ def find_node_damage(survey: HdmfSurvey, path: str) -> Iterator[NodeDamage]:
         if problem.kind not in _ELSEWHERE:
             yield _reader_warning(survey, path, problem, str(number))
     if path and _type_of(spec) is not None and read_object_id(spec) is None and not survey.is_specification(path):
-        yield NodeDamage(Problem(path, "object-id", f"a {brief(_type_of(spec))} without object_id"))
+        yield NodeDamage(Problem(path, "object-id", f"a {shorten(_type_of(spec))} without object_id"))
     if isinstance(spec, ArraySpec):
         yield from _find_type_contradiction(survey, path, spec)
         yield from _find_fill_damage(survey, path, spec)

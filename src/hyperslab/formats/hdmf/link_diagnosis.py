@@ -19,7 +19,7 @@ from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.memory import require
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import BrokenLink, ExternalLinkRefused, HyperslabError, Problem
-from hyperslab.formats.format_errors import brief
+from hyperslab.formats.format_errors import shorten
 from hyperslab.formats.hdmf.attributes import ID_KEYS, LAYOUT, Reference, reference_part
 from hyperslab.formats.hdmf.link_sources import DatasetLocation, is_absolute, normalize_source
 from hyperslab.formats.hdmf.profile import replace_attributes, stored_attributes
@@ -243,13 +243,13 @@ def _find_malformed_links(survey: HdmfSurvey, path: str, spec: GroupSpec) -> Ite
         change = partial(_edit_attributes, survey, path, partial(_remove_entry, word, entry))
         name = entry.get("name") if isinstance(entry, dict) else None
         if not isinstance(name, str) or name not in links:
-            message = f"{word}: {brief(entry)} is no link"
+            message = f"{word}: {shorten(entry)} is no link"
             yield _removable(path, "link-malformed", message, about, change)
             continue
         first = links[name]
         destination = entry.get("path"), entry.get("source")
         same = destination in ((first.target, first.source), (first.target[1:], first.source))
-        message = f"{word}: {brief(entry)} has the name of another link, which counts"
+        message = f"{word}: {shorten(entry)} has the name of another link, which counts"
         problem = Problem(child(path, name), "link-duplicate", message)
         yield NodeDamage(problem, about, "take it out", change, part=LINKS, asked="" if same else DROP_LINKS)
 

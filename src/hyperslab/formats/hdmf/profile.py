@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from hyperslab.errors import Invalid
-from hyperslab.formats.format_errors import Problems, brief
+from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.hdmf.attributes import (
     LAYOUT,
     LINKS,
@@ -201,6 +201,6 @@ def _read_specloc(own: Mapping[str, Any], problems: Problems) -> str | None:
     except Invalid:
         path = ""
     if not path:
-        problems.warn("specloc", f"{SPECLOC} is {brief(said)}, not the path of a group; {SPECIFICATIONS} is assumed")
+        problems.warn("specloc", f"{SPECLOC} is {shorten(said)}, not the path of a group; {SPECIFICATIONS} is assumed")
         return None
     return path

@@ -16,7 +16,7 @@ from hyperslab.codecs.chain import try_chain
 from hyperslab.errors import Unsupported
 from hyperslab.formats.bounded_memo import BoundedMemo
 from hyperslab.formats.codec_kinds import with_serial
-from hyperslab.formats.format_errors import Problems, brief
+from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.hdmf.attributes import LAYOUT, V2_NAMES, add_extended_metadata, split_reserved
 from hyperslab.formats.hdmf.cell_types import (
     CODECS,
@@ -45,7 +45,7 @@ from hyperslab.formats.hdmf.profile import (
     replace_attributes,
     stored_attributes,
 )
-from hyperslab.formats.metadata_json.extended_metadata import MARK
+from hyperslab.formats.metadata_json.extended_metadata import ATTRIBUTE
 from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.formats.zarr2 import document
 from hyperslab.formats.zarr2.document import Zarr2
@@ -165,7 +165,7 @@ def _read_array(
 
 
 def _is_scalar(doc: Mapping[str, Any], type_name: Any, rest: Mapping[str, Any]) -> bool:
-    mark = rest.get(MARK)
+    mark = rest.get(ATTRIBUTE)
     marked_so = isinstance(mark, dict) and mark.get("scalar") is True
     return doc.get("shape") == [1] == doc.get("chunks") and (type_name == SCALAR or marked_so)
 
@@ -191,7 +191,7 @@ def _check_type_name(type_name: Any, spec: ArraySpec, doc: Mapping[str, Any], pr
     if type_name is None:
         problems.warn("zarr_dtype", f"zarr_dtype is missing; {type_name_of(spec.dtype, 'v2')} is assumed")
     elif not is_known_type_name(type_name):
-        problems.warn("zarr_dtype", f"zarr_dtype is {brief(type_name)}, which is not known; ignored")
+        problems.warn("zarr_dtype", f"zarr_dtype is {shorten(type_name)}, which is not known; ignored")
     elif type_name in ("object", "region") and not is_object(spec.dtype):
         problems.warn("zarr_dtype", f"zarr_dtype is {type_name!r}, but the cells are no references; ignored")
     elif type_name == SCALAR and spec.shape:

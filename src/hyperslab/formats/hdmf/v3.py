@@ -15,7 +15,7 @@ from hyperslab.codecs.chain import try_chain
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.bounded_memo import BoundedMemo
 from hyperslab.formats.codec_kinds import SERIAL
-from hyperslab.formats.format_errors import Problems, brief
+from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.hdmf.attributes import (
     LAYOUT,
     REFERENCE_FIELDS,
@@ -43,7 +43,7 @@ from hyperslab.formats.hdmf.profile import (
     stored_attributes,
 )
 from hyperslab.formats.metadata_json.dtypes import describe_type
-from hyperslab.formats.metadata_json.extended_metadata import MARK
+from hyperslab.formats.metadata_json.extended_metadata import ATTRIBUTE
 from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.formats.zarr3 import document
 from hyperslab.formats.zarr3.document import Zarr3, new_array
@@ -304,14 +304,14 @@ def _read_dimensions(
     )
     if not fits:
         problems.warn(
-            "dimensions", f"{DIMENSIONS} is {brief(dims)}, which names no {len(spec.shape)} dimensions; ignored"
+            "dimensions", f"{DIMENSIONS} is {shorten(dims)}, which names no {len(spec.shape)} dimensions; ignored"
         )
         return spec.evolve(attrs={**spec.attrs, DIMENSIONS: dims})
     if doc.get("dimension_names") is None:
         own_layout["dimensions"] = dims
         return spec.evolve(dims=tuple(dims))
     if list(spec.dims) != dims:
-        problems.warn("dimensions", f"{DIMENSIONS} is {brief(dims)}, but dimension_names says otherwise, and counts")
+        problems.warn("dimensions", f"{DIMENSIONS} is {shorten(dims)}, but dimension_names says otherwise, and counts")
     return spec
 
 
@@ -321,7 +321,7 @@ def _apply_reserved(
     """Return the array as its reserved attributes describe it: references, rows of any length, bytes."""
     fields = [_parse_field_names(named.get(name), name, problems) for name in (REFERENCE_FIELDS, REGION_FIELDS)]
     if isinstance(spec.dtype, VlenString):
-        mark = rest.get(MARK)
+        mark = rest.get(ATTRIBUTE)
         of_bytes = isinstance(mark, dict) and mark.get("dtype") == _OF_BYTES
         kind = _REFERENCES.get(type_name) if isinstance(type_name, str) else None
         if kind is None and not of_bytes:
@@ -350,7 +350,7 @@ def _parse_field_names(names: Any, attribute: str, problems: Problems) -> list[s
         return []
     if isinstance(names, list) and all(isinstance(name, str) for name in names):
         return names
-    problems.warn("reference-fields", f"{attribute} is {brief(names)}, not a list of names; ignored")
+    problems.warn("reference-fields", f"{attribute} is {shorten(names)}, not a list of names; ignored")
     return []
 
 
@@ -369,7 +369,7 @@ def _check_type_name(type_name: Any, spec: ArraySpec, is_specification: bool, pr
         if not is_specification and type_name_of(spec.dtype, "v3") is not None:
             problems.warn("_DTYPE", f"_DTYPE is missing; {type_name_of(spec.dtype, 'v3')} is assumed")
     elif not is_known_type_name(type_name):
-        problems.warn("_DTYPE", f"_DTYPE is {brief(type_name)}, which is not known; ignored")
+        problems.warn("_DTYPE", f"_DTYPE is {shorten(type_name)}, which is not known; ignored")
     elif type_name in (OBJECTS["v3"], REGIONS["v3"]) and not is_object(spec.dtype):
         problems.warn("_DTYPE", f"_DTYPE is {type_name!r}, but the cells are no references; ignored")
 

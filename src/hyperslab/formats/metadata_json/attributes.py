@@ -46,7 +46,7 @@ def encode_attrs(
     values: dict[str, Any] = {}
     codes: dict[str, Code] = {}
     for name, value in attrs.items():
-        values[name], code = spelled[name] if spelled and name in spelled else encode(name, value)
+        values[name], code = spelled[name] if spelled and name in spelled else encode_attribute(name, value)
         if code is not None:
             codes[name] = code
     return values, codes
@@ -54,10 +54,10 @@ def encode_attrs(
 
 def decode_attrs(values: Mapping[str, Any], codes: Mapping[str, Code]) -> dict[str, Any]:
     """The typed values."""
-    return {name: decode(value, codes[name]) if name in codes else value for name, value in values.items()}
+    return {name: decode_attribute(value, codes[name]) if name in codes else value for name, value in values.items()}
 
 
-def encode(name: str, value: Any) -> tuple[Any, Code | None]:
+def encode_attribute(name: str, value: Any) -> tuple[Any, Code | None]:
     """One value as JSON, and its code; None when JSON says it all."""
     if isinstance(value, np.ndarray | np.generic) and (kind := tag_of(value.dtype)) is not None:
         return _encode_user(name, np.asarray(value), kind)
@@ -65,7 +65,7 @@ def encode(name: str, value: Any) -> tuple[Any, Code | None]:
         case np.ndarray() if value.ndim:
             return _encode_array(name, value)
         case np.ndarray():
-            return encode(name, value[()])
+            return encode_attribute(name, value[()])
         case np.str_():
             return str(value), "string"
         case np.generic():
@@ -74,7 +74,7 @@ def encode(name: str, value: Any) -> tuple[Any, Code | None]:
         case bytes() | bytearray():
             return bytes_to_base64(bytes(value)), "bytes"
         case complex():
-            return encode(name, np.complex128(value))
+            return encode_attribute(name, np.complex128(value))
         case float() if value != value or value in (np.inf, -np.inf):
             return float_to_json(value), "float"
         case list() | tuple() | dict():
@@ -169,7 +169,7 @@ def _escape(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
 
 
-def decode(value: Any, code: Code) -> Any:
+def decode_attribute(value: Any, code: Code) -> Any:
     """The typed value, or ``value`` itself when it does not fit its code."""
     try:
         return _decode(value, code)

@@ -212,10 +212,10 @@ def _float_cell(value: Any, dtype: np.dtype[Any]) -> Any:
     bits = _HEX.fullmatch(value) if isinstance(value, str) else None
     if bits is None:
         return cell_from_json(value, dtype)
-    return bits_cell(bits[1], dtype)
+    return cell_from_bits(bits[1], dtype)
 
 
-def bits_cell(digits: str, dtype: np.dtype[Any]) -> Any:
+def cell_from_bits(digits: str, dtype: np.dtype[Any]) -> Any:
     """The cell with these bits, given as hexadecimal digits from the highest to the lowest."""
     if len(digits) != 2 * dtype.itemsize:
         raise TypeError(f"0x{digits} has not the {2 * dtype.itemsize} digits of {dtype.name}")
@@ -240,7 +240,7 @@ def _float_json(cell: Any, *, bits: bool) -> Any:
     return float_to_json(float(cell))
 
 
-def as_fill(value: Any, dtype: DataType) -> Any:
+def to_fill_cell(value: Any, dtype: DataType) -> Any:
     """A fill value as users give it, as the cell that it means; None stays None.
 
     TypeError, ValueError or OverflowError when the type has no such cell.
@@ -276,7 +276,7 @@ def _as_cell(value: Any, dtype: np.dtype[Any]) -> Any:
     return cell[()]
 
 
-def same_fill(a: Any, b: Any) -> bool:
+def fill_values_equal(a: Any, b: Any) -> bool:
     """Return whether two fill values are the same, bit by bit where they are cells."""
     if isinstance(a, np.generic | np.ndarray) and isinstance(b, np.generic | np.ndarray):
         x, y = np.asarray(a), np.asarray(b)

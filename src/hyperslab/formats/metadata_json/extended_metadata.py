@@ -22,14 +22,14 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import Invalid
-from hyperslab.formats.metadata_json.attributes import Code, decode, decode_attrs, encode_attrs
+from hyperslab.formats.metadata_json.attributes import Code, decode_attribute, decode_attrs, encode_attrs
 from hyperslab.formats.metadata_json.dtypes import describe_type, read_type
 from hyperslab.model.attrs import Attrs
 from hyperslab.model.dims import Dimension, FloatLabels, Index, Labels, ScaleIndex, TimeScale
 from hyperslab.model.dtypes import Char, Compound, DataType, Enum, Extension, Opaque, VlenArray, VlenBytes, numpy_dtype
 from hyperslab.model.schemas.attributes import reads_extended
 
-MARK = "_hyperslab"
+ATTRIBUTE = "_hyperslab"
 VERSION = 1
 
 
@@ -46,10 +46,10 @@ class ExtendedMetadata:
 
 def read_attributes(stored: Mapping[str, Any]) -> tuple[dict[str, Any], ExtendedMetadata]:
     """The typed attributes of a node as users see them, and the marks."""
-    if MARK not in stored:
+    if ATTRIBUTE not in stored:
         return dict(stored), ExtendedMetadata()
-    mark = stored[MARK]
-    plain = {name: value for name, value in stored.items() if name != MARK}
+    mark = stored[ATTRIBUTE]
+    plain = {name: value for name, value in stored.items() if name != ATTRIBUTE}
     if not isinstance(mark, dict) or mark.get("version") != VERSION:
         return plain, ExtendedMetadata()
     attrs = decode_attrs(plain, _mapping(mark, "attrs"))
@@ -67,8 +67,8 @@ def write_attributes(
     hidden: Iterable[str] = (),
 ) -> dict[str, Any]:
     """The attributes to store: those ``spelled`` by the format as they are, those ``hidden`` inside the mark."""
-    if MARK in attrs:
-        raise Invalid(f"the attribute name {MARK!r} is kept for hyperslab", remedy="choose another name")
+    if ATTRIBUTE in attrs:
+        raise Invalid(f"the attribute name {ATTRIBUTE!r} is kept for hyperslab", remedy="choose another name")
     values, codes = encode_attrs(attrs, spelled)
     places = {name: place for place, name in enumerate(values)}
     apart = {
@@ -86,7 +86,7 @@ def write_attributes(
         "fill": "unwritten" if marks.unwritten else None,
     }
     said = {name: part for name, part in parts.items() if part}
-    return values | ({MARK: {"version": VERSION, **said}} if said else {})
+    return values | ({ATTRIBUTE: {"version": VERSION, **said}} if said else {})
 
 
 def _with_hidden(attrs: dict[str, Any], hidden: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def _with_hidden(attrs: dict[str, Any], hidden: Mapping[str, Any]) -> dict[str, 
         if isinstance(said, dict) and name not in attrs:
             place = said.get("at")
             at = place if type(place) is int and 0 <= place <= len(items) else len(items)
-            items.insert(at, (name, decode(said.get("value"), said.get("code"))))
+            items.insert(at, (name, decode_attribute(said.get("value"), said.get("code"))))
     return dict(items)
 
 
@@ -134,7 +134,7 @@ def _describe_dtype(dtype: DataType) -> Any:
     return describe_type(dtype)
 
 
-def marked_type(stored: DataType, said: DataType | None) -> DataType:
+def apply_described_type(stored: DataType, said: DataType | None) -> DataType:
     """The type that a mark makes of the stored cells; the stored type itself where the two do not fit."""
     if isinstance(stored, VlenArray):
         return said if isinstance(said, VlenArray) and said.base == stored.base else stored
@@ -157,7 +157,7 @@ def marked_type(stored: DataType, said: DataType | None) -> DataType:
             return stored
 
 
-def needs_mark(dtype: DataType) -> Extension | None:
+def type_to_describe(dtype: DataType) -> Extension | None:
     """The type itself where plain cells do not tell it."""
     if isinstance(dtype, VlenArray):
         return dtype if dtype.name else None

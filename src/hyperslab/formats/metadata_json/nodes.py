@@ -57,7 +57,7 @@ def node_from_json(said: Mapping[str, Any], array: ArraySpec | None) -> GroupSpe
 def attrs_from_json(said: Mapping[str, Any]) -> dict[str, Any]:
     """The attributes; FormatError for what makes no sense."""
     try:
-        return decode_attrs(object_in(said, "attrs"), object_in(said, "types"))
+        return decode_attrs(get_object(said, "attrs"), get_object(said, "types"))
     except _WRONG as error:
         raise FormatError(f"the attributes make no sense: {error}") from error
 
@@ -65,7 +65,7 @@ def attrs_from_json(said: Mapping[str, Any]) -> dict[str, Any]:
 def group_from_json(said: Mapping[str, Any]) -> GroupSpec:
     """The group; FormatError for what makes no sense."""
     try:
-        dims = object_in(said, "dims")
+        dims = get_object(said, "dims")
         for name, dim in dims.items():
             if type(dim["size"]) is not int or dim["size"] < 0:
                 raise TypeError(f"dimension {name!r} has no size")
@@ -93,7 +93,7 @@ def array_from_json(said: Mapping[str, Any], spec: ArraySpec) -> ArraySpec:
     return spec.evolve(dims=tuple(dims), attrs=attrs_from_json(said), fill_value=fill)
 
 
-def object_in(said: Mapping[str, Any], name: str) -> dict[str, Any]:
+def get_object(said: Mapping[str, Any], name: str) -> dict[str, Any]:
     """The JSON object under a name, an empty one where nothing is said; TypeError for anything else."""
     value = said.get(name, {})
     if not isinstance(value, dict):

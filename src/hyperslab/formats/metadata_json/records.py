@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import SchemaError
-from hyperslab.formats.format_errors import Problems, brief
+from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.model.schemas.arrays import ArraySchema, Record, Values, check_id, key_of
 from hyperslab.model.schemas.attributes import AttributeSchema, type_name, with_complex
 from hyperslab.model.schemas.dimensions import get_utc, iso_text
@@ -36,12 +36,12 @@ def record_to_json(record: Record, *, updated: bool = False) -> dict[str, Any]:
     }
 
 
-def text(record: Record, *, updated: bool = False) -> bytes:
+def record_to_bytes(record: Record, *, updated: bool = False) -> bytes:
     """The bytes of a record as the peer writes them."""
     return json.dumps(record_to_json(record, updated=updated)).encode("ascii")
 
 
-def key_text(schema: ArraySchema, values: Record | Values) -> bytes:
+def key_to_bytes(schema: ArraySchema, values: Record | Values) -> bytes:
     """Canonical JSON of primary values: equal keys, and only those, have equal bytes."""
     key = [value_to_json(value) for value in key_of(schema, values)]
     return json.dumps(key, separators=(",", ":")).encode("ascii")
@@ -59,7 +59,7 @@ def value_to_json(value: Any, *, spaced: bool = False) -> Any:
 def record_from_json(schema: ArraySchema, said: Any, problems: Problems) -> Record:
     """The record of JSON values; what is wrong goes to ``problems``."""
     if not isinstance(said, Mapping):
-        problems.fatal("record", f"the record is {brief(said)}, not an object")
+        problems.fatal("record", f"the record is {shorten(said)}, not an object")
         return Record("", {}, {})
     id = said.get(ID)
     try:
@@ -86,7 +86,7 @@ def _part(said: Mapping[str, Any], name: str, problems: Problems) -> Mapping[str
     part = said.get(name)
     if isinstance(part, Mapping):
         return part
-    problems.fatal(name, f"{name} is {brief(part)}, not an object")
+    problems.fatal(name, f"{name} is {shorten(part)}, not an object")
     return {}
 
 
@@ -107,7 +107,7 @@ def _value(known: AttributeSchema, said: Any, part: str, problems: Problems) -> 
     try:
         return value_from_json(known.dtype, said)
     except (SchemaError, TypeError, ValueError, OverflowError):
-        problems.fatal(part, f"{part}.{known.name} is {brief(said)}, not of the type {type_name(known.dtype)}")
+        problems.fatal(part, f"{part}.{known.name} is {shorten(said)}, not of the type {type_name(known.dtype)}")
         return None
 
 

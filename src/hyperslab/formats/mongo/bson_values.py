@@ -182,7 +182,7 @@ def encode_attr(name: str, value: Any) -> tuple[Any, Any]:
     if isinstance(value, np.ndarray | np.generic | complex):
         array = np.asarray(value)
         try:
-            stored, code = attributes.encode(name, value)
+            stored, code = attributes.encode_attribute(name, value)
         except HyperslabError as error:
             raise Unsupported(f"format mongo: {error.message}", remedy=_ATTR_REMEDY) from None
         if array.dtype.kind == "u" and array.dtype.itemsize == 8:
@@ -231,7 +231,7 @@ def _plain(name: str, value: Any) -> Any:
 def decode_attr(value: Any, code: Any = None) -> Any:
     """The typed value; what no attribute can be (ids, expressions) as text."""
     if code is not None:
-        return attributes.decode(_numbers(value, code), code)
+        return attributes.decode_attribute(_numbers(value, code), code)
     match value:
         case None | bool() | str() | bytes() | float():
             return value

@@ -11,7 +11,7 @@ from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, NotFound, Problem
 from hyperslab.formats.base import Remedy
-from hyperslab.formats.format_errors import no_node
+from hyperslab.formats.format_errors import node_not_found
 from hyperslab.formats.mongo import objects, repair, search, to_spec
 from hyperslab.formats.mongo.chunk_source import ChunkCollection, MongoChunks
 from hyperslab.formats.mongo.chunk_writes import UndoView, undo_entries, with_write_concern
@@ -152,7 +152,7 @@ class ObjectReader:
         return self._settled
 
     def _missing(self, path: str) -> NodeNotFound:
-        return no_node(path, self.url)
+        return node_not_found(path, self.url)
 
     def chunks(self, path: str) -> ChunkSource:
         """The chunks of a variable; those that stand in the document of the object are in memory."""

@@ -14,8 +14,8 @@ import numpy as np
 
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.codec_kinds import with_serial
-from hyperslab.formats.format_errors import Problems, brief
-from hyperslab.formats.metadata_json.cells import as_fill
+from hyperslab.formats.format_errors import Problems, shorten
+from hyperslab.formats.metadata_json.cells import to_fill_cell
 from hyperslab.formats.metadata_json.dtypes import dtype_from_json
 from hyperslab.formats.nczarr.attributes import MAXIMUM_TEXT, NUMBERS
 from hyperslab.formats.nczarr.generation import Context, Generation
@@ -136,11 +136,11 @@ def read_rows(said: Any, shape: tuple[int, ...], problems: Problems) -> tuple[in
     if said is None:
         return None
     if not isinstance(said, list) or len(said) != len(shape) or any(type(rows) is not int or rows < 0 for rows in said):
-        problems.warn("written", f"written is {brief(said)}, which are not {len(shape)} lengths; ignored")
+        problems.warn("written", f"written is {shorten(said)}, which are not {len(shape)} lengths; ignored")
         return None
     found = tuple(map(min, said, shape))
     if found != tuple(said):
-        problems.warn("written", f"written is {brief(said)}, which is more than the shape {list(shape)}")
+        problems.warn("written", f"written is {shorten(said)}, which is more than the shape {list(shape)}")
     return None if found == shape else found
 
 
@@ -211,11 +211,11 @@ def mended_fill(
     if said is not None or attribute is None:
         return spec.fill_value
     try:
-        fill = as_fill(attribute, spec.dtype)
+        fill = to_fill_cell(attribute, spec.dtype)
     except (TypeError, ValueError, OverflowError) as error:
-        problems.warn("fill_value", f"{FILL} {brief(attribute)} is no cell: {error}")
+        problems.warn("fill_value", f"{FILL} {shorten(attribute)} is no cell: {error}")
         return spec.fill_value
-    problems.warn("fill_value", f"fill_value is null; {FILL} {brief(attribute)} is meant")
+    problems.warn("fill_value", f"fill_value is null; {FILL} {shorten(attribute)} is meant")
     return fill
 
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from hyperslab.codecs.chain import try_chain
 from hyperslab.errors import Invalid, Unsupported
-from hyperslab.formats.format_errors import Problems, brief
-from hyperslab.formats.metadata_json.cells import as_fill
+from hyperslab.formats.format_errors import Problems, shorten
+from hyperslab.formats.metadata_json.cells import to_fill_cell
 from hyperslab.formats.nczarr.attributes import is_hidden, read_attributes, write_attributes
 from hyperslab.formats.nczarr.cells import (
     FILL,
@@ -86,7 +86,7 @@ def parse(docs: Docs, node: str, context: Context, problems: Problems) -> GroupS
     if "zarr_format" not in doc:
         problems.warn("zarr_format", "zarr_format is missing; 2 is assumed")
     elif doc["zarr_format"] != 2:
-        problems.fatal("zarr_format", f"zarr_format is {brief(doc['zarr_format'])}, not 2")
+        problems.fatal("zarr_format", f"zarr_format is {shorten(doc['zarr_format'])}, not 2")
     own, kept = _own(stored, GROUP, problems), _kept(stored)
     layout = {
         "zarr2": doc,
@@ -104,7 +104,7 @@ def _own(stored: Mapping[str, Any], key: str, problems: Problems) -> dict[str, A
     said = stored.get(key, {})
     if isinstance(said, dict):
         return said
-    problems.warn("nczarr", f"{key} is {brief(said)}, not an object; ignored")
+    problems.warn("nczarr", f"{key} is {shorten(said)}, not an object; ignored")
     return {}
 
 
@@ -125,7 +125,7 @@ def _names(own: Mapping[str, Any], key: str, problems: Problems) -> tuple[str, .
     # as fast as can be: a batch of new arrays asks this of a long list for each
     if isinstance(said, list) and set(map(type, said)) <= {str} and "" not in said and "/" not in "".join(said):
         return tuple(said)
-    problems.warn("nczarr", f"{key} is {brief(said)}, not a list of names; ignored")
+    problems.warn("nczarr", f"{key} is {shorten(said)}, not a list of names; ignored")
     return None
 
 
@@ -147,7 +147,7 @@ def _attributes(
     """The attributes that users see; ``fixed``: types that nothing in the document can change."""
     said = stored.get(TYPES, {})
     if not isinstance(said, dict) or not isinstance(said.get("types", {}), dict):
-        problems.warn("nczarr", f"{TYPES} is {brief(said)}, which tells no types; they are guessed")
+        problems.warn("nczarr", f"{TYPES} is {shorten(said)}, which tells no types; they are guessed")
     visible = {name: value for name, value in stored.items() if not is_hidden(name)}
     return read_attributes(visible, {**_codes(stored), **fixed}, lambda: context.texts(node), problems)
 
@@ -305,9 +305,9 @@ def _with_fill(spec: ArraySpec) -> dict[str, Any]:
         if isinstance(spec.dtype, Char | VlenString):
             attrs[FILL] = _text_attribute(value, spec.dtype)
         else:
-            attrs[FILL] = as_fill(np.asarray(value).reshape(()), spec.dtype)
+            attrs[FILL] = to_fill_cell(np.asarray(value).reshape(()), spec.dtype)
     except (TypeError, ValueError, OverflowError):
-        message = f"{FILL}={brief(value)} is no cell of type {describe(spec.dtype)}"
+        message = f"{FILL}={shorten(value)} is no cell of type {describe(spec.dtype)}"
         raise Invalid(message, remedy="netCDF wants a _FillValue of the type of the cells") from None
     return attrs
 
@@ -345,7 +345,7 @@ def new_array(wish: ArraySpec, node: str, context: Context) -> ArraySpec:
     spec = wish.evolve(
         dtype=dtype,
         attrs={name: value for name, value in wish.attrs.items() if name not in hidden},
-        fill_value=as_fill(wish.fill_value, dtype),
+        fill_value=to_fill_cell(wish.fill_value, dtype),
         indexes={},
         problem=None,
         layout=layout,

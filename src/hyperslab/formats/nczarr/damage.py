@@ -15,7 +15,7 @@ from hyperslab.codecs.base import ChunkLayout
 from hyperslab.codecs.chain import build_chain
 from hyperslab.errors import HyperslabError, Problem
 from hyperslab.formats.documents import mend_json
-from hyperslab.formats.format_errors import brief
+from hyperslab.formats.format_errors import shorten
 from hyperslab.formats.nczarr.cells import FILL, FILL_DOUBLE, SIX_DIGITS, with_item_size
 from hyperslab.formats.nczarr.dialect import NczarrSpelling
 from hyperslab.formats.nczarr.dimensions import SCALAR, XARRAY, by_name, declared, in_bytes, last_names, write_declared
@@ -390,7 +390,7 @@ def _plain_names(survey: NCZarrSurvey, path: str) -> Iterator[NodeDamage]:
     if any(declared(name, survey.context) is None for name in names):
         return
     if said != list(last_names(names)) and not (not names and said in ([], [SCALAR])):
-        message = f"{XARRAY} is {brief(said)}, the dimensions are {brief(names)}"
+        message = f"{XARRAY} is {shorten(said)}, the dimensions are {shorten(names)}"
         yield NodeDamage(
             Problem(path, "xarray-dimensions", message),
             "",

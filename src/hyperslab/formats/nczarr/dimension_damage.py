@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from hyperslab.errors import Problem
-from hyperslab.formats.format_errors import brief
+from hyperslab.formats.format_errors import shorten
 from hyperslab.formats.nczarr.damage import (
     ZARRAY,
     NCZarrSurvey,
@@ -105,7 +105,7 @@ def _lost(survey: NCZarrSurvey, path: str, spec: ArraySpec, said: Any) -> Iterat
         return
     names = [place_of(fqn)[1] for fqn in spec.layout["dimensions"]]
     shown = f"has no references to dimensions: it is on {names}, by {_source(names, spec)}"
-    message = shown if said is None else f"the dimensions are {brief(said)}, the shape is {list(spec.shape)}"
+    message = shown if said is None else f"the dimensions are {shorten(said)}, the shape is {list(spec.shape)}"
     typedef, type_said = _typedef(survey, path, spec) if said is None else (None, "")
     action = f"write the references{type_said}, declare what is missing"
     change = partial(_refer, survey, path, spec, names, typedef)

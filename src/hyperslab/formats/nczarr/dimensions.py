@@ -16,7 +16,7 @@ from typing import Any
 
 from hyperslab.errors import Invalid
 from hyperslab.formats.dimension_suffix import strip_suffix
-from hyperslab.formats.format_errors import LONGEST, Problems, brief
+from hyperslab.formats.format_errors import LONGEST, Problems, shorten
 from hyperslab.formats.nczarr.generation import Context
 from hyperslab.formats.zarr2.document import DIMENSIONS
 from hyperslab.model.dims import Dimension
@@ -74,14 +74,16 @@ def read_dimensions(
 ) -> tuple[str, ...]:
     """The qualified name of each axis' dimension: the first of the three that can be used."""
     if references is not None and not name_all(references, len(shape)):
-        problems.warn("dimensions", f"the dimensions {brief(references)} name no {len(shape)} dimensions; ignored")
+        problems.warn("dimensions", f"the dimensions {shorten(references)} name no {len(shape)} dimensions; ignored")
     elif references is not None:
         return tuple(
             _resolved(name, size, node, context, problems) for name, size in zip(references, shape, strict=True)
         )
     if names is not None and not name_all(names, len(shape)):
         if shape or names != [SCALAR]:
-            problems.warn("dimensions", f"{XARRAY} is {brief(names)}, which names no {len(shape)} dimensions; ignored")
+            problems.warn(
+                "dimensions", f"{XARRAY} is {shorten(names)}, which names no {len(shape)} dimensions; ignored"
+            )
         names = None
     given = names or [None] * len(shape)
     return tuple(_by_name(name, size, node, context, problems) for name, size in zip(given, shape, strict=True))
@@ -141,12 +143,12 @@ def read_declared(said: Any, problems: Problems) -> tuple[Dimension, ...]:
     """The dimensions that a group declares: sizes by name, or objects of size and ``unlimited``."""
     said = by_name(said)
     if not isinstance(said, dict):
-        problems.warn("dimensions", f"the dimensions of the group are {brief(said)}, not an object; ignored")
+        problems.warn("dimensions", f"the dimensions of the group are {shorten(said)}, not an object; ignored")
         return ()
     found = []
     for name, entry in said.items():
         if (dimension := read_dimension(name, entry)) is None:
-            problems.warn("dimensions", f"{brief(name)}: {brief(entry)} is no dimension; ignored")
+            problems.warn("dimensions", f"{shorten(name)}: {shorten(entry)} is no dimension; ignored")
         else:
             found.append(dimension)
     return tuple(found)
@@ -199,7 +201,7 @@ def read_dims(doc: Mapping[str, Any], problems: Problems) -> tuple[tuple[Dimensi
         dim = read_dimension(name, said)
         if dim is None:
             problems.warn(
-                "dimension", f"dimension {name!r} is {brief(said)}; it is a length, or a size and whether unlimited"
+                "dimension", f"dimension {name!r} is {shorten(said)}; it is a length, or a size and whether unlimited"
             )
             kept[name] = said
             continue
@@ -242,7 +244,7 @@ def dims_of(
     fits = isinstance(said, list) and len(said) == len(shape) and all(isinstance(name, str) for name in said)
     if said is not None and not fits:
         problems.undecodable(
-            "dimensions", f"dimensions is {brief(said)}, the shape {list(shape)}: one name per length is needed"
+            "dimensions", f"dimensions is {shorten(said)}, the shape {list(shape)}: one name per length is needed"
         )
     elif said is None and shape:
         problems.warn("dimensions", "dimensions is missing; the names are taken from _ARRAY_DIMENSIONS, or made up")
@@ -254,7 +256,7 @@ def dims_of(
 def plain_names(said: Any, ndim: int, problems: Problems) -> Sequence[str | None]:
     """The names of ``_ARRAY_DIMENSIONS``, None for those that are none."""
     if said is not None and (not isinstance(said, list) or len(said) != ndim):
-        problems.warn("dimensions", f"{DIMENSIONS} is {brief(said)}, which names no {ndim} dimensions; ignored")
+        problems.warn("dimensions", f"{DIMENSIONS} is {shorten(said)}, which names no {ndim} dimensions; ignored")
         said = None
     names = said or [None] * ndim
     return [name if isinstance(name, str) and name and "/" not in name else None for name in names]

@@ -23,8 +23,8 @@ import numpy as np
 from hyperslab.codecs.chain import try_chain
 from hyperslab.errors import Unsupported
 from hyperslab.formats.codec_kinds import with_serial
-from hyperslab.formats.format_errors import Problems, brief
-from hyperslab.formats.metadata_json.cells import as_fill, bytes_to_base64
+from hyperslab.formats.format_errors import Problems, shorten
+from hyperslab.formats.metadata_json.cells import bytes_to_base64, to_fill_cell
 from hyperslab.formats.nczarr.attributes import is_hidden, read_attributes, regular_attributes, write_attributes
 from hyperslab.formats.nczarr.cells import (
     MAXIMUM,
@@ -111,7 +111,7 @@ def _read_group(
 def _check_versions(docs: Docs, problems: Problems) -> None:
     version = docs.get(ZGROUP, {}).get("zarr_format", 2)
     if version != 2:
-        problems.fatal("zarr_format", f"zarr_format is {brief(version)}, not 2")
+        problems.fatal("zarr_format", f"zarr_format is {shorten(version)}, not 2")
     if DATASET in docs and "nczarr_version" not in docs[DATASET]:
         problems.fatal("nczarr_version", "nczarr_version is missing in .zdataset")
 
@@ -195,7 +195,9 @@ def _cell_type(said: Any, stored: DataType, context: Context, problems: Problems
         if kind is None and context.group("") is None:
             pass  # a document that is looked at alone
         elif kind is None:
-            problems.warn("typedef", f"typedef: there is no type {brief(said)}; the cells are read as they are stored")
+            problems.warn(
+                "typedef", f"typedef: there is no type {shorten(said)}; the cells are read as they are stored"
+            )
         elif same_type(numpy_dtype(kind), stored):
             if isinstance(kind, Compound | Enum) and kind.base != stored:
                 kind = replace(kind, base=stored)
@@ -300,7 +302,7 @@ def new_array(wish: ArraySpec, node: str, context: Context) -> ArraySpec:
         dtype=dtype,
         dims=tuple(name or anonymous(size, draft=True) for name, size in zip(wish.dims, wish.shape, strict=True)),
         codecs=with_serial([codec for codec in wish.codecs if codec.name not in (TEXT, "vlen-utf8")], Codec("bytes")),
-        fill_value=as_fill(wish.fill_value, dtype),
+        fill_value=to_fill_cell(wish.fill_value, dtype),
         attrs=regular_attributes({name: value for name, value in wish.attrs.items() if not is_hidden(name)}),
         indexes={},
         problem=None,

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from hyperslab.codecs.iso_time import iso_texts
-from hyperslab.formats.format_errors import Problems, brief
+from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.metadata_json.cells import bytes_to_base64, number_from_json
-from hyperslab.formats.metadata_json.extended_metadata import MARK
+from hyperslab.formats.metadata_json.extended_metadata import ATTRIBUTE
 from hyperslab.formats.metadata_json.extended_metadata import read_attributes as read_marked
 from hyperslab.formats.nczarr.attributes import is_hidden, read_attributes
 from hyperslab.formats.nczarr.cells import (
@@ -52,7 +52,7 @@ def parse(docs: Docs, node: str, context: Context, problems: Problems) -> GroupS
         return _read_array(docs[ZARRAY], stored, node, context, problems)
     doc = docs.get(ZGROUP, {})
     if doc.get("zarr_format", 2) != 2:
-        problems.fatal("zarr_format", f"zarr_format is {brief(doc['zarr_format'])}, not 2")
+        problems.fatal("zarr_format", f"zarr_format is {shorten(doc['zarr_format'])}, not 2")
     _, marks = read_marked(stored)
     complex_types = {kind.name: kind for kind in COMPLEX.values()} if not node and not context.options.native else {}
     return GroupSpec(
@@ -67,7 +67,7 @@ def _attributes(
     stored: Mapping[str, Any], code: str | None, node: str, context: Context, problems: Problems
 ) -> dict[str, Any]:
     """The attributes that users see; types that only NumPy has stay with ``native=True``."""
-    if MARK in stored:
+    if ATTRIBUTE in stored:
         return {name: value for name, value in read_marked(stored)[0].items() if not is_hidden(name)}
     shown = {name: value for name, value in stored.items() if not is_hidden(name)}
     attrs = read_attributes(shown, {FILL: code}, lambda: context.texts(node), problems)
@@ -83,7 +83,7 @@ def _read_array(
 ) -> ArraySpec:
     scalar = doc.get("shape") == [1] and stored.get(DIMENSIONS) in ([], [SCALAR])
     seen = doc if context.options.native else _without_native(doc)
-    if MARK in stored:
+    if ATTRIBUTE in stored:
         spec = document.read_array(seen, stored, problems)
     else:
         spec = read_array(seen, problems, meaning=_meaning(doc, context), scalar=scalar)
@@ -93,7 +93,7 @@ def _read_array(
     if length is not None and context.options.truncate:
         spec = with_text(spec, length, truncate=True)
     spec = spec.evolve(attrs=_attributes(stored, fill_code(spec.dtype), node, context, problems))
-    if MARK not in stored:
+    if ATTRIBUTE not in stored:
         spec = spec.evolve(fill_value=mended_fill(spec, spec.attrs, doc, context, problems))
         spec = mend_byte_order(spec, context, problems)
     spec = _seen(spec, doc, node, context)

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import Unsupported
-from hyperslab.formats.format_errors import Problems, brief
+from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.metadata_json.cells import base64_to_bytes, bytes_to_base64, cell_from_json, cell_to_json
 from hyperslab.formats.metadata_json.dtypes import dtype_from_json, dtype_to_json, field_shape
 from hyperslab.formats.nczarr.dimensions import in_bytes, place_of, qualified
@@ -143,18 +143,18 @@ class _TypeReader:
             case {"class": "compound", "fields": list() as fields} if fields:
                 for place, length in text_lengths({name: said}).items():
                     if self.stored.get(place) != length:
-                        found = f"is {brief(self.stored[place])}" if place in self.stored else "is missing"
+                        found = f"is {shorten(self.stored[place])}" if place in self.stored else "is missing"
                         raise TypeError(
                             f"text of {length} bytes needs the attribute {place!r} of its group, which {found}"
                         )
                 return Compound(self._structure(fields), name)
-        raise TypeError(f"{brief(said)} is no compound, enum or opaque type")
+        raise TypeError(f"{shorten(said)} is no compound, enum or opaque type")
 
     def _structure(self, fields: list[Any]) -> np.dtype[Any]:
         parts: list[Any] = []
         for item in fields:
             if not isinstance(item, list) or len(item) not in (2, 3) or not isinstance(item[0], str) or not item[0]:
-                raise TypeError(f"{brief(item)} is no field: [name, type] or [name, type, shape]")
+                raise TypeError(f"{shorten(item)} is no field: [name, type] or [name, type, shape]")
             parts.append((item[0], self._field(item[1]), *map(field_shape, item[2:])))
         if len({part[0] for part in parts}) < len(parts):
             raise TypeError("two fields have the same name")
@@ -203,7 +203,7 @@ def _enum(base: np.dtype[Any], members: Mapping[str, Any], name: str) -> Enum:
     bounds = np.iinfo(base)
     for word, value in members.items():
         if type(value) is not int or not bounds.min <= value <= bounds.max:
-            raise TypeError(f"member {word!r} is {brief(value)}, no {base.name}")
+            raise TypeError(f"member {word!r} is {shorten(value)}, no {base.name}")
     return Enum(base, tuple(members.items()), name)
 
 

@@ -21,7 +21,7 @@ from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ListsChunks
 from hyperslab.errors import AlreadyExists, HyperslabError, NodeNotFound
-from hyperslab.formats.format_errors import array_at
+from hyperslab.formats.format_errors import require_array
 from hyperslab.formats.nczarr.attributes import MAXIMUM_TEXT
 from hyperslab.formats.nczarr.cells import DEFAULT_MAXIMUM, MAXIMUM
 from hyperslab.formats.nczarr.dialect import NczarrSpelling
@@ -245,7 +245,7 @@ class NczarrWriter(KeyedWriter, NczarrReader):
 
     def _rows(self, path: str, axis: int) -> int:
         """How far an array was given cells, by appending or by writing them where its dimension already reached."""
-        spec = array_at(path, self.node(path), self._store.url)
+        spec = require_array(path, self.node(path), self._store.url)
         said = (given_rows(spec) or spec.shape)[axis]
         source = self.chunks_as(path, spec) if said < spec.shape[axis] and spec.problem is None else None
         if not isinstance(source, ListsChunks):

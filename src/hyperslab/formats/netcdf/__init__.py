@@ -25,7 +25,7 @@ from typing import Any, Literal
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.base import Feature, FormatInfo, Mode, Reader, Variant
-from hyperslab.formats.format_errors import no_file
+from hyperslab.formats.format_errors import file_not_found
 from hyperslab.formats.netcdf import document, library
 from hyperslab.formats.netcdf.classic import MAGICS
 from hyperslab.formats.netcdf.dataset import NetcdfReader
@@ -118,7 +118,7 @@ def _on_a_server(where: Location, mode: Mode, fast: bool) -> Reader:
         raise Unsupported("netCDF files are written in the local file system", url=where.url, remedy=remedy)
     file = where.remote_file()
     if file is None:
-        raise no_file(where.url)
+        raise file_not_found(where.url)
     return RemoteNetcdfReader(file, fast=fast)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from math import prod
 
 from hyperslab.errors import FormatError
-from hyperslab.formats.format_errors import flawed
+from hyperslab.formats.format_errors import document_error
 
 MAGICS = {b"CDF\x01": 1, b"CDF\x02": 2, b"CDF\x05": 5}
 _TAGS = {"dimensions": 0x0A, "variables": 0x0B, "attributes": 0x0C}
@@ -183,4 +183,4 @@ def _stride(recorded: list[ClassicVariable]) -> int:
 
 
 def _damaged(message: str) -> FormatError:
-    return flawed("netcdf3-header", message)
+    return document_error("netcdf3-header", message)

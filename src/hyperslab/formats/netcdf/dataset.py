@@ -9,7 +9,7 @@ from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import Conflict, CorruptChunk, Problem, Unsupported
 from hyperslab.formats import hdf5
 from hyperslab.formats.base import omitted_below
-from hyperslab.formats.format_errors import array_at, closed, no_node
+from hyperslab.formats.format_errors import dataset_closed, node_not_found, require_array
 from hyperslab.formats.netcdf import classic, library, parsing
 from hyperslab.formats.netcdf.omissions import omitted
 from hyperslab.formats.netcdf.opened import FileDescriptor, OpenedFile, open_for
@@ -41,7 +41,7 @@ class NetcdfReader:
 
     def _opened(self) -> OpenedFile:
         if self._file is None:
-            raise closed(self._url)
+            raise dataset_closed(self._url)
         if self._file.is_overwritten:
             message = "the file was overwritten in place since it was opened"
             raise Conflict(message, url=self._url, remedy="open it again")
@@ -76,7 +76,7 @@ class NetcdfReader:
             known = opened.variable(path) is not None
             if known or (opened.incomplete and path.rpartition("/")[2] in self._names_beside(path)):
                 return parsing.array_spec(opened, path)
-        raise no_node(path, self._url)
+        raise node_not_found(path, self._url)
 
     def _names_beside(self, path: str) -> list[str]:
         parent = path.rpartition("/")[0]
@@ -85,7 +85,7 @@ class NetcdfReader:
 
     def chunks(self, path: str) -> ChunkSource:
         """The chunks of the variable at ``path``: by pread and our codecs where they are known, else by the library."""
-        spec = array_at(path, self.node(path), self._url)
+        spec = require_array(path, self.node(path), self._url)
         if spec.problem is not None:
             raise Unsupported(spec.problem, url=self._url, node=path)
         fast = self._fast_chunks(path, spec) if self._fast and is_fixed(spec.dtype) else None

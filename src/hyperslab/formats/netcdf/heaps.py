@@ -11,7 +11,7 @@ import os
 import struct
 from collections.abc import Iterator
 
-from hyperslab.formats.format_errors import flawed
+from hyperslab.formats.format_errors import document_error
 
 _MARK = b"GCOL\x01\0\0\0"
 _HEAD = struct.Struct("<HHIQ")
@@ -53,7 +53,7 @@ def _raise_if_endless(data: mmap.mmap | bytes, start: int, place: int | None, ur
     if _is_endless(data, start):
         where = "a global heap" if place is None else f"the global heap at byte {place}"
         message = f"{where} has an object of no length, which the library reads for ever"
-        raise flawed("hdf5-heap", message, url=url, remedy="restore the file from a copy")
+        raise document_error("hdf5-heap", message, url=url, remedy="restore the file from a copy")
 
 
 def _is_endless(data: mmap.mmap | bytes, start: int) -> bool:

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, MissingLibrary, StorageError, Unsupported
-from hyperslab.formats.format_errors import flawed
+from hyperslab.formats.format_errors import document_error
 from hyperslab.formats.hdf5_lock import LOCK
 from hyperslab.formats.hdf5_plugin import load_plugin
 from hyperslab.stores.files import version_of
@@ -118,7 +118,7 @@ def open_error(error: Exception, url: str) -> HyperslabError:
 def _damaged(said: str, url: str) -> FormatError:
     message = f"the netCDF library cannot open this file: {said}"
     remedy = "restore the file from a copy; it is damaged, cut off, or no netCDF file"
-    return flawed("netcdf-open", message, url=url, remedy=remedy)
+    return document_error("netcdf-open", message, url=url, remedy=remedy)
 
 
 def _limit_of(error: Exception) -> str | None:

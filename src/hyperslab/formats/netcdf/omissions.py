@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hyperslab.errors import Problem
-from hyperslab.formats.base import NAMES, Feature
+from hyperslab.formats.base import NAME_PROBLEM, Feature
 from hyperslab.formats.netcdf import parsing
 from hyperslab.formats.netcdf.named import describe_hdf5, holds_references
 from hyperslab.formats.netcdf.opened import OpenedFile
@@ -52,7 +52,7 @@ def _badly_named(opened: OpenedFile, path: str) -> Iterator[Problem]:
             message = (
                 f"the {what} {name!r} is left out: a name is not empty, '.' or '..', and holds no slash or backslash"
             )
-            yield Problem(path, NAMES, message)
+            yield Problem(path, NAME_PROBLEM, message)
 
 
 def _left_out(opened: OpenedFile, node: str, group: str, what: str, kind: Any) -> Problem:

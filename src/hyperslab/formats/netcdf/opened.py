@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import Conflict, FormatError, HyperslabError, Unsupported
-from hyperslab.formats.format_errors import no_file
+from hyperslab.formats.format_errors import file_not_found
 from hyperslab.formats.hdf5_lock import LOCK
 from hyperslab.formats.netcdf import classic, library
 from hyperslab.formats.netcdf.confined import check_links
@@ -290,7 +290,7 @@ def _open_plain(path: str, url: str) -> int:
             raise FormatError("this is no plain file", url=url, remedy="give the format that it has")
         return os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
     except FileNotFoundError:
-        raise no_file(url) from None
+        raise file_not_found(url) from None
     except OSError as error:
         raise read_error(error, url, path.rpartition(os.sep)[2]) from error
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import AlreadyExists, Conflict, CorruptChunk, HyperslabError, StorageError
-from hyperslab.formats.format_errors import no_file
+from hyperslab.formats.format_errors import file_not_found
 from hyperslab.formats.hdf5_lock import LOCK
 from hyperslab.formats.netcdf import classic, library
 from hyperslab.formats.opening import already_exists
@@ -71,7 +71,7 @@ class WorkingCopy:
             if isinstance(error, HyperslabError):
                 raise
             if isinstance(error, FileNotFoundError) and copy:
-                raise no_file(self._url) from None
+                raise file_not_found(self._url) from None
             raise write_error(error, self._url, os.path.basename(self._target)) from error
         if not copy:
             self._dataset = self._kept(library.open_dataset(self.path, "w", self._url, format=self.model)[0])

@@ -12,7 +12,7 @@ import numpy as np
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import CorruptChunk, HyperslabError, Invalid, Problem, StorageError, Unsupported
-from hyperslab.formats.format_errors import array_at, closed, no_node
+from hyperslab.formats.format_errors import dataset_closed, node_not_found, require_array
 from hyperslab.formats.netcdf import defining, document, library
 from hyperslab.formats.netcdf.contents import Contents, Spec
 from hyperslab.formats.netcdf.dataset import NetcdfReader
@@ -81,12 +81,12 @@ class NetcdfWriter:
         """What lies at ``path``; an array is as long as its unlimited dimensions, which others may have made grow."""
         spec = self._contents.node(path)
         if spec is None:
-            raise no_node(path, self._url)
+            raise node_not_found(path, self._url)
         return spec
 
     def chunks(self, path: str) -> ChunkSource:
         """The chunks of the array at ``path``, as slices of the working copy."""
-        spec = array_at(path, self.node(path), self._url)
+        spec = require_array(path, self.node(path), self._url)
         if spec.problem is not None:
             raise Unsupported(spec.problem, url=self._url, node=path)
         if MISREAD in spec.layout:
@@ -112,7 +112,7 @@ class NetcdfWriter:
     def _find(self, path: str) -> Any:
         self._check_open()
         if path not in self._contents.places:
-            raise no_node(path, self._url)
+            raise node_not_found(path, self._url)
         return defining.find_cells(self._work, path, self._contents.array(path))
 
     # -- writing ----------------------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ class NetcdfWriter:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise closed(self._url)
+            raise dataset_closed(self._url)
 
     def new_array(self, spec: ArraySpec) -> ArraySpec:
         """Return a user's wish with named dimensions and typed attributes; Unsupported names what this file cannot
@@ -297,7 +297,7 @@ class NetcdfWriter:
         """Remove a node with all below it; before it is published the file is written anew without it."""
         self._check_open()
         if self._contents.node(path) is None:
-            raise no_node(path, self._url)
+            raise node_not_found(path, self._url)
         self._raise_if_rewriting_loses(besides=path)
         self._contents.remove(path)
         self._work.unreadable = {at: error for at, error in self._work.unreadable.items() if not is_within(at, path)}

@@ -9,7 +9,7 @@ from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import FormatError, NodeNotFound
 from hyperslab.formats.base import Mode
 from hyperslab.formats.opening import already_exists, check_bool, check_mode, has_keys, nothing_at, replace_folder
-from hyperslab.formats.signatures import is_unfinished, unfinished
+from hyperslab.formats.signatures import is_unfinished, unfinished_error
 from hyperslab.formats.zarr.dialect import MetadataDialect
 from hyperslab.formats.zarr.reader import KeyedReader
 from hyperslab.formats.zarr.writer import KeyedWriter
@@ -82,7 +82,7 @@ def _opened(reader: KeyedReader, spelling: MetadataDialect, where: Location) -> 
         reader.node("")
     except NodeNotFound:
         if is_unfinished(where):
-            raise unfinished(where.url) from None
+            raise unfinished_error(where.url) from None
         # whether there is a folder was asked before; a bucket is asked now
         if where.scheme not in ("file", "http", "https") and not has_keys(reader.store):
             raise nothing_at(where) from None

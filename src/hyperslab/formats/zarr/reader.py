@@ -14,7 +14,7 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, StorageError, Unsupported
 from hyperslab.formats.documents import read_document
-from hyperslab.formats.format_errors import array_at, no_node
+from hyperslab.formats.format_errors import node_not_found, require_array
 from hyperslab.formats.zarr.dialect import Consolidated, Docs, MetadataDialect, read_copy
 from hyperslab.formats.zarr.shards import open_chunks
 from hyperslab.model.paths import child, is_within, relative
@@ -210,7 +210,7 @@ class KeyedReader:
         """A group that has no document of its own: something below it has."""
         if self._names_in_copy(path) or holds_nodes(self._store, path, self._spelling.nodes):
             return GroupSpec()
-        raise no_node(path, self._store.url)
+        raise node_not_found(path, self._store.url)
 
     # -- chunks -----------------------------------------------------------------------------------------------------
 
@@ -230,7 +230,7 @@ class KeyedReader:
                 self._raise_if_other(path, copied, spec)  # as often as it is asked for: an array keeps what it has
                 self._specs[path] = spec
             self._copied.discard(path)
-        spec = array_at(path, spec, self._store.url)
+        spec = require_array(path, spec, self._store.url)
         return self.chunks_as(path, spec)
 
     def _raise_if_other(self, path: str, copied: GroupSpec | ArraySpec, own: GroupSpec | ArraySpec) -> None:

@@ -16,24 +16,32 @@ from hyperslab.codecs.chain import try_chain
 from hyperslab.codecs.registry import VIEWING, canonical
 from hyperslab.errors import Unsupported
 from hyperslab.formats.bounded_memo import BoundedMemo
-from hyperslab.formats.codec_kinds import ARRAY, BYTES, COMPRESSORS, SERIAL, serial_codec, unknown, with_serial
-from hyperslab.formats.format_errors import Problems, brief
+from hyperslab.formats.codec_kinds import (
+    ARRAY,
+    BYTES,
+    COMPRESSORS,
+    SERIAL,
+    serial_codec,
+    undecodable_reasons,
+    with_serial,
+)
+from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.metadata_json.cells import (
-    as_fill,
     base64_to_bytes,
     bytes_to_base64,
+    fill_values_equal,
     number_from_json,
     number_to_json,
-    same_fill,
+    to_fill_cell,
 )
 from hyperslab.formats.metadata_json.dtypes import dtype_from_json, dtype_to_json
 from hyperslab.formats.metadata_json.extended_metadata import (
     ExtendedMetadata,
-    marked_type,
-    needs_mark,
+    apply_described_type,
     plain_type,
     read_attributes,
     read_indexes,
+    type_to_describe,
     write_attributes,
     write_indexes,
 )
@@ -76,22 +84,22 @@ def read_codecs(doc: Mapping[str, Any], ndim: int, problems: Problems) -> tuple[
     if isinstance(filters, list) and any(map(_is_nested, filters)):
         steps = []
     if not (filters is None or isinstance(filters, list)):
-        problems.fatal("filters", f"filters is {brief(filters)}, not a list")
+        problems.fatal("filters", f"filters is {shorten(filters)}, not a list")
         filters = None
     compressor = doc.get("compressor")
     for said in [*(filters or []), *([] if compressor is None else [compressor])]:
         if isinstance(said, dict) and isinstance(said.get("id"), str):
             steps.append(_read_codec(said))
         else:
-            problems.fatal("codec", f"{brief(said)} is no codec: an object with an 'id'")
-    for reason in unknown(steps):
+            problems.fatal("codec", f"{shorten(said)} is no codec: an object with an 'id'")
+    for reason in undecodable_reasons(steps):
         problems.undecodable("unknown-codec", reason)
     return _whole(steps, problems)
 
 
 def _transposed(order: Any, ndim: int, problems: Problems) -> list[Codec]:
     if order not in ("C", "F"):
-        problems.fatal("order", f"order is {brief(order)}, not 'C' or 'F'")
+        problems.fatal("order", f"order is {shorten(order)}, not 'C' or 'F'")
     return [Codec("transpose", {"order": list(reversed(range(ndim)))})] if order == "F" and ndim > 1 else []
 
 
@@ -305,7 +313,7 @@ def _check_version(doc: Mapping[str, Any], problems: Problems) -> None:
     if "zarr_format" not in doc:
         problems.warn("zarr_format", "zarr_format is missing; 2 is assumed")
     elif doc["zarr_format"] != 2:
-        problems.fatal("zarr_format", f"zarr_format is {brief(doc['zarr_format'])}, not 2")
+        problems.fatal("zarr_format", f"zarr_format is {shorten(doc['zarr_format'])}, not 2")
 
 
 def read_array(doc: Mapping[str, Any], stored: Mapping[str, Any], problems: Problems) -> ArraySpec:
@@ -319,7 +327,9 @@ def read_array(doc: Mapping[str, Any], stored: Mapping[str, Any], problems: Prob
     attrs, marks = read_attributes(stored)
     dtype, fill = _cells(doc, codecs, marks, problems)
     if doc.get("dimension_separator", ".") not in _SEPARATORS:
-        problems.undecodable("separator", f"dimension_separator is {brief(doc['dimension_separator'])}, not '.' or '/'")
+        problems.undecodable(
+            "separator", f"dimension_separator is {shorten(doc['dimension_separator'])}, not '.' or '/'"
+        )
     dims = _dims(attrs, len(shape), problems)
     return ArraySpec(
         shape=shape,
@@ -337,10 +347,10 @@ def read_array(doc: Mapping[str, Any], stored: Mapping[str, Any], problems: Prob
 
 def _cells(doc: Mapping[str, Any], codecs: Any, marks: ExtendedMetadata, problems: Problems) -> tuple[DataType, Any]:
     try:
-        dtype = marked_type(read_dtype(doc.get("dtype"), codecs), marks.dtype)
+        dtype = apply_described_type(read_dtype(doc.get("dtype"), codecs), marks.dtype)
     except TypeError as error:
         problems.undecodable("dtype", f"dtype: {error}")
-        return Opaque(1, brief(doc.get("dtype"))), None
+        return Opaque(1, shorten(doc.get("dtype"))), None
     try:
         fill = read_fill(doc.get("fill_value"), dtype)
         # as zarr-python has it: times that were never written are none, and not the first one of their calendar
@@ -360,7 +370,7 @@ def _dims(attrs: dict[str, Any], ndim: int, problems: Problems) -> tuple[str | N
     if names is None:
         return ()
     if not isinstance(names, list) or len(names) != ndim or not all(isinstance(n, str | None) for n in names):
-        problems.warn("dimensions", f"{DIMENSIONS} is {brief(names)}, which names no {ndim} dimensions; ignored")
+        problems.warn("dimensions", f"{DIMENSIONS} is {shorten(names)}, which names no {ndim} dimensions; ignored")
         return ()
     del attrs[DIMENSIONS]
     return tuple(names)
@@ -380,7 +390,7 @@ def render(spec: GroupSpec | ArraySpec) -> dict[str, dict[str, Any]]:
     # xarray takes the pair of a complex _FillValue for two values that both mean missing
     hidden = ["_FillValue"] if spec.numpy_dtype.kind == "c" and "_FillValue" in attrs else []
     was = _was(old)
-    dtype = needs_mark(spec.dtype) if was is None or was.dtype != spec.dtype else None
+    dtype = type_to_describe(spec.dtype) if was is None or was.dtype != spec.dtype else None
     marks = ExtendedMetadata(
         dtype=dtype, indexes=write_indexes(spec.indexes, spec.dims), unwritten=UNWRITTEN in spec.layout
     )
@@ -404,7 +414,7 @@ def render_array(spec: ArraySpec, old: Mapping[str, Any]) -> dict[str, Any]:
     kept |= {"zarr_format": 2, "shape": list(spec.shape), "chunks": list(spec.chunks)}
     if not same_type:
         kept["dtype"] = write_dtype(spec.dtype)
-    if was is None or not same_type or not same_fill(was.fill_value, spec.fill_value):
+    if was is None or not same_type or not fill_values_equal(was.fill_value, spec.fill_value):
         kept["fill_value"] = write_fill(spec.fill_value, spec.dtype)
     if was is None or was.codecs != spec.codecs:
         kept |= write_codecs(spec.codecs, len(spec.shape))
@@ -423,7 +433,7 @@ def new_array(wish: ArraySpec) -> ArraySpec:
         fill = np.array("NaT", numpy_dtype(wish.dtype))[()]
     codecs = with_serial(wish.codecs, serial_codec(wish.dtype))
     layout = {name: wish.layout[name] for name in ("zarr2", UNWRITTEN) if name in wish.layout}
-    spec = wish.evolve(codecs=codecs, fill_value=as_fill(fill, wish.dtype), layout=layout, problem=None)
+    spec = wish.evolve(codecs=codecs, fill_value=to_fill_cell(fill, wish.dtype), layout=layout, problem=None)
     found = _parsed(render(spec))
     try_chain(found)
     return found

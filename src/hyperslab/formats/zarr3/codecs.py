@@ -16,7 +16,7 @@ from hyperslab.codecs.chain import INDEX_CODECS
 from hyperslab.codecs.registry import VIEWING, canonical
 from hyperslab.errors import Unsupported
 from hyperslab.formats.codec_kinds import ARRAY, BYTES, SERIAL
-from hyperslab.formats.format_errors import LONGEST, Problems, brief
+from hyperslab.formats.format_errors import LONGEST, Problems, shorten
 from hyperslab.formats.zarr.chunks import KeyOf
 from hyperslab.formats.zarr3.dtypes import has_order, read_dtype
 from hyperslab.model.dtypes import DataType
@@ -46,7 +46,7 @@ def read_grid(said: Any, shape: tuple[int, ...], problems: Problems) -> Chunks:
     found = extension(said)
     whole = whole_chunks(shape)
     if found is None:
-        problems.fatal("chunk_grid", f"chunk_grid is {brief(said)}, not an object with name and configuration")
+        problems.fatal("chunk_grid", f"chunk_grid is {shorten(said)}, not an object with name and configuration")
         return whole
     name, config = found
     if name == "regular":
@@ -60,10 +60,12 @@ def read_grid(said: Any, shape: tuple[int, ...], problems: Problems) -> Chunks:
 def _rectilinear(config: dict[str, Any], shape: tuple[int, ...], problems: Problems) -> Chunks | None:
     said = config.get("chunk_shapes")
     if config.get("kind", "inline") != "inline":
-        problems.undecodable("chunk_grid", f"a rectilinear chunk_grid of kind {brief(config.get('kind'))} is not known")
+        problems.undecodable(
+            "chunk_grid", f"a rectilinear chunk_grid of kind {shorten(config.get('kind'))} is not known"
+        )
         return None
     if not isinstance(said, list) or len(said) != len(shape):
-        problems.fatal("chunk_shapes", f"chunk_shapes is {brief(said)}, not a list for {len(shape)} dimensions")
+        problems.fatal("chunk_shapes", f"chunk_shapes is {shorten(said)}, not a list for {len(shape)} dimensions")
         return None
     cuts = [_axis(cut, length, problems) for cut, length in zip(said, shape, strict=True)]
     return None if problems.is_fatal else tuple(cut or 1 for cut in cuts)
@@ -75,11 +77,11 @@ def _axis(said: Any, length: int, problems: Problems) -> int | tuple[int, ...] |
         return int(said)
     runs = [(n, 1) if _is_size(n) else tuple(n) if _is_run(n) else None for n in said] if isinstance(said, list) else []
     if not runs or None in runs:
-        problems.fatal("chunk_shapes", f"{brief(said)} are no chunk sizes")
+        problems.fatal("chunk_shapes", f"{shorten(said)} are no chunk sizes")
         return None
     known = [run for run in runs if run is not None]
     if sum(size * count for size, count in known) < length:
-        problems.fatal("chunk_shapes", f"the chunk sizes {brief(said)} do not reach the length {length}")
+        problems.fatal("chunk_shapes", f"the chunk sizes {shorten(said)} do not reach the length {length}")
         return None
     if len(known) == 1 and known[0][1] > 1:
         return int(known[0][0])
@@ -116,7 +118,7 @@ def read_keys(said: Any, problems: Problems) -> tuple[str, str]:
     if said is None:
         problems.warn("chunk_key_encoding", "chunk_key_encoding is missing; 'default' is assumed")
     if found is None:
-        problems.fatal("chunk_key_encoding", f"chunk_key_encoding is {brief(said)}, not an object with a name")
+        problems.fatal("chunk_key_encoding", f"chunk_key_encoding is {shorten(said)}, not an object with a name")
         return "default", "/"
     name, config = found
     if name not in _SEPARATORS:
@@ -124,7 +126,7 @@ def read_keys(said: Any, problems: Problems) -> tuple[str, str]:
         return "default", "/"
     separator = config.get("separator", _SEPARATORS[name])
     if separator not in (".", "/"):
-        problems.fatal("chunk_key_encoding", f"the separator of chunk keys is {brief(separator)}, not '.' or '/'")
+        problems.fatal("chunk_key_encoding", f"the separator of chunk keys is {shorten(separator)}, not '.' or '/'")
         return name, "/"
     return name, separator
 
@@ -157,14 +159,14 @@ def read_codecs(
 ) -> tuple[Codec, ...]:
     """The chain for chunks of such cells; ``dtype`` is None where the type is not known."""
     if not isinstance(said, list):
-        problems.fatal("codecs", f"codecs is {brief(said)}, not a list")
+        problems.fatal("codecs", f"codecs is {shorten(said)}, not a list")
         return ()
     chain: list[Codec] = []
     cells = dtype
     for step in said:
         found = extension(step)
         if found is None:
-            problems.fatal("codec", f"{brief(step)} is no codec: a name, or an object with name and configuration")
+            problems.fatal("codec", f"{shorten(step)} is no codec: a name, or an object with name and configuration")
             continue
         codec = Codec(canonical(found[0]), found[1])
         if codec.name == "transpose":
@@ -215,7 +217,7 @@ def _transpose(codec: Codec, chunks: Chunks, problems: Problems) -> tuple[Codec,
     if order in ("C", "F"):
         order = list(range(ndim)) if order == "C" else list(reversed(range(ndim)))
     if not isinstance(order, list) or not all(type(n) is int for n in order) or sorted(order) != list(range(ndim)):
-        problems.fatal("transpose", f"codec 'transpose': order {brief(order)} is no permutation of {ndim} axes")
+        problems.fatal("transpose", f"codec 'transpose': order {shorten(order)} is no permutation of {ndim} axes")
         return codec, chunks
     return Codec("transpose", {"order": order}), tuple(chunks[axis] for axis in order)
 
@@ -223,7 +225,7 @@ def _transpose(codec: Codec, chunks: Chunks, problems: Problems) -> tuple[Codec,
 def _bytes(codec: Codec, cells: DataType | None, problems: Problems) -> Codec:
     endian = codec.config.get("endian")
     if endian not in (None, "little", "big"):
-        problems.fatal("endian", f"codec 'bytes': endian is {brief(endian)}, not 'little' or 'big'")
+        problems.fatal("endian", f"codec 'bytes': endian is {shorten(endian)}, not 'little' or 'big'")
     elif endian is None and cells is not None and has_order(cells):
         problems.fatal("endian", f"codec 'bytes': endian is missing, but cells of type {cells} have a byte order")
     elif endian is None and isinstance(cells, np.dtype) and cells.names is not None:
@@ -267,7 +269,7 @@ def _sharding(codec: Codec, cells: DataType | None, chunks: Chunks, problems: Pr
     counts = tuple(max(1, cut // size) if isinstance(cut, int) else 1 for size, cut in zip(inner, chunks, strict=True))
     location = config.get("index_location", "end")
     if location not in ("start", "end"):
-        problems.fatal("index_location", f"index_location is {brief(location)}, not 'start' or 'end'")
+        problems.fatal("index_location", f"index_location is {shorten(location)}, not 'start' or 'end'")
     index: tuple[Codec, ...] = INDEX_CODECS
     if "index_codecs" in config:
         index = read_codecs(config["index_codecs"], _INDEX, (*counts, 2), problems, depth + 1)

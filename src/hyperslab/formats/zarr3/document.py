@@ -16,19 +16,25 @@ import numpy as np
 from hyperslab.codecs.chain import INDEX_CODECS, try_chain
 from hyperslab.errors import FormatError, Invalid
 from hyperslab.formats.bounded_memo import BoundedMemo
-from hyperslab.formats.codec_kinds import ARRAY, serial_codec, unknown, with_serial
-from hyperslab.formats.format_errors import Problems, brief
-from hyperslab.formats.metadata_json.attributes import Code, encode
-from hyperslab.formats.metadata_json.cells import as_fill, base64_to_bytes, bytes_to_base64, float_to_json, same_fill
+from hyperslab.formats.codec_kinds import ARRAY, serial_codec, undecodable_reasons, with_serial
+from hyperslab.formats.format_errors import Problems, shorten
+from hyperslab.formats.metadata_json.attributes import Code, encode_attribute
+from hyperslab.formats.metadata_json.cells import (
+    base64_to_bytes,
+    bytes_to_base64,
+    fill_values_equal,
+    float_to_json,
+    to_fill_cell,
+)
 from hyperslab.formats.metadata_json.extended_metadata import (
-    MARK,
+    ATTRIBUTE,
     VERSION,
     ExtendedMetadata,
-    marked_type,
-    needs_mark,
+    apply_described_type,
     plain_type,
     read_attributes,
     read_indexes,
+    type_to_describe,
     write_attributes,
     write_indexes,
 )
@@ -77,7 +83,7 @@ def write_missing_value(value: Any, dtype: DataType) -> tuple[Any, Code | None] 
     if isinstance(cell, np.ndarray | list | dict) or (isinstance(value, np.ndarray) and value.ndim > 1):
         return None
     stored = numpy_dtype(dtype)
-    code = encode(FILL_VALUE, value)[1]
+    code = encode_attribute(FILL_VALUE, value)[1]
     if isinstance(cell, np.generic):
         code = None if isinstance(value, np.generic) and cell.dtype == stored and stored.kind in "fc" else code
     elif code is None and stored.kind in "fc":
@@ -109,7 +115,7 @@ def read_missing_value(stored: Mapping[str, Any], dtype: DataType) -> Mapping[st
     """The stored attributes with ``_FillValue`` as any other attribute is spelled, its code in the mark."""
     if FILL_VALUE not in stored:
         return stored
-    said = stored.get(MARK)
+    said = stored.get(ATTRIBUTE)
     mark = said if isinstance(said, dict) else {"version": VERSION}
     codes = mark.get("attrs")
     codes = codes if isinstance(codes, dict) else {}
@@ -123,7 +129,7 @@ def read_missing_value(stored: Mapping[str, Any], dtype: DataType) -> Mapping[st
         return stored
     if isinstance(code, str) and _SHAPED.search(code) and (number is not None or not isinstance(value, list)):
         value = [value]
-    return {**stored, FILL_VALUE: value, MARK: {**mark, "attrs": {**codes, FILL_VALUE: code}}}
+    return {**stored, FILL_VALUE: value, ATTRIBUTE: {**mark, "attrs": {**codes, FILL_VALUE: code}}}
 
 
 def _unpack(value: Any, kind: str) -> Any:
@@ -176,10 +182,10 @@ def parse(docs: Documents, node: str = "") -> GroupSpec | ArraySpec:
 def read(doc: Mapping[str, Any], problems: Problems) -> GroupSpec | ArraySpec:
     """The spec of a node; what is wrong goes to ``problems``."""
     if doc.get("zarr_format") != 3:
-        problems.fatal("zarr_format", f"zarr_format is {brief(doc.get('zarr_format'))}, not 3")
+        problems.fatal("zarr_format", f"zarr_format is {shorten(doc.get('zarr_format'))}, not 3")
     kind = doc.get("node_type")
     if kind not in ("group", "array"):
-        problems.fatal("node_type", f"node_type is {brief(kind)}, not 'group' or 'array'")
+        problems.fatal("node_type", f"node_type is {shorten(kind)}, not 'group' or 'array'")
         return GroupSpec()
     _check_extensions(doc, kind, problems)
     stored = problems.mapping("attributes", doc.get("attributes", {})) or {}
@@ -214,7 +220,7 @@ def _read_array(
     codecs = read_codecs(doc.get("codecs"), plain, chunks, problems)
     _check_codecs(doc, codecs, problems)
     attrs, marks = read_attributes(stored if plain is None else read_missing_value(stored, plain))
-    dtype = Opaque(1, brief(doc.get("data_type"))) if plain is None else marked_type(plain, marks.dtype)
+    dtype = Opaque(1, shorten(doc.get("data_type"))) if plain is None else apply_described_type(plain, marks.dtype)
     fill = None if plain is None else _read_fill(doc, dtype, problems)
     if isinstance(dtype, VlenArray):
         codecs = _renamed(codecs, "vlen-bytes", Codec("vlen-array", {"dtype": dtype.base.newbyteorder("<").str}))
@@ -242,13 +248,13 @@ def _read_type(doc: Mapping[str, Any], problems: Problems) -> DataType | None:
 
 
 def _check_codecs(doc: Mapping[str, Any], codecs: tuple[Codec, ...], problems: Problems) -> None:
-    for reason in [] if problems.is_fatal else unknown(codecs):
+    for reason in [] if problems.is_fatal else undecodable_reasons(codecs):
         problems.undecodable("unknown-codec", reason)
     transformers = doc.get("storage_transformers") or []
     for said in transformers if isinstance(transformers, list) else [transformers]:
         found = extension(said)
         problems.undecodable(
-            "storage_transformer", f"storage transformer {brief(found[0] if found else said)} is not known"
+            "storage_transformer", f"storage transformer {shorten(found[0] if found else said)} is not known"
         )
 
 
@@ -280,7 +286,7 @@ def _dims(names: Any, ndim: int, problems: Problems) -> tuple[str | None, ...]:
         return ()
     if isinstance(names, list) and len(names) == ndim and all(isinstance(name, str | None) for name in names):
         return tuple(names)
-    problems.fatal("dimension_names", f"dimension_names is {brief(names)}, not a name or null for {ndim} dimensions")
+    problems.fatal("dimension_names", f"dimension_names is {shorten(names)}, not a name or null for {ndim} dimensions")
     return ()
 
 
@@ -309,7 +315,7 @@ _as_it_was = BoundedMemo(lambda old: _read_array(old, {}, Problems("")))
 
 def mark_of(dtype: DataType) -> Any:
     """Cells of variable length and floats of 80 bits are stored as bytes: what they hold must be said."""
-    return dtype if isinstance(dtype, VlenArray) or is_raw(dtype) else needs_mark(dtype)
+    return dtype if isinstance(dtype, VlenArray) or is_raw(dtype) else type_to_describe(dtype)
 
 
 def _render_array(spec: ArraySpec, old: Mapping[str, Any], was: ArraySpec | None) -> dict[str, Any]:
@@ -322,7 +328,7 @@ def _render_array(spec: ArraySpec, old: Mapping[str, Any], was: ArraySpec | None
     if was is None or not _still_cuts(old, spec):
         doc["chunk_grid"] = write_grid(spec.chunks)
     doc.setdefault("chunk_key_encoding", _DEFAULT_KEYS)
-    if was is None or not same_type or not same_fill(_stored_fill(was), _stored_fill(spec)):
+    if was is None or not same_type or not fill_values_equal(_stored_fill(was), _stored_fill(spec)):
         doc["fill_value"] = write_fill(spec.fill_value, spec.dtype)
     codecs = _renamed(spec.codecs, "vlen-array", Codec("vlen-bytes"))
     if was is None or was.codecs != codecs:
@@ -378,7 +384,7 @@ def new_array(wish: ArraySpec) -> ArraySpec:
     shards = wish.layout.get("shards")
     if shards is not None:
         codecs, chunks = _sharded(codecs, wish.chunks, shards), tuple(shards)
-    fill = as_fill(_zero(dtype) if wish.fill_value is None else wish.fill_value, dtype)
+    fill = to_fill_cell(_zero(dtype) if wish.fill_value is None else wish.fill_value, dtype)
     spec = wish.evolve(dtype=dtype, chunks=chunks, codecs=codecs, fill_value=fill, layout={}, problem=None)
     try:
         found = parse(render(spec))

@@ -15,8 +15,8 @@ from hyperslab.errors import MissingLibrary, Unsupported
 from hyperslab.formats.metadata_json.cells import (
     SPECIAL,
     base64_to_bytes,
-    bits_cell,
     bytes_to_base64,
+    cell_from_bits,
     float_from_json,
     int_from_json,
     number_from_json,
@@ -260,7 +260,7 @@ def _read_struct(value: Any, dtype: np.dtype[Any]) -> Any:
 
 def _read_small(value: Any, dtype: np.dtype[Any]) -> Any:
     if isinstance(value, str) and value.startswith("0x"):
-        return bits_cell(value[2:], dtype)
+        return cell_from_bits(value[2:], dtype)
     if "int" in dtype.name:
         number: float = int_from_json(value)
     else:

@@ -104,7 +104,7 @@ class DekerCreation:
         durable = self._folder.settings.durable
         if os.path.lexists(path):
             raise self._taken(f"the id {record.id}")
-        text = records.text(record)
+        text = records.record_to_bytes(record)
         body = empty_file(text.decode(), self._size) if self._folder.kind == "array" else text
         head = os.path.dirname(path)
         missing = first_missing(head) if durable else head
@@ -259,7 +259,7 @@ class DekerCollectionStore:
             new = change(old)
             if new.id != id or dict(new.primary) != dict(old.primary):
                 raise Invalid("the id and the primary attributes of an array never change", url=path)
-            body = records.text(new, updated=True)
+            body = records.record_to_bytes(new, updated=True)
             if self.folder.kind == "varray":
                 put_file(path, body, durable=self.folder.settings.durable)
                 return new

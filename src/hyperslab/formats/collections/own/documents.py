@@ -34,13 +34,13 @@ from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.hdf5_filters import codecs_of
 from hyperslab.formats.metadata_json import records
 from hyperslab.formats.metadata_json.extended_metadata import (
-    MARK,
+    ATTRIBUTE,
     ExtendedMetadata,
     read_attributes,
     write_attributes,
     write_indexes,
 )
-from hyperslab.formats.metadata_json.records import key_text
+from hyperslab.formats.metadata_json.records import key_to_bytes
 from hyperslab.formats.zarr3.document import NAME, mark_of, new_array, parse, render
 from hyperslab.model.schemas import VArraySchema
 from hyperslab.model.schemas.arrays import ArraySchema, Record, Values
@@ -115,7 +115,7 @@ class CollectionKeys:
 
     def entry(self, schema: ArraySchema, values: Record | Values) -> str:
         """The key entry of primary values: BLAKE2b of 16 bytes of their canonical JSON."""
-        digest = hashlib.blake2b(key_text(schema, values), digest_size=16).hexdigest()
+        digest = hashlib.blake2b(key_to_bytes(schema, values), digest_size=16).hexdigest()
         return f"{COLLECTIONS}/{self.name}/{KEYS}/{digest}"
 
 
@@ -193,7 +193,7 @@ class _Attributes(msgspec.Struct):
     id: Any = None
     primary_attributes: Any = None
     custom_attributes: Any = None
-    mark: msgspec.Raw = msgspec.field(name=MARK, default=msgspec.Raw())
+    mark: msgspec.Raw = msgspec.field(name=ATTRIBUTE, default=msgspec.Raw())
 
 
 class _StoredDocument(msgspec.Struct):

@@ -24,7 +24,7 @@ from zlib import crc32
 from hyperslab.chunks.grid import Coords
 from hyperslab.errors import HyperslabError, NodeNotFound
 from hyperslab.formats.documents import read_document
-from hyperslab.formats.format_errors import flawed
+from hyperslab.formats.format_errors import document_error
 from hyperslab.formats.zarr.chunks import ChunkKeys
 from hyperslab.formats.zarr3.document import NAME
 from hyperslab.stores.base import Stamp
@@ -99,7 +99,7 @@ def parse_journal(data: bytes, key: str) -> JournalEntry | None:
     good = all(isinstance(each, str) and _IS_TXN(each) for each in (txn, "0" * 16 if after is None else after))
     if not good or state not in ("pending", "done") or not isinstance(tiles, str) or not isinstance(gone, str):
         message = "this is no journal of a write"
-        raise flawed("journal", message, key=key)
+        raise document_error("journal", message, key=key)
     return JournalEntry(str(txn), state == "pending", after, tuple(tiles.split()), tuple(gone.split()), "tiles" in doc)
 
 
@@ -290,7 +290,7 @@ class TileTransaction:
         for tile in entry.keys:
             if self.keys.coords_of(tile, self._ndim) is None:
                 message = f"{tile!r} is no tile of this array"
-                raise flawed("journal", message, key=self.journal.key)
+                raise document_error("journal", message, key=self.journal.key)
         keys, store = self.keys, self.keys.store
         pairs = [(self.aside_key(entry.txn, tile), keys.prefix + tile) for tile in entry.tiles]
         removed = [(keys.prefix + tile, self.aside_key(entry.txn, tile)) for tile in entry.gone]
