@@ -18,7 +18,7 @@ from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, ReadOnly
 from hyperslab.formats import format_for_new, get_format, names
 from hyperslab.formats.base import Format, FormatInfo, KnowsItsPlace, Mode, Reader, Variant
 from hyperslab.formats.opening import check_free, check_mode, choose_format
-from hyperslab.formats.zarr.dialect import KeyedFormat
+from hyperslab.formats.zarr.dialect import FormatOfDocuments
 from hyperslab.group import Group
 from hyperslab.group.links import follow
 from hyperslab.model.guessing import meant
@@ -125,9 +125,14 @@ def _in_its_group(
     """Return an array that was opened by its own place as one of the dataset around it, whose other arrays label it
     and whose consolidated metadata follows its changes; as it is where it stands alone."""
     session = node._session
-    if isinstance(node, Group) or node.path or session.origin is None or not isinstance(session.format, KeyedFormat):
+    if (
+        isinstance(node, Group)
+        or node.path
+        or session.origin is None
+        or not isinstance(session.format, FormatOfDocuments)
+    ):
         return node
-    *_, document = session.format.spelling.nodes  # that of a group
+    *_, document = session.format.metadata_dialect.nodes  # that of a group
     where, root = session.origin.where, None
     while (above := (root or where).above()) is not None and _is_there(above, document):
         root = above

@@ -27,7 +27,7 @@ from hyperslab.checks.mending import Menders
 from hyperslab.checks.quarantine import Quarantine
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import Conflict, ReadOnly, StorageError
-from hyperslab.formats.zarr.writer import KeyedWriter
+from hyperslab.formats.zarr.writer import ZarrWriter
 from hyperslab.formats.zarr3.document import Zarr3
 from hyperslab.stores.directory import DirectoryStore
 from hyperslab.stores.object import ObjectStore
@@ -38,7 +38,7 @@ def planned(place: Path) -> list[Any]:
     store = DirectoryStore(place)
     walk = Walk(store, Zarr3(), Settings(lock_timeout=0.2), deep=True)
     findings = [finding for finding in walk.run() if not finding.sound or finding.problem.kind == "outside-grid"]
-    writer = KeyedWriter(store, Zarr3(), walk.settings)
+    writer = ZarrWriter(store, Zarr3(), walk.settings)
     return list(Menders(walk, writer, Quarantine(store, f"{place}.quarantine")).plan(findings))
 
 

@@ -14,14 +14,14 @@ from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.settings import Settings
 from hyperslab.formats import get_format
 from hyperslab.formats.collections.own.tiles import open_tiles
-from hyperslab.formats.zarr.writer import KeyedWriter
+from hyperslab.formats.zarr.writer import ZarrWriter
 from hyperslab.formats.zarr3.document import Zarr3
 from hyperslab.model.spec import ArraySpec
 
 JOURNAL, ASIDE = "journal/x", "staged/x"
 
 
-class TiledWriter(KeyedWriter):
+class TiledWriter(ZarrWriter):
     """Zarr v3 whose arrays have tiles: a stand-in for collections."""
 
     def chunks_as(self, path: str, spec: ArraySpec) -> Any:

@@ -19,7 +19,7 @@ from hyperslab.chunks.progress import Report as Reports
 from hyperslab.chunks.progress import watching
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import FormatError, HyperslabError
-from hyperslab.formats.zarr.opening import OpensKeys
+from hyperslab.formats.zarr.opening import FormatWithReader
 
 
 def check(
@@ -53,13 +53,13 @@ def examine(place: CheckedDataset, settings: Settings, *, deep: bool) -> Iterabl
 
 def examine_dataset(place: CheckedDataset, settings: Settings, *, deep: bool) -> Iterable[Finding]:
     """The findings of a dataset of whatever format."""
-    spelling = place.spelling
-    if spelling is not None:
+    dialect = place.dialect
+    if dialect is not None:
         store = place.where.store(read_only=True)
         try:
-            opens = place.format if isinstance(place.format, OpensKeys) else None
-            own = None if opens is None else opens.reader(store, spelling, settings, place.where)
-            return Walk(store, spelling, settings, deep, own).run()
+            opens = place.format if isinstance(place.format, FormatWithReader) else None
+            own = None if opens is None else opens.reader(store, dialect, settings, place.where)
+            return Walk(store, dialect, settings, deep, own).run()
         finally:
             store.close()
     return _examine_opened(place, settings, deep)

@@ -8,7 +8,7 @@ from typing import Any
 
 from hyperslab.checks.documents import NodeDocuments
 from hyperslab.checks.findings import Finding, found
-from hyperslab.formats.zarr.dialect import Docs, MetadataDialect, own_document, read_copy
+from hyperslab.formats.zarr.dialect import Docs, MetadataDialect, read_consolidated, strip_consolidated
 from hyperslab.model.paths import child, is_within, relative
 
 _CODECS = "codecs"
@@ -19,8 +19,8 @@ _SAYS_NOTHING: dict[str, Any] = {"storage_transformers": []}
 class Copies:
     """The documents of all nodes and the copies among them, as they are met from the root on."""
 
-    def __init__(self, spelling: MetadataDialect) -> None:
-        self._spelling = spelling
+    def __init__(self, dialect: MetadataDialect) -> None:
+        self._dialect = dialect
         self._nodes: dict[str, Docs] = {}
         self._broken: set[str] = set()
         self._copies: dict[str, Mapping[str, Docs]] = {}
@@ -28,24 +28,26 @@ class Copies:
 
     def add(self, path: str, stored: NodeDocuments) -> None:
         """What lies at one node."""
-        spelling = self._spelling
-        if any(name in stored.docs for name in spelling.nodes):
-            self._nodes[path] = {name: own_document(self._spelling, name, doc) for name, doc in stored.docs.items()}
+        dialect = self._dialect
+        if any(name in stored.docs for name in dialect.nodes):
+            self._nodes[path] = {
+                name: strip_consolidated(self._dialect, name, doc) for name, doc in stored.docs.items()
+            }
         if stored.broken:
             self._broken.add(path)
         if stored.copy is None:
             return
-        copy = read_copy(spelling, stored.copy)
+        copy = read_consolidated(dialect, stored.copy)
         if copy is not None:
             self._copies[path] = copy
         elif self._says_one(stored.copy):
-            place = child(path, spelling.copy_name)
+            place = child(path, dialect.consolidated_name)
             message = f"the consolidated metadata is damaged, and is not used [key={place}]"
             self._found.append(found(path, "damaged-copy", message, key=place, means=path))
 
     def _says_one(self, doc: Mapping[str, Any]) -> bool:
         """Return whether a document that has no copy to be read claims to have one."""
-        own = self._spelling.without_copy(doc)
+        own = self._dialect.without_consolidated(doc)
         return own is None or any(value is not None for name, value in doc.items() if name not in own)
 
     def lost(self, path: str) -> None:
@@ -58,7 +60,8 @@ class Copies:
             inner = relative(path, holder)
             if is_within(path, holder) and inner in self._copies[holder]:
                 return {
-                    name: own_document(self._spelling, name, doc) for name, doc in self._copies[holder][inner].items()
+                    name: strip_consolidated(self._dialect, name, doc)
+                    for name, doc in self._copies[holder][inner].items()
                 }
         return None
 
@@ -66,7 +69,7 @@ class Copies:
         """How each copy differs from what is stored; a copy may be all that is left of a document."""
         yield from self._found
         for holder, copy in self._copies.items():
-            place = child(holder, self._spelling.copy_name)
+            place = child(holder, self._dialect.consolidated_name)
             below = {relative(path, holder): path for path in self._nodes if is_within(path, holder) and path != holder}
             for inner, path in below.items():
                 if inner not in copy:
@@ -91,8 +94,8 @@ class Copies:
         return a.keys() == b.keys() and all(_same_document(a[name], b[name]) for name in a)
 
     def _filled(self, docs: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-        own = {name: own_document(self._spelling, name, dict(doc)) for name, doc in docs.items()}
-        return {name: doc for name, doc in own.items() if doc or name not in self._spelling.extras}
+        own = {name: strip_consolidated(self._dialect, name, dict(doc)) for name, doc in docs.items()}
+        return {name: doc for name, doc in own.items() if doc or name not in self._dialect.extras}
 
 
 def _same_document(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:

@@ -75,7 +75,7 @@ def _coordinates(members: Sequence[Member], sizes: dict[str, dict[int, list[Memb
 
 
 def examine_coordinates(
-    store: Store, spelling: MetadataDialect, members: Sequence[Member], settings: Settings
+    store: Store, dialect: MetadataDialect, members: Sequence[Member], settings: Settings
 ) -> Iterator[Finding]:
     """Coordinates of numbers or times that neither rise nor fall: looked at when they are not huge."""
     for member in members:
@@ -83,7 +83,7 @@ def examine_coordinates(
         if spec.dims != (member.name,) or spec.numpy_dtype.kind not in "iufM" or spec.shape[0] > _MOST_LABELS:
             continue
         try:
-            source = open_chunks(store, member.path, spelling.key_of(spec), spec, settings)
+            source = open_chunks(store, member.path, dialect.key_of(spec), spec, settings)
             labels = read_box(source, spec, (slice(0, spec.shape[0]),), settings)
         except HyperslabError:
             continue  # said of its chunks

@@ -33,48 +33,46 @@ class NodeDocuments:
 
 
 def read_stored(
-    store: Store, spelling: MetadataDialect, path: str, names: Collection[str], *, told: bool = False
+    store: Store, dialect: MetadataDialect, path: str, names: Collection[str], *, told: bool = False
 ) -> NodeDocuments:
     """The documents among ``names``, which are what lies right in the node's folder. ``told``: what is survived while
     they are parsed is said elsewhere."""
     stored = NodeDocuments()
-    wanted = dict.fromkeys((*spelling.nodes, *spelling.extras, spelling.copy_name))
+    wanted = dict.fromkeys((*dialect.nodes, *dialect.extras, dialect.consolidated_name))
     for name in wanted:
         if name not in names:
             continue
-        doc = _read(store, spelling, path, name, stored)
-        if name == spelling.copy_name:
+        doc = _read(store, dialect, path, name, stored)
+        if name == dialect.consolidated_name:
             stored.copy = doc
-        if doc is not None and (name in spelling.nodes or name in spelling.extras):
+        if doc is not None and (name in dialect.nodes or name in dialect.extras):
             stored.docs[name] = doc
-    _keep_one_kind(stored, spelling, path)
-    if any(name in stored.docs for name in spelling.nodes) and not _is_broken(stored, spelling):
-        _parse(stored, spelling, path, told=told)
+    _keep_one_kind(stored, dialect, path)
+    if any(name in stored.docs for name in dialect.nodes) and not _is_broken(stored, dialect):
+        _parse(stored, dialect, path, told=told)
     return stored
 
 
-def _is_broken(stored: NodeDocuments, spelling: MetadataDialect) -> bool:
+def _is_broken(stored: NodeDocuments, dialect: MetadataDialect) -> bool:
     """Return whether the document that says what this is cannot be read."""
-    first = next((name for name in spelling.nodes if name in stored.docs or name in stored.broken), None)
+    first = next((name for name in dialect.nodes if name in stored.docs or name in stored.broken), None)
     return first in stored.broken
 
 
-def _keep_one_kind(stored: NodeDocuments, spelling: MetadataDialect, path: str) -> None:
+def _keep_one_kind(stored: NodeDocuments, dialect: MetadataDialect, path: str) -> None:
     """Of several documents that make a node the first counts."""
-    kinds = [name for name in spelling.nodes if name in stored.docs or name in stored.broken]
+    kinds = [name for name in dialect.nodes if name in stored.docs or name in stored.broken]
     for name in kinds[1:]:
         stored.docs.pop(name, None)
         message = f"both {kinds[0]} and {name} say what this is; {kinds[0]} counts"
         stored.findings.append(found(path, "two-kinds", message, key=child(path, name)))
 
 
-def _read(
-    store: Store, spelling: MetadataDialect, path: str, name: str, stored: NodeDocuments
-) -> dict[str, Any] | None:
+def _read(store: Store, dialect: MetadataDialect, path: str, name: str, stored: NodeDocuments) -> dict[str, Any] | None:
     place = child(path, name)
     try:
         size = store.size(place) if isinstance(store, Size) else None
-        most = LIMITS.copy if name == spelling.copy_name else LIMITS.size
+        most = LIMITS.copy if name == dialect.consolidated_name else LIMITS.size
         if size is not None and size > most:
             message = f"the document has {size} bytes, {most} are allowed"
             raise FormatError(message, problems=[Problem(path, "json-size", message)])
@@ -101,12 +99,12 @@ def _mended(data: bytes, path: str, place: str) -> Iterator[Finding]:
         yield found(path, "json-mended", f"the document is no JSON: {', '.join(mended)} [key={place}]", key=place)
 
 
-def _parse(stored: NodeDocuments, spelling: MetadataDialect, path: str, *, told: bool) -> None:
+def _parse(stored: NodeDocuments, dialect: MetadataDialect, path: str, *, told: bool) -> None:
     """The spec, and every defect of the documents."""
-    place = child(path, next(iter(name for name in spelling.nodes if name in stored.docs)))
+    place = child(path, next(iter(name for name in dialect.nodes if name in stored.docs)))
     with suppress(FormatError):
-        stored.spec = spelling.parse(stored.docs, path)
+        stored.spec = dialect.parse(stored.docs, path)
     if told and stored.spec is not None:
         return
-    for problem in spelling.problems(stored.docs, path):
+    for problem in dialect.problems(stored.docs, path):
         stored.findings.append(found(path, problem.kind, f"{problem.message} [key={place}]", key=place))

@@ -17,8 +17,8 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.errors import HyperslabError, StorageError
 from hyperslab.formats import FORMATS, get_format
 from hyperslab.formats.base import Remedy, Repairs
-from hyperslab.formats.zarr.dialect import KeyedFormat, MetadataDialect
-from hyperslab.formats.zarr.reader import KeyedReader, holds_nodes
+from hyperslab.formats.zarr.dialect import FormatOfDocuments, MetadataDialect
+from hyperslab.formats.zarr.reader import ZarrReader, holds_nodes
 from hyperslab.model.paths import child, is_within
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Store
@@ -35,21 +35,21 @@ class Walk:
     """
 
     store: Store
-    spelling: MetadataDialect
+    dialect: MetadataDialect
     settings: Settings
     deep: bool
-    own: KeyedReader | None = None
+    own: ZarrReader | None = None
     findings: list[Finding] = field(default_factory=list)
     unreadable: set[str] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.copies = Copies(self.spelling)
+        self.copies = Copies(self.dialect)
         self._told = False
 
     def run(self) -> list[Finding]:
         """Every finding, in the order of the nodes."""
-        self._known = known_names(self.spelling)
+        self._known = known_names(self.dialect)
         own = list(self._own_findings())
         self._node("", 0)
         self.findings += self.copies.compare()
@@ -82,7 +82,7 @@ class Walk:
             self.findings.append(found(path, "unreadable-folder", error.said, key=path))
             return None
         aside = {stray.key for stray in strays}
-        stored = read_stored(self.store, self.spelling, path, names, told=self._told)
+        stored = read_stored(self.store, self.dialect, path, names, told=self._told)
         self.findings += stored.findings
         self.copies.add(path, stored)
         if isinstance(stored.spec, ArraySpec):
@@ -110,10 +110,10 @@ class Walk:
             member = self._node(child(path, name), depth + 1)
             if member is not None:
                 members.append(member)
-        if not self._told and self.spelling.format != "hdmf":  # whose names of dimensions bind no two arrays
+        if not self._told and self.dialect.format != "hdmf":  # whose names of dimensions bind no two arrays
             self.findings += examine_dimensions(path, members)
         if self.deep:
-            self.findings += examine_coordinates(self.store, self.spelling, members, self.settings)
+            self.findings += examine_coordinates(self.store, self.dialect, members, self.settings)
 
     def _foreign(self, path: str, names: Collection[str]) -> None:
         for name in names:
@@ -126,18 +126,18 @@ class Walk:
     ) -> None:
         """A folder whose documents are missing or say nothing: what it seems to be."""
         nodes = [name for name in inner if self._holds_nodes(child(path, name))]
-        said = any(name in self.spelling.nodes for name in (*stored.docs, *stored.broken))
+        said = any(name in self.dialect.nodes for name in (*stored.docs, *stored.broken))
         if said:
             self.unreadable.add(path)
             self.copies.lost(path)
         if nodes or (not path and not said):
             if not said:
-                self._missing(path, f"the group has no document ({' or '.join(self.spelling.nodes)})")
+                self._missing(path, f"the group has no document ({' or '.join(self.dialect.nodes)})")
             self._group(path, names, nodes if said else inner, depth)
         elif said or stored.broken:
             return
         elif stored.is_node or looks_like_chunks(names, inner):
-            wanted = self.spelling.nodes[0]
+            wanted = self.dialect.nodes[0]
             self._missing(path, f"chunks or attributes lie here, but no {wanted} says of what array")
         elif holds_any(self.store, path):
             message = f"the folder is no part of a dataset [key={path}]"
@@ -146,7 +146,7 @@ class Walk:
     def _holds_nodes(self, path: str) -> bool:
         try:
             names, _ = self.store.list_dir(path)
-            return not set(self.spelling.nodes).isdisjoint(names) or holds_nodes(self.store, path, self.spelling.nodes)
+            return not set(self.dialect.nodes).isdisjoint(names) or holds_nodes(self.store, path, self.dialect.nodes)
         except StorageError:
             return False
 
@@ -161,7 +161,7 @@ class Walk:
             self.copies.lost(path)
             return Member(path, spec)
         try:
-            objects = open_objects(self.store, path, self.spelling.key_of(spec), spec, self.settings)
+            objects = open_objects(self.store, path, self.dialect.key_of(spec), spec, self.settings)
         except HyperslabError as error:
             self.findings.append(found(path, "not-decoded", error.said))
             return Member(path, spec)
@@ -176,8 +176,8 @@ def _settles(own: Finding, finding: Finding) -> bool:
     return finding.problem.kind in remedy.settles and is_within(finding.key, remedy.at)
 
 
-def known_names(spelling: MetadataDialect) -> frozenset[str]:
+def known_names(dialect: MetadataDialect) -> frozenset[str]:
     """The names of all documents of datasets under keys: those of another format beside ours are left alone."""
     formats = (get_format(name) for name in FORMATS)
-    spellings = [spelling, *(format.spelling for format in formats if isinstance(format, KeyedFormat))]
-    return frozenset(name for one in spellings for name in (*one.nodes, *one.extras, one.copy_name))
+    spellings = [dialect, *(format.metadata_dialect for format in formats if isinstance(format, FormatOfDocuments))]
+    return frozenset(name for one in spellings for name in (*one.nodes, *one.extras, one.consolidated_name))

@@ -19,7 +19,7 @@ from hyperslab.errors import HyperslabError
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.documents import read_document, write_again
 from hyperslab.formats.zarr.dialect import Docs
-from hyperslab.formats.zarr.writer import KeyedWriter
+from hyperslab.formats.zarr.writer import ZarrWriter
 from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -73,10 +73,10 @@ class Menders:
     """The mends of one look through a dataset. ``wishes``: what of that which is not mended unasked is asked for."""
 
     def __init__(
-        self, walk: Walk, writer: KeyedWriter, quarantine: Quarantine, wishes: frozenset[str] = frozenset()
+        self, walk: Walk, writer: ZarrWriter, quarantine: Quarantine, wishes: frozenset[str] = frozenset()
     ) -> None:
         self._walk = walk
-        self._spelling = walk.spelling
+        self._dialect = walk.dialect
         self._writer = writer
         self._quarantine = quarantine
         self._wishes = wishes
@@ -111,17 +111,17 @@ class Menders:
             return self._quarantine.verb, partial(self._locked, partial(self._quarantine.take, place))
         if kind == "json-mended":
             return "write it as JSON", partial(self._locked, partial(self._rewrite, place))
-        if kind == "missing-document" or (node in self._walk.unreadable and name in self._spelling.nodes):
+        if kind == "missing-document" or (node in self._walk.unreadable and name in self._dialect.nodes):
             return self._lost(node, kind)
-        if kind.startswith("json-") and name in (*self._spelling.extras, self._spelling.copy_name):
+        if kind.startswith("json-") and name in (*self._dialect.extras, self._dialect.consolidated_name):
             return self._lost_extra(node, place, name)
-        return self._respelled(node, kind) if name in self._spelling.nodes else None
+        return self._respelled(node, kind) if name in self._dialect.nodes else None
 
     def _respelled(self, node: str, kind: str) -> Plan:
         """What is understood though something is missing is written as it is understood, if that mends it."""
         self._writer.refresh(node)
-        docs = self._spelling.render(self._writer.node(node))
-        if kind in {problem.kind for problem in self._spelling.problems(docs, node)}:
+        docs = self._dialect.render(self._writer.node(node))
+        if kind in {problem.kind for problem in self._dialect.problems(docs, node)}:
             return None
         return "write the document as it is understood", partial(self._locked, partial(self._put, node, docs))
 
@@ -136,15 +136,15 @@ class Menders:
             )
         if node not in self._walk.groups or kind not in _LEFT_NOTHING:
             return None
-        whole = self._spelling.render(GroupSpec())
-        fresh = {name: whole[name] for name in self._spelling.nodes if name in whole}
+        whole = self._dialect.render(GroupSpec())
+        fresh = {name: whole[name] for name in self._dialect.nodes if name in whole}
         return "write the document of a group without attributes", partial(
             self._locked, partial(self._put, node, fresh)
         )
 
     def _parses(self, docs: Docs, node: str) -> bool:
         try:
-            self._spelling.parse(docs, node)
+            self._dialect.parse(docs, node)
         except HyperslabError:
             return False
         return True
@@ -155,7 +155,7 @@ class Menders:
             docs = {name: spare[name]}
             return "take it from consolidated metadata", partial(self._locked, partial(self._put, node, docs))
         take = partial(self._locked, partial(self._quarantine.take, place))
-        if name == self._spelling.copy_name:
+        if name == self._dialect.consolidated_name:
             return f"{self._quarantine.verb} and write it anew", partial(self._renew, take)
         return f"{self._quarantine.verb}: the node has no attributes then", take
 
@@ -164,7 +164,7 @@ class Menders:
         self._writer.consolidate()
 
     def _put(self, node: str, docs: Docs) -> None:
-        for name in (*self._spelling.extras, *self._spelling.nodes):
+        for name in (*self._dialect.extras, *self._dialect.nodes):
             if name in docs:
                 self._quarantine.keep(child(node, name))
                 self._store.put(child(node, name), write_again(docs[name]), durable=True)
@@ -232,7 +232,7 @@ class Menders:
         return action, partial(self._consolidate, holder)
 
     def _consolidate(self, holder: str) -> None:
-        self._quarantine.keep(child(holder, self._spelling.copy_name))
+        self._quarantine.keep(child(holder, self._dialect.consolidated_name))
         self._writer.consolidate(holder)
 
 

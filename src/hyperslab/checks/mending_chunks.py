@@ -16,7 +16,7 @@ from hyperslab.checks.quarantine import Quarantine
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.errors import Conflict, NodeNotFound
 from hyperslab.formats.zarr.dialect import Docs
-from hyperslab.formats.zarr.writer import KeyedWriter
+from hyperslab.formats.zarr.writer import ZarrWriter
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Locks, PutIf
 
@@ -57,7 +57,7 @@ class ChunkMender:
     """Mends of one look through a dataset. ``settled``: arrays that will have another shape before these mends;
     ``questioned``: those whose documents do not describe their chunks, of which none is touched."""
 
-    def __init__(self, walk: Walk, writer: KeyedWriter, quarantine: Quarantine) -> None:
+    def __init__(self, walk: Walk, writer: ZarrWriter, quarantine: Quarantine) -> None:
         self.settled: dict[str, ArraySpec] = {}
         self.questioned: set[str] = set()
         self._walk = walk
@@ -103,11 +103,11 @@ class ChunkMender:
             if spec is None:
                 raise NodeNotFound("the array is gone", url=self._store.url, node=path)
             objects = self._open(path, spec)
-            self._objects[path] = (self._walk.spelling.render(spec), objects)
+            self._objects[path] = (self._walk.dialect.render(spec), objects)
         return self._objects[path][1]
 
     def _open(self, path: str, spec: ArraySpec) -> ArrayObjects:
-        return open_objects(self._store, path, self._walk.spelling.key_of(spec), spec, self._walk.settings)
+        return open_objects(self._store, path, self._walk.dialect.key_of(spec), spec, self._walk.settings)
 
     @contextmanager
     def _held(self, finding: Finding) -> Iterator[tuple[ArrayObjects, Coords]]:
@@ -120,7 +120,7 @@ class ChunkMender:
             objects.keys.lock([coords], self._walk.settings.lock_timeout),
         ):
             now = spec_now(self._writer, path)
-            if now is None or self._walk.spelling.render(now) != self._objects[path][0]:
+            if now is None or self._walk.dialect.render(now) != self._objects[path][0]:
                 message = "the array was changed while it was repaired"
                 raise Conflict(message, url=self._store.url, node=path, remedy="repair it again")
             yield objects, coords
@@ -203,7 +203,7 @@ class ChunkMender:
                 self._quarantine.take(finding.key)
 
 
-def spec_now(writer: KeyedWriter, path: str) -> ArraySpec | None:
+def spec_now(writer: ZarrWriter, path: str) -> ArraySpec | None:
     """The array as its own documents have it at this moment; None when it is none."""
     writer.refresh(path)
     spec = writer.node(path)

@@ -12,22 +12,22 @@ from hyperslab.formats import FORMATS, detect, get_format, names
 from hyperslab.formats.base import AllowsExternal, Format, VariesByPlace
 from hyperslab.formats.opening import is_occupied
 from hyperslab.formats.signatures import unknown_format_error
-from hyperslab.formats.zarr.dialect import KeyedFormat, MetadataDialect
+from hyperslab.formats.zarr.dialect import FormatOfDocuments, MetadataDialect
 from hyperslab.formats.zarr.reader import holds_nodes
 from hyperslab.stores.location import Location, Probe
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedDataset:
-    """A dataset's place and format. ``spelling`` is None where it is no format of documents under keys."""
+    """A dataset's place and format. ``dialect`` is None where it is no format of documents under keys."""
 
     where: Location
     format: Format
 
     @property
-    def spelling(self) -> MetadataDialect | None:
+    def dialect(self) -> MetadataDialect | None:
         """What its documents are called and how they read."""
-        return self.format.spelling if isinstance(self.format, KeyedFormat) else None
+        return self.format.metadata_dialect if isinstance(self.format, FormatOfDocuments) else None
 
 
 def find_place(
@@ -64,6 +64,6 @@ def _by_nodes_below(probe: Probe) -> Format | None:
         return None
     told_by_root = {"nczarr", "hdmf"}  # their nodes below are those of zarr2 and zarr3
     for format in (get_format(name) for name in FORMATS if name not in told_by_root):
-        if isinstance(format, KeyedFormat) and holds_nodes(probe.store, "", format.spelling.nodes):
+        if isinstance(format, FormatOfDocuments) and holds_nodes(probe.store, "", format.metadata_dialect.nodes):
             return format
     return None

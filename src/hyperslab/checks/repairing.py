@@ -27,8 +27,8 @@ from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import HyperslabError, Problem, ReadOnly
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.zarr.dialect import MetadataDialect
-from hyperslab.formats.zarr.opening import OpensKeys
-from hyperslab.formats.zarr.writer import KeyedWriter
+from hyperslab.formats.zarr.opening import FormatWithReader
+from hyperslab.formats.zarr.writer import ZarrWriter
 from hyperslab.stores.base import Locks, LocksNodes
 
 
@@ -80,15 +80,15 @@ def _mends(
     dry_run: bool,
 ) -> Iterable[Mend]:
     """Those of a dataset under keys; else by the format itself where it can, and damaged chunks as fill values."""
-    spelling = place.spelling
-    if spelling is None:
+    dialect = place.dialect
+    if dialect is None:
         problems: list[Problem]
         if mends_itself(place, settings):
             problems = list(OwnRepair(place, settings, folder()).run(deep, dry_run=dry_run))
         else:
             problems = [finding.problem for finding in examine_dataset(place, settings, deep=deep) if not finding.sound]
         return Blanking(place, settings, folder()).run(problems, dry_run=dry_run)
-    job = _Repair(place, spelling, settings, folder(), wishes)
+    job = _Repair(place, dialect, settings, folder(), wishes)
     return job.plan(deep) if dry_run else job.run(deep)
 
 
@@ -98,13 +98,13 @@ class _Repair:
     def __init__(
         self,
         place: CheckedDataset,
-        spelling: MetadataDialect,
+        dialect: MetadataDialect,
         settings: Settings,
         folder: str | None,
         wishes: frozenset[str],
     ) -> None:
         self._place = place
-        self._spelling = spelling
+        self._dialect = dialect
         self._settings = settings
         self._folder = folder
         self._wishes = wishes
@@ -144,10 +144,10 @@ class _Repair:
 
     def _mendings(self, store: Any, deep: bool, only: Stage | None) -> Iterator[Mending]:
         format = self._place.format
-        opens = format if isinstance(format, OpensKeys) else None
-        found = (store, self._spelling, self._settings)
-        writer = KeyedWriter(*found) if opens is None else opens.writer(*found, self._place.where)
-        walk = Walk(store, self._spelling, self._settings, deep, writer)
+        opens = format if isinstance(format, FormatWithReader) else None
+        found = (store, self._dialect, self._settings)
+        writer = ZarrWriter(*found) if opens is None else opens.writer(*found, self._place.where)
+        walk = Walk(store, self._dialect, self._settings, deep, writer)
         findings = [finding for finding in walk.run() if self._is_wanted(finding)]
         return Menders(walk, writer, Quarantine(store, self._folder), self._wishes).plan(findings, only)
 

@@ -30,7 +30,7 @@ from hyperslab.conversion.walking import Item, Planned, find_losses, overlooked,
 from hyperslab.errors import HyperslabError, Unsupported
 from hyperslab.formats.base import Batches, Feature, Format, InDatabase, Plans, TakesLabels
 from hyperslab.formats.netcdf.document import default_fill
-from hyperslab.formats.zarr.dialect import KeyedFormat
+from hyperslab.formats.zarr.dialect import FormatOfDocuments
 from hyperslab.formats.zarr2.document import UNWRITTEN
 from hyperslab.model.cells import as_type
 from hyperslab.model.spec import ArraySpec
@@ -156,7 +156,7 @@ def _trial(format: Format, where: Location, options: Mapping[str, Any]) -> Itera
             raise
     else:
         try:
-            yield target.writer(), isinstance(format, KeyedFormat)
+            yield target.writer(), isinstance(format, FormatOfDocuments)
         finally:
             trial.__exit__(None, None, None)
         return

@@ -85,7 +85,7 @@ def made(dtype, shape=(3,), **more):
 
 def test_the_spelling_is_one():
     spelling: MetadataDialect = HdmfV2()
-    assert (spelling.format, spelling.copy_name) == ("hdmf", ".zmetadata")
+    assert (spelling.format, spelling.consolidated_name) == ("hdmf", ".zmetadata")
     assert spelling.nodes == (".zarray", ".zgroup")
 
 
@@ -392,9 +392,9 @@ def test_growing_keeps_the_words():
 def test_consolidated_metadata_is_that_of_zarr():
     group = HdmfV2().render(GroupSpec())
     inner = array("int16", "<i2")
-    copied = HdmfV2().write_copy(group, {"a": inner})
-    assert HdmfV2().read_copy(copied) == {"": group, "a": inner}
-    assert HdmfV2().without_copy(copied) is None
+    copied = HdmfV2().write_consolidated(group, {"a": inner})
+    assert HdmfV2().read_consolidated(copied) == {"": group, "a": inner}
+    assert HdmfV2().without_consolidated(copied) is None
 
 
 @pytest.mark.parametrize(

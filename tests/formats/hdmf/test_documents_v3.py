@@ -94,7 +94,7 @@ def made(dtype, shape=(3,), **more):
 
 def test_the_spelling_is_one():
     spelling: MetadataDialect = HdmfV3()
-    assert (spelling.format, spelling.nodes, spelling.extras, spelling.copy_name) == (
+    assert (spelling.format, spelling.nodes, spelling.extras, spelling.consolidated_name) == (
         "hdmf",
         ("zarr.json",),
         (),
@@ -344,12 +344,12 @@ def test_specifications_have_no_attributes():
 def test_consolidated_metadata_is_that_of_zarr():
     root = HdmfV3().render(GroupSpec(layout={"hdmf": {"specloc": "specifications"}}))
     inner = HdmfV3().render(GroupSpec())
-    copied = HdmfV3().write_copy(root, {"g": inner, "a": array("int16", "int16", LITTLE, 0)})
+    copied = HdmfV3().write_consolidated(root, {"g": inner, "a": array("int16", "int16", LITTLE, 0)})
     assert copied["attributes"] == {".specloc": "specifications"}
     empty = {"kind": "inline", "must_understand": False, "metadata": {}}
     assert copied["consolidated_metadata"]["metadata"]["g"]["consolidated_metadata"] == empty
-    assert set(HdmfV3().read_copy(copied)) == {"g", "a"}
-    assert HdmfV3().without_copy(copied) == root["zarr.json"]
+    assert set(HdmfV3().read_consolidated(copied)) == {"g", "a"}
+    assert HdmfV3().without_consolidated(copied) == root["zarr.json"]
 
 
 @pytest.mark.parametrize("attributes", [None, [1], "x"])

@@ -298,6 +298,6 @@ def test_r51_other_texts_are_accepted():
 
 def test_r53_all_documents_stand_in_one():
     docs = {"g": HdmfV2().render(GroupSpec(attrs={"a": 1})), "g/a": made(HdmfV2, np.dtype("i2"))}
-    copied = HdmfV2().write_copy(group(), docs)
+    copied = HdmfV2().write_consolidated(group(), docs)
     assert set(copied["metadata"]) == {".zgroup", ".zattrs", "g/.zgroup", "g/.zattrs", "g/a/.zarray", "g/a/.zattrs"}
-    assert HdmfV2().read_copy(copied) == {"": group(), **docs}
+    assert HdmfV2().read_consolidated(copied) == {"": group(), **docs}

@@ -10,7 +10,7 @@ import pytest
 
 from hyperslab.formats.base import Writer
 from hyperslab.formats.nczarr import FORMAT
-from hyperslab.formats.nczarr.attributes import regular
+from hyperslab.formats.nczarr.attributes import normalize_value
 from hyperslab.model.attrs import equal, equal_attrs
 from hyperslab.model.dtypes import Compound, DataType
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -34,7 +34,7 @@ class NczarrTests(FormatTests):
         return super().wish(writer, regular_type(dtype, "v"), **more)
 
     def round_trip_attrs(self, place: Location, kind: str, attrs: dict[str, Any]) -> None:
-        held = {name: regular(value) for name, value in attrs.items()}
+        held = {name: normalize_value(value) for name, value in attrs.items()}
         with self.writing(place) as writer:
             writer.put("n", GroupSpec(attrs=attrs) if kind == "group" else self.wish(writer, attrs=attrs))
         with self.reading(place) as reader:

@@ -10,7 +10,7 @@ import pytest
 
 import hyperslab as hs
 from hyperslab.formats.documents import read_document
-from hyperslab.formats.nczarr.dialect import NczarrSpelling
+from hyperslab.formats.nczarr.dialect import NczarrDialect
 from hyperslab.model.dims import Dimension
 from hyperslab.model.spec import GroupSpec
 from hyperslab.stores.base import Stamp
@@ -137,8 +137,8 @@ def check_copy(store: MemoryStore) -> None:
     data = store.get(".zmetadata")
     if data is None:
         return
-    spelling = NczarrSpelling()
-    copy = spelling.read_copy(read_document(data, ".zmetadata")) or {}
+    dialect = NczarrDialect()
+    copy = dialect.read_consolidated(read_document(data, ".zmetadata")) or {}
     for path, docs in copy.items():
         for name, doc in docs.items():
             stored = store.get(f"{path}/{name}" if path else name)

@@ -300,7 +300,7 @@ def test_what_others_added_is_seen(tmp_path: Path) -> None:
     (place / "z").rename(tmp_path / "gone")
     again = hs.open(place)
     assert list(again) == ["b"]
-    assert [(problem.node, problem.kind) for problem in again._session.reader.strays("")] == [
+    assert [(problem.node, problem.kind) for problem in again._session.reader.list_mismatches("")] == [
         ("b", "unlisted"),
         ("z", "missing"),
     ]

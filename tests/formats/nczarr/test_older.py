@@ -7,7 +7,7 @@ import pytest
 
 from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.nczarr import current
-from hyperslab.formats.nczarr.generation import Context, Generation, as_current, generation_of
+from hyperslab.formats.nczarr.generation import Context, Generation, generation_of, to_current_documents
 from hyperslab.model.attrs import equal
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import Char
@@ -113,7 +113,7 @@ def test_damage_is_noted(generation):
 
 def test_documents_are_not_changed(generation):
     docs = stored(generation)[0]
-    as_current(docs)
+    to_current_documents(docs)
     assert docs == stored(generation)[0]
 
 

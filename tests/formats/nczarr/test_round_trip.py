@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.metadata_json.cells import SPECIAL, fill_values_equal
 from hyperslab.formats.nczarr import current
-from hyperslab.formats.nczarr.attributes import is_hidden, regular
+from hyperslab.formats.nczarr.attributes import is_hidden, normalize_value
 from hyperslab.formats.nczarr.generation import Context, Generation, NCZarrOptions
 from hyperslab.model.attrs import equal_attrs
 from hyperslab.model.dims import Dimension
@@ -106,7 +106,7 @@ def test_arrays(wish, node, context):
     assert same(found.evolve(dims=made.dims, layout={}), made.evolve(layout={}))
     assert (resolved.keys(), resolved["hidden"]) == (made.layout.keys(), made.layout["hidden"])
     assert (made.shape, made.chunks, made.dims) == (wish.shape, wish.chunks, wish.dims)
-    visible = {name: regular(value) for name, value in wish.attrs.items() if not is_hidden(name)}
+    visible = {name: normalize_value(value) for name, value in wish.attrs.items() if not is_hidden(name)}
     assert list(made.attrs) == list(visible)
     assert equal_attrs(*[{n: v for n, v in attrs.items() if n != "_FillValue"} for attrs in (made.attrs, visible)])
     assert current.render(found, node, context) == docs
@@ -126,7 +126,7 @@ def test_groups(spec, node, context):
     found = read(docs, node, context)
     assert found.dims == spec.dims
     assert (found.layout["arrays"], found.layout["groups"]) == (spec.layout["arrays"], spec.layout["groups"])
-    assert equal_attrs(found.attrs, {name: regular(value) for name, value in spec.attrs.items()})
+    assert equal_attrs(found.attrs, {name: normalize_value(value) for name, value in spec.attrs.items()})
     assert list(found.attrs) == list(spec.attrs)
     assert current.render(found, node, context) == docs
     assert same(read(current.render(found, node, context), node, context), found)

@@ -13,9 +13,9 @@ from hyperslab.errors import Unsupported
 from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.nczarr.attributes import (
     is_hidden,
+    normalize_value,
     read_attributes,
     read_value,
-    regular,
     source_texts,
     write_value,
 )
@@ -192,7 +192,7 @@ def test_what_netcdf_c_does_not_survive_is_json_text(value, text):
     ],
 )
 def test_values_are_regular_before_they_are_written(value, found):
-    assert equal(regular(value), found)
+    assert equal(normalize_value(value), found)
     assert equal(through(value), found)
 
 

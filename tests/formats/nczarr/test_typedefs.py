@@ -17,7 +17,7 @@ from hyperslab.formats.nczarr.user_types import (
     LARGEST,
     MOST_FIELDS,
     Scope,
-    in_bytes,
+    dtype_in_bytes,
     read_types,
     same_type,
     text_lengths,
@@ -218,7 +218,13 @@ def test_same_type():
 
 
 def test_sizes_in_bits():
-    assert [in_bytes(name) for name in ("<i16", ">f64", "<i8", "|S64", ["a"])] == ["<i2", ">f8", "<i8", "|S64", ["a"]]
+    assert [dtype_in_bytes(name) for name in ("<i16", ">f64", "<i8", "|S64", ["a"])] == [
+        "<i2",
+        ">f8",
+        "<i8",
+        "|S64",
+        ["a"],
+    ]
     assert read({"e": {"class": "enum", "base": "<u16", "members": {"A": 500}}})[0]["e"].base == np.dtype("u2")
 
 

@@ -16,7 +16,7 @@ from hyperslab.errors import Conflict
 from hyperslab.formats.blaze.data_file import ChunkOffsets, read_index
 from hyperslab.formats.blaze.source import FetchedChunks, Stored, in_order
 from hyperslab.formats.blaze.superchunks import Superchunks
-from hyperslab.formats.zarr.chunks import decoded
+from hyperslab.formats.zarr.chunks import decode_fetched
 from hyperslab.stores.attempts import attempts
 from hyperslab.stores.base import Unversioned, Version
 from hyperslab.stores.files import too_long
@@ -84,7 +84,7 @@ class SwappedSuperchunks(Superchunks):
             return [None] * len(coords), None
         stored = self._cut(version.data, [self.numbering.find(number)[1] for number in numbers])
         fetched = FetchedChunks(self, dict(zip(coords, stored, strict=True)))
-        return decoded(fetched, coords, self._grid, self._spec), version
+        return decode_fetched(fetched, coords, self._grid, self._spec), version
 
     def swap(self, pairs: Sequence[tuple[Coords, Block]], expected: Any) -> None:
         """Replace chunks of one superchunk if it is still the file that was read, else ``Conflict``."""

@@ -44,7 +44,7 @@ from hyperslab.formats.hdmf.v2 import HdmfV2
 from hyperslab.formats.hdmf.v3 import HdmfV3
 from hyperslab.formats.hdmf.writer import HdmfDocuments, HdmfWriter
 from hyperslab.formats.opening import check_option_names, has_keys
-from hyperslab.formats.zarr.opening import open_keyed
+from hyperslab.formats.zarr.opening import open_zarr
 from hyperslab.formats.zarr3.codecs import COMMON
 from hyperslab.stores.base import Store, WritableStore
 from hyperslab.stores.location import Location, Probe
@@ -118,7 +118,7 @@ class HdmfFormat:
         return FormatInfo("hdmf", "the HDMF and NWB model on Zarr", signs, True, variants)
 
     @property
-    def spelling(self) -> HdmfProfile:
+    def metadata_dialect(self) -> HdmfProfile:
         """Return the dialect of the profile: the names of its documents, and how they read."""
         return _spelling(HdmfOptions(profile=self.profile))
 
@@ -183,7 +183,7 @@ class HdmfFormat:
             chosen = replace(chosen, profile=_profile_at(where, read, mode) or chosen.profile)
         variant = HdmfFormat(chosen.profile)
         spelling = _spelling(chosen)
-        documents = open_keyed(
+        documents = open_zarr(
             spelling,
             where,
             mode,

@@ -41,9 +41,9 @@ from hyperslab.formats.hdmf.reference_ids import read_object_id
 from hyperslab.formats.hdmf.survey import HdmfSurvey, OtherDatasets, Spec
 from hyperslab.formats.hdmf.writer import HdmfDocuments
 from hyperslab.formats.metadata_json.dtypes import dtype_from_json
-from hyperslab.formats.zarr.commit import Change
+from hyperslab.formats.zarr.commit import DocumentChange
 from hyperslab.formats.zarr.damage import NodeDamage, remedies_of
-from hyperslab.formats.zarr.reader import KeyedReader
+from hyperslab.formats.zarr.reader import ZarrReader
 from hyperslab.formats.zarr2.document import ZARRAY, ZATTRS
 from hyperslab.model.dtypes import DataType, ObjectRef, VlenBytes, VlenString, numpy_dtype
 from hyperslab.model.paths import child
@@ -83,7 +83,7 @@ def find_root_damage(survey: HdmfSurvey) -> Iterator[NodeDamage]:
 def _find_missing_consolidated(survey: HdmfSurvey) -> Iterator[NodeDamage]:
     """Report missing consolidated metadata: every writer of the format writes it last, and attributes of the root
     first."""
-    name = survey.profile.copy_name
+    name = survey.profile.consolidated_name
     try:
         data = survey.store.get(name)
     except HyperslabError:
@@ -94,7 +94,9 @@ def _find_missing_consolidated(survey: HdmfSurvey) -> Iterator[NodeDamage]:
     message = "there is no consolidated metadata"
     if not stored_attributes(survey.docs("")):
         message += ", and the root has no attributes: its writer died, and more may be missing"
-    yield NodeDamage(Problem("", "unconsolidated", message), "", "write consolidated metadata", lambda: Change({}))
+    yield NodeDamage(
+        Problem("", "unconsolidated", message), "", "write consolidated metadata", lambda: DocumentChange({})
+    )
 
 
 def find_duplicate_ids(survey: HdmfSurvey) -> Iterator[NodeDamage]:
@@ -144,7 +146,9 @@ def _reader_warning(survey: HdmfSurvey, path: str, problem: Problem, about: str)
         return NodeDamage(located, about)
     if problem.kind in {other.kind for other in left}:
         return NodeDamage(located, about)
-    return NodeDamage(located, about, "write the documents as they are understood", lambda: Change({path: docs}))
+    return NodeDamage(
+        located, about, "write the documents as they are understood", lambda: DocumentChange({path: docs})
+    )
 
 
 def _find_type_contradiction(survey: HdmfSurvey, path: str, spec: ArraySpec) -> Iterator[NodeDamage]:
@@ -166,9 +170,9 @@ def _restore_type_name(survey: HdmfSurvey, path: str, spec: ArraySpec, problem: 
         is_text = survey.profile.attribute_names.profile == "v3" or next(stored, None) is None
         return _rewrite_type_name(survey, path, spec, problem, about) if is_text else NodeDamage(problem, about)
 
-    def change() -> Change:
+    def change() -> DocumentChange:
         docs = survey.docs(path)
-        return Change({path: replace_attributes(docs, {**stored_attributes(docs), name: type_name})})
+        return DocumentChange({path: replace_attributes(docs, {**stored_attributes(docs), name: type_name})})
 
     action = f"write the {name} {json.dumps(type_name)}, which the cells have"
     return NodeDamage(problem, about, action, change, at=path, settles=_CELL_DAMAGE)
@@ -180,11 +184,11 @@ def _rewrite_type_name(survey: HdmfSurvey, path: str, spec: ArraySpec, problem: 
     own = {each: value for each, value in spec.layout.get(LAYOUT, {}).items() if each != name}
     bare = spec.evolve(layout={**spec.layout, LAYOUT: own})
 
-    def change() -> Change:
+    def change() -> DocumentChange:
         docs = survey.docs(path)
         rest = {each: value for each, value in stored_attributes(docs).items() if each != name}
         rendered = stored_attributes(survey.profile.render(bare))
-        return Change(
+        return DocumentChange(
             {path: replace_attributes(docs, rest | {each: rendered[each] for each in (name,) if each in rendered})}
         )
 
@@ -219,10 +223,10 @@ def _find_fill_damage(survey: HdmfSurvey, path: str, spec: ArraySpec) -> Iterato
         kind = "unsafe-pickle" if isinstance(error, UnsafePickle) else "fill_value"
         problem = Problem(path, kind, f"fill_value: {error.message} [key={child(path, ZARRAY)}]")
 
-    def change() -> Change:
+    def change() -> DocumentChange:
         docs = survey.docs(path)
         zero = {"fill_value": describe_object_array(spec)["fill_value"]}
-        return Change({path: {ZATTRS: docs.get(ZATTRS, {}), ZARRAY: docs[ZARRAY] | zero}})
+        return DocumentChange({path: {ZATTRS: docs.get(ZATTRS, {}), ZARRAY: docs[ZARRAY] | zero}})
 
     yield NodeDamage(problem, "fill", "write the fill value of rows that were never written", change)
 
@@ -347,8 +351,8 @@ def find_lost_attributes(survey: HdmfSurvey, path: str) -> Iterator[NodeDamage]:
     names = ", ".join(map(repr, consolidated))
     message = f"consolidated metadata has attributes of this node that are gone from it: {names} [key={place}]"
 
-    def change() -> Change:
-        return Change({path: {**survey.docs(path), ZATTRS: consolidated}})
+    def change() -> DocumentChange:
+        return DocumentChange({path: {**survey.docs(path), ZATTRS: consolidated}})
 
     action = "take the attributes from consolidated metadata"
     yield NodeDamage(Problem(path, "lost-attributes", message), "", action, change, part=LINKS)
@@ -382,7 +386,7 @@ class _ChecksHdmf:
             yield from remedies_of(self, survey, self._open_survey, _examiners(survey, deep))
 
 
-class HdmfCheckReader(_ChecksHdmf, KeyedReader):
+class HdmfCheckReader(_ChecksHdmf, ZarrReader):
     """The documents of the dataset at ``where``, of which every problem is told; links are followed to where they may
     lead, and to places that are allowed."""
 
@@ -402,7 +406,7 @@ class HdmfRepairWriter(_ChecksHdmf, HdmfDocuments):
         super().__init__(store, profile, settings, consolidated=True)
         self._open_survey = partial(_survey_dataset, store, profile, settings, where, allow)
 
-    def mend(self, change: Change) -> None:
+    def mend(self, change: DocumentChange) -> None:
         """Store these documents, and consolidated metadata."""
         self._commit(change)
         self._forget("")

@@ -25,7 +25,7 @@ from hyperslab.formats.hdmf.link_sources import DatasetLocation, is_absolute, no
 from hyperslab.formats.hdmf.profile import replace_attributes, stored_attributes
 from hyperslab.formats.hdmf.reference_ids import reference_fields
 from hyperslab.formats.hdmf.survey import HdmfSurvey, LinkLoop
-from hyperslab.formats.zarr.commit import Change
+from hyperslab.formats.zarr.commit import DocumentChange
 from hyperslab.formats.zarr.damage import NodeDamage
 from hyperslab.model.paths import child
 from hyperslab.model.refs import Link, ObjectReference, Pointer, RegionReference, path_within
@@ -203,14 +203,16 @@ def _link_damage(survey: HdmfSurvey, path: str, name: str, link: Link, diagnosis
     return _correctable(Problem(node, kind, message), name, diagnosis, partial(_edit_attributes, survey, path, edit))
 
 
-def _correctable(problem: Problem, about: str, diagnosis: LinkDiagnosis, change: Callable[[], Change]) -> NodeDamage:
+def _correctable(
+    problem: Problem, about: str, diagnosis: LinkDiagnosis, change: Callable[[], DocumentChange]
+) -> NodeDamage:
     if not diagnosis.correction:
         return NodeDamage(problem, about, part=LINKS)
     words = " and ".join(f"the {name} {value!r}" for name, value in diagnosis.correction.items())
     return NodeDamage(problem, about, f"write {words}", change, part=LINKS)
 
 
-def _removable(node: str, kind: str, message: str, about: str, change: Callable[[], Change]) -> NodeDamage:
+def _removable(node: str, kind: str, message: str, about: str, change: Callable[[], DocumentChange]) -> NodeDamage:
     return NodeDamage(Problem(node, kind, message), about, "take the link out", change, part=LINKS, asked=DROP_LINKS)
 
 
@@ -257,9 +259,9 @@ def _find_malformed_links(survey: HdmfSurvey, path: str, spec: GroupSpec) -> Ite
 # -- edits ------------------------------------------------------------------------------------------------------------
 
 
-def _edit_attributes(survey: HdmfSurvey, path: str, edit: Edit) -> Change:
+def _edit_attributes(survey: HdmfSurvey, path: str, edit: Edit) -> DocumentChange:
     docs = survey.docs(path)
-    return Change({path: replace_attributes(docs, edit(dict(stored_attributes(docs))))})
+    return DocumentChange({path: replace_attributes(docs, edit(dict(stored_attributes(docs))))})
 
 
 def _is_called(entry: Any, name: str) -> bool:

@@ -26,7 +26,7 @@ from hyperslab.formats.hdmf.attributes import (
 )
 from hyperslab.formats.opening import check_bool, check_choices
 from hyperslab.formats.zarr.chunks import KeyOf
-from hyperslab.formats.zarr.dialect import Copy, Docs, MetadataDialect
+from hyperslab.formats.zarr.dialect import ConsolidatedDocs, Docs, MetadataDialect
 from hyperslab.formats.zarr2.document import ZATTRS, Zarr2
 from hyperslab.formats.zarr3.document import NAME as V3_NAME
 from hyperslab.formats.zarr3.document import Zarr3
@@ -98,9 +98,9 @@ class HdmfProfile(MetadataDialect):
         return self._zarr.extras
 
     @property
-    def copy_name(self) -> str:
+    def consolidated_name(self) -> str:
         """Return the name of the document that consolidated metadata stands in."""
-        return self._zarr.copy_name
+        return self._zarr.consolidated_name
 
     @abstractmethod
     def specification(self) -> ArraySpec:
@@ -114,17 +114,17 @@ class HdmfProfile(MetadataDialect):
         """Return the function that gives the key of a chunk, relative to the array's folder."""
         return self._zarr.key_of(spec)
 
-    def read_copy(self, doc: Mapping[str, Any]) -> Copy | None:
+    def read_consolidated(self, doc: Mapping[str, Any]) -> ConsolidatedDocs | None:
         """Return the consolidated metadata in a document; None when damaged."""
-        return self._zarr.read_copy(doc)
+        return self._zarr.read_consolidated(doc)
 
-    def write_copy(self, holder: Docs, copy: Copy) -> dict[str, Any]:
-        """Return the document ``copy_name`` with consolidated metadata."""
-        return self._zarr.write_copy(holder, copy)
+    def write_consolidated(self, holder: Docs, copy: ConsolidatedDocs) -> dict[str, Any]:
+        """Return the document ``consolidated_name`` with consolidated metadata."""
+        return self._zarr.write_consolidated(holder, copy)
 
-    def without_copy(self, doc: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the document ``copy_name`` without consolidated metadata."""
-        return self._zarr.without_copy(doc)
+    def without_consolidated(self, doc: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the document ``consolidated_name`` without consolidated metadata."""
+        return self._zarr.without_consolidated(doc)
 
     def is_specification(self, node: str) -> bool:
         """Return whether the path is the group of the specifications or below it."""

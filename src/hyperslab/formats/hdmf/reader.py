@@ -20,7 +20,7 @@ from hyperslab.formats.hdmf.cell_types import PICKLE, check_fill_value
 from hyperslab.formats.hdmf.link_sources import find_dataset
 from hyperslab.formats.hdmf.profile import HdmfOptions
 from hyperslab.formats.hdmf.reference_ids import map_object_ids, read_object_id
-from hyperslab.formats.zarr.reader import KeyedReader
+from hyperslab.formats.zarr.reader import ZarrReader
 from hyperslab.model.paths import child, is_within, normalize, split
 from hyperslab.model.refs import Link, Pointer
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -62,7 +62,7 @@ class Specifications(Mapping[str, Mapping[str, Any]]):
     ``level``: how many mappings lie in one another from here on; at the last the values are schemas.
     """
 
-    def __init__(self, documents: KeyedReader, path: str, level: int = _LEVELS) -> None:
+    def __init__(self, documents: ZarrReader, path: str, level: int = _LEVELS) -> None:
         self._documents = documents
         self._path = path
         self._level = level
@@ -89,7 +89,7 @@ class Specifications(Mapping[str, Mapping[str, Any]]):
         return f"<{', '.join(self) or 'nothing'}>"
 
 
-def read_schema(documents: KeyedReader, path: str) -> Any:
+def read_schema(documents: ZarrReader, path: str) -> Any:
     """Return one source's schema as a JSON value; UnsafePickle for one stored as a pickle, FormatError for no JSON."""
     try:
         return read_json(_text(documents, path))
@@ -97,7 +97,7 @@ def read_schema(documents: KeyedReader, path: str) -> Any:
         raise error.locate(url=documents.store.url, node=path) from error.__cause__
 
 
-def _text(documents: KeyedReader, path: str) -> bytes:
+def _text(documents: ZarrReader, path: str) -> bytes:
     source = documents.chunks(path)
     spec = documents.node(path)
     if not isinstance(spec, ArraySpec) or len(spec.shape) > 1 or spec.shape == (0,):
@@ -121,7 +121,7 @@ def links_of(spec: GroupSpec | ArraySpec) -> Mapping[str, Link]:
 class HdmfReader:
     """A dataset open for reading. ``documents`` reads what lies under keys, ``variant`` is the format of its kind."""
 
-    def __init__(self, documents: KeyedReader, where: Location, options: HdmfOptions, variant: Format) -> None:
+    def __init__(self, documents: ZarrReader, where: Location, options: HdmfOptions, variant: Format) -> None:
         self._documents = documents
         self._where = where
         self._options = options

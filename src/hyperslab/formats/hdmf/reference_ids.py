@@ -16,7 +16,7 @@ from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.formats.zarr.chunks import CasChunks, ChunkKeys, KeyedChunks
-from hyperslab.formats.zarr.reader import KeyedReader
+from hyperslab.formats.zarr.reader import ZarrReader
 from hyperslab.model.dtypes import DataType, ObjectRef, RegionRef, tagged_fields
 from hyperslab.model.paths import child, normalize
 from hyperslab.model.refs import Link, ObjectReference, Pointer, RegionReference
@@ -132,7 +132,7 @@ def read_object_id(spec: GroupSpec | ArraySpec) -> str | None:
     return said if isinstance(said, str) and said else None
 
 
-def map_object_ids(documents: KeyedReader, excluded: str | None) -> Mapping[str, list[str]]:
+def map_object_ids(documents: ZarrReader, excluded: str | None) -> Mapping[str, list[str]]:
     """Return the paths of all readable nodes by object id, mostly one each, without what is below `excluded`."""
     found: dict[str, list[str]] = {}
     for path, spec in _nodes(documents, excluded):
@@ -141,7 +141,7 @@ def map_object_ids(documents: KeyedReader, excluded: str | None) -> Mapping[str,
     return found
 
 
-def _nodes(documents: KeyedReader, excluded: str | None) -> Iterator[tuple[str, GroupSpec | ArraySpec]]:
+def _nodes(documents: ZarrReader, excluded: str | None) -> Iterator[tuple[str, GroupSpec | ArraySpec]]:
     """Yield each group before its nodes. A list, not recursion: groups may be nested deeper than Python's stack."""
     waiting = [""]
     while waiting:

@@ -16,8 +16,8 @@ from hyperslab.formats.hdmf.reader import links_of, specifications_path
 from hyperslab.formats.hdmf.reference_ids import read_object_id
 from hyperslab.formats.hdmf.v2 import HdmfV2
 from hyperslab.formats.hdmf.v3 import HdmfV3
-from hyperslab.formats.zarr.dialect import Copy, Docs, own_document
-from hyperslab.formats.zarr.reader import KeyedReader, holds_nodes
+from hyperslab.formats.zarr.dialect import ConsolidatedDocs, Docs, strip_consolidated
+from hyperslab.formats.zarr.reader import ZarrReader, holds_nodes
 from hyperslab.model.paths import child, is_within, join
 from hyperslab.model.refs import HOPS, Link, Pointer, path_within
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -84,7 +84,7 @@ class HdmfSurvey:
         return False
 
     @cached_property
-    def consolidated(self) -> Copy:
+    def consolidated(self) -> ConsolidatedDocs:
         """Return the documents in consolidated metadata by path; ``{}`` where none can be read."""
         with suppress(HyperslabError):
             return self.documents.consolidated_documents()
@@ -172,18 +172,20 @@ class HdmfSurvey:
         return (self, here) if self.has(here) else None
 
 
-class _StoredDocuments(KeyedReader):
+class _StoredDocuments(ZarrReader):
     """Documents as they are stored."""
 
     def stored_documents(self, path: str) -> Docs | None:
         """Return the stored documents of a node, without what they say of others."""
         docs = self._stored_docs(path)
-        return None if docs is None else {name: own_document(self._spelling, name, doc) for name, doc in docs.items()}
+        return (
+            None if docs is None else {name: strip_consolidated(self._dialect, name, doc) for name, doc in docs.items()}
+        )
 
-    def consolidated_documents(self) -> Copy:
+    def consolidated_documents(self) -> ConsolidatedDocs:
         """Return the documents of all nodes in consolidated metadata, without what they say of others."""
-        doc = self._stored("", self._spelling.copy_name)
-        return (None if doc is None else self._spelling.read_copy(doc)) or {}
+        doc = self._stored("", self._dialect.consolidated_name)
+        return (None if doc is None else self._dialect.read_consolidated(doc)) or {}
 
 
 @dataclass

@@ -25,9 +25,9 @@ from hyperslab.formats.hdmf.reference_ids import (
     reference_fields,
 )
 from hyperslab.formats.zarr.chunks import ChunkKeys
-from hyperslab.formats.zarr.commit import Change
+from hyperslab.formats.zarr.commit import DocumentChange
 from hyperslab.formats.zarr.dialect import Docs
-from hyperslab.formats.zarr.writer import KeyedWriter
+from hyperslab.formats.zarr.writer import ZarrWriter
 from hyperslab.formats.zarr3.document import NAME as V3_NAME
 from hyperslab.model.dtypes import VlenString
 from hyperslab.model.paths import is_within, normalize, split
@@ -42,7 +42,7 @@ _IDENTIFYING = frozenset({"neurodata_type", SPECLOC, V2_NAMES.links, V3_NAMES.li
 """Attributes by which a root is known to be one of HDMF."""
 
 
-class HdmfDocuments(KeyedWriter):
+class HdmfDocuments(ZarrWriter):
     """The documents and chunks of a dataset open for writing; ``consolidated`` is always true."""
 
     _is_fresh = False
@@ -86,12 +86,12 @@ class HdmfDocuments(KeyedWriter):
         if fields is None or spec.problem is not None or "zarr2" not in spec.layout:
             return super().chunks_as(path, spec)
         try:
-            keys = ChunkKeys(self._store, path, self._spelling.key_of(spec), self._settings)
+            keys = ChunkKeys(self._store, path, self._dialect.key_of(spec), self._settings)
             return open_reference_chunks(keys, spec, fields, self.find_object_id)
         except HyperslabError as error:
             raise error.locate(url=self._store.url, node=path) from error.__cause__
 
-    def _commit(self, change: Change) -> None:
+    def _commit(self, change: DocumentChange) -> None:
         """Commit a change, the first time without consolidated metadata that lacks the specifications."""
         if not self._is_fresh:
             self._is_fresh = True
@@ -99,11 +99,11 @@ class HdmfDocuments(KeyedWriter):
         super()._commit(change)
 
     def _drop_partial_copy(self) -> None:
-        name = self._spelling.copy_name
-        if name in self._spelling.nodes:  # only in Zarr v2 there were writers of such
+        name = self._dialect.consolidated_name
+        if name in self._dialect.nodes:  # only in Zarr v2 there were writers of such
             return
         doc = self._stored("", name)
-        copy = None if doc is None else self._spelling.read_copy(doc)
+        copy = None if doc is None else self._dialect.read_consolidated(doc)
         if copy is None or SPECIFICATIONS in copy or self._stored_docs(SPECIFICATIONS) is None:
             return
         self._target.delete(name, durable=self._settings.durable)
@@ -122,7 +122,7 @@ class HdmfWriter(HdmfReader):
     ) -> None:
         super().__init__(documents, where, options, variant)
         self._written = documents
-        self._spelling = spelling
+        self._dialect = spelling
         self._incomplete: set[str] = set()
 
     # -- nodes ------------------------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ class HdmfWriter(HdmfReader):
         """Return the array, in place of a text below the specifications the array of a schema."""
         place = specifications_path(self._written.node_or_none("")) or SPECIFICATIONS
         is_text = isinstance(spec.dtype, VlenString) and not spec.shape
-        return self._spelling.specification() if is_text and is_specification(path, place) else spec
+        return self._dialect.specification() if is_text and is_specification(path, place) else spec
 
     def _with_layout(self, path: str, spec: GroupSpec) -> GroupSpec:
         """Return the group with its present links and place of the specifications, whatever its layout says."""

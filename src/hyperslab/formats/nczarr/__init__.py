@@ -29,13 +29,13 @@ from typing import Any, Literal
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.formats.base import Feature, Format, FormatInfo, Mode, Variant
-from hyperslab.formats.nczarr.dialect import COPY, NczarrSpelling
+from hyperslab.formats.nczarr.dialect import CONSOLIDATED, NczarrDialect
 from hyperslab.formats.nczarr.generation import DRAFT_ONLY, NCZarrOptions
 from hyperslab.formats.nczarr.reader import NczarrReader
 from hyperslab.formats.nczarr.writer import NczarrWriter
 from hyperslab.formats.opening import check_option_names
-from hyperslab.formats.zarr.opening import open_keyed
-from hyperslab.formats.zarr.reader import KeyedReader
+from hyperslab.formats.zarr.opening import open_zarr
+from hyperslab.formats.zarr.reader import ZarrReader
 from hyperslab.stores.base import Store, WritableStore
 from hyperslab.stores.location import Location, Probe
 
@@ -92,22 +92,22 @@ class NczarrFormat:
 
     @property
     def name(self) -> str:
-        """``nczarr``."""
+        """Return ``nczarr``."""
         return "nczarr"
 
     @property
     def features(self) -> frozenset[Feature]:
-        """What the dialect can hold."""
+        """Return what the dialect can hold."""
         return _DRAFT_HOLDS if self.dialect == "draft" else _HOLDS
 
     @property
     def common_codecs(self) -> frozenset[str]:
-        """Those that netCDF-C decodes."""
+        """Return the codecs that netCDF-C decodes."""
         return _COMMON
 
     @property
     def info(self) -> FormatInfo:
-        """Its line of ``list_formats``."""
+        """Return its line of ``list_formats``."""
         said = "metadata of NCZarr in .zgroup or .zattrs, a .zdataset or .nczarr"
         variants = (
             Variant("current", _HOLDS, {"dialect": "current"}, _NOTES | _NO_TYPES),
@@ -116,27 +116,25 @@ class NczarrFormat:
         return FormatInfo("nczarr", "the netCDF-4 model on Zarr v2", said, True, variants)
 
     @property
-    def spelling(self) -> NczarrSpelling:
-        """What its documents are called and how they read; one for each dataset, whose generation it learns."""
-        return NczarrSpelling(NCZarrOptions(dialect=self.dialect), self)
+    def metadata_dialect(self) -> NczarrDialect:
+        """Return a new dialect of documents: one for each dataset, whose generation it learns."""
+        return NczarrDialect(NCZarrOptions(dialect=self.dialect), self)
 
     def variant(self, options: Mapping[str, Any]) -> Format:
-        """The format with the features that a dataset made with these options has."""
+        """Return the format with the features that a dataset made with these options has."""
         return NczarrFormat("draft" if options.get("dialect") == "draft" else "current")
 
-    def reader(self, store: Store, spelling: NczarrSpelling, settings: Settings, where: Location) -> NczarrReader:
-        """What reads a dataset, of which nothing is looked at yet."""
-        return NczarrReader(store, spelling, settings)
+    def reader(self, store: Store, dialect: NczarrDialect, settings: Settings, where: Location) -> NczarrReader:
+        """Return a reader of a dataset, which has not looked at anything yet."""
+        return NczarrReader(store, dialect, settings)
 
-    def writer(
-        self, store: WritableStore, spelling: NczarrSpelling, settings: Settings, where: Location
-    ) -> NczarrWriter:
-        """What changes one, of whatever generation."""
-        return NczarrWriter(store, spelling, settings)
+    def writer(self, store: WritableStore, dialect: NczarrDialect, settings: Settings, where: Location) -> NczarrWriter:
+        """Return a writer of a dataset of whatever generation."""
+        return NczarrWriter(store, dialect, settings)
 
     @property
     def dimension_scope(self) -> Literal["group"]:
-        """Groups declare the dimensions of their arrays."""
+        """Return ``group``: groups declare the dimensions of their arrays."""
         return "group"
 
     def sniff(self, probe: Probe) -> bool:
@@ -144,7 +142,7 @@ class NczarrFormat:
 
         So has a group or an array of a dataset: it must not be changed without what is around it.
         """
-        copy = probe.get(COPY)
+        copy = probe.get(CONSOLIDATED)
         if copy is not None and _IS_COPY in copy and _SAID_BY not in copy:
             return any(mark in copy for mark in _IN_COPY)
         if copy is not None and any(mark in copy for mark in _IN_COPY):
@@ -164,16 +162,16 @@ class NczarrFormat:
         consolidated: bool = False,
         remembered: Mapping[str, bytes | None] | None = None,
         **options: Any,
-    ) -> KeyedReader:
+    ) -> ZarrReader:
         """Open or make a dataset by :class:`NCZarrOptions`, ``settings``, ``consolidated`` and ``remembered``.
 
         A dataset of an older generation of netcdf-c, and one of plain Zarr, is ReadOnly.
         """
         check_option_names(self.name, options, (*_OPTIONS, "consolidated"), where.url)
         said = NCZarrOptions(**({"dialect": self.dialect} | options))
-        spelling = NczarrSpelling(said, self)
-        opened = open_keyed(
-            spelling,
+        dialect = NczarrDialect(said, self)
+        opened = open_zarr(
+            dialect,
             where,
             mode,
             settings=settings,
@@ -183,7 +181,7 @@ class NczarrFormat:
             writing=NczarrWriter,
         )
         if mode != "r":
-            spelling.require_written(where.url)
+            dialect.require_written(where.url)
         return opened
 
 

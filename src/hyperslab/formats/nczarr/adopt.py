@@ -11,13 +11,13 @@ import numpy as np
 from hyperslab.chunks.settings import DEFAULTS
 from hyperslab.errors import HyperslabError, Invalid, Problem, Unsupported
 from hyperslab.formats.nczarr import FORMAT
-from hyperslab.formats.nczarr.dialect import COPY, NczarrSpelling
-from hyperslab.formats.nczarr.dimensions import anonymous, is_anonymous, place_of, qualified, require_netcdf
+from hyperslab.formats.nczarr.dialect import CONSOLIDATED, NczarrDialect
+from hyperslab.formats.nczarr.dimensions import anonymous_name, is_anonymous, qualified, require_netcdf, split_qualified
 from hyperslab.formats.nczarr.generation import Generation, NCZarrOptions
 from hyperslab.formats.nczarr.reader import NczarrReader
-from hyperslab.formats.zarr.commit import Change, Commits
+from hyperslab.formats.zarr.commit import DocumentChange, DocumentCommits
 from hyperslab.formats.zarr.dialect import Docs
-from hyperslab.formats.zarr.reader import KeyedReader
+from hyperslab.formats.zarr.reader import ZarrReader
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import describe
 from hyperslab.model.paths import child
@@ -49,15 +49,17 @@ def adopt(
         if isinstance(store, LocksNodes):
             lock = store.lock_node("", lock_timeout)
         with lock:
-            docs, spelling = _documents(_model(FORMAT.open(where, "r"), where.url), dialect, where.url)
-            consolidated = dialect == "draft" or store.get(COPY) is not None
-            Commits(store, spelling, durable=durable, consolidated=consolidated).commit(Change(docs))
+            docs, metadata_dialect = _documents(_model(FORMAT.open(where, "r"), where.url), dialect, where.url)
+            consolidated = dialect == "draft" or store.get(CONSOLIDATED) is not None
+            DocumentCommits(store, metadata_dialect, durable=durable, consolidated=consolidated).commit(
+                DocumentChange(docs)
+            )
     finally:
         store.close()
 
 
-def _model(reader: KeyedReader, url: str) -> dict[str, Spec]:
-    """Every node of a plain dataset by its path, groups before what is in them."""
+def _model(reader: ZarrReader, url: str) -> dict[str, Spec]:
+    """Return every node of a plain dataset by its path, groups before what is in them."""
     try:
         reader.refresh("")  # consolidated metadata may be older than what others have added
         root = reader.node("")
@@ -70,7 +72,7 @@ def _model(reader: KeyedReader, url: str) -> dict[str, Spec]:
         reader.close()
 
 
-def _walk(reader: KeyedReader, path: str, spec: Spec) -> Iterator[tuple[str, Spec]]:
+def _walk(reader: ZarrReader, path: str, spec: Spec) -> Iterator[tuple[str, Spec]]:
     attrs = {name: np.uint8(value) if isinstance(value, bool) else value for name, value in spec.attrs.items()}
     if isinstance(spec, ArraySpec):
         yield path, spec.evolve(attrs=attrs)
@@ -86,7 +88,7 @@ def _walk(reader: KeyedReader, path: str, spec: Spec) -> Iterator[tuple[str, Spe
 
 
 def _with_dimensions(model: Mapping[str, Spec], *, draft: bool) -> dict[str, Spec]:
-    """The nodes with the dimensions of the arrays declared in their groups."""
+    """Return the nodes with the dimensions of the arrays declared in their groups."""
     dims: dict[str, dict[str, Dimension]] = {}
     found: dict[str, Spec] = {}
     for path, spec in model.items():
@@ -96,57 +98,57 @@ def _with_dimensions(model: Mapping[str, Spec], *, draft: bool) -> dict[str, Spe
             continue
         names = []
         for fqn, size in zip(spec.layout["dimensions"], spec.shape, strict=True):
-            group, name = place_of(fqn)
+            group, name = split_qualified(fqn)
             if is_anonymous(name, size) or dims[group].setdefault(name, Dimension(name, size)).size != size:
-                group, name = "", anonymous(size, draft=draft)
+                group, name = "", anonymous_name(size, draft=draft)
                 dims[""].setdefault(name, Dimension(name, size))
             names.append(qualified(group, name))
         layout = {**spec.layout, "dimensions": tuple(names)}
-        found[path] = spec.evolve(dims=tuple(place_of(name)[1] for name in names), layout=layout)
+        found[path] = spec.evolve(dims=tuple(split_qualified(name)[1] for name in names), layout=layout)
     return {
         path: spec.evolve(dims=tuple(dims[path].values())) if isinstance(spec, GroupSpec) else spec
         for path, spec in found.items()
     }
 
 
-def _documents(model: Mapping[str, Spec], dialect: Any, url: str) -> tuple[dict[str, Docs], NczarrSpelling]:
-    """The documents of all nodes, the root's last: with them the dataset is NCZarr."""
+def _documents(model: Mapping[str, Spec], dialect: Any, url: str) -> tuple[dict[str, Docs], NczarrDialect]:
+    """Return the documents of all nodes, the root's last: with them the dataset is NCZarr."""
     whole = _with_dimensions(model, draft=dialect == "draft")
 
     def group(path: str) -> GroupSpec | None:
         spec = whole.get(path)
         return spec if isinstance(spec, GroupSpec) else None
 
-    spelling = NczarrSpelling(NCZarrOptions(dialect=dialect))
-    spelling.bind(group, lambda path: {})
-    spelling.learn(None)
+    metadata_dialect = NczarrDialect(NCZarrOptions(dialect=dialect))
+    metadata_dialect.bind(group, lambda path: {})
+    metadata_dialect.learn(None)
     docs, problems = {}, []
     for path in reversed(whole):
         try:
             if dialect == "current":
                 _require_names(path, whole[path])
-            docs[path] = _rendered(whole[path], path, spelling)
+            docs[path] = _rendered(whole[path], path, metadata_dialect)
         except HyperslabError as error:
             problems.append(Problem(path, "cannot-hold", error.said))
     if problems:
         shown = "; ".join(map(str, reversed(problems)))
         raise Unsupported(shown, url=url, remedy="convert it, or take out what NCZarr cannot hold")
-    return docs, spelling
+    return docs, metadata_dialect
 
 
 def _require_names(path: str, spec: Spec) -> None:
     declared = [dim.name for dim in spec.dims] if isinstance(spec, GroupSpec) else []
-    for name in filter(None, (place_of(path)[1], *declared)):
+    for name in filter(None, (split_qualified(path)[1], *declared)):
         require_netcdf(name, path)
 
 
-def _rendered(spec: Spec, path: str, spelling: NczarrSpelling) -> Docs:
-    docs = spelling.render(spec, path)
+def _rendered(spec: Spec, path: str, metadata_dialect: NczarrDialect) -> Docs:
+    docs = metadata_dialect.render(spec, path)
     if isinstance(spec, ArraySpec):
         if spec.problem is not None:
             raise Unsupported(spec.problem)
-        spelling.new_array(spec, path)
-        back = spelling.parse(docs, path)
+        metadata_dialect.new_array(spec, path)
+        back = metadata_dialect.parse(docs, path)
         if not isinstance(back, ArraySpec) or (back.dtype, back.codecs) != (spec.dtype, spec.codecs):
             raise Unsupported(f"no cells of type {describe(spec.dtype)} under these codecs")
     return docs

@@ -4,8 +4,8 @@ The codes are NumPy's in ``_nczarr_attr`` (``<f8``, ``>S1`` for char, ``|S128`` 
 netCDF's names in the draft (``double``, ``char``, ``string``, the qualified name of a user type); both are read
 everywhere. Text of type char is ``str``, a netCDF string ``np.str_``, several are an array of ``StringDType``.
 
-
-How the members of a JSON document are spelled in it: netcdf-c writes text that looks like JSON without quotes."""
+netcdf-c writes text that looks like JSON without quotes: :func:`source_texts` gives each value as it is spelled.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ from hyperslab.formats.documents import check_limits
 from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.metadata_json.cells import cell_to_json
 from hyperslab.formats.metadata_json.dtypes import dtype_from_json
-from hyperslab.formats.nczarr.dimensions import in_bytes
-from hyperslab.formats.nczarr.user_types import number, read_user, write_user_cell
+from hyperslab.formats.nczarr.user_types import dtype_in_bytes, read_number, read_user_value, write_user_cell
 from hyperslab.model.dtypes import Enum, Extension, Opaque, describe, tag_of
 
 MAXIMUM_TEXT = 128
@@ -61,7 +60,7 @@ def is_hidden(name: str) -> bool:
 
 
 def no_types(name: str) -> Extension | None:
-    """The user types of a dialect that has none."""
+    """Return the user types of a dialect that has none."""
     return None
 
 
@@ -72,7 +71,7 @@ def read_attributes(
     problems: Problems,
     type_of: TypeOf = no_types,
 ) -> dict[str, Any]:
-    """The typed values by name; one that does not fit its code is read as if it had none, and noted.
+    """Return the typed values by name; one that does not fit its code is read as if it had none, and noted.
 
     ``texts``: how the values are spelled, asked for only if some value needs it.
     """
@@ -114,7 +113,7 @@ def _is_json(values: list[Any]) -> bool:
 
 
 def read_value(value: Any, code: Any, text: str | None, type_of: TypeOf = no_types) -> Any:
-    """The value of an attribute with a type code, None for none; ``text`` is how the value is spelled, if known.
+    """Return the value of an attribute with a type code, None for none; ``text`` is how the value is spelled, if known.
 
     TypeError, ValueError or OverflowError where the value is not of that type.
     """
@@ -126,7 +125,7 @@ def read_value(value: Any, code: Any, text: str | None, type_of: TypeOf = no_typ
         case str() if _STRING.fullmatch(code):
             return _strings(value)
         case str() if (kind := type_of(code)) is not None:
-            return read_user(value, kind)
+            return read_user_value(value, kind)
     return _numbers(value, _number_type(code))
 
 
@@ -135,14 +134,18 @@ def _as_text(value: Any, text: str | None) -> str:
 
 
 def _strings(value: Any) -> Any:
-    """One netCDF string, or several."""
+    """Return one netCDF string, or several."""
     several = value if isinstance(value, list) else [value]
     texts = [item if isinstance(item, str) else _as_text(item, None) for item in several]
     return np.str_(texts[0]) if len(texts) == 1 else np.array(texts, np.dtypes.StringDType())
 
 
 def _number_type(code: Any) -> np.dtype[Any]:
-    dtype = np.dtype(_NUMBERS[code]) if isinstance(code, str) and code in _NUMBERS else dtype_from_json(in_bytes(code))
+    dtype = (
+        np.dtype(_NUMBERS[code])
+        if isinstance(code, str) and code in _NUMBERS
+        else dtype_from_json(dtype_in_bytes(code))
+    )
     if dtype.kind not in "iuf":
         raise TypeError(f"no attribute is of type {code!r}")
     return dtype.newbyteorder("=")
@@ -150,12 +153,12 @@ def _number_type(code: Any) -> np.dtype[Any]:
 
 def _numbers(value: Any, dtype: np.dtype[Any]) -> Any:
     several = value if isinstance(value, list) else [value]
-    cells = np.array([number(item, dtype) for item in several], dtype)
+    cells = np.array([read_number(item, dtype) for item in several], dtype)
     return cells[0] if len(cells) == 1 else cells
 
 
 def _guessed(value: Any, text: str | None) -> Any:
-    """The value of an attribute without a type (rule 3.8): numbers by their size, anything else as JSON text."""
+    """Return the value of an attribute without a type (rule 3.8): numbers by their size, anything else as JSON text."""
     if isinstance(value, str):
         return value
     several = value if isinstance(value, list) else [value]
@@ -166,7 +169,7 @@ def _guessed(value: Any, text: str | None) -> Any:
 
 
 def _widest(values: list[Any]) -> np.dtype[Any] | None:
-    """The narrowest type that holds all these numbers; None where one is no number, or of more than 64 bits."""
+    """Return the narrowest type that holds all these numbers; None where one is no number, or of more than 64 bits."""
     if not values or not all(isinstance(item, bool | int | float) for item in values):
         return None
     if any(isinstance(item, float) for item in values):
@@ -178,12 +181,12 @@ def _widest(values: list[Any]) -> np.dtype[Any] | None:
 
 
 def write_value(value: Any, *, draft: bool, type_name: Callable[[Extension], str] | None = None) -> tuple[Any, str]:
-    """An attribute's value as JSON, and its type code; Unsupported where netCDF has no such attribute.
+    """Return an attribute's value as JSON, and its type code; Unsupported where netCDF has no such attribute.
 
     An empty list, and a list or object of other things than numbers or text, becomes JSON text: netcdf-c does not
     survive them (rule 4.2). ``type_name``: the qualified name of a user type, in the draft.
     """
-    match regular(value):
+    match normalize_value(value):
         case np.str_() as text:
             return str(text), "string" if draft else _text_code([text])
         case str() as text:
@@ -209,7 +212,7 @@ def write_value(value: Any, *, draft: bool, type_name: Callable[[Extension], str
 def write_attributes(
     attrs: Mapping[str, Any], *, draft: bool, type_name: Callable[[Extension], str] | None = None
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """The values by name as JSON, and their type codes; errors name the attribute."""
+    """Return the values by name as JSON, and their type codes; errors name the attribute."""
     values, codes = {}, {}
     for name, value in attrs.items():
         if not name:
@@ -235,17 +238,17 @@ def _plain(cells: Any, cell: Callable[[Any], Any]) -> Any:
     return [cell(item) for item in cells] if np.ndim(cells) else cell(cells[()])
 
 
-def regular_attributes(attrs: Mapping[str, Any]) -> dict[str, Any]:
-    """The values as they will be read back; errors name the attribute."""
+def normalize_attributes(attrs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values as they will be read back; errors name the attribute."""
     found = {}
     for name, value in attrs.items():
         with _naming(name):
-            found[name] = regular(value)
+            found[name] = normalize_value(value)
     return found
 
 
-def regular(value: Any) -> Any:
-    """The value as it will be read back: text, ``np.str_``, a typed number, a 1-D array of them.
+def normalize_value(value: Any) -> Any:
+    """Return the value as it will be read back: text, ``np.str_``, a typed number, a 1-D array of them.
 
     Unsupported where netCDF has no such attribute.
     """
@@ -312,7 +315,7 @@ _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\],:]|[^\s{}\[\],:"]++', 
 
 
 def source_texts(data: bytes) -> dict[str, str]:
-    """The raw text of each member of the object in ``data``; of a damaged document as many as can be told.
+    """Return the raw text of each member of the object in ``data``; of a damaged document as many as can be told.
 
     Takes what :func:`~hyperslab.formats.documents.mend_json` takes (rule 3.9). Of a name that occurs twice the last
     counts.

@@ -1,7 +1,8 @@
 """The cells of an NCZarr array: a ``.zarray`` of Zarr v2, and what its bytes mean in netCDF.
 
 Both directions go through :mod:`hyperslab.formats.zarr2`; here is what NCZarr adds. Numbers are the rules of the
-reference: true item sizes for shuffle (3.6), text in cells of one width (3.7, 4.7), scalars over shape ``[1]`` (3.5).
+reference: true item sizes for shuffle (3.6), text in cells of one width (3.7, 4.7), scalars over shape ``[1]`` (3.5),
+fill values (3.10) and byte order (3.11) as their writer meant them.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ Parsed = dict[tuple[int, Meaning, bool], ArraySpec]
 def read_once(
     doc: Mapping[str, Any], problems: Problems, *, meaning: Meaning, scalar: bool, parsed: Parsed
 ) -> ArraySpec:
-    """:func:`read_array`; a document without fault is parsed once however many arrays share it, and kept in
+    """Return :func:`read_array`; a document without fault is parsed once however many arrays share it, and kept in
     ``parsed``."""
     place = (id(doc), meaning, scalar)
     found = parsed.get(place)
@@ -49,7 +50,8 @@ def read_once(
 
 
 def read_array(doc: Mapping[str, Any], problems: Problems, *, meaning: Meaning, scalar: bool) -> ArraySpec:
-    """The spec of a ``.zarray``, without dimensions and attributes; ``layout["zarr2"]`` is the document as it is.
+    """Return the spec of a ``.zarray``, without dimensions and attributes; ``layout["zarr2"]`` is the document as it
+    is.
 
     ``meaning``: what the bytes are where the dtype does not tell. ``scalar``: a shape of ``[1]`` stands for ``()``.
     """
@@ -77,7 +79,7 @@ def _as_text(spec: ArraySpec, length: int, problems: Problems) -> ArraySpec:
 
 
 def _with_item_sizes(doc: Mapping[str, Any], meaning: Meaning, problems: Problems) -> Mapping[str, Any]:
-    """The document with the true size where a shuffle has an ``elementsize`` of 0 (as netcdf-c writes it)."""
+    """Return the document with the true size where a shuffle has an ``elementsize`` of 0 (as netcdf-c writes it)."""
     filters = doc.get("filters")
     if not isinstance(filters, list) or not any(map(_lacks_size, filters)):
         return doc
@@ -93,7 +95,7 @@ def _with_item_sizes(doc: Mapping[str, Any], meaning: Meaning, problems: Problem
 
 
 def with_item_size(doc: Mapping[str, Any], size: int) -> dict[str, Any]:
-    """The ``.zarray`` with this size where a shuffle has none."""
+    """Return the ``.zarray`` with this size where a shuffle has none."""
     filters = [said | {"elementsize": size} if _lacks_size(said) else said for said in doc["filters"]]
     return {**doc, "filters": filters}
 
@@ -103,7 +105,7 @@ def _lacks_size(said: Any) -> bool:
 
 
 def write_array(spec: ArraySpec, char: str, *, scalar: bool) -> dict[str, Any]:
-    """``.zarray`` of a spec, unknown keys of ``layout["zarr2"]`` kept. ``char``: the dtype that char cells get.
+    """Return ``.zarray`` of a spec, unknown keys of ``layout["zarr2"]`` kept. ``char``: the dtype that char cells get.
 
     ``scalar``: a 0-d array is written with the shape ``[1]``, as netcdf-c wants it.
     """
@@ -128,8 +130,8 @@ def write_array(spec: ArraySpec, char: str, *, scalar: bool) -> dict[str, Any]:
     return doc
 
 
-def read_rows(said: Any, shape: tuple[int, ...], problems: Problems) -> tuple[int, ...] | None:
-    """``written``: how far the array was given cells along each axis; None where that is all of it.
+def read_written(said: Any, shape: tuple[int, ...], problems: Problems) -> tuple[int, ...] | None:
+    """Return ``written``: how far the array was given cells along each axis; None where that is all of it.
 
     Somebody who does not know of it made the array shorter: then all that is left was given.
     """
@@ -144,38 +146,37 @@ def read_rows(said: Any, shape: tuple[int, ...], problems: Problems) -> tuple[in
     return None if found == shape else found
 
 
-def write_rows(spec: ArraySpec) -> dict[str, list[int]]:
-    """The member ``written`` of an array's document, where there is one."""
+def write_written(spec: ArraySpec) -> dict[str, list[int]]:
+    """Return the member ``written`` of an array's document, where there is one."""
     rows = spec.layout.get("written")
     return {} if rows is None or tuple(rows) == spec.shape else {"written": list(rows)}
 
 
 def plain_name(dtype: DataType) -> str:
-    """NumPy's name of a plain type."""
+    """Return NumPy's name of a plain type."""
     return numpy_dtype(dtype).str
 
 
 def text_length(spec: ArraySpec) -> int | None:
-    """The width of text cells, None where the cells are no text."""
+    """Return the width of text cells, None where the cells are no text."""
     if spec.codecs and spec.codecs[0].name == TEXT:
         return int(spec.codecs[0].config["length"])
     return None
 
 
-def guarded(spec: ArraySpec) -> ArraySpec:
-    """The array for writing: cells of an enumeration are checked to be members of it (R37)."""
+def with_member_check(spec: ArraySpec) -> ArraySpec:
+    """Return the array for writing: cells of an enumeration are checked to be members of it (R37)."""
     return spec.evolve(codecs=(Codec("enum_members"), *spec.codecs)) if isinstance(spec.dtype, Enum) else spec
 
 
-def with_text(spec: ArraySpec, length: int, *, truncate: bool = False) -> ArraySpec:
-    """The array of text with cells of this width, in place of any other that it had."""
+def with_text_width(spec: ArraySpec, length: int, *, truncate: bool = False) -> ArraySpec:
+    """Return the array of text with cells of this width, in place of any other that it had."""
     rest = tuple(codec for codec in spec.codecs if codec.name not in (TEXT, "vlen-utf8"))
     config = {"length": length} | ({"truncate": True} if truncate else {})
     return spec.evolve(codecs=(Codec(TEXT, config), *rest))
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# What netcdf-c wrote otherwise than it meant, put right while reading: fill values (rule 3.10), byte order (3.11).
+# -- fill values and byte order that netcdf-c wrote otherwise than it meant -------------------------------------------
 
 
 FILL = "_FillValue"
@@ -185,7 +186,7 @@ _SWAPPED_IN_DEVELOPMENT = re.compile(r"4\.9\.3-dev.*")
 
 
 def fill_code(dtype: DataType) -> str | None:
-    """The type code of ``_FillValue``, which is of the type of the cells; None where it says nothing."""
+    """Return the type code of ``_FillValue``, which is of the type of the cells; None where it says nothing."""
     match dtype:
         case Char():
             return ">S1"
@@ -197,10 +198,10 @@ def fill_code(dtype: DataType) -> str | None:
             return None
 
 
-def mended_fill(
+def meant_fill_value(
     spec: ArraySpec, attrs: Mapping[str, Any], doc: Mapping[str, Any], context: Context, problems: Problems
 ) -> Any:
-    """The fill value that its writer meant."""
+    """Return the fill value that its writer meant."""
     said, attribute = doc.get("fill_value"), attrs.get(FILL)
     if said == SIX_DIGITS and spec.dtype in (np.dtype("<f8"), np.dtype(">f8")) and "netcdf" in context.provenance:
         problems.warn("fill_value", f"fill_value {said} has 6 digits; {FILL_DOUBLE}, netCDF's fill value, is meant")
@@ -220,7 +221,7 @@ def mended_fill(
 
 
 def mend_byte_order(spec: ArraySpec, context: Context, problems: Problems) -> ArraySpec:
-    """The array with cells of a big-endian dtype read in the order that they were written in."""
+    """Return the array with cells of a big-endian dtype read in the order that they were written in."""
     if not isinstance(spec.dtype, np.dtype) or not spec.dtype.str.startswith(">"):
         return spec
     asked = context.options.byteorder
@@ -244,15 +245,14 @@ def _writes_swapped(context: Context) -> bool:
     return context.generation in (Generation.V2A, Generation.V2B) and bool(_ALL_SWAPPED.fullmatch(version))
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# What a user may wish of an array in the current dialect of NCZarr: types that netCDF has, text of a known width.
+# -- new arrays of the current dialect --------------------------------------------------------------------------------
 
 
 MAXIMUM, DEFAULT_MAXIMUM = "_nczarr_maxstrlen", "_nczarr_default_maxstrlen"
 
 
 def cell_type(dtype: DataType) -> DataType:
-    """The type as netCDF has it: single bytes are chars; Unsupported where it has none without user types."""
+    """Return the type as netCDF has it: single bytes are chars; Unsupported where it has none without user types."""
     match dtype:
         case Char() | VlenString():
             return dtype
@@ -270,8 +270,8 @@ def cell_type(dtype: DataType) -> DataType:
     raise Unsupported(message, remedy=remedy)
 
 
-def with_steps(spec: ArraySpec, asked: Any, context: Context) -> ArraySpec:
-    """The array with a whole chain of codecs; ``asked``: the width of text that the wish names, if any."""
+def with_codec_chain(spec: ArraySpec, asked: Any, context: Context) -> ArraySpec:
+    """Return the array with a whole chain of codecs; ``asked``: the width of text that the wish names, if any."""
     # netcdf-c takes cells in Fortran's order for those in C's, shuffles text by another size than Zarr's readers,
     # and opens no dataset with a scalar under Blosc
     dropped = {"transpose", "vlen-utf8"}
@@ -281,11 +281,11 @@ def with_steps(spec: ArraySpec, asked: Any, context: Context) -> ArraySpec:
     whole = spec.evolve(codecs=with_serial(codecs, Codec("bytes")))
     if not isinstance(spec.dtype, VlenString):
         return whole
-    return with_text(whole, text_width(spec, asked, context), truncate=context.options.truncate)
+    return with_text_width(whole, text_width(spec, asked, context), truncate=context.options.truncate)
 
 
 def text_width(spec: ArraySpec, asked: Any, context: Context) -> int:
-    """The bytes of a cell of text: as asked for, as its codec says, else what the dataset has for all (R36)."""
+    """Return the bytes of a cell of text: as asked for, as its codec says, else what the dataset has for all (R36)."""
     return _width(asked) or text_length(spec) or _default(context) or MAXIMUM_TEXT
 
 
@@ -299,7 +299,7 @@ def _width(asked: Any) -> int | None:
 
 
 def _default(context: Context) -> int | None:
-    """The width that the root gives all its strings."""
+    """Return the width that the root gives all its strings."""
     root = context.group("")
     value, _ = ({} if root is None else root.layout.get("hidden", {})).get(DEFAULT_MAXIMUM, (None, None))
     return value if type(value) is int and 0 < value < 2**28 else None

@@ -23,24 +23,24 @@ from hyperslab.formats.nczarr.cells import (
     Meaning,
     cell_type,
     fill_code,
+    meant_fill_value,
     mend_byte_order,
-    mended_fill,
     read_once,
-    read_rows,
+    read_written,
     text_length,
-    with_steps,
-    with_text,
+    with_codec_chain,
+    with_text_width,
     write_array,
-    write_rows,
+    write_written,
 )
 from hyperslab.formats.nczarr.dimensions import (
     SCALAR,
     XARRAY,
-    anonymous,
-    last_names,
+    anonymous_name,
     qualified,
     read_declared,
     read_dimensions,
+    short_names,
     shown_names,
     write_declared,
 )
@@ -51,9 +51,9 @@ from hyperslab.formats.nczarr.generation import (
     SUPERBLOCK,
     TYPES,
     Context,
-    as_current,
-    joined,
+    merge_provenance,
     provenance_of,
+    to_current_documents,
 )
 from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.model.dtypes import Char, DataType, VlenString, describe
@@ -76,9 +76,9 @@ _OF_DRAFT = frozenset({"dimensions", "typedef", "nc_type", "written"})
 
 
 def parse(docs: Docs, node: str, context: Context, problems: Problems) -> GroupSpec | ArraySpec:
-    """The spec of a node, also of an older generation; what is wrong with its documents goes to ``problems``."""
+    """Return the spec of a node, also of an older generation; what is wrong with its documents goes to ``problems``."""
     if context.generation.is_older:
-        docs = as_current(docs)
+        docs = to_current_documents(docs)
     stored = docs.get(".zattrs", {})
     if ".zarray" in docs:
         return _parse_array(docs[".zarray"], stored, node, context, problems)
@@ -100,7 +100,7 @@ def parse(docs: Docs, node: str, context: Context, problems: Problems) -> GroupS
 
 
 def _own(stored: Mapping[str, Any], key: str, problems: Problems) -> dict[str, Any]:
-    """One of NCZarr's own objects in ``.zattrs``."""
+    """Return one of NCZarr's own objects in ``.zattrs``."""
     said = stored.get(key, {})
     if isinstance(said, dict):
         return said
@@ -109,7 +109,7 @@ def _own(stored: Mapping[str, Any], key: str, problems: Problems) -> dict[str, A
 
 
 def _kept(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """What the own objects hold that is not known here."""
+    """Return what the own objects hold that is not known here."""
     kept = {}
     for key, known in _KNOWN.items():
         said = stored.get(key)
@@ -136,7 +136,7 @@ def _codes(stored: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _hidden(stored: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """What users do not see but for what is made anew: value and type code by name."""
+    """Return what users do not see but for what is made anew: value and type code by name."""
     codes = _codes(stored)
     return {name: (stored[name], codes.get(name)) for name in stored if is_hidden(name) and name not in _MADE}
 
@@ -144,7 +144,7 @@ def _hidden(stored: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
 def _attributes(
     stored: Mapping[str, Any], node: str, context: Context, problems: Problems, fixed: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The attributes that users see; ``fixed``: types that nothing in the document can change."""
+    """Return the attributes that users see; ``fixed``: types that nothing in the document can change."""
     said = stored.get(TYPES, {})
     if not isinstance(said, dict) or not isinstance(said.get("types", {}), dict):
         problems.warn("nczarr", f"{TYPES} is {shorten(said)}, which tells no types; they are guessed")
@@ -162,10 +162,10 @@ def _parse_array(
     attrs = _attributes(stored, node, context, problems, {} if code is None else {FILL: code})
     if isinstance(spec.dtype, Char) and attrs.get(FILL) == "":  # how netcdf-c spells the char NUL
         attrs[FILL] = "\0"
-    fill = mended_fill(spec, attrs, doc, context, problems)
+    fill = meant_fill_value(spec, attrs, doc, context, problems)
     spec = mend_byte_order(spec, context, problems)
     if context.options.truncate and (length := text_length(spec)) is not None:
-        spec = with_text(spec, length, truncate=True)
+        spec = with_text_width(spec, length, truncate=True)
     dimensions = read_dimensions(
         own.get("dimension_references"), stored.get(XARRAY), spec.shape, node, context, problems
     )
@@ -174,14 +174,14 @@ def _parse_array(
         "dimensions": dimensions,
         "typedef": None,
         "hidden": _hidden(stored),
-        "written": read_rows(own.get("written"), spec.shape, problems),
+        "written": read_written(own.get("written"), spec.shape, problems),
         "kept": _kept(stored),
     }
     return spec.evolve(attrs=attrs, fill_value=fill, dims=shown_names(dimensions, spec.shape, context), layout=layout)
 
 
 def _meaning(doc: Mapping[str, Any], own: Mapping[str, Any], context: Context) -> Meaning:
-    """What bytes are (rule 3.7)."""
+    """Return what bytes are: char, string or numbers (rule 3.7)."""
     dtype = doc.get("dtype")
     if dtype == ">S1" or (dtype == "|S1" and own.get("nc_type") == "char"):
         return "char"
@@ -201,7 +201,7 @@ def _is_scalar(own: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
 
 
 def render(spec: GroupSpec | ArraySpec, node: str, context: Context) -> Docs:
-    """The documents of a node; Unsupported and Invalid name what NCZarr cannot hold."""
+    """Return the documents of a node; Unsupported and Invalid name what NCZarr cannot hold."""
     if isinstance(spec, ArraySpec):
         return _render_array(spec, node, context)
     if spec.types:
@@ -211,7 +211,7 @@ def render(spec: GroupSpec | ArraySpec, node: str, context: Context) -> Docs:
     if not node:
         said, _ = hidden.pop(PROVENANCE, (None, None))
         said = attrs.pop(PROVENANCE, said)
-        hidden[PROVENANCE] = (joined("2.0.0", provenance_of({PROVENANCE: said})), ">S1")
+        hidden[PROVENANCE] = (merge_provenance("2.0.0", provenance_of({PROVENANCE: said})), ">S1")
         own[SUPERBLOCK] = {"version": "2.0.0"} | _kept_of(spec, SUPERBLOCK)
     old = {key: value for key, value in spec.layout.get("zarr2", {}).items() if key != "zarr_format"}
     return {".zattrs": _document(spec, attrs, hidden, {}, own), ".zgroup": {"zarr_format": 2, **old}}
@@ -237,7 +237,7 @@ def _document(
     untyped: Mapping[str, Any],
     own: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """``.zattrs``: attributes, hidden ones, those without a type, NCZarr's own, and last the types of all.
+    """Return ``.zattrs``: attributes, hidden ones, those without a type, NCZarr's own, and last the types of all.
 
     An attribute whose name is hidden is written, and hidden from then on.
     """
@@ -266,15 +266,15 @@ def _render_array(spec: ArraySpec, node: str, context: Context) -> Docs:
     own["storage"] = "chunked"
     if isinstance(spec.dtype, Char) and char == "|S1":
         own["nc_type"] = "char"
-    own |= write_rows(spec)
-    names = [SCALAR] if scalar else list(last_names(references))
+    own |= write_written(spec)
+    names = [SCALAR] if scalar else list(short_names(references))
     hidden = spec.layout.get("hidden", {})
     untyped, arrays = {XARRAY: names}, {ARRAY: _with_kept(spec, ARRAY, own)}
     return {".zattrs": _document(spec, _with_fill(spec), hidden, untyped, arrays), ".zarray": doc}
 
 
 def _text_fill(said: Any, fill: Any, char: str | None) -> Any:
-    """``""`` for NUL bytes and a char as itself, as netcdf-c has them; else the base64 that Zarr readers want."""
+    """Return ``""`` for NUL bytes and a char as itself, as netcdf-c has them; else base64, as Zarr readers want."""
     if fill is None:
         return None
     raw = fill.encode() if isinstance(fill, str) else bytes(fill)
@@ -289,13 +289,13 @@ def _references(spec: ArraySpec, node: str) -> tuple[str, ...]:
         return tuple(resolved)
     own = split(node)[0]
     return tuple(
-        f"/{anonymous(size, draft=False)}" if name is None else qualified(own, name)
+        f"/{anonymous_name(size, draft=False)}" if name is None else qualified(own, name)
         for name, size in zip(spec.dims, spec.shape, strict=True)
     )
 
 
 def _with_fill(spec: ArraySpec) -> dict[str, Any]:
-    """The attributes, ``_FillValue`` of the type of the cells; Invalid where it cannot be."""
+    """Return the attributes, ``_FillValue`` of the type of the cells; Invalid where it cannot be."""
     attrs = dict(spec.attrs)
     code = fill_code(spec.dtype)
     if FILL not in attrs or code is None:
@@ -329,7 +329,7 @@ def _no_user_types(name: str) -> Unsupported:
 
 
 def new_array(wish: ArraySpec, node: str, context: Context) -> ArraySpec:
-    """A user's wish as it will be read back; what cannot be written is Invalid or Unsupported now.
+    """Return a user's wish as it will be read back; what cannot be written is Invalid or Unsupported now.
 
     Text gets cells of ``_nczarr_maxstrlen`` bytes: among the attributes of the wish, else of those of the root, else
     128. ``dims`` are those of the wish: nobody has resolved them yet.
@@ -350,7 +350,7 @@ def new_array(wish: ArraySpec, node: str, context: Context) -> ArraySpec:
         problem=None,
         layout=layout,
     )
-    found = _parsed(render(with_steps(spec, hidden.get(MAXIMUM), context), node, context), node, context)
+    found = _parsed(render(with_codec_chain(spec, hidden.get(MAXIMUM), context), node, context), node, context)
     try_chain(found)
     unresolved = {key: value for key, value in found.layout.items() if key != "dimensions"}
     return found.evolve(dims=wish.dims, layout=unresolved)

@@ -1,4 +1,7 @@
-"""Damage that the documents of one node tell of: what netcdf-c and others wrote otherwise than they meant."""
+"""Damage of NCZarr datasets: what netcdf-c and others wrote otherwise than they meant, and what mends it.
+
+Dimensions have a file of their own (``dimension_damage``).
+"""
 
 from __future__ import annotations
 
@@ -17,25 +20,38 @@ from hyperslab.errors import HyperslabError, Problem
 from hyperslab.formats.documents import mend_json
 from hyperslab.formats.format_errors import shorten
 from hyperslab.formats.nczarr.cells import FILL, FILL_DOUBLE, SIX_DIGITS, with_item_size
-from hyperslab.formats.nczarr.dialect import NczarrSpelling
-from hyperslab.formats.nczarr.dimensions import SCALAR, XARRAY, by_name, declared, in_bytes, last_names, write_declared
-from hyperslab.formats.nczarr.generation import ARRAY, GROUP, SUPERBLOCK, TYPES, Context, Generation, as_current
-from hyperslab.formats.zarr.commit import Change
+from hyperslab.formats.nczarr.dialect import NczarrDialect
+from hyperslab.formats.nczarr.dimensions import (
+    SCALAR,
+    XARRAY,
+    dimensions_by_name,
+    find_dimension,
+    short_names,
+    write_declared,
+)
+from hyperslab.formats.nczarr.generation import (
+    ARRAY,
+    GROUP,
+    SUPERBLOCK,
+    TYPES,
+    Context,
+    Generation,
+    to_current_documents,
+)
+from hyperslab.formats.nczarr.user_types import dtype_in_bytes
+from hyperslab.formats.zarr.commit import DocumentChange
 from hyperslab.formats.zarr.damage import NodeDamage
 from hyperslab.formats.zarr.dialect import Docs
+from hyperslab.formats.zarr2.document import ZARRAY, ZATTRS, ZGROUP
 from hyperslab.model.dims import Dimension
 from hyperslab.model.paths import child, split
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import Size, Store
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Where NCZarr's own words stand in the documents of each generation: dimensions, lists, references. Pure.
-#
-# What is read is spelled as netcdf-c does today; what is changed stays where it stood, under the names of its
-# generation.
+# -- NCZarr's own metadata in the documents of each generation --------------------------------------------------------
+# Read as netcdf-c spells it today; what is changed stays where it stood, under the names of its generation.
 
 
-ZARRAY, ZGROUP, ZATTRS = ".zarray", ".zgroup", ".zattrs"
 _DRAFT_WORDS = {"dimension_references": (ZARRAY, "dimensions"), "written": (ZARRAY, "written")}
 _OLDER_NAMES = {"dimensions": "dims", "arrays": "vars", "dimension_references": "dimrefs"}
 _OLDER_PLACES = {GROUP: ZGROUP, ARRAY: ZARRAY, TYPES: ZATTRS}
@@ -43,16 +59,16 @@ _V1_PLACES = {GROUP: ".nczgroup", ARRAY: ".nczarray", TYPES: ".nczattr"}
 _TEXT = frozenset({"char", ">S1", "<S1", "<U1", ">U1", "|U1"})
 
 
-def own(docs: Docs, generation: Generation, kind: str) -> dict[str, Any] | None:
-    """The object ``kind`` (``_nczarr_group`` …) in today's words; None where there is none."""
+def own_metadata(docs: Docs, generation: Generation, kind: str) -> dict[str, Any] | None:
+    """Return the object ``kind`` (``_nczarr_group`` …) in today's words; None where there is none."""
     if generation is Generation.DRAFT:
         return {word: docs[name][key] for word, (name, key) in _DRAFT_WORDS.items() if key in docs.get(name, {})}
-    said = as_current(docs).get(ZATTRS, {}).get(kind)
+    said = to_current_documents(docs).get(ZATTRS, {}).get(kind)
     return said if isinstance(said, dict) else None
 
 
-def with_own(docs: Docs, generation: Generation, kind: str, changes: Mapping[str, Any]) -> Docs:
-    """The documents with members of the object ``kind`` changed; one that becomes None goes."""
+def with_own_metadata(docs: Docs, generation: Generation, kind: str, changes: Mapping[str, Any]) -> Docs:
+    """Return the documents with members of the object ``kind`` changed; one that becomes None goes."""
     if generation is Generation.DRAFT:
         doc = _changed(docs[ZARRAY], {_DRAFT_WORDS[word][1]: value for word, value in changes.items()})
         return docs | {ZARRAY: doc}
@@ -73,42 +89,44 @@ def _changed(said: Any, changes: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in whole.items() if value is not None}
 
 
-def references(docs: Docs, generation: Generation) -> Any:
-    """The qualified names of an array's dimensions as they are stored; None where nothing is."""
-    return (own(docs, generation, ARRAY) or {}).get("dimension_references")
+def read_references(docs: Docs, generation: Generation) -> Any:
+    """Return the qualified names of an array's dimensions as they are stored; None where nothing is."""
+    return (own_metadata(docs, generation, ARRAY) or {}).get("dimension_references")
 
 
 def with_references(docs: Docs, generation: Generation, names: Sequence[str]) -> Docs:
-    """The array on these dimensions, for readers of Zarr too."""
-    plain: list[str] = list(last_names(names))
+    """Return the array on these dimensions, for readers of Zarr too."""
+    plain: list[str] = list(short_names(names))
     if not names and docs.get(ZARRAY, {}).get("shape") == [1]:
         plain = [SCALAR]
-    changed = with_own(docs, generation, ARRAY, {"dimension_references": list(names)})
+    changed = with_own_metadata(docs, generation, ARRAY, {"dimension_references": list(names)})
     if XARRAY not in docs.get(ZATTRS, {}) and generation.is_older:
         return changed
     return changed | {ZATTRS: {**changed.get(ZATTRS, {}), XARRAY: plain}}
 
 
 def with_dimensions(docs: Docs, generation: Generation, dims: Iterable[Dimension]) -> Docs:
-    """The group with these dimensions declared, in place of those of the same names."""
+    """Return the group with these dimensions declared, in place of those of the same names."""
     entries = write_declared(dims)
     if generation is Generation.DRAFT:
         return docs | {".zdims": {**docs.get(".zdims", {}), **entries}}
-    said = by_name((own(docs, generation, GROUP) or {}).get("dimensions"))
-    return with_own(docs, generation, GROUP, {"dimensions": {**(said if isinstance(said, dict) else {}), **entries}})
+    said = dimensions_by_name((own_metadata(docs, generation, GROUP) or {}).get("dimensions"))
+    return with_own_metadata(
+        docs, generation, GROUP, {"dimensions": {**(said if isinstance(said, dict) else {}), **entries}}
+    )
 
 
 def with_shape(docs: Docs, generation: Generation, shape: Sequence[int], rows: Sequence[int]) -> Docs:
-    """The array of another shape, which was given cells as far as ``rows``."""
+    """Return the array of another shape, which was given cells as far as ``rows``."""
     changed = docs | {ZARRAY: {**docs[ZARRAY], "shape": list(shape)}}
     if generation.is_older:
         return changed
-    return with_own(changed, generation, ARRAY, {"written": None if list(rows) == list(shape) else list(rows)})
+    return with_own_metadata(changed, generation, ARRAY, {"written": None if list(rows) == list(shape) else list(rows)})
 
 
-def with_texts(docs: Docs, generation: Generation, texts: Callable[[], Mapping[str, str]]) -> Docs:
-    """The documents as they can be written: characters that stand without quotes (rule 3.8) get them as ``texts``
-    spells them, numbers that JSON lacks are text."""
+def with_quoted_text(docs: Docs, generation: Generation, texts: Callable[[], Mapping[str, str]]) -> Docs:
+    """Return the documents as they can be written: characters that stand without quotes (rule 3.8) get them as
+    ``texts`` spells them, numbers that JSON lacks are text."""
     if ZATTRS not in docs:
         return docs
     codes = docs.get(".zattr_type", {}) if generation is Generation.DRAFT else _types(docs, generation)
@@ -122,7 +140,7 @@ def with_texts(docs: Docs, generation: Generation, texts: Callable[[], Mapping[s
 
 
 def _types(docs: Docs, generation: Generation) -> Mapping[str, Any]:
-    types = (own(docs, generation, TYPES) or {}).get("types")
+    types = (own_metadata(docs, generation, TYPES) or {}).get("types")
     return types if isinstance(types, dict) else {}
 
 
@@ -137,8 +155,7 @@ def _finite(value: Any) -> Any:
     return value
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# One look at the documents of an NCZarr dataset as they are stored, and what may be wrong with them.
+# -- a survey of one dataset ------------------------------------------------------------------------------------------
 
 
 DEEPEST = 100
@@ -150,11 +167,11 @@ class SurveyedDataset(Protocol):
     @property
     def store(self) -> Store: ...
     @property
-    def words(self) -> NczarrSpelling: ...
+    def dialect(self) -> NczarrDialect: ...
     def node(self, path: str) -> GroupSpec | ArraySpec: ...
     def children(self, path: str) -> Iterable[str]: ...
-    def documents(self, path: str) -> Docs | None: ...
-    def strays(self, path: str) -> list[Problem]: ...
+    def writable_documents(self, path: str) -> Docs | None: ...
+    def list_mismatches(self, path: str) -> list[Problem]: ...
     def refresh(self, path: str) -> None: ...
 
 
@@ -176,21 +193,21 @@ class NCZarrSurvey:
 
     @property
     def generation(self) -> Generation:
-        """Who wrote the dataset."""
+        """Return who wrote the dataset."""
         return self.context.generation
 
     @property
     def context(self) -> Context:
-        """What documents depend on."""
-        return self.dataset.words.context
+        """Return what the meaning of documents depends on."""
+        return self.dataset.dialect.context
 
     @property
     def store(self) -> Store:
-        """The store that the dataset lies in."""
+        """Return the store that the dataset lies in."""
         return self.dataset.store
 
     def spec(self, path: str) -> GroupSpec | ArraySpec | None:
-        """One node, for which the others are not looked at; None where it cannot be read."""
+        """Return one node, for which the others are not looked at; None where it cannot be read."""
         try:
             return self.dataset.node(path)
         except HyperslabError:
@@ -198,7 +215,7 @@ class NCZarrSurvey:
 
     @property
     def specs(self) -> Mapping[str, GroupSpec | ArraySpec]:
-        """All nodes by path, groups before what is in them."""
+        """Return all nodes by path, groups before what is in them."""
         if self._specs is None:
             self._specs = dict(self._walk("", 0))
         return self._specs
@@ -215,29 +232,29 @@ class NCZarrSurvey:
 
     @property
     def arrays(self) -> Iterator[tuple[str, ArraySpec]]:
-        """The arrays by path."""
+        """Return the arrays by path."""
         return ((path, spec) for path, spec in self.specs.items() if isinstance(spec, ArraySpec))
 
     def docs(self, path: str) -> Docs:
-        """The documents of a node, as they can be written again."""
+        """Return the documents of a node, as they can be written again."""
         if path not in self._docs:
-            self._docs[path] = self.dataset.documents(path) or {}
+            self._docs[path] = self.dataset.writable_documents(path) or {}
         return self._docs[path]
 
     def problems(self, path: str) -> list[Problem]:
-        """What is noted when a node is parsed."""
-        return self.dataset.words.problems(self.docs(path), path)
+        """Return what is noted when a node is parsed."""
+        return self.dataset.dialect.problems(self.docs(path), path)
 
-    def understood(self, path: str) -> tuple[Docs | None, set[str]]:
-        """The documents of a node as they are understood, and the kinds of problems that they have even so."""
+    def as_understood(self, path: str) -> tuple[Docs | None, set[str]]:
+        """Return the documents of a node as they are understood, and the kinds of problems that they have even so."""
         if path not in self._understood:
             docs = self.rendered(path, self.spec(path))
-            left = [] if docs is None else self.dataset.words.problems(docs, path)
+            left = [] if docs is None else self.dataset.dialect.problems(docs, path)
             self._understood[path] = docs, {problem.kind for problem in left}
         return self._understood[path]
 
     def lists(self, path: str) -> dict[str, list[str]]:
-        """The arrays and groups that lie in a group."""
+        """Return the arrays and groups that lie in a group."""
         below = {name: self.specs.get(child(path, name)) for name in self.dataset.children(path)}
         return {
             "arrays": [name for name, spec in below.items() if isinstance(spec, ArraySpec)],
@@ -245,14 +262,14 @@ class NCZarrSurvey:
         }
 
     def rendered(self, path: str, spec: Any) -> Docs | None:
-        """The documents of a node as it is understood; None where this cannot be written."""
+        """Return the documents of a node as it is understood; None where this cannot be written."""
         if self.generation not in (Generation.V2C, Generation.DRAFT):
             return None
         if isinstance(spec, GroupSpec) and self.generation is Generation.V2C:
             lists = {name: names for name, names in self.lists(path).items() if spec.layout.get(name) is None}
             spec = spec.evolve(layout={**spec.layout, **lists})
         try:
-            return self.dataset.words.render(spec, path)
+            return self.dataset.dialect.render(spec, path)
         except HyperslabError:
             return None
 
@@ -265,8 +282,8 @@ _MOST_UNPACKED = 16
 Patch = Callable[[dict[str, Any]], dict[str, Any]]
 
 
-def of_node(survey: NCZarrSurvey, path: str) -> Iterator[NodeDamage]:
-    """What is wrong with the documents of one node, but for names of dimensions."""
+def node_damage(survey: NCZarrSurvey, path: str) -> Iterator[NodeDamage]:
+    """Yield what is wrong with the documents of one node, but for names of dimensions."""
     spec = survey.spec(path)
     if spec is None:
         return
@@ -282,16 +299,16 @@ def of_node(survey: NCZarrSurvey, path: str) -> Iterator[NodeDamage]:
             yield from _bits_for_bytes(survey, path, spec)
 
 
-def _patched(survey: NCZarrSurvey, path: str, patch: Patch, name: str = ZARRAY) -> Callable[[], Change]:
-    def change() -> Change:
+def _patched(survey: NCZarrSurvey, path: str, patch: Patch, name: str = ZARRAY) -> Callable[[], DocumentChange]:
+    def change() -> DocumentChange:
         docs = survey.docs(path)
-        return Change({path: docs | {name: patch(docs[name])}})
+        return DocumentChange({path: docs | {name: patch(docs[name])}})
 
     return change
 
 
 def _noted(survey: NCZarrSurvey, path: str, problem: Problem, about: str) -> NodeDamage:
-    """Something that is survived while reading, and what would have been right."""
+    """Return a problem that is survived while reading, with the remedy that writes what was meant."""
     doc, kind = survey.docs(path).get(ZARRAY, {}), problem.kind
     if kind == "elementsize":
         size = _item_size(survey, path)
@@ -302,7 +319,7 @@ def _noted(survey: NCZarrSurvey, path: str, problem: Problem, about: str) -> Nod
         action = f"write the dtype {right}, which the cells have"
         return NodeDamage(problem, kind, action, _patched(survey, path, lambda doc: {**doc, "dtype": right}))
     if kind == "bit-count dtype":
-        said = in_bytes(doc["dtype"])
+        said = dtype_in_bytes(doc["dtype"])
         return NodeDamage(
             problem, kind, f"write the dtype {said}", _patched(survey, path, lambda doc: {**doc, "dtype": said})
         )
@@ -329,15 +346,17 @@ def _meant_fill(doc: Mapping[str, Any], docs: Docs) -> Any:
 
 
 def _understood(survey: NCZarrSurvey, path: str, problem: Problem, about: str) -> NodeDamage:
-    """The documents as they are understood, where that says it."""
-    docs, left = survey.understood(path)
+    """Return the documents as they are understood, where that says it."""
+    docs, left = survey.as_understood(path)
     if docs is None or problem.kind in left:
         return NodeDamage(problem, about)
-    return NodeDamage(problem, about, "write the documents as they are understood", lambda: Change({path: docs}))
+    return NodeDamage(
+        problem, about, "write the documents as they are understood", lambda: DocumentChange({path: docs})
+    )
 
 
 def _no_json(survey: NCZarrSurvey, path: str) -> Iterator[NodeDamage]:
-    """Attributes that are no JSON, with the text of characters as it is spelled (rule 3.8)."""
+    """Yield attributes that are no JSON, with the text of characters as it is spelled (rule 3.8)."""
     place = child(path, ZATTRS)
     data = survey.store.get(place)
     _, mended = (None, []) if data is None else mend_json(data)
@@ -347,14 +366,14 @@ def _no_json(survey: NCZarrSurvey, path: str) -> Iterator[NodeDamage]:
             problem,
             "",
             "write it as JSON",
-            lambda: Change({path: survey.docs(path)}),
+            lambda: DocumentChange({path: survey.docs(path)}),
             at=place,
             settles=frozenset({"json-mended"}),
         )
 
 
 def _texts_for_numbers(survey: NCZarrSurvey, path: str) -> Iterator[NodeDamage]:
-    """Numbers of codecs that are text, as netcdf-c 4.9.3 writes them; readers of Zarr refuse them."""
+    """Yield numbers of codecs that are text, as netcdf-c 4.9.3 writes them; readers of Zarr refuse them."""
     doc = survey.docs(path)[ZARRAY]
     if with_numbers(doc) != doc:
         problem = Problem(path, "codec-text", "numbers of codecs are stored as text")
@@ -362,7 +381,7 @@ def _texts_for_numbers(survey: NCZarrSurvey, path: str) -> Iterator[NodeDamage]:
 
 
 def with_numbers(doc: dict[str, Any]) -> dict[str, Any]:
-    """The ``.zarray`` with numbers of codecs that are numbers."""
+    """Return the ``.zarray`` with numbers of codecs that are numbers."""
     filters = doc.get("filters")
     several = [_numbers(item) for item in filters] if isinstance(filters, list) else filters
     changed = {"filters": several, "compressor": _numbers(doc.get("compressor"))}
@@ -381,26 +400,26 @@ def _number(value: Any) -> Any:
 
 
 def _plain_names(survey: NCZarrSurvey, path: str) -> Iterator[NodeDamage]:
-    """``_ARRAY_DIMENSIONS``, which readers of Zarr go by, against the references."""
+    """Yield ``_ARRAY_DIMENSIONS``, which readers of Zarr go by, against the references."""
     docs, spec = survey.docs(path), survey.spec(path)
-    said, names = docs.get(ZATTRS, {}).get(XARRAY), references(docs, survey.generation)
+    said, names = docs.get(ZATTRS, {}).get(XARRAY), read_references(docs, survey.generation)
     fits = isinstance(names, list) and all(isinstance(name, str) for name in names)
     if said is None or not fits or not isinstance(spec, ArraySpec) or len(names) != len(spec.shape):
         return
-    if any(declared(name, survey.context) is None for name in names):
+    if any(find_dimension(name, survey.context) is None for name in names):
         return
-    if said != list(last_names(names)) and not (not names and said in ([], [SCALAR])):
+    if said != list(short_names(names)) and not (not names and said in ([], [SCALAR])):
         message = f"{XARRAY} is {shorten(said)}, the dimensions are {shorten(names)}"
         yield NodeDamage(
             Problem(path, "xarray-dimensions", message),
             "",
             f"write the names of the dimensions as {XARRAY}",
-            lambda: Change({path: with_references(docs, survey.generation, names)}),
+            lambda: DocumentChange({path: with_references(docs, survey.generation, names)}),
         )
 
 
 def _bits_for_bytes(survey: NCZarrSurvey, path: str, spec: ArraySpec) -> Iterator[NodeDamage]:
-    """``<i8`` that counts bits: chunks that hold as many bytes as they have cells (R28)."""
+    """Yield ``<i8`` that counts bits: chunks that hold as many bytes as they have cells (R28)."""
     doc = survey.docs(path)[ZARRAY]
     dtype, cut = doc.get("dtype"), doc.get("chunks")
     if not isinstance(dtype, str) or dtype not in _BITS or not isinstance(cut, list):
@@ -430,13 +449,12 @@ def _content_sizes(survey: NCZarrSurvey, path: str, spec: ArraySpec) -> set[int 
 
 
 def chunk_keys(survey: NCZarrSurvey, path: str) -> Iterator[str]:
-    """The keys of an array's folder that are no documents."""
+    """Return the keys of an array's folder that are no documents."""
     prefix = child(path, "")
     return (place for place in survey.store.list(path) if not place[len(prefix) :].startswith("."))
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Lists of arrays and groups that are wrong, chunks that a rename left behind, marks of two generations at once.
+# -- lists of groups, chunks that a rename left behind, marks of two generations --------------------------------------
 
 
 _OWN = frozenset({SUPERBLOCK, GROUP, ARRAY, TYPES})
@@ -445,8 +463,8 @@ _LISTS = ("arrays", "groups")
 _LISTED = frozenset({Generation.V1, Generation.V2A, Generation.V2B, Generation.V2C})
 
 
-def of_root(survey: NCZarrSurvey) -> Iterator[NodeDamage]:
-    """Marks of other generations than the one that counts (rule 3.1)."""
+def mixed_generation_damage(survey: NCZarrSurvey) -> Iterator[NodeDamage]:
+    """Yield marks of other generations than the one that counts (rule 3.1)."""
     generation = survey.generation
     if generation is Generation.PURE:
         return
@@ -465,7 +483,7 @@ def of_root(survey: NCZarrSurvey) -> Iterator[NodeDamage]:
             _mixed(survey, ", ".join(strange)),
             ZGROUP,
             "take them out of .zgroup",
-            lambda: Change({"": survey.docs("") | {ZGROUP: left}}),
+            lambda: DocumentChange({"": survey.docs("") | {ZGROUP: left}}),
         )
 
 
@@ -473,17 +491,17 @@ def _mixed(survey: NCZarrSurvey, marks: str) -> Problem:
     return Problem("", "mixed-marks", f"{marks}: a mark of another generation than {survey.generation}, which counts")
 
 
-def of_group(survey: NCZarrSurvey, path: str) -> Iterator[NodeDamage]:
-    """What a group lists that is not there, and what is there that it does not list."""
+def list_damage(survey: NCZarrSurvey, path: str) -> Iterator[NodeDamage]:
+    """Yield what a group lists that is not there, and what is there that it does not list."""
     spec = survey.specs.get(path)
     if not isinstance(spec, GroupSpec) or survey.generation not in _LISTED:
         return
-    said = own(survey.docs(path), survey.generation, GROUP) or {}
+    said = own_metadata(survey.docs(path), survey.generation, GROUP) or {}
     if not all(_is_list(said.get(kind)) for kind in _LISTS):
         yield _without_lists(survey, path)
         return
     alike: dict[str, list[str]] | None = None
-    for problem in survey.dataset.strays(path):
+    for problem in survey.dataset.list_mismatches(path):
         name = split(problem.node)[1]
         if problem.kind == "missing":
             change = partial(_relisted, survey, path, name, None)
@@ -499,15 +517,15 @@ def _is_list(said: Any) -> bool:
 
 
 def _without_lists(survey: NCZarrSurvey, path: str) -> NodeDamage:
-    """A group that somebody made who does not know NCZarr."""
+    """Return a group that somebody made who does not know NCZarr."""
     problem = Problem(path, "unlisting-group", "the group does not list what is in it")
 
-    def change() -> Change:
+    def change() -> DocumentChange:
         spec, lists = survey.specs[path], survey.lists(path)
         docs = survey.rendered(path, spec.evolve(layout={**spec.layout, **lists}))
-        known = (own(survey.docs(path), survey.generation, GROUP) or {}).get("dimensions", {})
+        known = (own_metadata(survey.docs(path), survey.generation, GROUP) or {}).get("dimensions", {})
         said = {"dimensions": known, **lists}
-        return Change({path: docs or with_own(survey.docs(path), survey.generation, GROUP, said)})
+        return DocumentChange({path: docs or with_own_metadata(survey.docs(path), survey.generation, GROUP, said)})
 
     return NodeDamage(problem, "", "write the lists of what is in it", change)
 
@@ -520,21 +538,21 @@ def _unlisted(survey: NCZarrSurvey, path: str, problem: Problem) -> NodeDamage:
     return NodeDamage(problem, "", "list it", partial(_relisted, survey, path, name, kind))
 
 
-def _relisted(survey: NCZarrSurvey, path: str, name: str, kind: str | None) -> Change:
-    """The group with the name in one list, or in none."""
-    said = own(survey.docs(path), survey.generation, GROUP) or {}
+def _relisted(survey: NCZarrSurvey, path: str, name: str, kind: str | None) -> DocumentChange:
+    """Return the group with the name in one list, or in none."""
+    said = own_metadata(survey.docs(path), survey.generation, GROUP) or {}
     lists = {}
     for each in _LISTS:
         names = [other for other in said.get(each) or [] if other != name]
         lists[each] = [*names, name] if each == kind else names
-    return Change({path: with_own(survey.docs(path), survey.generation, GROUP, lists)})
+    return DocumentChange({path: with_own_metadata(survey.docs(path), survey.generation, GROUP, lists)})
 
 
 # -- renamed arrays ---------------------------------------------------------------------------------------------------
 
 
 def _orphan(survey: NCZarrSurvey, old: str, alike: Mapping[str, Sequence[str]]) -> NodeDamage | None:
-    """The array that netcdf-c left behind when it was told to call it otherwise: all but its documents stayed."""
+    """Return the damage of an array that netcdf-c renamed, of which it left all but the documents behind."""
     likeness = _likeness(survey, old)
     left = list(chunk_keys(survey, old)) if likeness in alike else []
     heirs = [path for path in alike.get(likeness or "", ()) if left and _inherits(survey, left, old, path)]
@@ -546,7 +564,7 @@ def _orphan(survey: NCZarrSurvey, old: str, alike: Mapping[str, Sequence[str]]) 
 
 
 def _by_likeness(survey: NCZarrSurvey, group: str, names: Sequence[str]) -> dict[str, list[str]]:
-    """The arrays that a group lists, those of like documents together."""
+    """Return the arrays that a group lists, those of like documents together."""
     found: dict[str, list[str]] = {}
     for path in (child(group, name) for name in dict.fromkeys(names)):
         if (likeness := _likeness(survey, path)) is not None:
@@ -555,11 +573,11 @@ def _by_likeness(survey: NCZarrSurvey, group: str, names: Sequence[str]) -> dict
 
 
 def _likeness(survey: NCZarrSurvey, path: str) -> str | None:
-    """What an array of netcdf-c keeps when it is renamed; None for other nodes."""
+    """Return what an array of netcdf-c keeps when it is renamed; None for other nodes."""
     if not isinstance(survey.specs.get(path), ArraySpec):
         return None
     docs = survey.docs(path)
-    known = own(docs, survey.generation, ARRAY)
+    known = own_metadata(docs, survey.generation, ARRAY)
     return None if known is None else json.dumps([known, docs.get(ZARRAY)], sort_keys=True)
 
 
@@ -568,8 +586,9 @@ def _inherits(survey: NCZarrSurvey, left: Sequence[str], old: str, new: str) -> 
     return all(survey.store.get(new + place[len(old) :]) in (None, survey.store.get(place)) for place in left)
 
 
-def _moved(survey: NCZarrSurvey, old: str, new: str) -> Change:
-    """Chunk by chunk, so that each lies in one place or the other; a move that is cut short is taken up again."""
+def _moved(survey: NCZarrSurvey, old: str, new: str) -> DocumentChange:
+    """Return the move of chunks, one by one: each lies in one place or the other, and a move cut short is taken up
+    again."""
     store: Any = survey.store
 
     def act() -> None:
@@ -578,4 +597,4 @@ def _moved(survey: NCZarrSurvey, old: str, new: str) -> Change:
             store.delete(place)
         store.delete_prefix(old)
 
-    return Change({}, gone=(old,), act=act)
+    return DocumentChange({}, gone=(old,), act=act)

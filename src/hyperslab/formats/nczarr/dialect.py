@@ -21,14 +21,14 @@ from hyperslab.formats.nczarr.generation import (
     provenance_of,
 )
 from hyperslab.formats.zarr.chunks import KeyOf
-from hyperslab.formats.zarr.dialect import Copy, Docs, MetadataDialect
+from hyperslab.formats.zarr.dialect import ConsolidatedDocs, Docs, MetadataDialect
 from hyperslab.formats.zarr2 import document
 from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.keys import is_key
 
-COPY = ".zmetadata"
-SIDE = "nczarr"
+CONSOLIDATED = ".zmetadata"
+DRAFT_KEY = "nczarr"
 """The second top-level key of ``.zmetadata``, where the documents stand that plain readers of Zarr do not know."""
 DECIDING = (".nczarr", ".zdataset")
 """Documents of the root that tell a generation which the documents of Zarr do not tell."""
@@ -40,7 +40,7 @@ _EXTRAS = {None: _ALL, Generation.DRAFT: draft.EXTRAS, Generation.V1: _V1}
 _WRITTEN = (None, Generation.DRAFT, Generation.V2C)
 
 
-class NczarrSpelling(MetadataDialect):
+class NczarrDialect(MetadataDialect):
     """The :class:`~hyperslab.formats.zarr.dialect.MetadataDialect` of one NCZarr dataset.
 
     It learns its generation from the documents of the root.
@@ -48,7 +48,7 @@ class NczarrSpelling(MetadataDialect):
 
     format = "nczarr"
     nodes = (document.ZARRAY, document.ZGROUP)
-    copy_name = COPY
+    consolidated_name = CONSOLIDATED
 
     def __init__(self, options: NCZarrOptions | None = None, family: Varies | None = None) -> None:
         self._options = options or NCZarrOptions()
@@ -62,17 +62,17 @@ class NczarrSpelling(MetadataDialect):
 
     @property
     def options(self) -> NCZarrOptions:
-        """How the dataset is opened or made."""
+        """Return how the dataset is opened or made."""
         return self._options
 
     @property
     def generation(self) -> Generation | None:
-        """Who wrote the dataset; None before its root is known."""
+        """Return who wrote the dataset; None before its root is known."""
         return None if self._context is None else self._context.generation
 
     @property
     def context(self) -> Context:
-        """What documents depend on; of a dataset that is not known yet, as it is made with these options."""
+        """Return what documents depend on; of a dataset that is not known yet, as it is made with these options."""
         if self._context is not None:
             return self._context
         made = Generation.DRAFT if self._options.dialect == "draft" else Generation.V2C
@@ -102,7 +102,7 @@ class NczarrSpelling(MetadataDialect):
 
     @property
     def variant(self) -> Format:
-        """The format with the features of the dataset's dialect."""
+        """Return the format with the features of the dataset's dialect."""
         if self._family is None:
             raise TypeError("a spelling without a format")
         return self._family.variant({"dialect": "draft" if self.generation is Generation.DRAFT else "current"})
@@ -123,26 +123,26 @@ class NczarrSpelling(MetadataDialect):
 
     @property
     def extras(self) -> tuple[str, ...]:
-        """Documents that a node may have besides; all that any generation knows before the dataset is known."""
+        """Return documents that a node may have besides; all that any generation knows before the dataset is known."""
         return _EXTRAS.get(self.generation, (document.ZATTRS,))
 
     @property
-    def _dialect(self) -> ModuleType:
+    def _module(self) -> ModuleType:
         generation = self.context.generation
         if generation is Generation.DRAFT:
             return draft
         return plain_zarr if generation is Generation.PURE else current
 
     def read(self, docs: Docs, node: str, problems: Problems) -> GroupSpec | ArraySpec:
-        """The spec, by the dialect of the dataset; what is wrong goes to ``problems``."""
+        """Return the spec, by the dialect of the dataset; what is wrong goes to ``problems``."""
         if not node and self._context is None:
             self.learn(docs)
-        spec: GroupSpec | ArraySpec = self._dialect.parse(docs, node, self.context, problems)
+        spec: GroupSpec | ArraySpec = self._module.parse(docs, node, self.context, problems)
         return spec
 
     def render(self, spec: GroupSpec | ArraySpec, node: str = "") -> Docs:
-        """The documents; Unsupported names what the format cannot hold."""
-        docs: Docs = self._dialect.render(spec, node, self.context)
+        """Return the documents; Unsupported names what the format cannot hold."""
+        docs: Docs = self._module.render(spec, node, self.context)
         return docs
 
     def is_array(self, docs: Docs) -> bool:
@@ -150,26 +150,27 @@ class NczarrSpelling(MetadataDialect):
         return document.ZARRAY in docs
 
     def key_of(self, spec: ArraySpec) -> KeyOf:
-        """``0.1`` or ``0/1``; of a scalar ``0``."""
+        """Return ``0.1`` or ``0/1``; of a scalar ``0``."""
         return document.chunk_keys(spec)
 
     def new_array(self, wish: ArraySpec, node: str = "") -> ArraySpec:
-        """A user's wish in this format's spelling. Dimensions may have qualified names, which begin with a slash."""
+        """Return a user's wish in this format's spelling. Dimensions may have qualified names, which begin with a
+        slash."""
         names = tuple(name.rpartition("/")[2] if name and name.startswith("/") else name for name in wish.dims)
-        spec: ArraySpec = self._dialect.new_array(wish.evolve(dims=names), node, self.context)
+        spec: ArraySpec = self._module.new_array(wish.evolve(dims=names), node, self.context)
         pairs = zip(spec.dims, wish.dims, strict=True)
         return spec.evolve(dims=tuple(said if said and said.startswith("/") else name for name, said in pairs))
 
     # -- consolidated metadata --------------------------------------------------------------------------------------
 
-    def read_copy(self, doc: Mapping[str, Any]) -> Copy | None:
-        """Documents by node: those of Zarr, and in the draft those that stand beside them, in the order that is said.
-        None when damaged."""
-        entries, side = doc.get("metadata"), doc.get(SIDE, {})
+    def read_consolidated(self, doc: Mapping[str, Any]) -> ConsolidatedDocs | None:
+        """Return documents by node: those of Zarr, and in the draft those that stand beside them, in the order that is
+        said. None when damaged."""
+        entries, side = doc.get("metadata"), doc.get(DRAFT_KEY, {})
         if not isinstance(entries, dict) or not isinstance(side, dict):
             return None
         more = side.get("documents", {})
-        copy: Copy = {}
+        copy: ConsolidatedDocs = {}
         for place, said in (*entries.items(), *(more.items() if isinstance(more, dict) else ())):
             path, _, name = place.rpartition("/")
             if (name not in _PLAIN and name not in _ALL) or not is_key(place):
@@ -178,10 +179,10 @@ class NczarrSpelling(MetadataDialect):
                 return None
             copy.setdefault(path, {})[name] = without_inline(said) if name == document.ZGROUP else said
         whole = {path: docs for path, docs in copy.items() if not docs.keys().isdisjoint(self.nodes)}
-        return ordered(whole, side.get("order"))
+        return sort_nodes(whole, side.get("order"))
 
-    def write_copy(self, holder: Docs, copy: Copy) -> dict[str, Any]:
-        """The document ``.zmetadata``; the holder's own documents stand in it too."""
+    def write_consolidated(self, holder: Docs, copy: ConsolidatedDocs) -> dict[str, Any]:
+        """Return the document ``.zmetadata``; the holder's own documents stand in it too."""
         whole = {"": holder} | {path: docs for path, docs in copy.items() if path}
         placed = {child(path, name): doc for path, docs in whole.items() for name, doc in docs.items()}
         aside = {path for path, docs in whole.items() if has_subarrays(docs.get(document.ZARRAY, {}).get("dtype"))}
@@ -192,11 +193,11 @@ class NczarrSpelling(MetadataDialect):
         said: dict[str, Any] = {"metadata": entries, "zarr_consolidated_format": 1}
         if self.context.generation is Generation.DRAFT:
             beside = {place: doc for place, doc in placed.items() if place not in entries}
-            said[SIDE] = {"documents": beside, "order": order_of(ordered(whole, self.order))}
+            said[DRAFT_KEY] = {"documents": beside, "order": names_by_group(sort_nodes(whole, self.order))}
         return said
 
-    def without_copy(self, doc: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Nothing is left of ``.zmetadata``."""
+    def without_consolidated(self, doc: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return None: nothing is left of ``.zmetadata``."""
         return None
 
 
@@ -207,7 +208,7 @@ def _attributes_of(root: Docs) -> dict[str, Any]:
 
 
 def without_inline(doc: dict[str, Any]) -> dict[str, Any]:
-    """A ``.zgroup`` without the copy that zarr-python 3 puts into those within ``.zmetadata``."""
+    """Return a ``.zgroup`` without the copy that zarr-python 3 puts into those within ``.zmetadata``."""
     return {name: value for name, value in doc.items() if name != "consolidated_metadata"}
 
 
@@ -217,8 +218,8 @@ def has_subarrays(dtype: Any) -> bool:
     return any(isinstance(part, list) and (len(part) > 2 or has_subarrays(part[1:] and part[1])) for part in fields)
 
 
-def order_of(copy: Copy) -> dict[str, list[str]]:
-    """The names right below each group that has any, in the order of the copy."""
+def names_by_group(copy: ConsolidatedDocs) -> dict[str, list[str]]:
+    """Return the names right below each group that has any, in the order of the copy."""
     below: dict[str, list[str]] = {}
     for path in filter(None, copy):
         group, _, name = path.rpartition("/")
@@ -226,13 +227,13 @@ def order_of(copy: Copy) -> dict[str, list[str]]:
     return below
 
 
-def ordered(copy: Copy, order: Any) -> Copy:
-    """The copy with the nodes of each group in this order, others behind; as it is where that says nothing."""
+def sort_nodes(copy: ConsolidatedDocs, order: Any) -> ConsolidatedDocs:
+    """Return the copy with the nodes of each group in this order, others behind; as it is where that says nothing."""
     if not isinstance(order, dict):
         return copy
     said = {group: names for group, names in order.items() if isinstance(names, list)}
-    below = order_of(copy)
-    result: Copy = {"": copy[""]} if "" in copy else {}
+    below = names_by_group(copy)
+    result: ConsolidatedDocs = {"": copy[""]} if "" in copy else {}
 
     def add(group: str) -> None:
         names = below.get(group, ())

@@ -13,19 +13,19 @@ from typing import Any
 from hyperslab.errors import Problem
 from hyperslab.formats.format_errors import shorten
 from hyperslab.formats.nczarr.damage import (
-    ZARRAY,
     NCZarrSurvey,
     NodeDamage,
-    references,
+    read_references,
     with_dimensions,
     with_references,
     with_shape,
 )
-from hyperslab.formats.nczarr.dimensions import declared, is_anonymous, name_all, place_of, qualified
+from hyperslab.formats.nczarr.dimensions import are_names, find_dimension, is_anonymous, qualified, split_qualified
 from hyperslab.formats.nczarr.generation import Generation
 from hyperslab.formats.nczarr.user_types import same_type
-from hyperslab.formats.zarr.commit import Change
+from hyperslab.formats.zarr.commit import DocumentChange
 from hyperslab.formats.zarr.dialect import Docs
+from hyperslab.formats.zarr2.document import ZARRAY
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import Compound, Extension, Opaque, numpy_dtype
 from hyperslab.model.paths import outward, split
@@ -33,7 +33,7 @@ from hyperslab.model.spec import ArraySpec
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class AxisUse:
     """An axis of an array on a dimension."""
 
     path: str
@@ -42,19 +42,20 @@ class Use:
 
 
 @dataclass
-class Wanted:
+class NewDimensions:
     """Dimensions that are to be declared, by group, for the arrays that are to be on them."""
 
     survey: NCZarrSurvey
     dims: dict[str, dict[str, Dimension]] = field(default_factory=dict)
 
     def known(self, fqn: str) -> Dimension | None:
-        """The dimension that is declared, or will be."""
-        group, name = place_of(fqn)
-        return self.dims.get(group, {}).get(name) or declared(fqn, self.survey.context)
+        """Return the dimension that is declared, or will be."""
+        group, name = split_qualified(fqn)
+        return self.dims.get(group, {}).get(name) or find_dimension(fqn, self.survey.context)
 
     def take(self, name: str, size: int, node: str) -> str:
-        """The qualified name for an axis: the nearest dimension of this name that fits, else one that is made."""
+        """Return the qualified name for an axis: the nearest dimension of this name that fits, else one that is
+        made."""
         home = "" if is_anonymous(name, size) else split(node)[0]
         for group in outward(split(node)[0]):
             found = self.known(qualified(group, name))
@@ -66,7 +67,7 @@ class Wanted:
         return qualified(home, name)
 
     def docs(self) -> dict[str, Docs]:
-        """The documents of the groups."""
+        """Return the documents of the groups."""
         survey = self.survey
         return {
             group: with_dimensions(survey.docs(group), survey.generation, dims.values())
@@ -74,24 +75,24 @@ class Wanted:
         }
 
 
-def of_dimensions(survey: NCZarrSurvey) -> Iterator[NodeDamage]:
-    """Arrays whose references cannot be followed, then dimensions of another length than their arrays."""
+def find_dimension_damage(survey: NCZarrSurvey) -> Iterator[NodeDamage]:
+    """Yield arrays whose references cannot be followed, then dimensions of another length than their arrays."""
     if survey.generation is Generation.PURE:
         return
-    uses: dict[str, list[Use]] = {}
+    uses: dict[str, list[AxisUse]] = {}
     for path, spec in survey.arrays:
-        said = references(survey.docs(path), survey.generation)
-        names = said if name_all(said, len(spec.shape)) else None
+        said = read_references(survey.docs(path), survey.generation)
+        names = said if are_names(said, len(spec.shape)) else None
         if names is None:
             yield from _lost(survey, path, spec, said)
             continue
-        lost = [name for name in names if declared(name, survey.context) is None]
+        lost = [name for name in names if find_dimension(name, survey.context) is None]
         if lost:
             yield _undeclared(survey, path, spec, names, lost)
         for axis, (name, size) in enumerate(zip(names, spec.shape, strict=True)):
-            uses.setdefault(name, []).append(Use(path, axis, size))
+            uses.setdefault(name, []).append(AxisUse(path, axis, size))
     for fqn, several in uses.items():
-        dim = declared(fqn, survey.context)
+        dim = find_dimension(fqn, survey.context)
         if dim is not None:
             yield from _of_length(survey, fqn, dim, several)
 
@@ -100,10 +101,10 @@ def of_dimensions(survey: NCZarrSurvey) -> Iterator[NodeDamage]:
 
 
 def _lost(survey: NCZarrSurvey, path: str, spec: ArraySpec, said: Any) -> Iterator[NodeDamage]:
-    """An array that somebody wrote or rewrote who does not know NCZarr."""
+    """Yield an array that somebody wrote or rewrote who does not know NCZarr."""
     if said is None and not spec.shape and survey.generation is Generation.DRAFT:
         return
-    names = [place_of(fqn)[1] for fqn in spec.layout["dimensions"]]
+    names = [split_qualified(fqn)[1] for fqn in spec.layout["dimensions"]]
     shown = f"has no references to dimensions: it is on {names}, by {_source(names, spec)}"
     message = shown if said is None else f"the dimensions are {shorten(said)}, the shape is {list(spec.shape)}"
     typedef, type_said = _typedef(survey, path, spec) if said is None else (None, "")
@@ -127,19 +128,21 @@ def _undeclared(
     )
 
 
-def _refer(survey: NCZarrSurvey, path: str, spec: ArraySpec, names: Sequence[str], typedef: str | None) -> Change:
-    """References of an array: those that are sound as they are, the others by their names."""
-    wanted, found = Wanted(survey), []
+def _refer(
+    survey: NCZarrSurvey, path: str, spec: ArraySpec, names: Sequence[str], typedef: str | None
+) -> DocumentChange:
+    """Return references of an array: those that are sound as they are, the others by their names."""
+    wanted, found = NewDimensions(survey), []
     for name, size in zip(names, spec.shape, strict=True):
         is_sound = name.startswith("/") and wanted.known(name) is not None
-        found.append(name if is_sound else wanted.take(place_of(name)[1], size, path))
-    return Change({**wanted.docs(), path: _with_array(survey, path, spec, found, typedef)})
+        found.append(name if is_sound else wanted.take(split_qualified(name)[1], size, path))
+    return DocumentChange({**wanted.docs(), path: _with_array(survey, path, spec, found, typedef)})
 
 
 def _with_array(survey: NCZarrSurvey, path: str, spec: ArraySpec, names: Sequence[str], typedef: str | None) -> Docs:
-    """The documents of an array on these dimensions; all of them anew where NCZarr's own are not there."""
+    """Return the documents of an array on these dimensions; all of them anew where NCZarr's own are not there."""
     docs, generation = survey.docs(path), survey.generation
-    if references(docs, generation) is None and not generation.is_older:
+    if read_references(docs, generation) is None and not generation.is_older:
         layout = {**spec.layout, "dimensions": tuple(names), "typedef": typedef or spec.layout.get("typedef")}
         docs = survey.rendered(path, spec.evolve(layout=layout)) or docs
     docs = with_references(docs, generation, names)
@@ -147,7 +150,7 @@ def _with_array(survey: NCZarrSurvey, path: str, spec: ArraySpec, names: Sequenc
 
 
 def _typedef(survey: NCZarrSurvey, path: str, spec: ArraySpec) -> tuple[str | None, str]:
-    """The one type with cells like those of an array that lost the name of its type, and what is said of it."""
+    """Return the one type with cells like those of an array that lost the name of its type, and what is said of it."""
     plain = isinstance(spec.dtype, Opaque) or numpy_dtype(spec.dtype).names is not None
     if survey.generation is not Generation.DRAFT or spec.layout.get("typedef") or not plain:
         return None, ""
@@ -174,12 +177,12 @@ def _is_like(kind: Extension, spec: ArraySpec) -> bool:
 # -- lengths ----------------------------------------------------------------------------------------------------------
 
 
-def _of_length(survey: NCZarrSurvey, fqn: str, dim: Dimension, uses: Sequence[Use]) -> Iterator[NodeDamage]:
-    """A dimension of another length than its arrays."""
+def _of_length(survey: NCZarrSurvey, fqn: str, dim: Dimension, uses: Sequence[AxisUse]) -> Iterator[NodeDamage]:
+    """Yield a dimension of another length than its arrays."""
     sizes = {use.size for use in uses}
     if sizes == {dim.size}:
         return
-    group = place_of(fqn)[0]
+    group = split_qualified(fqn)[0]
     said = f"the dimension {fqn} has the length {dim.size}, {_shown(uses, dim.size)}"
     if dim.unlimited:
         action = f"make it {max(sizes)} long, and every array on it"
@@ -194,22 +197,22 @@ def _of_length(survey: NCZarrSurvey, fqn: str, dim: Dimension, uses: Sequence[Us
         yield from (_apart(survey, fqn, dim, path, spec) for path, spec in _others(survey, dim, uses))
 
 
-def _shown(uses: Sequence[Use], size: int) -> str:
+def _shown(uses: Sequence[AxisUse], size: int) -> str:
     return ", ".join(dict.fromkeys(f"/{use.path} is {use.size} long" for use in uses if use.size != size))
 
 
-def _others(survey: NCZarrSurvey, dim: Dimension, uses: Sequence[Use]) -> Iterator[tuple[str, ArraySpec]]:
+def _others(survey: NCZarrSurvey, dim: Dimension, uses: Sequence[AxisUse]) -> Iterator[tuple[str, ArraySpec]]:
     paths = {use.path for use in uses if use.size != dim.size}
     return ((path, spec) for path, spec in survey.arrays if path in paths)
 
 
-def _declared_as(survey: NCZarrSurvey, fqn: str, size: int) -> Change:
-    group, name = place_of(fqn)
-    return Change({group: with_dimensions(survey.docs(group), survey.generation, [Dimension(name, size)])})
+def _declared_as(survey: NCZarrSurvey, fqn: str, size: int) -> DocumentChange:
+    group, name = split_qualified(fqn)
+    return DocumentChange({group: with_dimensions(survey.docs(group), survey.generation, [Dimension(name, size)])})
 
 
-def _lengthened(survey: NCZarrSurvey, fqn: str, dim: Dimension, uses: Sequence[Use]) -> Change:
-    """All arrays as long as the dimension, then the dimension."""
+def _lengthened(survey: NCZarrSurvey, fqn: str, dim: Dimension, uses: Sequence[AxisUse]) -> DocumentChange:
+    """Make all arrays as long as the dimension, then the dimension."""
     changed: dict[str, Docs] = {}
     arrays = dict(survey.arrays)
     places: dict[str, set[int]] = {}
@@ -221,23 +224,23 @@ def _lengthened(survey: NCZarrSurvey, fqn: str, dim: Dimension, uses: Sequence[U
         if shape != spec.shape:
             rows = [min(row, size) for row, size in zip(spec.layout.get("written") or spec.shape, shape, strict=True)]
             changed[path] = with_shape(survey.docs(path), survey.generation, shape, rows)
-    group = place_of(fqn)[0]
-    return Change(changed | {group: with_dimensions(survey.docs(group), survey.generation, [dim])})
+    group = split_qualified(fqn)[0]
+    return DocumentChange(changed | {group: with_dimensions(survey.docs(group), survey.generation, [dim])})
 
 
 def _apart(survey: NCZarrSurvey, fqn: str, dim: Dimension, path: str, spec: ArraySpec) -> NodeDamage:
-    """An array that alone has another length gets a dimension of its own."""
-    names = references(survey.docs(path), survey.generation)
+    """Return the damage of an array that alone has another length: it gets a dimension of its own."""
+    names = read_references(survey.docs(path), survey.generation)
     sizes = [size for name, size in zip(names, spec.shape, strict=True) if name == fqn and size != dim.size]
     message = f"the array is {' and '.join(map(str, sizes))} long on the dimension {fqn} of length {dim.size}"
 
-    def change() -> Change:
-        wanted = Wanted(survey)
+    def change() -> DocumentChange:
+        wanted = NewDimensions(survey)
         found = [
             wanted.take(f"{dim.name}_{size}", size, path) if name == fqn and size != dim.size else name
             for name, size in zip(names, spec.shape, strict=True)
         ]
-        return Change({**wanted.docs(), path: with_references(survey.docs(path), survey.generation, found)})
+        return DocumentChange({**wanted.docs(), path: with_references(survey.docs(path), survey.generation, found)})
 
     action = f"put it on a dimension {', '.join(f'{dim.name}_{size}' for size in sizes)} of its own"
     return NodeDamage(Problem(path, "dimension-size", message), fqn, action, change)

@@ -1,11 +1,9 @@
-"""Names as NCZarr spells them: qualified names ``/g1/x``, and the dimensions that nobody named.
+"""Dimensions of NCZarr: their names, those that a group declares, those that an array is on (rules 3.4 and 3.14).
 
-Which dimensions an array is on: by references, by ``_ARRAY_DIMENSIONS``, or anonymous (rules 3.4 and 3.14).
-
-``.zdims`` and ``dimensions``: the dimensions that a group of the draft dialect declares, and those of an array.
-
-``.zdims`` is ``{"x": 3, "t": {"size": 5, "unlimited": 1}}`` (R22, R26), ``dimensions`` of a ``.zarray`` a list of
-qualified names (R27). Where that is lost, ``_ARRAY_DIMENSIONS`` counts, then names that nobody gave (R25).
+A qualified name (``/g1/x``) says in which group a dimension or type is declared (R23). An array names its dimensions by
+references, by ``_ARRAY_DIMENSIONS``, or not at all: then they are anonymous. In the draft, ``.zdims`` of a group is
+``{"x": 3, "t": {"size": 5, "unlimited": 1}}`` (R22, R26) and ``dimensions`` of a ``.zarray`` a list of qualified names
+(R27). Where that is lost, ``_ARRAY_DIMENSIONS`` counts, then names that nobody gave (R25).
 """
 
 from __future__ import annotations
@@ -24,12 +22,11 @@ from hyperslab.model.paths import outward, split
 
 _OF_NETCDF = re.compile(r"[A-Za-z0-9_\u0080-\U0010ffff]([^\x00-\x1f\x7f/]*[^\x00-\x20\x7f/])?")
 _LONGEST = 256  # bytes
-_BITS = re.compile(r"([<>|=]?)([iuf])(16|32|64)")
 _ANONYMOUS = re.compile(r"(?:_anonymous|Anonymous|_Anonymous_Dim_|_zdim_|\.zdim_)(\d+)")
 
 
 def qualified(group: str, name: str) -> str:
-    """The qualified name of something declared in a group (requirement R23): the root's is ``/x``."""
+    """Return the qualified name of something declared in a group (requirement R23): the root's is ``/x``."""
     if not name or "/" in name:
         raise Invalid(f"{name!r} is no name of a dimension or type", remedy="a name is not empty and holds no slash")
     return f"/{group}/{name}" if group else f"/{name}"
@@ -42,14 +39,14 @@ def require_netcdf(name: str, node: str) -> None:
         raise Invalid(f"{name!r} is no name in netCDF", node=node, remedy=remedy)
 
 
-def place_of(fqn: str) -> tuple[str, str]:
-    """The path of the group, and the name, of a qualified name; a leading slash may be missing."""
+def split_qualified(fqn: str) -> tuple[str, str]:
+    """Return the path of the group, and the name, of a qualified name; a leading slash may be missing."""
     group, _, name = fqn.lstrip("/").rpartition("/")
     return group, name
 
 
-def anonymous(size: int, *, draft: bool) -> str:
-    """The name of the dimension, declared in the root, of axes of this length without a name (R25)."""
+def anonymous_name(size: int, *, draft: bool) -> str:
+    """Return the name of the dimension, declared in the root, of axes of this length without a name (R25)."""
     return f"_anonymous{size}" if draft else f"_Anonymous_Dim_{size}"
 
 
@@ -59,12 +56,6 @@ def is_anonymous(name: str, size: int) -> bool:
     return found is not None and int(found[1]) == size
 
 
-def in_bytes(name: Any) -> Any:
-    """Return a dtype whose size is counted in bits, as the draft's table has them, in NumPy's spelling (R28)."""
-    bits = _BITS.fullmatch(name) if isinstance(name, str) else None
-    return f"{bits[1]}{bits[2]}{int(bits[3]) // 8}" if bits else name
-
-
 XARRAY = DIMENSIONS
 SCALAR = "_scalar_"
 
@@ -72,14 +63,14 @@ SCALAR = "_scalar_"
 def read_dimensions(
     references: Any, names: Any, shape: Sequence[int], node: str, context: Context, problems: Problems
 ) -> tuple[str, ...]:
-    """The qualified name of each axis' dimension: the first of the three that can be used."""
-    if references is not None and not name_all(references, len(shape)):
+    """Return the qualified name of each axis' dimension: the first of the three that can be used."""
+    if references is not None and not are_names(references, len(shape)):
         problems.warn("dimensions", f"the dimensions {shorten(references)} name no {len(shape)} dimensions; ignored")
     elif references is not None:
         return tuple(
             _resolved(name, size, node, context, problems) for name, size in zip(references, shape, strict=True)
         )
-    if names is not None and not name_all(names, len(shape)):
+    if names is not None and not are_names(names, len(shape)):
         if shape or names != [SCALAR]:
             problems.warn(
                 "dimensions", f"{XARRAY} is {shorten(names)}, which names no {len(shape)} dimensions; ignored"
@@ -90,58 +81,60 @@ def read_dimensions(
 
 
 def _by_name(name: str | None, size: int, node: str, context: Context, problems: Problems) -> str:
-    """The dimension of this name that can be seen, else a new one of the own group; anonymous where neither fits."""
+    """Return the dimension of this name that can be seen, else a new one of the own group; anonymous where neither
+    fits."""
     if name is not None and "/" not in name:
         group = split(node)[0]
         own = qualified(group, name)
-        if (seen := nearest(name, size, group, context)) or declared(own, context) is None:
+        if (seen := nearest_dimension(name, size, group, context)) or find_dimension(own, context) is None:
             return seen or own
         problems.warn("dimension-size", f"dimension {own} is not {size} long, as the array is; {XARRAY} is ignored")
-    return f"/{anonymous(size, draft=False)}"
+    return f"/{anonymous_name(size, draft=False)}"
 
 
-def name_all(names: Any, ndim: int) -> bool:
+def are_names(names: Any, ndim: int) -> bool:
     """Return whether this is a list with a name for each axis."""
     if not isinstance(names, list) or len(names) != ndim:
         return False
-    return all(isinstance(name, str) and place_of(name)[1] for name in names)
+    return all(isinstance(name, str) and split_qualified(name)[1] for name in names)
 
 
 def _resolved(name: str, size: int, node: str, context: Context, problems: Problems) -> str:
-    """A reference as it stands, or the dimension of this name that can be seen from the array."""
+    """Return a reference as it stands, or the dimension of this name that can be seen from the array."""
     is_qualified = name.startswith("/")
     if is_qualified and context.group("") is None:
         return name
-    dimension = declared(name, context) if is_qualified else None
+    dimension = find_dimension(name, context) if is_qualified else None
     if dimension is not None:
         if dimension.size != size:
             problems.warn("dimension-size", f"dimension {name} has the size {dimension.size}, the array is {size} long")
         return name
     if is_qualified:
         problems.warn("dimensions", f"no group declares the dimension {name!r}")
-    short, group = place_of(name)[1], split(node)[0]
-    return nearest(short, size, group, context) or (name if is_qualified else qualified(group, short))
+    short, group = split_qualified(name)[1], split(node)[0]
+    return nearest_dimension(short, size, group, context) or (name if is_qualified else qualified(group, short))
 
 
-def declared(fqn: str, context: Context) -> Dimension | None:
-    """The dimension of a qualified name, None where its group does not declare it."""
-    group, name = place_of(fqn)
+def find_dimension(fqn: str, context: Context) -> Dimension | None:
+    """Return the dimension of a qualified name, None where its group does not declare it."""
+    group, name = split_qualified(fqn)
     spec = context.group(group)
     return None if spec is None else next((dim for dim in spec.dims if dim.name == name), None)
 
 
-def nearest(name: str, size: int, group: str, context: Context) -> str | None:
-    """The dimension of this name that an axis of this length can be on, in the group or the nearest one outward."""
+def nearest_dimension(name: str, size: int, group: str, context: Context) -> str | None:
+    """Return the dimension of this name that an axis of this length can be on, in the group or the nearest one
+    outward."""
     for above in outward(group):
-        dimension = declared(qualified(above, name), context)
+        dimension = find_dimension(qualified(above, name), context)
         if dimension is not None and (dimension.size == size or dimension.unlimited):
             return qualified(above, name)
     return None
 
 
 def read_declared(said: Any, problems: Problems) -> tuple[Dimension, ...]:
-    """The dimensions that a group declares: sizes by name, or objects of size and ``unlimited``."""
-    said = by_name(said)
+    """Return the dimensions that a group declares: sizes by name, or objects of size and ``unlimited``."""
+    said = dimensions_by_name(said)
     if not isinstance(said, dict):
         problems.warn("dimensions", f"the dimensions of the group are {shorten(said)}, not an object; ignored")
         return ()
@@ -154,8 +147,8 @@ def read_declared(said: Any, problems: Problems) -> tuple[Dimension, ...]:
     return tuple(found)
 
 
-def by_name(said: Any) -> Any:
-    """Dimensions that a group declares as a list, as some older ones do, by name; anything else as it is."""
+def dimensions_by_name(said: Any) -> Any:
+    """Return dimensions that a group declares as a list, as some older ones do, by name; anything else as it is."""
     if not isinstance(said, list):
         return said
     named = (entry for entry in said if isinstance(entry, dict))
@@ -163,7 +156,8 @@ def by_name(said: Any) -> Any:
 
 
 def read_dimension(name: str, said: Any) -> Dimension | None:
-    """What is said under a name: a size, or an object of size and ``unlimited``; None where that is no dimension."""
+    """Return what is said under a name: a size, or an object of size and ``unlimited``; None where that is no
+    dimension."""
     whole: Mapping[str, Any] = said if isinstance(said, dict) else {"size": said}
     size = whole.get("size")
     if not name or "/" in name or type(size) is not int or not 0 <= size <= LONGEST:
@@ -172,30 +166,32 @@ def read_dimension(name: str, said: Any) -> Dimension | None:
 
 
 def write_declared(dims: Iterable[Dimension]) -> dict[str, Any]:
-    """The dimensions of a group as netcdf-c writes them; Invalid for a name with a slash."""
+    """Return the dimensions of a group as netcdf-c writes them; Invalid for a name with a slash."""
     dims = list(dims)
     for dim in dims:
         qualified("", dim.name)
     return {dim.name: {"size": dim.size, "unlimited": 1} if dim.unlimited else dim.size for dim in dims}
 
 
-def last_names(fqns: Sequence[str]) -> tuple[str, ...]:
-    """The names without their groups."""
-    return tuple(place_of(fqn)[1] for fqn in fqns)
+def short_names(fqns: Sequence[str]) -> tuple[str, ...]:
+    """Return the names without their groups."""
+    return tuple(split_qualified(fqn)[1] for fqn in fqns)
 
 
 def shown_names(fqns: Sequence[str], shape: Sequence[int], context: Context) -> tuple[str, ...]:
-    """The names without their groups, of dimensions that were told apart as they were given."""
+    """Return the names without their groups, of dimensions that were told apart as they were given."""
     return tuple(_shown(fqn, size, context) for fqn, size in zip(fqns, shape, strict=True))
 
 
 def _shown(fqn: str, size: int, context: Context) -> str:
-    group, name = place_of(fqn)
-    return strip_suffix(name, size, lambda plain: any(declared(qualified(g, plain), context) for g in outward(group)))
+    group, name = split_qualified(fqn)
+    return strip_suffix(
+        name, size, lambda plain: any(find_dimension(qualified(g, plain), context) for g in outward(group))
+    )
 
 
 def read_dims(doc: Mapping[str, Any], problems: Problems) -> tuple[tuple[Dimension, ...], dict[str, Any]]:
-    """The dimensions of a group's document, and what it says beyond them."""
+    """Return the dimensions of a group's document, and what it says beyond them."""
     dims, kept = [], {}
     for name, said in doc.items():
         dim = read_dimension(name, said)
@@ -213,7 +209,7 @@ def read_dims(doc: Mapping[str, Any], problems: Problems) -> tuple[tuple[Dimensi
 
 
 def write_dims(dims: Sequence[Dimension], kept: Mapping[str, Any], group: str) -> dict[str, Any]:
-    """The document of these dimensions, with what was kept of an old one; Invalid for a name with a slash."""
+    """Return the document of these dimensions, with what was kept of an old one; Invalid for a name with a slash."""
     doc = {name: said for name, said in kept.items() if name not in {dim.name for dim in dims}}
     for dim in dims:
         qualified(group, dim.name)
@@ -224,14 +220,14 @@ def write_dims(dims: Sequence[Dimension], kept: Mapping[str, Any], group: str) -
     return doc
 
 
-def new_name(name: str | None, size: int, group: str, context: Context) -> str:
-    """The qualified name for an axis: of the nearest dimension that fits, else of one to be declared."""
+def new_qualified_name(name: str | None, size: int, group: str, context: Context) -> str:
+    """Return the qualified name for an axis: of the nearest dimension that fits, else of one to be declared."""
     if name is None:
-        return qualified("", anonymous(size, draft=True))
-    return nearest(name, size, group, context) or qualified("" if is_anonymous(name, size) else group, name)
+        return qualified("", anonymous_name(size, draft=True))
+    return nearest_dimension(name, size, group, context) or qualified("" if is_anonymous(name, size) else group, name)
 
 
-def dims_of(
+def array_dimensions(
     doc: Mapping[str, Any],
     stored: Mapping[str, Any],
     shape: tuple[int, ...],
@@ -239,7 +235,8 @@ def dims_of(
     context: Context,
     problems: Problems,
 ) -> tuple[str, ...]:
-    """The qualified names of an array's dimensions. Lengths that contradict them make the cells unreadable (R27)."""
+    """Return the qualified names of an array's dimensions. Lengths that contradict them make the cells unreadable
+    (R27)."""
     said = doc.get("dimensions")
     fits = isinstance(said, list) and len(said) == len(shape) and all(isinstance(name, str) for name in said)
     if said is not None and not fits:
@@ -254,7 +251,7 @@ def dims_of(
 
 
 def plain_names(said: Any, ndim: int, problems: Problems) -> Sequence[str | None]:
-    """The names of ``_ARRAY_DIMENSIONS``, None for those that are none."""
+    """Return the names of ``_ARRAY_DIMENSIONS``, None for those that are none."""
     if said is not None and (not isinstance(said, list) or len(said) != ndim):
         problems.warn("dimensions", f"{DIMENSIONS} is {shorten(said)}, which names no {ndim} dimensions; ignored")
         said = None
@@ -266,16 +263,16 @@ def _resolved_in_draft(
     fqn: str | None, plain: str | None, size: int, group: str, context: Context, problems: Problems
 ) -> str:
     if fqn is None:
-        return new_name(plain, size, group, context)
-    dim = declared(fqn, context)
+        return new_qualified_name(plain, size, group, context)
+    dim = find_dimension(fqn, context)
     if dim is None and context.group("") is None:
         return fqn  # a document that is looked at alone
     if dim is None:
         problems.warn(
             "dimensions", f"there is no dimension {fqn}; the name is taken from _ARRAY_DIMENSIONS, or made up"
         )
-        return new_name(plain, size, group, context)
+        return new_qualified_name(plain, size, group, context)
     if dim.size != size:
         said = f"an axis of {size} cells has the dimension {fqn} of size {dim.size}"
         (problems.warn if dim.unlimited else problems.undecodable)("dimension-size", said)
-    return qualified(*place_of(fqn))
+    return qualified(*split_qualified(fqn))

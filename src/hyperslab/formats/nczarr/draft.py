@@ -4,8 +4,8 @@
 
     .zdataset     {"nczarr_version": "0.1-2018"}                     of the root
     .zgroup       {"zarr_format": 2}
-    .zdims        {"x": 3, "t": {"size": 5, "unlimited": 1}}         see zdims.py
-    .ztypedefs    {"o_t": {"class": "opaque", "size": 10}}           see typedefs.py
+    .zdims        {"x": 3, "t": {"size": 5, "unlimited": 1}}         see ``dimensions``
+    .ztypedefs    {"o_t": {"class": "opaque", "size": 10}}           see ``user_types``
     .zattrs       {"title": "x"}            also read as ``.zattr``, and inside ``.zgroup``
     .zattr_type   {"title": "char"}         also read as ``.zattrs_type``
     a/.zarray     that of Zarr v2, with "dimensions": ["/y", "/x"], "typedef": "/o_t" for cells of a user type,
@@ -25,32 +25,32 @@ from hyperslab.errors import Unsupported
 from hyperslab.formats.codec_kinds import with_serial
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.metadata_json.cells import bytes_to_base64, to_fill_cell
-from hyperslab.formats.nczarr.attributes import is_hidden, read_attributes, regular_attributes, write_attributes
+from hyperslab.formats.nczarr.attributes import is_hidden, normalize_attributes, read_attributes, write_attributes
 from hyperslab.formats.nczarr.cells import (
     MAXIMUM,
     TEXT,
     read_array,
-    read_rows,
+    read_written,
     text_length,
     text_width,
-    with_text,
+    with_text_width,
     write_array,
-    write_rows,
+    write_written,
 )
 from hyperslab.formats.nczarr.dimensions import (
-    anonymous,
-    dims_of,
-    in_bytes,
-    new_name,
-    place_of,
+    anonymous_name,
+    array_dimensions,
+    new_qualified_name,
     qualified,
     read_dims,
     shown_names,
+    split_qualified,
     write_dims,
 )
-from hyperslab.formats.nczarr.generation import PROVENANCE, Context, joined, provenance_of
+from hyperslab.formats.nczarr.generation import PROVENANCE, Context, merge_provenance, provenance_of
 from hyperslab.formats.nczarr.user_types import (
     Scope,
+    dtype_in_bytes,
     read_types,
     same_type,
     text_lengths,
@@ -72,7 +72,7 @@ _TEXT_DTYPES = frozenset({"|u1", "<u1", "|S1", ">S1", "<S1", "<U1", ">U1"})
 
 
 def parse(docs: Docs, node: str, context: Context, problems: Problems) -> GroupSpec | ArraySpec:
-    """The spec of a node; what is wrong goes to ``problems``."""
+    """Return the spec of a node; what is wrong goes to ``problems``."""
     inside = docs.get(ZGROUP, {}).get(ZATTRS)
     stored = (inside if isinstance(inside, dict) else {}) | docs.get(".zattr", {}) | docs.get(ZATTRS, {})
     codes = docs.get(".zattrs_type", {}) | docs.get(CODES, {})
@@ -121,13 +121,13 @@ def _read_array(
 ) -> ArraySpec:
     group, _ = split(node)
     spec = read_array(_in_numpy(doc, problems), problems, meaning=_meaning(doc), scalar=False)
-    dimensions = dims_of(doc, stored, spec.shape, group, context, problems)
+    dimensions = array_dimensions(doc, stored, spec.shape, group, context, problems)
     dtype, typedef = _cell_type(doc.get("typedef"), spec.dtype, context, problems)
     plain = {name: value for name, value in stored.items() if not is_hidden(name)}
     codes = {"_FillValue": typedef or _code_of(dtype), **codes}
     length = text_length(spec)
     if length is not None and context.options.truncate:
-        spec = with_text(spec, length, truncate=True)
+        spec = with_text_width(spec, length, truncate=True)
     return spec.evolve(
         dtype=dtype,
         dims=shown_names(dimensions, spec.shape, context),
@@ -143,16 +143,16 @@ def _read_array(
                 for name, value in stored.items()
                 if is_hidden(name) and name != DIMENSIONS
             },
-            "written": read_rows(doc.get("written"), spec.shape, problems),
+            "written": read_written(doc.get("written"), spec.shape, problems),
             "kept": {},
         },
     )
 
 
 def _in_numpy(doc: dict[str, Any], problems: Problems) -> dict[str, Any]:
-    """The document with its dtype and its fill value of text as Zarr spells them."""
+    """Return the document with its dtype and its fill value of text as Zarr spells them."""
     dtype, fill = doc.get("dtype"), doc.get("fill_value")
-    known = in_bytes(dtype)
+    known = dtype_in_bytes(dtype)
     if known != dtype:
         problems.warn("bit-count dtype", f"dtype {dtype!r} counts bits; {known!r} is meant")
     if _meaning(doc) == "char" and type(fill) is int and 0 < fill < 256:
@@ -182,14 +182,15 @@ def _code_of(dtype: DataType) -> str | None:
 
 
 def _type_at(fqn: str, context: Context) -> Extension | None:
-    """The type of a qualified name, in whichever group."""
-    group, name = place_of(fqn)
+    """Return the type of a qualified name, in whichever group."""
+    group, name = split_qualified(fqn)
     spec = context.group(group) if fqn.startswith("/") else None
     return None if spec is None else spec.types.get(name)
 
 
 def _cell_type(said: Any, stored: DataType, context: Context, problems: Problems) -> tuple[DataType, str | None]:
-    """The type of the cells, and its qualified name. One that nobody named is as it is stored, or opaque (R33, R40)."""
+    """Return the type of the cells, and its qualified name. One that nobody named is as it is stored, or opaque (R33,
+    R40)."""
     if isinstance(stored, np.dtype) and said is not None:
         kind = _type_at(said, context) if isinstance(said, str) else None
         if kind is None and context.group("") is None:
@@ -212,7 +213,7 @@ def _cell_type(said: Any, stored: DataType, context: Context, problems: Problems
 
 
 def render(spec: GroupSpec | ArraySpec, node: str, context: Context) -> Docs:
-    """The documents of a node."""
+    """Return the documents of a node."""
     if isinstance(spec, ArraySpec):
         return _render_array(spec, split(node)[0], context)
     kept = spec.layout.get("kept", {})
@@ -222,7 +223,7 @@ def render(spec: GroupSpec | ArraySpec, node: str, context: Context) -> Docs:
     hidden = spec.layout.get("hidden", {})
     if not node:
         said, _ = hidden.get(PROVENANCE, (None, None))
-        hidden = {**hidden, PROVENANCE: (joined("draft", provenance_of({PROVENANCE: said})), "char")}
+        hidden = {**hidden, PROVENANCE: (merge_provenance("draft", provenance_of({PROVENANCE: said})), "char")}
     attributes, codes = _write_attributes(spec.attrs, lengths | hidden, scope)
     parts = {
         DATASET: {} if node else {"nczarr_version": VERSION, **kept.get(DATASET, {})},
@@ -239,7 +240,7 @@ def render(spec: GroupSpec | ArraySpec, node: str, context: Context) -> Docs:
 def _write_attributes(
     attrs: Mapping[str, Any], hidden: Mapping[str, tuple[Any, Any]], scope: Scope
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """``.zattrs`` and ``.zattr_type``."""
+    """Return ``.zattrs`` and ``.zattr_type``."""
 
     def type_name(kind: Extension) -> str:  # of one that nobody declares yet: the writer does so in this group
         return scope.name_of(kind) or qualified(scope.group, getattr(kind, "name", ""))
@@ -260,7 +261,9 @@ def _render_array(spec: ArraySpec, group: str, context: Context) -> Docs:
         doc.pop("dimension_separator", None)
     names = spec.layout.get("dimensions")
     if names is None:
-        names = [new_name(name, size, group, context) for name, size in zip(spec.dims, spec.shape, strict=True)]
+        names = [
+            new_qualified_name(name, size, group, context) for name, size in zip(spec.dims, spec.shape, strict=True)
+        ]
     doc["dimensions"] = list(names)
     if (typedef := spec.layout.get("typedef") or _typedef(spec.dtype, scope)) is not None:
         doc["typedef"] = typedef
@@ -268,15 +271,16 @@ def _render_array(spec: ArraySpec, group: str, context: Context) -> Docs:
         doc["nc_type"] = "char"
     if text_length(spec) == 1:
         doc["nc_type"] = "string"
-    doc |= write_rows(spec)
+    doc |= write_written(spec)
     hidden = spec.layout.get("hidden", {})
     attributes, codes = _write_attributes(spec.attrs, hidden, scope)
-    attributes[DIMENSIONS] = [place_of(name)[1] for name in names]
+    attributes[DIMENSIONS] = [split_qualified(name)[1] for name in names]
     return ({CODES: codes} if codes else {}) | {ZATTRS: attributes, ZARRAY: doc}
 
 
 def _typedef(dtype: DataType, scope: Scope) -> str | None:
-    """The qualified name of a user type: where it is declared, else in the array's own group; None without a name."""
+    """Return the qualified name of a user type: where it is declared, else in the array's own group; None without a
+    name."""
     if not isinstance(dtype, Compound | Enum | Opaque) or not dtype.name:
         return None
     found = scope.name_of(dtype)
@@ -286,7 +290,7 @@ def _typedef(dtype: DataType, scope: Scope) -> str | None:
 
 
 def new_array(wish: ArraySpec, node: str, context: Context) -> ArraySpec:
-    """A user's wish in this dialect's spelling; Unsupported names cells and codecs that it has not.
+    """Return a user's wish in this dialect's spelling; Unsupported names cells and codecs that it has not.
 
     ``layout`` has no dimensions yet: the writer knows where they are declared.
     """
@@ -300,16 +304,18 @@ def new_array(wish: ArraySpec, node: str, context: Context) -> ArraySpec:
         layout["zarr2"] = wish.layout["zarr2"]
     spec = wish.evolve(
         dtype=dtype,
-        dims=tuple(name or anonymous(size, draft=True) for name, size in zip(wish.dims, wish.shape, strict=True)),
+        dims=tuple(name or anonymous_name(size, draft=True) for name, size in zip(wish.dims, wish.shape, strict=True)),
         codecs=with_serial([codec for codec in wish.codecs if codec.name not in (TEXT, "vlen-utf8")], Codec("bytes")),
         fill_value=to_fill_cell(wish.fill_value, dtype),
-        attrs=regular_attributes({name: value for name, value in wish.attrs.items() if not is_hidden(name)}),
+        attrs=normalize_attributes({name: value for name, value in wish.attrs.items() if not is_hidden(name)}),
         indexes={},
         problem=None,
         layout=layout,
     )
     if isinstance(dtype, VlenString):
-        spec = with_text(spec, text_width(wish, wish.attrs.get(MAXIMUM), context), truncate=context.options.truncate)
+        spec = with_text_width(
+            spec, text_width(wish, wish.attrs.get(MAXIMUM), context), truncate=context.options.truncate
+        )
     problems = Problems(node)
     found = _read_array(render(spec, node, context)[ZARRAY], {}, {}, node, context, problems)
     problems.raise_if_fatal()
@@ -324,7 +330,7 @@ def new_array(wish: ArraySpec, node: str, context: Context) -> ArraySpec:
 
 
 def _held(dtype: DataType) -> DataType:
-    """The type as the draft has it; Unsupported names one that netCDF has no form of (R30 to R32, R38)."""
+    """Return the type as the draft has it; Unsupported names one that netCDF has no form of (R30 to R32, R38)."""
     match dtype:
         case Char() | VlenString() | Opaque():
             return dtype

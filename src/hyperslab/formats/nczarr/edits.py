@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import Invalid
-from hyperslab.formats.nczarr.dimensions import anonymous, is_anonymous, place_of, qualified, require_netcdf
+from hyperslab.formats.nczarr.dimensions import anonymous_name, is_anonymous, qualified, require_netcdf, split_qualified
 from hyperslab.formats.nczarr.user_types import same_type, unnamed_opaque
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import Compound, Enum, Opaque, tag_of, tagged_fields
@@ -38,18 +38,18 @@ class Edits:
     changed: dict[str, Spec] = field(default_factory=dict)
 
     def node(self, path: str) -> Spec | None:
-        """What will be at ``path``."""
+        """Return what will be at ``path``."""
         return self.changed[path] if path in self.changed else self.known(path)
 
     def group(self, path: str) -> GroupSpec:
-        """The group at ``path``, as it will be; Invalid for an array."""
+        """Return the group at ``path``, as it will be; Invalid for an array."""
         spec = self.node(path)
         if isinstance(spec, ArraySpec):
             raise Invalid("an array holds no other nodes", node=path)
         return spec or _new_group(draft=self.draft)
 
     def arrays(self) -> list[tuple[str, ArraySpec]]:
-        """Every array of the dataset, as it will be."""
+        """Return every array of the dataset, as it will be."""
         found = dict(self.walk()) | self.changed
         return [(path, spec) for path, spec in found.items() if isinstance(spec, ArraySpec)]
 
@@ -85,8 +85,8 @@ class Edits:
             sizes.append(known)
         _check_repeated(path, names, wish, before)
         layout = {**wish.layout, "dimensions": tuple(names), "typedef": self._typedef(group, wish)}
-        spec = wish.evolve(dims=tuple(place_of(name)[1] for name in names), layout=layout)
-        self.changed[path] = self._with_rows(spec, _given(wish.shape, before), wish.shape)
+        spec = wish.evolve(dims=tuple(split_qualified(name)[1] for name in names), layout=layout)
+        self.changed[path] = self._with_rows(spec, _written_after_put(wish.shape, before), wish.shape)
         self._settle(path, wish, sizes)
         # stored behind those that it makes grow: who dies between leaves work for whoever repeats it
         self.changed[path] = self.changed.pop(path)
@@ -94,20 +94,20 @@ class Edits:
     def _axis(
         self, path: str, group: str, wish: ArraySpec, before: ArraySpec | None, axis: int
     ) -> tuple[str, Dimension]:
-        """The qualified name and the dimension of an axis; the dimension is declared now where it is new."""
+        """Return the qualified name and the dimension of an axis; the dimension is declared now where it is new."""
         size, name = wish.shape[axis], wish.dims[axis]
         kept = self._kept(wish, before, axis)
         if kept is not None:
             return kept
         if name is None or is_anonymous(name, size) or (before is not None and _was_anonymous(before, name, axis)):
-            unnamed = name if name is not None and is_anonymous(name, size) else anonymous(size, draft=self.draft)
+            unnamed = name if name is not None and is_anonymous(name, size) else anonymous_name(size, draft=self.draft)
             fqn = qualified("", unnamed)
-            return fqn, self._declare("", Dimension(place_of(fqn)[1], size), anew=False)
+            return fqn, self._declare("", Dimension(split_qualified(fqn)[1], size), anew=False)
         if "/" in name:
             found = self._declared(name)
             if found is None:
                 raise Invalid(f"there is no dimension {name}", node=path, remedy="declare it, or name another")
-            return qualified(*place_of(name)), found
+            return qualified(*split_qualified(name)), found
         said = wish.layout.get("dimensions")
         for above in outward(group):
             found = self._declared(qualified(above, name))
@@ -115,27 +115,28 @@ class Edits:
                 return qualified(above, name), found
             if found is not None:
                 break
-        if before is None and said and axis < len(said) and place_of(said[axis])[1] == name:
+        if before is None and said and axis < len(said) and split_qualified(said[axis])[1] == name:
             found = self._declared(said[axis])
             if found is not None and found.size == size:
                 return said[axis], found
         return qualified(group, name), self._declare(group, Dimension(name, size, not size), path=path)
 
     def _kept(self, wish: ArraySpec, before: ArraySpec | None, axis: int) -> tuple[str, Dimension] | None:
-        """The dimension that an array has along an axis already; None where it becomes another."""
+        """Return the dimension that an array has along an axis already; None where it becomes another."""
         if before is None or axis >= len(before.dims) or before.dims[axis] != wish.dims[axis]:
             return None
         said = before.layout.get("dimensions") or ()
         if axis >= len(said):
             return None
         size = before.shape[axis]
-        if size != wish.shape[axis] and is_anonymous(place_of(said[axis])[1], size):
+        if size != wish.shape[axis] and is_anonymous(split_qualified(said[axis])[1], size):
             return None
         found = self._declared(said[axis])
         return None if found is None else (said[axis], found)
 
     def _typedef(self, group: str, wish: ArraySpec) -> str | None:
-        """The qualified name of the cells' type, declared in the group where no group has it; None for plain cells."""
+        """Return the qualified name of the cells' type, declared in the group where no group has it; None for plain
+        cells."""
         if not self.draft or not isinstance(wish.dtype, Compound | Enum | Opaque) or not wish.dtype.name:
             return None
         if isinstance(wish.dtype, Opaque) and wish.dtype == unnamed_opaque(wish.dtype.size):
@@ -200,14 +201,14 @@ class Edits:
         self.unlist(path)
         for other, spec in self.arrays():
             said = spec.layout.get("dimensions") or ()
-            if is_within(other, path) or not any(is_within(place_of(fqn)[0], path) for fqn in said):
+            if is_within(other, path) or not any(is_within(split_qualified(fqn)[0], path) for fqn in said):
                 continue
             group = split(other)[0]
             names = tuple(self._brought(fqn, group, path, spec, axis) for axis, fqn in enumerate(said))
             self.changed[other] = spec.evolve(layout={**spec.layout, "dimensions": names})
 
     def _brought(self, fqn: str, group: str, path: str, spec: ArraySpec, axis: int) -> str:
-        above, name = place_of(fqn)
+        above, name = split_qualified(fqn)
         if not is_within(above, path):
             return fqn
         old = self._declared(fqn) or Dimension(name, spec.shape[axis])
@@ -226,14 +227,14 @@ class Edits:
             typedef = array.layout.get("typedef")
             typedef = typedef and moved_name(typedef, source, target)
             if names != tuple(said) or typedef != array.layout.get("typedef"):
-                place = moved(other, source, target)
+                place = moved_path(other, source, target)
                 self.changed.pop(other, None)
                 self.changed[place] = array.evolve(layout={**array.layout, "dimensions": names, "typedef": typedef})
 
     # -- dimensions -------------------------------------------------------------------------------------------------
 
     def _declared(self, fqn: str) -> Dimension | None:
-        group, name = place_of(fqn)
+        group, name = split_qualified(fqn)
         spec = self.node(group)
         dims = spec.dims if isinstance(spec, GroupSpec) else ()
         return next((dim for dim in dims if dim.name == name), None)
@@ -263,7 +264,7 @@ class Edits:
         ]
 
     def _set(self, fqn: str, dim: Dimension) -> None:
-        group, name = place_of(fqn)
+        group, name = split_qualified(fqn)
         spec = self.group(group)
         self.changed[group] = replace(spec, dims=tuple(dim if each.name == name else each for each in spec.dims))
 
@@ -293,7 +294,7 @@ class Edits:
             said = spec.layout.get("dimensions") or ()
             if fqn in said:
                 shape = tuple(size if name == fqn else old for name, old in zip(said, spec.shape, strict=True))
-                self.changed[path] = self._with_rows(spec, given_rows(spec) or (), shape)
+                self.changed[path] = self._with_rows(spec, written_lengths(spec) or (), shape)
         dim = self._declared(fqn)
         if dim is not None:
             self._set(fqn, replace(dim, size=size))
@@ -304,27 +305,27 @@ class Edits:
         for other, spec in self.arrays():
             said = spec.layout.get("dimensions") or ()
             axes = [axis for axis, name in enumerate(said) if name == fqn]
-            rows = given_rows(spec) or ()
+            rows = written_lengths(spec) or ()
             longest = max([longest, *(rows[axis] if other == path else self.rows(other, axis) for axis in axes)])
         self._lengthen(fqn, longest)
 
     @staticmethod
     def _with_rows(spec: ArraySpec, given: tuple[int, ...], shape: tuple[int, ...]) -> ArraySpec:
-        """The array with another shape, which was given cells so far."""
+        """Return the array with another shape, which was given cells so far."""
         rows = tuple(map(min, given, shape))
         return spec.evolve(shape=shape, layout={**spec.layout, "written": None if rows == shape else rows})
 
 
-def given_rows(spec: ArraySpec | None) -> tuple[int, ...] | None:
-    """How far an array was given cells along each axis."""
+def written_lengths(spec: ArraySpec | None) -> tuple[int, ...] | None:
+    """Return how far an array was given cells along each axis."""
     if spec is None:
         return None
     return tuple(spec.layout.get("written") or spec.shape)
 
 
-def _given(shape: tuple[int, ...], before: ArraySpec | None) -> tuple[int, ...]:
-    """How far an array was given cells when it is put with this shape: axes that change are given whole."""
-    rows = given_rows(before)
+def _written_after_put(shape: tuple[int, ...], before: ArraySpec | None) -> tuple[int, ...]:
+    """Return how far an array was given cells when it is put with this shape: axes that change are given whole."""
+    rows = written_lengths(before)
     if before is None or rows is None or len(rows) != len(shape):
         return shape
     return tuple(old if size == was else size for size, was, old in zip(shape, before.shape, rows, strict=True))
@@ -335,18 +336,18 @@ def _check_repeated(path: str, names: list[str], wish: ArraySpec, before: ArrayS
     sizes: dict[str, int] = {}
     for name, size in zip(names, wish.shape, strict=True):
         if sizes.setdefault(name, size) != size and before is None:
-            raise Invalid(f"dimension {place_of(name)[1]!r} has the lengths {sizes[name]} and {size}", node=path)
+            raise Invalid(f"dimension {split_qualified(name)[1]!r} has the lengths {sizes[name]} and {size}", node=path)
 
 
-def moved(path: str, source: str, target: str) -> str:
-    """Where a node is once ``source`` is called ``target``."""
+def moved_path(path: str, source: str, target: str) -> str:
+    """Return where a node is once ``source`` is called ``target``."""
     return f"{target}{path[len(source) :]}" if is_within(path, source) else path
 
 
 def moved_name(fqn: str, source: str, target: str) -> str:
-    """The qualified name of something once the group ``source`` is called ``target``."""
-    group, name = place_of(fqn)
-    return qualified(moved(group, source, target), name)
+    """Return the qualified name of something once the group ``source`` is called ``target``."""
+    group, name = split_qualified(fqn)
+    return qualified(moved_path(group, source, target), name)
 
 
 def _takes(dim: Dimension, size: int) -> bool:

@@ -1,4 +1,16 @@
-"""The generations of NCZarr, told by where the extra keys are, never by the version that a document names."""
+"""The generations of NCZarr, told by where the extra keys are, never by the version that a document names.
+
+=== ============== ============================================================================================
+V1  4.8.0          separate objects ``.nczarr`` (root), ``.nczgroup``, ``.nczarray``, ``.nczattr``
+V2a 4.8.1 to 4.9.0 ``_NCZARR_SUPERBLOCK`` and ``_NCZARR_GROUP`` in ``.zgroup``, ``_NCZARR_ARRAY`` in ``.zarray``,
+                   ``_NCZARR_ATTR`` in ``.zattrs``
+V2b 4.9.1 to 4.9.2 the same places, names in lower case
+V2c 4.9.3 and on   all of them in ``.zattrs``: see ``current``
+=== ============== ============================================================================================
+
+The draft of 2018 has documents of its own: see ``draft``. :class:`Context` is what the meaning of one node's documents
+depends on: the options, the generation, and the documents of other nodes.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +50,7 @@ DRAFT_ONLY = (".zdims", ".zattr_type", ".zattrs_type", ".ztypedefs")
 
 
 def generation_of(root: Docs) -> Generation:
-    """The generation of the dataset with these documents of the root; ``PURE`` where nothing marks another.
+    """Return the generation of the dataset with these documents of the root; ``PURE`` where nothing marks another.
 
     The superblock decides; provenance alone never does, for netcdf-c writes it into plain stores too.
     """
@@ -59,7 +71,7 @@ def generation_of(root: Docs) -> Generation:
 
 
 def provenance_of(attributes: Mapping[str, Any]) -> dict[str, str]:
-    """The pairs of ``_NCProperties``, such as ``{"version": "2", "netcdf": "4.10.1", "nczarr": "2.0.0"}``."""
+    """Return the pairs of ``_NCProperties``, such as ``{"version": "2", "netcdf": "4.10.1", "nczarr": "2.0.0"}``."""
     said = attributes.get(PROVENANCE)
     if not isinstance(said, str):
         return {}
@@ -67,30 +79,23 @@ def provenance_of(attributes: Mapping[str, Any]) -> dict[str, str]:
     return {name.strip(): value.strip() for name, sign, value in pairs if sign}
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# ``_NCProperties``: which library made a dataset, in which dialect (R45).
+# -- _NCProperties: which library made a dataset (R45) ----------------------------------------------------------------
 
 
 @cache
 def provenance(dialect: str) -> str:
-    """What a dataset made here says; ``zarr=2`` is the format of its documents."""
+    """Return what a dataset made here says; ``zarr=2`` is the format of its documents."""
     return f"version=2,hyperslab={version('hyperslab')},nczarr={dialect},zarr=2"
 
 
-def joined(dialect: str, foreign: Mapping[str, str]) -> str:
-    """The same, with the pairs of others that had made the dataset."""
+def merge_provenance(dialect: str, foreign: Mapping[str, str]) -> str:
+    """Return the same, with the pairs of others that had made the dataset."""
     ours = dict(pair.split("=") for pair in provenance(dialect).split(","))
     return ",".join(f"{name}={value}" for name, value in (ours | dict(foreign) | {"nczarr": dialect}).items())
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# The documents of older netcdf-c (4.8.0 to 4.9.2), turned into those that it writes today; such stores are only read.
-#
-# === ============== ============================================================================================ V1
-# 4.8.0 separate objects ``.nczarr`` (root), ``.nczgroup``, ``.nczarray``, ``.nczattr`` V2a 4.8.1 to 4.9.0
-# ``_NCZARR_SUPERBLOCK`` and ``_NCZARR_GROUP`` in ``.zgroup``, ``_NCZARR_ARRAY`` in ``.zarray``, ``_NCZARR_ATTR`` in
-# ``.zattrs`` V2b 4.9.1 to 4.9.2 the same places, names in lower case === ==============
-# ============================================================================================
+# -- documents of older netcdf-c --------------------------------------------------------------------------------------
+# Turned into those that it writes today; such stores are only read.
 
 
 _NEW_NAMES = {"dims": "dimensions", "vars": "arrays", "dimrefs": "dimension_references"}
@@ -98,8 +103,8 @@ _OBJECTS = {".nczarr": SUPERBLOCK, ".nczgroup": GROUP, ".nczarray": ARRAY, ".ncz
 _OWN_OBJECTS = frozenset(_OBJECTS.values())
 
 
-def as_current(docs: Docs) -> Docs:
-    """The documents of a node with NCZarr's own objects in ``.zattrs``, under today's names."""
+def to_current_documents(docs: Docs) -> Docs:
+    """Return the documents of a node with NCZarr's own objects in ``.zattrs``, under today's names."""
     own: dict[str, Any] = {}
     plain: Docs = {}
     for name, doc in docs.items():
@@ -117,8 +122,7 @@ def _renamed(said: Any) -> Any:
     return {_NEW_NAMES.get(key, key): value for key, value in said.items()}
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# What the documents of one node mean depends on: the options, the generation, and the documents of other nodes.
+# -- options and context ----------------------------------------------------------------------------------------------
 
 
 _CHOICES = {

@@ -22,13 +22,13 @@ from hyperslab.formats.nczarr.attributes import is_hidden, read_attributes
 from hyperslab.formats.nczarr.cells import (
     FILL,
     fill_code,
+    meant_fill_value,
     mend_byte_order,
-    mended_fill,
     read_array,
     text_length,
-    with_text,
+    with_text_width,
 )
-from hyperslab.formats.nczarr.dimensions import SCALAR, anonymous, place_of, plain_names, qualified
+from hyperslab.formats.nczarr.dimensions import SCALAR, anonymous_name, plain_names, qualified, split_qualified
 from hyperslab.formats.nczarr.generation import Context
 from hyperslab.formats.nczarr.user_types import unnamed_opaque
 from hyperslab.formats.zarr.dialect import Docs
@@ -46,7 +46,7 @@ COMPLEX = {
 
 
 def parse(docs: Docs, node: str, context: Context, problems: Problems) -> GroupSpec | ArraySpec:
-    """The spec of a node; what is wrong goes to ``problems``."""
+    """Return the spec of a node; what is wrong goes to ``problems``."""
     stored = docs.get(ZATTRS, {})
     if ZARRAY in docs:
         return _read_array(docs[ZARRAY], stored, node, context, problems)
@@ -66,7 +66,7 @@ def parse(docs: Docs, node: str, context: Context, problems: Problems) -> GroupS
 def _attributes(
     stored: Mapping[str, Any], code: str | None, node: str, context: Context, problems: Problems
 ) -> dict[str, Any]:
-    """The attributes that users see; types that only NumPy has stay with ``native=True``."""
+    """Return the attributes that users see; types that only NumPy has stay with ``native=True``."""
     if ATTRIBUTE in stored:
         return {name: value for name, value in read_marked(stored)[0].items() if not is_hidden(name)}
     shown = {name: value for name, value in stored.items() if not is_hidden(name)}
@@ -91,22 +91,22 @@ def _read_array(
     dims = [_dimension(name, size, node, context) for name, size in zip(names, spec.shape, strict=True)]
     length = text_length(spec)
     if length is not None and context.options.truncate:
-        spec = with_text(spec, length, truncate=True)
+        spec = with_text_width(spec, length, truncate=True)
     spec = spec.evolve(attrs=_attributes(stored, fill_code(spec.dtype), node, context, problems))
     if ATTRIBUTE not in stored:
-        spec = spec.evolve(fill_value=mended_fill(spec, spec.attrs, doc, context, problems))
+        spec = spec.evolve(fill_value=meant_fill_value(spec, spec.attrs, doc, context, problems))
         spec = mend_byte_order(spec, context, problems)
     spec = _seen(spec, doc, node, context)
     layout = {"zarr2": doc, "scalar": scalar or not spec.shape, "dimensions": tuple(dims), "typedef": None}
     layout |= {"hidden": _hidden(stored), "written": None, "kept": {}}
     return spec.evolve(
-        dims=tuple(place_of(name)[1] for name in dims), problem=problems.undecodable_reason, layout=layout
+        dims=tuple(split_qualified(name)[1] for name in dims), problem=problems.undecodable_reason, layout=layout
     )
 
 
 def _dimension(name: str | None, size: int, node: str, context: Context) -> str:
     if name is None:
-        return qualified("", anonymous(size, draft=context.options.dialect == "draft"))
+        return qualified("", anonymous_name(size, draft=context.options.dialect == "draft"))
     return qualified(split(node)[0], name)
 
 
@@ -121,7 +121,7 @@ def _meaning(doc: Mapping[str, Any], context: Context) -> Any:
 
 
 def _without_native(doc: dict[str, Any]) -> dict[str, Any]:
-    """The document with cells of types that netCDF has, over the same bytes."""
+    """Return the document with cells of types that netCDF has, over the same bytes."""
     dtype, fill = doc.get("dtype"), doc.get("fill_value")
     if dtype == "|b1":
         return doc | {"dtype": "|u1", "fill_value": int(fill) if isinstance(fill, bool) else fill}
@@ -137,7 +137,7 @@ def _without_native(doc: dict[str, Any]) -> dict[str, Any]:
 
 
 def _seen(spec: ArraySpec, doc: Mapping[str, Any], node: str, context: Context) -> ArraySpec:
-    """The array with types as netCDF names them."""
+    """Return the array with types as netCDF names them."""
     dtype = spec.dtype
     if not isinstance(dtype, np.dtype):
         return spec
@@ -158,7 +158,7 @@ def _seen(spec: ArraySpec, doc: Mapping[str, Any], node: str, context: Context) 
 
 
 def _as_text(spec: ArraySpec, dtype: np.dtype[Any]) -> ArraySpec:
-    """An array of times as one of text; the attribute ``units`` is NumPy's code of the unit (R31)."""
+    """Return an array of times as one of text; the attribute ``units`` is NumPy's code of the unit (R31)."""
     unit, count = np.datetime_data(dtype)
     fill = None if spec.fill_value is None else str(iso_texts(np.asarray(spec.fill_value))[()])
     return spec.evolve(

@@ -1,10 +1,9 @@
-"""Everything that is known to go wrong in NCZarr datasets, looked for in one of them, and how each is mended.
+"""Reading an NCZarr dataset of any generation: what its root tells of all others, and which children a group has.
 
-Documents are changed where they are wrong and left alone otherwise, in the words of their generation: also those of
-older ones, which are not written else. A mend looks again, under the lock of the root.
-
-
-Reading an NCZarr dataset of any generation: what its root tells of all others, and which children a group has."""
+The remedies of a dataset are everything that is known to go wrong in NCZarr, looked for here. Documents are changed
+where they are wrong and left alone otherwise, in the words of their generation: also those of older ones, which are not
+written else. A mend looks again, under the lock of the root.
+"""
 
 from __future__ import annotations
 
@@ -20,30 +19,30 @@ from hyperslab.errors import FormatError, HyperslabError, Problem, Unsupported
 from hyperslab.formats.base import Format, Remedy
 from hyperslab.formats.documents import LIMITS
 from hyperslab.formats.nczarr.attributes import source_texts
-from hyperslab.formats.nczarr.cells import guarded
+from hyperslab.formats.nczarr.cells import with_member_check
 from hyperslab.formats.nczarr.damage import (
     Examiner,
     NCZarrSurvey,
     SurveyedDataset,
-    of_group,
-    of_node,
-    of_root,
-    with_texts,
+    list_damage,
+    mixed_generation_damage,
+    node_damage,
+    with_quoted_text,
 )
-from hyperslab.formats.nczarr.dialect import COPY, DECIDING, DRAFT_GROUP, NczarrSpelling
-from hyperslab.formats.nczarr.dimension_damage import of_dimensions
+from hyperslab.formats.nczarr.dialect import CONSOLIDATED, DECIDING, DRAFT_GROUP, NczarrDialect
+from hyperslab.formats.nczarr.dimension_damage import find_dimension_damage
 from hyperslab.formats.nczarr.generation import PROVENANCE, Generation, generation_of
 from hyperslab.formats.zarr.damage import remedies_of
 from hyperslab.formats.zarr.dialect import Consolidated, Docs
-from hyperslab.formats.zarr.reader import KeyedReader
+from hyperslab.formats.zarr.reader import ZarrReader
 from hyperslab.formats.zarr2.document import ZARRAY, ZATTRS
 from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import Store
 
 
-def remedies(dataset: SurveyedDataset) -> Iterator[Remedy]:
-    """Every damage of a dataset whose root can be read."""
+def find_remedies(dataset: SurveyedDataset) -> Iterator[Remedy]:
+    """Yield every damage of a dataset whose root can be read."""
     try:
         survey = NCZarrSurvey(dataset)
     except HyperslabError:  # said where documents are looked at one by one
@@ -52,56 +51,57 @@ def remedies(dataset: SurveyedDataset) -> Iterator[Remedy]:
 
 
 def _examiners(survey: NCZarrSurvey) -> Iterator[Examiner]:
-    """What looks at parts of a dataset, in the order in which they are mended."""
-    yield of_root
+    """Yield what looks at parts of a dataset, in the order in which they are mended."""
+    yield mixed_generation_damage
     for path, spec in survey.specs.items():
-        yield partial(of_node, path=path)
+        yield partial(node_damage, path=path)
         if isinstance(spec, GroupSpec):
-            yield partial(of_group, path=path)
-    yield of_dimensions
+            yield partial(list_damage, path=path)
+    yield find_dimension_damage
 
 
-class NczarrReader(KeyedReader):
+class NczarrReader(ZarrReader):
     """A dataset open for reading."""
+
+    _dialect: NczarrDialect
 
     def __init__(
         self,
         store: Store,
-        spelling: NczarrSpelling,
+        dialect: NczarrDialect,
         settings: Settings,
         remembered: Mapping[str, bytes | None] | None = None,
     ) -> None:
-        super().__init__(store, spelling, settings, remembered)
-        self._words = spelling
+        super().__init__(store, dialect, settings, remembered)
         self._raw: dict[str, bytes] = {}
         self._raw_copy: bytes | None = None
         self._copy_texts: Mapping[str, str] | None = None
         self._order: Consolidated | None = None
         self._busy = threading.local()
         self._with_fields: list[str] | None = None
-        spelling.bind(self._declared, self._texts, self._structured)
+        dialect.bind(self._declared, self._texts, self._structured)
 
     @property
     def generation(self) -> Generation:
-        """Who wrote the dataset."""
-        return self._words.context.generation
+        """Return who wrote the dataset."""
+        return self._dialect.context.generation
 
     @property
     def variant(self) -> Format:
-        """The format with the features that its dialect has."""
-        return self._words.variant
+        """Return the format with the features that its dialect has."""
+        return self._dialect.variant
 
     @property
-    def words(self) -> NczarrSpelling:
-        """How the documents of the dataset read."""
-        return self._words
+    def dialect(self) -> NczarrDialect:
+        """Return how the documents of the dataset read."""
+        return self._dialect
 
     def refresh(self, path: str) -> None:
         """Forget what is remembered of all nodes, for their documents depend on one another."""
         with self._mutex:
             self._specs.clear()
             self._same.clear()
-            self._words.context.parsed.clear()
+            self._dialect.context.parsed.clear()
             self._ahead.clear()
             self._remembered.clear()
             self._copies.clear()
@@ -113,7 +113,7 @@ class NczarrReader(KeyedReader):
     # -- what other documents say -----------------------------------------------------------------------------------
 
     def _declared(self, path: str) -> GroupSpec | None:
-        """The group at ``path``; None where there is none, and while it is being read itself."""
+        """Return the group at ``path``; None where there is none, and while it is being read itself."""
         if path in self._reading():
             return None
         try:
@@ -136,7 +136,7 @@ class NczarrReader(KeyedReader):
             self._raw.pop(path, None)
 
     def _texts(self, path: str) -> Mapping[str, str]:
-        """How the values of a node's ``.zattrs`` are spelled, in the copy where they are read from there."""
+        """Return how the values of a node's ``.zattrs`` are spelled, in the copy where they are read from there."""
         if path in self._raw:
             return source_texts(self._raw[path])
         if path not in self._copied or self._raw_copy is None:
@@ -146,7 +146,8 @@ class NczarrReader(KeyedReader):
         return source_texts(self._copy_texts.get(child(path, ZATTRS), "{}").encode())
 
     def _structured(self) -> list[str]:
-        """The arrays whose cells have fields, in order; asked for of plain Zarr alone, whose structures get names."""
+        """Return the arrays whose cells have fields, in order; asked for of plain Zarr alone, whose structures get
+        names."""
         if self._with_fields is None:
             self._with_fields = sorted(
                 path for path, doc in self._array_documents() if isinstance(doc.get("dtype"), list)
@@ -166,13 +167,13 @@ class NczarrReader(KeyedReader):
                 yield path, doc
 
     def chunks_as(self, path: str, spec: ArraySpec) -> ChunkSource:
-        """The chunks as they are under ``spec``; cells of an enumeration are checked when they are written."""
-        return super().chunks_as(path, spec if self._store.read_only else guarded(spec))
+        """Return the chunks as they are under ``spec``; cells of an enumeration are checked when they are written."""
+        return super().chunks_as(path, spec if self._store.read_only else with_member_check(spec))
 
     # -- documents --------------------------------------------------------------------------------------------------
 
     def _docs(self, path: str) -> Docs | None:
-        if self._words.generation is None:
+        if self._dialect.generation is None:
             self._learn()
         return super()._docs(path)
 
@@ -185,22 +186,22 @@ class NczarrReader(KeyedReader):
         if root is None:
             root = self._read_root(again)
         if root is None:
-            self._words.learn(self._without_root())
+            self._dialect.learn(self._without_root())
             return
         if generation_of(root) is Generation.PURE and (not from_copy or PROVENANCE in root.get(ZATTRS, {})):
             more = DECIDING if PROVENANCE not in root.get(ZATTRS, {}) else (*DECIDING, *DRAFT_GROUP, ".zattr_type")
             root |= {name: doc for name in more if (doc := self._read(name, again)) is not None}
             if from_copy and generation_of(root) is not Generation.PURE:  # rewritten by others, who drop what is ours
                 self._copies.clear()
-        self._words.learn(root)
+        self._dialect.learn(root)
         self._remembered |= again
 
     def _without_root(self) -> Docs | None:
-        """What a dataset without documents of the root is known by."""
+        """Return the documents that tell the generation of a dataset whose root has none."""
         return {}
 
     def _read_root(self, again: dict[str, bytes | None]) -> Docs | None:
-        for name in self._words.nodes:
+        for name in self._dialect.nodes:
             doc = self._read(name, again)
             if doc is not None:
                 attributes = self._read(ZATTRS, again)
@@ -213,17 +214,18 @@ class NczarrReader(KeyedReader):
         return self._stored("", name)
 
     def _value(self, path: str, name: str) -> bytes | None:
-        """The bytes of a document; how attributes are spelled is kept until they are parsed."""
+        """Return the bytes of a document; how attributes are spelled is kept until they are parsed."""
         data = super()._value(path, name)
-        if name == COPY and not path:
+        if name == CONSOLIDATED and not path:
             self._raw_copy = data if data is not None and len(data) <= LIMITS.size else None
         if name == ZATTRS and data is not None:
             self._raw[path] = data
         return data
 
     def _stored_docs(self, path: str) -> Docs | None:
-        """The documents of a node as they are stored; those that only groups, or the root, have are not asked for."""
-        for name in self._words.nodes:
+        """Return the documents of a node as they are stored; those that only groups, or the root, have are not asked
+        for."""
+        for name in self._dialect.nodes:
             doc = self._stored(path, name)
             if doc is not None:
                 passed = (*(DRAFT_GROUP if name == ZARRAY else ()), *(DECIDING if path else ()))
@@ -231,27 +233,27 @@ class NczarrReader(KeyedReader):
         return None
 
     def _with_extras(self, path: str, docs: Docs, passed: Iterable[str]) -> Docs:
-        for extra in self._words.extras:
+        for extra in self._dialect.extras:
             if extra not in passed and (more := self._stored(path, extra)) is not None:
                 docs[extra] = more
         return docs
 
-    def documents(self, path: str) -> Docs | None:
-        """The documents of a node as they are stored, with quotes around text that has none, so that they can be
+    def writable_documents(self, path: str) -> Docs | None:
+        """Return the documents of a node as they are stored, with quotes around text that has none, so that they can be
         written again."""
         docs = self._stored_docs(path)
-        found = None if docs is None else with_texts(docs, self.generation, lambda: self._texts(path))
+        found = None if docs is None else with_quoted_text(docs, self.generation, lambda: self._texts(path))
         self._raw.pop(path, None)
         return found
 
     # -- the tree ---------------------------------------------------------------------------------------------------
 
     def children(self, path: str) -> Iterable[str]:
-        """Names of the nodes right below a group in the order of their definition, unlisted ones behind."""
+        """Return names of the nodes right below a group in the order of their definition, unlisted ones behind."""
         spec = self.node(path)
         if isinstance(spec, ArraySpec):
             return []
-        said, there = listed(spec), self._there(path)
+        said, there = listed_names(spec), self._there(path)
         if there is None:
             return said
         known = set(there)
@@ -259,7 +261,7 @@ class NczarrReader(KeyedReader):
         return list(dict.fromkeys((*first, *there)))
 
     def _there(self, path: str) -> list[str] | None:
-        """The nodes right below a group that have documents; None where nothing can be listed."""
+        """Return the nodes right below a group that have documents; None where nothing can be listed."""
         copied = self._names_in_copy(path)
         if copied is not None:
             return copied
@@ -270,24 +272,25 @@ class NczarrReader(KeyedReader):
         return [name for name in names if self._is_node(child(path, name))]
 
     def _order_of(self, path: str) -> list[str]:
-        """The order of a group that has no lists, which in the draft stands beside consolidated metadata."""
+        """Return the order of a group that has no lists, which in the draft stands beside consolidated metadata."""
         if self.generation is not Generation.DRAFT or self._names_in_copy(path) is not None:
             return []
         if self._order is None:
             try:
-                doc = self._stored("", COPY)
+                doc = self._stored("", CONSOLIDATED)
             except HyperslabError:
                 doc = None
-            self._order = Consolidated((doc and self._words.read_copy(doc)) or {})
+            self._order = Consolidated((doc and self._dialect.read_consolidated(doc)) or {})
         return self._order.names(path) or []
 
-    def strays(self, path: str) -> list[Problem]:
-        """What lies in a group and is not listed by it, which netCDF does not see, and what is listed and missing."""
+    def list_mismatches(self, path: str) -> list[Problem]:
+        """Return what a group holds and does not list, which netCDF does not see, and what it lists and does not
+        hold."""
         spec = self.node(path)
         there = self._there(path)
         if not isinstance(spec, GroupSpec) or spec.layout.get("arrays") is None or there is None:
             return []
-        said = dict.fromkeys(listed(spec))
+        said = dict.fromkeys(listed_names(spec))
         known = set(there)
         unlisted = [name for name in there if name not in said]
         missing = [name for name in said if name not in known]
@@ -299,15 +302,15 @@ class NczarrReader(KeyedReader):
     # -- damage -----------------------------------------------------------------------------------------------------
 
     def problems(self, *, deep: bool, workers: int) -> Iterator[Problem]:
-        """What is wrong with the documents, but for what each key tells alone."""
+        """Return what is wrong with the documents, but for what each key tells alone."""
         return (remedy.problem for remedy in self.remedies(deep=deep, workers=workers))
 
     def remedies(self, *, deep: bool, workers: int) -> Iterator[Remedy]:
-        """The same, with what mends it."""
-        return remedies(self)
+        """Return the same, with what mends it."""
+        return find_remedies(self)
 
 
-def listed(spec: GroupSpec) -> list[str]:
-    """The arrays and then the groups that a group says to have."""
+def listed_names(spec: GroupSpec) -> list[str]:
+    """Return the arrays and then the groups that a group says to have."""
     said = (*(spec.layout.get("arrays") or ()), *(spec.layout.get("groups") or ()))
     return [name for name in said if isinstance(name, str)]

@@ -1,4 +1,4 @@
-"""``.ztypedefs``: the compound, enum and opaque types that a group of the draft dialect declares, by name.
+"""User types of the draft dialect (compound, enum, opaque): ``.ztypedefs`` of a group, and attributes of such types.
 
 ::
 
@@ -9,11 +9,8 @@ The type of a field is a NumPy type, a list of fields, or the qualified name of 
 Structures are packed (R44). A field of text, ``|Sn``, has its length in the attribute ``type.field`` of the group too
 (R36). Two types are the same when they have the same qualified name (R41).
 
-
-Attribute values of user types (enum, opaque, compound) as JSON: only the draft has them.
-
-Enums are their whole numbers (their names are read too), opaque cells base64, compounds objects of their fields (a list
-of them is read too).
+Attribute values: enums are their whole numbers (their names are read too), opaque cells base64, compounds objects of
+their fields (a list of them is read too).
 """
 
 from __future__ import annotations
@@ -30,7 +27,7 @@ from hyperslab.errors import Unsupported
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.metadata_json.cells import base64_to_bytes, bytes_to_base64, cell_from_json, cell_to_json
 from hyperslab.formats.metadata_json.dtypes import dtype_from_json, dtype_to_json, field_shape
-from hyperslab.formats.nczarr.dimensions import in_bytes, place_of, qualified
+from hyperslab.formats.nczarr.dimensions import qualified, split_qualified
 from hyperslab.formats.nczarr.generation import Context
 from hyperslab.model.dtypes import Compound, DataType, Enum, Extension, Opaque, describe, numpy_dtype, tag_of, tagged
 from hyperslab.model.paths import outward
@@ -39,10 +36,17 @@ LARGEST = 1 << 28
 MOST_FIELDS = 10_000
 DEEPEST = 32
 _TEXT = re.compile(r"[<>|=]?S(\d+)")
+_BITS = re.compile(r"([<>|=]?)([iuf])(16|32|64)")
+
+
+def dtype_in_bytes(name: Any) -> Any:
+    """Return a dtype whose size is counted in bits, as the draft's table has them, in NumPy's spelling (R28)."""
+    bits = _BITS.fullmatch(name) if isinstance(name, str) else None
+    return f"{bits[1]}{bits[2]}{int(bits[3]) // 8}" if bits else name
 
 
 def unnamed_opaque(size: int) -> Opaque:
-    """The type of ``|Vn`` where none is named (R33)."""
+    """Return the type of ``|Vn`` where none is named (R33)."""
     return Opaque(size, f"_opaque{size}")
 
 
@@ -69,12 +73,12 @@ class Scope:
     own: Mapping[str, Extension] | None = None
 
     def find(self, fqn: str) -> Extension | None:
-        """The type of a qualified name, declared here or above; None where there is none."""
-        group, name = place_of(fqn)
+        """Return the type of a qualified name, declared here or above; None where there is none."""
+        group, name = split_qualified(fqn)
         return self._types(group).get(name) if group in outward(self.group) else None
 
     def name_of(self, kind: Extension) -> str | None:
-        """The qualified name under which this type is declared, the nearest one; None where it is not."""
+        """Return the qualified name under which this type is declared, the nearest one; None where it is not."""
         name = getattr(kind, "name", "")
         for group in outward(self.group):
             known = self._types(group).get(name)
@@ -83,7 +87,7 @@ class Scope:
         return None
 
     def structure(self, dtype: np.dtype[Any]) -> str | None:
-        """The qualified name of a declared compound with just these fields."""
+        """Return the qualified name of a declared compound with just these fields."""
         for group in outward(self.group):
             for name, known in self._types(group).items():
                 if isinstance(known, Compound) and known.base == dtype:
@@ -100,7 +104,7 @@ class Scope:
 def read_types(
     doc: Mapping[str, Any], stored: Mapping[str, Any], outer: Scope, problems: Problems
 ) -> tuple[dict[str, Extension], dict[str, Any]]:
-    """The types of a group's document, and the entries of it that make none: those are noted.
+    """Return the types of a group's document, and the entries of it that make none: those are noted.
 
     ``stored``: the group's attributes. ``outer``: what is seen from the group; its own types are not asked for.
     """
@@ -123,7 +127,7 @@ class _TypeReader:
     depth: int = 0
 
     def type(self, name: str) -> Extension | None:
-        """The type of this name in the document."""
+        """Return the type of this name in the document."""
         if name not in self.known:
             self.known[name] = None
             try:
@@ -139,7 +143,7 @@ class _TypeReader:
             case {"class": "opaque", "size": int() as size} if type(size) is int and 0 < size <= LARGEST:
                 return Opaque(size, name)
             case {"class": "enum", "base": str() as base, "members": dict() as members}:
-                return _enum(dtype_from_json(in_bytes(base)), members, name)
+                return _enum(dtype_from_json(dtype_in_bytes(base)), members, name)
             case {"class": "compound", "fields": list() as fields} if fields:
                 for place, length in text_lengths({name: said}).items():
                     if self.stored.get(place) != length:
@@ -170,15 +174,15 @@ class _TypeReader:
         if isinstance(said, list) and said:
             return self._structure(said)
         if not isinstance(said, str) or not said.startswith("/"):
-            return dtype_from_json(in_bytes(said))
-        group, name = place_of(said)
+            return dtype_from_json(dtype_in_bytes(said))
+        group, name = split_qualified(said)
         kind = self._below(name) if group == self.outer.group else self.outer.find(said)
         if kind is None:
             raise TypeError(f"there is no type {said} here or above, or it holds itself")
         return tagged(kind.base if isinstance(kind, Compound) else numpy_dtype(kind), kind)
 
     def _below(self, name: str) -> Extension | None:
-        """A type of the same document, which one that is being read needs."""
+        """Return a type of the same document, which one that is being read needs."""
         if name not in self.doc or self.depth >= DEEPEST:
             return None
         self.depth += 1
@@ -189,7 +193,7 @@ class _TypeReader:
 
 
 def _levels(dtype: np.dtype[Any], level: int = 0) -> Iterator[int]:
-    """For each field that has none of its own, how many structures it lies in."""
+    """Yield, for each field that has none of its own, how many structures it lies in."""
     if dtype.base.fields is None:
         yield level
         return
@@ -208,7 +212,7 @@ def _enum(base: np.dtype[Any], members: Mapping[str, Any], name: str) -> Enum:
 
 
 def text_lengths(doc: Mapping[str, Any]) -> dict[str, int]:
-    """The lengths of the fields of text, by ``type.field``, as the group's attributes say them (R36)."""
+    """Return the lengths of the fields of text, by ``type.field``, as the group's attributes say them (R36)."""
     found: dict[str, int] = {}
     for name, said in doc.items():
         if isinstance(said, dict) and said.get("class") == "compound":
@@ -227,7 +231,7 @@ def _lengths(place: str, fields: Any) -> Iterator[tuple[str, int]]:
 
 
 def write_types(types: Mapping[str, Extension], scope: Scope) -> dict[str, Any]:
-    """The document of these types; Unsupported names one that the draft has not."""
+    """Return the document of these types; Unsupported names one that the draft has not."""
     return {name: _write(name, kind, scope) for name, kind in types.items()}
 
 
@@ -258,7 +262,7 @@ def _write_fields(dtype: np.dtype[Any], name: str, scope: Scope) -> list[list[An
 
 
 def _write_field(dtype: np.dtype[Any], name: str, scope: Scope) -> Any:
-    """The type of a field: by name where it is a declared one of its own, else as it is."""
+    """Return the type of a field: by name where it is a declared one of its own, else as it is."""
     kind = tag_of(dtype)
     fqn = None if kind is None else scope.name_of(kind)
     if fqn is None and dtype.names is not None:
@@ -278,8 +282,8 @@ def _plain(dtype: np.dtype[Any], name: str) -> Any:
 _SPECIAL = re.compile(r"([+-]?)(?:(nan)|inf(?:inity)?)f?", re.IGNORECASE)
 
 
-def number(item: Any, dtype: np.dtype[Any]) -> Any:
-    """The number of a JSON value: NaN and infinities in any spelling of netcdf-c's, truth values as 0 and 1.
+def read_number(item: Any, dtype: np.dtype[Any]) -> Any:
+    """Return the number of a JSON value: NaN and infinities in any spelling of netcdf-c's, truth values as 0 and 1.
 
     TypeError or OverflowError where it is not of the type.
     """
@@ -290,8 +294,8 @@ def number(item: Any, dtype: np.dtype[Any]) -> Any:
     return cell_from_json(item, dtype)
 
 
-def read_user(value: Any, kind: Extension) -> Any:
-    """One value or several of a user type, their dtype tagged with it, which a bare number could not say.
+def read_user_value(value: Any, kind: Extension) -> Any:
+    """Return one value or several of a user type, their dtype tagged with it, which a bare number could not say.
 
     TypeError, ValueError or OverflowError where it is not of that type.
     """
@@ -299,7 +303,7 @@ def read_user(value: Any, kind: Extension) -> Any:
         case Enum(base=base, members=members):
             names: dict[Any, int] = dict(members)
             base = base.newbyteorder("=")
-            cells = np.array([number(names.get(item, item), base) for item in _several(value)], base)
+            cells = np.array([read_number(names.get(item, item), base) for item in _several(value)], base)
         case Opaque(size=size):
             cells = np.array([_opaque(item, size) for item in _several(value)], np.dtype((np.void, size)))
         case Compound(base=base):
@@ -328,7 +332,7 @@ def _opaque(value: Any, size: int) -> np.void:
 
 
 def _structure(value: Any, dtype: np.dtype[Any]) -> Any:
-    """One cell of a compound."""
+    """Return one cell of a compound."""
     cell = np.zeros((), dtype)
     fields: Mapping[str, Any] = dtype.fields or {}
     parts = dict(zip(fields, value, strict=True)) if isinstance(value, list) else value
@@ -346,19 +350,19 @@ def _field(value: Any, dtype: np.dtype[Any]) -> Any:
     if dtype.names is not None:
         return _structure(value, dtype)
     if dtype.kind != "S":
-        return number(value, dtype)
+        return read_number(value, dtype)
     if not isinstance(value, str) or len(raw := value.encode(_encoding(dtype))) > dtype.itemsize:
         raise TypeError(f"{value!r} is no text of at most {dtype.itemsize} bytes")
     return np.bytes_(raw)
 
 
 def _encoding(dtype: np.dtype[Any]) -> str:
-    """Single bytes are chars, of any code; longer ones text."""
+    """Return the encoding of a field of text: single bytes are chars, of any code; longer ones text."""
     return "latin-1" if dtype.itemsize == 1 else "utf-8"
 
 
 def write_user_cell(cell: Any) -> Any:
-    """One cell of a user type as JSON; UnicodeDecodeError where a text field holds no text."""
+    """Return one cell of a user type as JSON; UnicodeDecodeError where a text field holds no text."""
     if isinstance(cell, np.ndarray) and cell.shape:
         return [write_user_cell(item) for item in cell.reshape(-1)]
     if cell.dtype.names is not None:

@@ -24,13 +24,13 @@ from hyperslab.errors import AlreadyExists, HyperslabError, NodeNotFound
 from hyperslab.formats.format_errors import require_array
 from hyperslab.formats.nczarr.attributes import MAXIMUM_TEXT
 from hyperslab.formats.nczarr.cells import DEFAULT_MAXIMUM, MAXIMUM
-from hyperslab.formats.nczarr.dialect import NczarrSpelling
-from hyperslab.formats.nczarr.edits import Edits, given_rows, moved
+from hyperslab.formats.nczarr.dialect import NczarrDialect
+from hyperslab.formats.nczarr.edits import Edits, moved_path, written_lengths
 from hyperslab.formats.nczarr.generation import Generation
 from hyperslab.formats.nczarr.reader import NczarrReader
-from hyperslab.formats.zarr.commit import Change
+from hyperslab.formats.zarr.commit import DocumentChange
 from hyperslab.formats.zarr.dialect import Docs
-from hyperslab.formats.zarr.writer import KeyedWriter, check_document
+from hyperslab.formats.zarr.writer import ZarrWriter, check_document
 from hyperslab.model.paths import child, is_within, normalize
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import LocksNodes, WritableStore
@@ -38,19 +38,21 @@ from hyperslab.stores.base import LocksNodes, WritableStore
 Spec = GroupSpec | ArraySpec
 
 
-class NczarrWriter(KeyedWriter, NczarrReader):
+class NczarrWriter(ZarrWriter, NczarrReader):
     """A dataset open for writing."""
+
+    _dialect: NczarrDialect
 
     def __init__(
         self,
         store: WritableStore,
-        spelling: NczarrSpelling,
+        dialect: NczarrDialect,
         settings: Settings,
         remembered: Mapping[str, bytes | None] | None = None,
         *,
         consolidated: bool = False,
     ) -> None:
-        super().__init__(store, spelling, settings, remembered, consolidated=consolidated)
+        super().__init__(store, dialect, settings, remembered, consolidated=consolidated)
         self._inside = threading.local()
         self._coming: dict[str, Spec] = {}
 
@@ -58,7 +60,8 @@ class NczarrWriter(KeyedWriter, NczarrReader):
         return None
 
     def room_for_text(self, longest: int) -> dict[str, Any]:
-        """The attribute that makes cells wider than 128 bytes of UTF-8, or than the root says, where that is needed."""
+        """Return the attribute that makes cells wider than 128 bytes of UTF-8, or than the root says, where that is
+        needed."""
         usual, _ = self.node("").layout.get("hidden", {}).get(DEFAULT_MAXIMUM, (MAXIMUM_TEXT, None))
         return {MAXIMUM: np.int32(longest)} if longest > usual else {}
 
@@ -85,7 +88,7 @@ class NczarrWriter(KeyedWriter, NczarrReader):
             edits = self._edits()
             edits.drop(path)
             docs = self._rendered(edits.changed)
-            self._commit(Change(docs, gone=(path,), act=lambda: self._remove(path)))
+            self._commit(DocumentChange(docs, gone=(path,), act=lambda: self._remove(path)))
             self._forget("")
 
     def move(self, source: str, target: str) -> None:
@@ -100,14 +103,14 @@ class NczarrWriter(KeyedWriter, NczarrReader):
             edits.move(source, target)
             if edits.draft:
                 for place in [place for place in self._places("") if is_within(place, source)]:
-                    edits.changed.setdefault(moved(place, source, target), self.node(place))
+                    edits.changed.setdefault(moved_path(place, source, target), self.node(place))
             docs = self._rendered(edits.changed)
             after, new = docs, {}
             for place in [place for place in docs if self._known(place) is None and not is_within(place, target)]:
                 new[place] = after.pop(place)
             act = partial(self._move_keys, source, target)
             with self._in_order(source, target):
-                self._commit(Change(new, gone=(source,), act=act, arrived=(target,), after=after))
+                self._commit(DocumentChange(new, gone=(source,), act=act, arrived=(target,), after=after))
             self._forget("")
 
     def consolidate(self, path: str = "") -> None:
@@ -117,12 +120,12 @@ class NczarrWriter(KeyedWriter, NczarrReader):
 
     @contextmanager
     def _in_order(self, source: str | None = None, target: str = "") -> Iterator[None]:
-        """In the block, consolidated metadata is made with the present order of all nodes, which in the draft stands
+        """Make consolidated metadata, in the block, with the present order of all nodes, which in the draft stands
         nowhere else. A node that moves comes last in its group."""
         if self.generation is Generation.DRAFT:
             groups = [place for place in self._places("") if isinstance(self.node(place), GroupSpec)]
-            self._words.order = {
-                place if source is None else moved(place, source, target): [
+            self._dialect.order = {
+                place if source is None else moved_path(place, source, target): [
                     name for name in self.children(place) if child(place, name) != source
                 ]
                 for place in groups
@@ -130,14 +133,14 @@ class NczarrWriter(KeyedWriter, NczarrReader):
         try:
             yield
         finally:
-            self._words.order = {}
+            self._dialect.order = {}
 
-    def _commit(self, change: Change) -> None:
+    def _commit(self, change: DocumentChange) -> None:
         """The draft always has consolidated metadata: plain readers warn of documents that they do not find in it."""
         self._commits.consolidated |= self.generation is Generation.DRAFT
         super()._commit(change)
 
-    def mend(self, change: Change) -> None:
+    def mend(self, change: DocumentChange) -> None:
         """Store documents as they are given, and do what else the change says."""
         self._commit(change)
         self._forget("")
@@ -159,7 +162,7 @@ class NczarrWriter(KeyedWriter, NczarrReader):
                 yield path, spec
 
     def _places(self, path: str) -> Iterator[str]:
-        """The paths of all nodes that can be read, the group itself included."""
+        """Yield the paths of all nodes that can be read, the group itself included."""
         try:
             spec = self.node(path)
         except HyperslabError:
@@ -177,7 +180,7 @@ class NczarrWriter(KeyedWriter, NczarrReader):
             if waits:
                 self._pending |= docs
         if not waits:
-            self._commit(Change(docs))
+            self._commit(DocumentChange(docs))
         for place, written in docs.items():
             self._specs.pop(place, None)
             self._copied.discard(place)
@@ -186,15 +189,15 @@ class NczarrWriter(KeyedWriter, NczarrReader):
                 self._specs[place] = self._parse(place, written)
 
     def _rendered(self, changed: Mapping[str, Spec]) -> dict[str, Docs]:
-        """The documents of what changes, in the order in which they are stored."""
-        if self._words.generation is None:
-            self._words.learn(None)
+        """Return the documents of what changes, in the order in which they are stored."""
+        if self._dialect.generation is None:
+            self._dialect.learn(None)
         places = sorted(changed, key=lambda place: _turn(place, isinstance(changed[place], ArraySpec)))
         with self._with_coming(changed):
             docs = {}
             for place in places:
                 try:
-                    docs[place] = self._words.render(changed[place], place)
+                    docs[place] = self._dialect.render(changed[place], place)
                 except HyperslabError as error:
                     raise error.locate(url=self._store.url, node=place) from error.__cause__
         for place, made in docs.items():
@@ -204,7 +207,7 @@ class NczarrWriter(KeyedWriter, NczarrReader):
 
     @contextmanager
     def _with_coming(self, changed: Mapping[str, Spec]) -> Iterator[None]:
-        """In the block, documents that depend on groups see them as they will be."""
+        """Let documents that depend on groups see these, in the block, as they will be."""
         before, self._coming = self._coming, dict(changed)
         try:
             yield
@@ -222,21 +225,21 @@ class NczarrWriter(KeyedWriter, NczarrReader):
 
     def _flush(self) -> None:
         with self._mutex:
-            order = sorted(self._pending, key=lambda place: _turn(place, self._words.is_array(self._pending[place])))
+            order = sorted(self._pending, key=lambda place: _turn(place, self._dialect.is_array(self._pending[place])))
             self._pending = {place: self._pending[place] for place in order}
         super()._flush()
 
     # -- rows -------------------------------------------------------------------------------------------------------
 
     def written_length(self, path: str, axis: int) -> int:
-        """How far the array was given cells along ``axis``: others may have made its dimension longer."""
+        """Return how far the array was given cells along ``axis``: others may have made its dimension longer."""
         return self._rows(path, axis)
 
     def appended(self, path: str, axis: int, stop: int) -> None:
         """The array was given cells up to ``stop``, and none behind."""
         with self._changing():
             spec = self.node(path)
-            rows = given_rows(spec) if isinstance(spec, ArraySpec) else None
+            rows = written_lengths(spec) if isinstance(spec, ArraySpec) else None
             if not isinstance(spec, ArraySpec) or rows is None or rows[axis] == stop:
                 return
             rows = (*rows[:axis], stop, *rows[axis + 1 :])
@@ -244,9 +247,10 @@ class NczarrWriter(KeyedWriter, NczarrReader):
             self._apply({path: spec.evolve(layout=layout)})
 
     def _rows(self, path: str, axis: int) -> int:
-        """How far an array was given cells, by appending or by writing them where its dimension already reached."""
+        """Return how far an array was given cells, by appending or by writing them where its dimension already
+        reached."""
         spec = require_array(path, self.node(path), self._store.url)
-        said = (given_rows(spec) or spec.shape)[axis]
+        said = (written_lengths(spec) or spec.shape)[axis]
         source = self.chunks_as(path, spec) if said < spec.shape[axis] and spec.problem is None else None
         if not isinstance(source, ListsChunks):
             return said
@@ -325,12 +329,12 @@ def _chunks_behind(before: ArraySpec, after: ArraySpec, axes: list[int]) -> Iter
 
 
 def _turn(place: str, is_array: bool) -> tuple[bool, int]:
-    """When the documents of a node are stored: arrays first, the root last."""
+    """Return when the documents of a node are stored: arrays first, the root last."""
     return (False, 0) if is_array else (True, -place.count("/") - bool(place))
 
 
 def _differ(block: np.ndarray[Any, Any], fill: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Which cells are not the fill value."""
+    """Return which cells are not the fill value."""
     same = block == fill
     if block.dtype.kind in "fc":
         same |= np.isnan(block) & np.isnan(fill)

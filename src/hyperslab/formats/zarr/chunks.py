@@ -67,7 +67,7 @@ class ChunkKeys:
         return lock
 
     def get(self, key: str, most: int | None = None) -> Any:
-        """The whole stored value, in the calling thread's buffer where the store can; None when missing.
+        """Return the whole stored value, in the calling thread's buffer where the store can; None when missing.
 
         One of more than ``most`` bytes is not read into a buffer: ``CorruptChunk``.
         """
@@ -79,7 +79,7 @@ class ChunkKeys:
         return hasattr(self.store, "get_version") and not hasattr(self.store, "lock_chunks")
 
     def size(self, key: str) -> int | None:
-        """Bytes stored under the key; None when missing."""
+        """Return bytes stored under the key; None when missing."""
         if hasattr(self.store, "size"):
             size: int | None = self.store.size(key)
             return size
@@ -101,18 +101,19 @@ class ChunkKeys:
             raise ReadOnly("the store is read-only", url=self.store.url, remedy="open it with mode='r+'")
 
     def stored_sizes(self, keys: Iterable[str]) -> int:
-        """Bytes stored under the keys."""
+        """Return bytes stored under the keys."""
         return sum(self.size(key) or 0 for key in keys)
 
     def stored(self, ndim: int) -> Iterator[Coords]:
-        """The coordinates whose keys are in the store: the numbers at the end of each key, if the key rule agrees."""
+        """Yield the coordinates whose keys are in the store: the numbers at the end of each key, if the key rule
+        agrees."""
         for key in self.store.list(self.folder):
             coords = self.coords_of(key[len(self.prefix) :], ndim)
             if coords is not None:
                 yield coords
 
     def coords_of(self, tail: str, ndim: int) -> Coords | None:
-        """The coordinates whose key rule gives ``tail``; None when there are none."""
+        """Return the coordinates whose key rule gives ``tail``; None when there are none."""
         numbers = tuple(map(int, _NUMBERS.findall(tail)))
         coords = numbers[len(numbers) - ndim :]
         return coords if len(numbers) >= ndim and self.key_of(coords) == tail else None
@@ -127,13 +128,13 @@ def _unknown(key: str) -> None:
 
 
 def fill_bytes(cell: Block) -> bytes | None:
-    """The bytes of one fill cell (0-d); None for cells that are no plain bytes."""
+    """Return the bytes of one fill cell (0-d); None for cells that are no plain bytes."""
     if cell.dtype.hasobject or cell.dtype.kind == "T" or not cell.dtype.itemsize:
         return None
     return cell.tobytes()
 
 
-def is_all(block: Block, cell: bytes | None) -> bool:
+def is_filled_with(block: Block, cell: bytes | None) -> bool:
     """Return whether every cell of a contiguous ``block`` has the bytes ``cell`` (so that -0.0 is not 0.0, and NaN
     is NaN).
     """
@@ -161,7 +162,7 @@ class KeyedChunks:
 
     @property
     def grid(self) -> Grid:
-        """How the array is cut."""
+        """Return how the array is cut."""
         return self._grid
 
     @property
@@ -184,7 +185,7 @@ class KeyedChunks:
         return self._read(coords, chain.decoder(out), chain.most_stored)
 
     def reader(self, out: Block) -> Callable[[Coords], bool]:
-        """:meth:`read_into` of one block, for many chunks of its shape."""
+        """Return :meth:`read_into` of one block, to be called for many chunks of its shape."""
         chain = self._chain or self._chain_for(out.shape)
         return partial(self._read, decode=chain.decoder(out), most=chain.most_stored)
 
@@ -202,7 +203,7 @@ class KeyedChunks:
         return True
 
     def read(self, coords: Coords) -> Block | None:
-        """The decoded chunk in memory of its own, or None when it was never written."""
+        """Return the decoded chunk in memory of its own, or None when it was never written."""
         block = np.empty(self._grid.chunk_shape(coords), self._spec.numpy_dtype)
         return block if self.read_into(coords, block) else None
 
@@ -215,11 +216,11 @@ class KeyedChunks:
         self._keys.put_many(self._encoded(pairs), durable)
 
     def _encoded(self, pairs: Iterable[tuple[Coords, Block]]) -> Iterator[tuple[str, Any]]:
-        """Keys and stored bytes, one at a time: the memory of one chunk serves the next."""
+        """Yield keys and stored bytes, one at a time: the memory of one chunk serves the next."""
         keys = self._keys
         for coords, block in pairs:
             key = keys.prefix + keys.key_of(coords)
-            if not is_all(block, self._zero) or keys.exists(key):
+            if not is_filled_with(block, self._zero) or keys.exists(key):
                 yield key, self._chain_at(coords).encode(block)
 
     @cached_property
@@ -239,7 +240,7 @@ class KeyedChunks:
 
     @property
     def pads(self) -> bool:
-        """A chunk at the edge is stored whole."""
+        """Return whether a chunk at the edge is stored whole."""
         return True
 
     def raw(self, coords: Coords) -> bytes | None:
@@ -255,7 +256,7 @@ class KeyedChunks:
 
     @cached_property
     def _checksum(self) -> Checksum | None:
-        """The checksum behind the compressor."""
+        """Return the checksum behind the compressor."""
         return CRC32C if self._spec.codecs and self._spec.codecs[-1].name == "crc32c" else None
 
     def put_raw(self, pairs: Iterable[tuple[Coords, bytes]], *, durable: bool) -> None:
@@ -277,15 +278,15 @@ class KeyedChunks:
             self._keys.store.delete(key, durable=durable)
 
     def stamp(self, coords: Coords) -> Any:
-        """What identifies the stored version."""
+        """Return what identifies the stored version; None for a chunk that is missing."""
         return self._keys.stamp(self._keys.prefix + self._keys.key_of(coords))
 
     def stored(self) -> Iterator[Coords]:
-        """The coordinates of every chunk that is stored, in the order of their keys."""
+        """Return the coordinates of every chunk that is stored, in the order of their keys."""
         return self._keys.stored(len(self._grid.axes))
 
     def nbytes_stored(self) -> int:
-        """Bytes that all chunks take."""
+        """Return bytes that all chunks take."""
         return self.stored_sizes(self.stored())
 
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
@@ -293,7 +294,7 @@ class KeyedChunks:
         return self._keys.lock(coords, timeout)
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
-        """Bytes that these chunks take."""
+        """Return bytes that these chunks take."""
         return self._keys.stored_sizes(self._keys.prefix + self._keys.key_of(place) for place in coords)
 
 
@@ -308,7 +309,7 @@ class UncompressedChunks(KeyedChunks):
         return self._read_flat(coords, out.reshape(-1).view(np.uint8).data)
 
     def reader(self, out: Block) -> Callable[[Coords], bool]:
-        """:meth:`read_into` of one block, for many chunks of its shape."""
+        """Return :meth:`read_into` of one block, to be called for many chunks of its shape."""
         return partial(self._read_flat, flat=out.reshape(-1).view(np.uint8).data)
 
     def _read_flat(self, coords: Coords, flat: memoryview) -> bool:
@@ -378,8 +379,8 @@ def _read_slabs(descriptor: int, shape: tuple[int, ...], within: tuple[Any, ...]
 # -- stores without locks ----------------------------------------------------------------------------------------------
 
 
-def decoded(stored: ReadsInto, coords: Sequence[Coords], grid: Grid, spec: ArraySpec) -> list[Block | None]:
-    """Chunks that were fetched, each in memory of its own; None for one that was never written."""
+def decode_fetched(stored: ReadsInto, coords: Sequence[Coords], grid: Grid, spec: ArraySpec) -> list[Block | None]:
+    """Return chunks that were fetched, each in memory of its own; None for one that was never written."""
     blocks: list[Block | None] = []
     for place in coords:
         block = np.empty(grid.chunk_shape(place), spec.numpy_dtype)
@@ -403,7 +404,8 @@ class CasChunks(KeyedChunks):
         return True
 
     def read_newer(self, coords: Coords, known: Any = None) -> tuple[Block | None, Any]:
-        """The chunk and its stamp, by one request; no chunk when the stamp is ``known``, nor stamp when missing."""
+        """Return the chunk and its stamp, by one request; no chunk when the stamp is ``known``, nor stamp when
+        missing."""
         keys = self._keys
         key = keys.prefix + keys.key_of(coords)
         try:
@@ -420,7 +422,7 @@ class CasChunks(KeyedChunks):
         return block, found.stamp
 
     def read_stamped(self, coords: Sequence[Coords]) -> tuple[list[Block | None], Any]:
-        """One chunk, and what identifies this version of it."""
+        """Return one chunk, and what identifies this version of it."""
         (place,) = coords
         block, stamp = self.read_newer(place)
         return [block], stamp

@@ -13,13 +13,13 @@ from typing import Any
 
 from hyperslab.errors import FormatError
 from hyperslab.formats.documents import check_limits, large_copy, read_document, write_again
-from hyperslab.formats.zarr.dialect import Copy, Docs, MetadataDialect
+from hyperslab.formats.zarr.dialect import ConsolidatedDocs, Docs, MetadataDialect
 from hyperslab.model.paths import child, is_within, relative, split
 from hyperslab.stores.base import PutMany, WritableStore
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class DocumentChange:
     """What a commit does: documents to store, nodes that go, an act between, nodes that arrive by it, and documents to
     store after it."""
 
@@ -31,16 +31,16 @@ class Change:
 
     @property
     def touched(self) -> list[str]:
-        """Every node that changes."""
+        """Return every node that changes."""
         return [*self.docs, *self.gone, *self.arrived, *self.after]
 
 
-class Commits:
+class DocumentCommits:
     """Changes to the documents of one dataset. ``consolidated``: the root gets a copy even where there was none."""
 
-    def __init__(self, store: WritableStore, spelling: MetadataDialect, *, durable: bool, consolidated: bool) -> None:
+    def __init__(self, store: WritableStore, dialect: MetadataDialect, *, durable: bool, consolidated: bool) -> None:
         self._store = store
-        self._spelling = spelling
+        self._dialect = dialect
         self._durable = durable
         self.consolidated = consolidated
         self._without_copy: set[str] = set()
@@ -49,10 +49,10 @@ class Commits:
         """Look again for copies in groups that had none."""
         self._without_copy.clear()
 
-    def commit(self, change: Change) -> None:
+    def commit(self, change: DocumentChange) -> None:
         """Store the change; copies follow."""
         copies = {holder: copy for holder in _holders(change.touched) if (copy := self._copy_at(holder)) is not None}
-        in_node = self._spelling.copy_name in self._spelling.nodes
+        in_node = self._dialect.consolidated_name in self._dialect.nodes
         if not (in_node and change.touched == list(copies)):  # else one write of one document does it
             for holder in copies:
                 self._take(holder, change.docs.get(holder))
@@ -73,13 +73,13 @@ class Commits:
 
     # -- copies -----------------------------------------------------------------------------------------------------
 
-    def _copy_at(self, holder: str) -> Copy | None:
-        """The copy that a group holds now. A group below the root that has none is not asked again."""
+    def _copy_at(self, holder: str) -> ConsolidatedDocs | None:
+        """Return the copy that a group holds now. A group below the root that has none is not asked again."""
         if holder and holder in self._without_copy:
             return None
-        name = self._spelling.copy_name
+        name = self._dialect.consolidated_name
         doc = self._document(holder, name)
-        copy = None if doc is None else self._spelling.read_copy(doc)
+        copy = None if doc is None else self._dialect.read_consolidated(doc)
         if copy is None:
             self._without_copy.add(holder)
             if doc is not None and large_copy(doc) is not None:
@@ -89,21 +89,21 @@ class Commits:
 
     def _take(self, holder: str, docs: Docs | None) -> None:
         """Remove a copy; its document goes, or is written without it."""
-        name = self._spelling.copy_name
+        name = self._dialect.consolidated_name
         if docs is not None and name in docs:
             self._put_all([(child(holder, name), docs[name])])
             return
         doc = self._document(holder, name)
-        left = None if doc is None else self._spelling.without_copy(doc)
+        left = None if doc is None else self._dialect.without_consolidated(doc)
         if left is None:
             self._store.delete(child(holder, name), durable=self._durable)
         else:
             self._store.put(child(holder, name), write_again(left), durable=self._durable)
 
-    def _put(self, holder: str, copy: Copy, docs: Docs | None) -> None:
+    def _put(self, holder: str, copy: ConsolidatedDocs, docs: Docs | None) -> None:
         """Write a copy; one that is larger than what is read is left out from now on, and none stays."""
         stored = self._docs(holder) if docs is None else docs
-        encoded = write_again(self._spelling.write_copy(stored or {}, copy))
+        encoded = write_again(self._dialect.write_consolidated(stored or {}, copy))
         try:
             check_limits(encoded)
         except FormatError as error:
@@ -111,12 +111,12 @@ class Commits:
             self._take(holder, stored)
             self._warn(holder, error.message)
             return
-        self._store.put(child(holder, self._spelling.copy_name), encoded, durable=self._durable)
+        self._store.put(child(holder, self._dialect.consolidated_name), encoded, durable=self._durable)
 
     def _warn(self, holder: str, why: str) -> None:
         warnings.warn(f"{self._store.url}: /{holder} keeps no consolidated metadata: {why}", stacklevel=3)
 
-    def _changed(self, copy: Copy, holder: str, change: Change) -> Copy:
+    def _changed(self, copy: ConsolidatedDocs, holder: str, change: DocumentChange) -> ConsolidatedDocs:
         lost = [relative(path, holder) for path in change.gone if is_within(path, holder)]
         new = {name: docs for name, docs in copy.items() if not any(is_within(name, path) for path in lost)}
         changed = {**change.docs, **change.after}
@@ -127,11 +127,12 @@ class Commits:
                 new |= {relative(child(path, name) if name else path, holder): docs for name, docs in below}
         return new
 
-    def walk(self, path: str) -> Copy:
-        """The stored documents of a node and of all below it, by path relative to it; arrays are not looked into."""
+    def walk(self, path: str) -> ConsolidatedDocs:
+        """Return the stored documents of a node and of all below it, by path relative to it; arrays are not looked
+        into."""
         docs = self._docs(path)
-        found: Copy = {} if docs is None else {"": docs}
-        if docs is not None and self._spelling.is_array(docs):
+        found: ConsolidatedDocs = {} if docs is None else {"": docs}
+        if docs is not None and self._dialect.is_array(docs):
             return found
         for name in self._store.list_dir(path)[1]:
             found |= {child(name, inner).rstrip("/"): more for inner, more in self.walk(child(path, name)).items()}
@@ -140,7 +141,7 @@ class Commits:
     # -- documents --------------------------------------------------------------------------------------------------
 
     def _document(self, path: str, name: str) -> dict[str, Any] | None:
-        """A stored document; a damaged one speaks of nothing."""
+        """Return a stored document; a damaged one speaks of nothing."""
         data = self._store.get(child(path, name))
         try:
             return None if data is None else read_document(data, name)
@@ -148,18 +149,18 @@ class Commits:
             return None
 
     def _docs(self, path: str) -> Docs | None:
-        for name in self._spelling.nodes:
+        for name in self._dialect.nodes:
             doc = self._document(path, name)
             if doc is not None:
-                found = {extra: self._document(path, extra) for extra in self._spelling.extras}
+                found = {extra: self._document(path, extra) for extra in self._dialect.extras}
                 extras = {extra: more for extra, more in found.items() if more is not None}
-                own = self._spelling.without_copy(doc) if name == self._spelling.copy_name else doc
+                own = self._dialect.without_consolidated(doc) if name == self._dialect.consolidated_name else doc
                 return {name: own or doc, **extras}
         return None
 
     def _store_all(self, changes: Mapping[str, Docs]) -> None:
         """Write the documents of nodes: extras first, so that a node that is seen is whole; those of other kinds go."""
-        names = (*self._spelling.extras, *self._spelling.nodes)
+        names = (*self._dialect.extras, *self._dialect.nodes)
         for path, docs in changes.items():
             for name in names:
                 if name not in docs and self._store.get(child(path, name)) is not None:
@@ -178,7 +179,7 @@ class Commits:
 
 
 def _holders(touched: Iterable[str]) -> list[str]:
-    """The groups whose copy would speak of these nodes: themselves and all above, the root last."""
+    """Return the groups whose copy would speak of these nodes: themselves and all above, the root last."""
     holders = {""}
     for path in touched:
         while path:

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from hyperslab.errors import Problem
 from hyperslab.formats.base import Remedy
-from hyperslab.formats.zarr.commit import Change
+from hyperslab.formats.zarr.commit import DocumentChange
 from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.model.paths import child
 
@@ -26,7 +26,7 @@ class NodeDamage:
     problem: Problem
     about: str = ""
     action: str | None = None
-    change: Callable[[], Change] | None = None
+    change: Callable[[], DocumentChange] | None = None
     at: str = ""
     take: str = ""
     settles: frozenset[str] = frozenset()
@@ -40,29 +40,29 @@ class NodeDamage:
         return (mine.node, mine.kind, self.about) == (theirs.node, theirs.kind, other.about)
 
 
-class HasDocuments(Protocol):
+class DocumentSurvey(Protocol):
     """One look at a dataset."""
 
     def docs(self, path: str) -> Docs:
-        """The documents of a node as they are stored."""
+        """Return the documents of a node as they are stored."""
         ...
 
 
-S = TypeVar("S", bound=HasDocuments)
-Looking = Callable[[], AbstractContextManager[S]]
+S = TypeVar("S", bound=DocumentSurvey)
+TakeSurvey = Callable[[], AbstractContextManager[S]]
 
 
 def remedies_of(
-    dataset: Any, survey: S, look: Looking[S], examiners: Iterable[Callable[[S], Iterable[NodeDamage]]]
+    dataset: Any, survey: S, look: TakeSurvey[S], examiners: Iterable[Callable[[S], Iterable[NodeDamage]]]
 ) -> Iterator[Remedy]:
-    """What each examiner finds in a survey. A mend looks again, under the lock of the root: ``look`` makes a survey of
-    ``dataset``, which is open for writing then, for as long as it is needed."""
+    """Yield what each examiner finds in a survey, with its remedy. A mend looks again, under the lock of the root:
+    ``look`` makes a survey of ``dataset``, which is open for writing then, for as long as it is needed."""
     for examiner in examiners:
         for damage in examiner(survey):
             yield _remedy(survey, partial(_mend, dataset, look, examiner, damage), damage)
 
 
-def _remedy(survey: HasDocuments, act: Callable[[], None], damage: NodeDamage) -> Remedy:
+def _remedy(survey: DocumentSurvey, act: Callable[[], None], damage: NodeDamage) -> Remedy:
     more: dict[str, Any] = {name: getattr(damage, name) for name in ("at", "settles", "part", "asked", "sound")}
     if damage.take:
         return Remedy(damage.problem, damage.action, take=damage.take, **more)
@@ -71,8 +71,8 @@ def _remedy(survey: HasDocuments, act: Callable[[], None], damage: NodeDamage) -
     return Remedy(damage.problem, damage.action, act, tuple(_replaced(survey, damage.change(), damage)), **more)
 
 
-def _replaced(survey: HasDocuments, change: Change, damage: NodeDamage) -> Iterator[str]:
-    """The keys of the documents that will be others."""
+def _replaced(survey: DocumentSurvey, change: DocumentChange, damage: NodeDamage) -> Iterator[str]:
+    """Yield the keys of the documents that will be others."""
     for path, docs in change.docs.items():
         old = survey.docs(path)
         for name in old:
@@ -83,7 +83,7 @@ def _replaced(survey: HasDocuments, change: Change, damage: NodeDamage) -> Itera
         yield from (child(path, name) for name in survey.docs(path))
 
 
-def _mend(dataset: Any, look: Looking[S], examiner: Callable[[S], Iterable[NodeDamage]], damage: NodeDamage) -> None:
+def _mend(dataset: Any, look: TakeSurvey[S], examiner: Callable[[S], Iterable[NodeDamage]], damage: NodeDamage) -> None:
     """Look again, and mend what is still so."""
     with dataset.lock_node(""), look() as survey:
         again = next((other for other in examiner(survey) if damage.is_again(other)), None)

@@ -20,31 +20,31 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.keys import is_key
 
 Docs = dict[str, dict[str, Any]]
-Copy = dict[str, Docs]
+ConsolidatedDocs = dict[str, Docs]
 
 
 class MetadataDialect(ABC):
-    """One format's documents, for :class:`~hyperslab.formats.zarr.reader.KeyedReader` and its writer."""
+    """One format's documents, for :class:`~hyperslab.formats.zarr.reader.ZarrReader` and its writer."""
 
     @property
     @abstractmethod
     def format(self) -> str:
-        """The format's name, for messages."""
+        """Return the format's name, for messages."""
 
     @property
     @abstractmethod
     def nodes(self) -> tuple[str, ...]:
-        """The documents that make a node, the first that is there counts."""
+        """Return the documents that make a node, the first that is there counts."""
 
     @property
     @abstractmethod
     def extras(self) -> tuple[str, ...]:
-        """Documents that a node may have besides."""
+        """Return documents that a node may have besides."""
 
     @property
     @abstractmethod
-    def copy_name(self) -> str:
-        """The document that a copy stands in."""
+    def consolidated_name(self) -> str:
+        """Return the document that a copy stands in."""
 
     def parse(self, docs: Docs, node: str) -> GroupSpec | ArraySpec:
         """Return the spec; FormatError lists every problem."""
@@ -65,7 +65,7 @@ class MetadataDialect(ABC):
 
     @abstractmethod
     def render(self, spec: GroupSpec | ArraySpec) -> Docs:
-        """The documents; Unsupported names what the format cannot hold."""
+        """Return the documents; Unsupported names what the format cannot hold."""
 
     @abstractmethod
     def is_array(self, docs: Docs) -> bool:
@@ -73,43 +73,42 @@ class MetadataDialect(ABC):
 
     @abstractmethod
     def key_of(self, spec: ArraySpec) -> KeyOf:
-        """The key of a chunk, relative to the array's folder."""
+        """Return the key of a chunk, relative to the array's folder."""
 
     @abstractmethod
     def new_array(self, wish: ArraySpec) -> ArraySpec:
-        """A user's wish in this format's spelling."""
+        """Return a user's wish in this format's spelling."""
 
     @abstractmethod
-    def read_copy(self, doc: Mapping[str, Any]) -> Copy | None:
-        """The copy that this document holds, the holder under ``""`` where it is in it; None without a copy."""
+    def read_consolidated(self, doc: Mapping[str, Any]) -> ConsolidatedDocs | None:
+        """Return the copy that this document holds, the holder under ``""`` where it is in it; None without a copy."""
 
     @abstractmethod
-    def write_copy(self, holder: Docs, copy: Copy) -> dict[str, Any]:
-        """The document ``copy_name`` with a copy."""
+    def write_consolidated(self, holder: Docs, copy: ConsolidatedDocs) -> dict[str, Any]:
+        """Return the document ``consolidated_name`` with a copy."""
 
     @abstractmethod
-    def without_copy(self, doc: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The document ``copy_name`` without its copy; None when nothing is left of it."""
+    def without_consolidated(self, doc: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the document ``consolidated_name`` without its copy; None when nothing is left of it."""
 
 
-def own_document(spelling: MetadataDialect, name: str, doc: dict[str, Any]) -> dict[str, Any]:
-    """A document of a node without the copy of others that it may hold; as it is where it holds nothing else."""
-    own = spelling.without_copy(doc) if name == spelling.copy_name else doc
+def strip_consolidated(dialect: MetadataDialect, name: str, doc: dict[str, Any]) -> dict[str, Any]:
+    """Return a document of a node without the copy of others that it may hold; as it is where it holds nothing else."""
+    own = dialect.without_consolidated(doc) if name == dialect.consolidated_name else doc
     return doc if own is None else own
 
 
 @runtime_checkable
-class KeyedFormat(Protocol):
+class FormatOfDocuments(Protocol):
     """A format of documents and chunks under keys: its datasets can be checked and mended key by key."""
 
     @property
-    def spelling(self) -> MetadataDialect:
-        """What its documents are called and how they read."""
+    def metadata_dialect(self) -> MetadataDialect:
+        """Return the dialect of its documents: what they are called and how they read."""
         ...
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Reading a node's documents for two ends: a spec, or else every problem; or the problems alone.
+# -- consolidated metadata as it is read ------------------------------------------------------------------------------
 
 
 class Consolidated:
@@ -120,7 +119,8 @@ class Consolidated:
 
     @cached_property
     def below(self) -> Mapping[str, Mapping[str, None]]:
-        """The names right below each group, in the order of the copy; groups without documents of their own too."""
+        """Return the names right below each group, in the order of the copy; groups without documents of their own
+        too."""
         tree: dict[str, dict[str, None]] = {}
         for path in self.docs:
             while path:
@@ -133,37 +133,37 @@ class Consolidated:
         return tree
 
     def names(self, group: str) -> list[str] | None:
-        """The names right below ``group``; None when the copy knows nothing of it."""
+        """Return the names right below ``group``; None when the copy knows nothing of it."""
         names = self.below.get(group)
         return list(names or ()) if names or not group or group in self.docs else None
 
 
-def read_copy(spelling: MetadataDialect, doc: Mapping[str, Any]) -> Mapping[str, Docs] | None:
+def read_consolidated(dialect: MetadataDialect, doc: Mapping[str, Any]) -> Mapping[str, Docs] | None:
     """Return the copy that a document holds, whatever it holds; None without one, and for a damaged one."""
     entries = large_copy(doc)
-    return spelling.read_copy(doc) if entries is None else _Lazy(spelling, entries)
+    return dialect.read_consolidated(doc) if entries is None else _LazyConsolidated(dialect, entries)
 
 
-class _Lazy(Mapping[str, Docs]):
+class _LazyConsolidated(Mapping[str, Docs]):
     """A copy of which the documents of each node are decoded when they are asked for."""
 
-    def __init__(self, spelling: MetadataDialect, entries: LargeCopy) -> None:
-        self._spelling = spelling
+    def __init__(self, dialect: MetadataDialect, entries: LargeCopy) -> None:
+        self._dialect = dialect
         self._entries = entries
-        self._is_inline = spelling.copy_name in spelling.nodes
+        self._is_inline = dialect.consolidated_name in dialect.nodes
         self._keys: dict[str, list[str]] = {}
         made = set()
         for key in filter(is_key, entries.keys()):
             path, _, name = (key, "", "") if self._is_inline else key.rpartition("/")
             self._keys.setdefault(path, []).append(key)
-            if self._is_inline or name in spelling.nodes:
+            if self._is_inline or name in dialect.nodes:
                 made.add(path)
         if len(made) < len(self._keys):
             self._keys = {path: keys for path, keys in self._keys.items() if path in made}
 
     def __getitem__(self, path: str) -> Docs:
         entries = {"metadata": {key: self._entries.read(key) for key in self._keys[path]}}
-        found = self._spelling.read_copy({"consolidated_metadata": entries} if self._is_inline else entries)
+        found = self._dialect.read_consolidated({"consolidated_metadata": entries} if self._is_inline else entries)
         if found is None or path not in found:
             raise FormatError("what consolidated metadata says of the node makes no sense", node=path)
         return found[path]

@@ -11,30 +11,28 @@ from hyperslab.formats.base import Mode
 from hyperslab.formats.opening import already_exists, check_bool, check_mode, has_keys, nothing_at, replace_folder
 from hyperslab.formats.signatures import is_unfinished, unfinished_error
 from hyperslab.formats.zarr.dialect import MetadataDialect
-from hyperslab.formats.zarr.reader import KeyedReader
-from hyperslab.formats.zarr.writer import KeyedWriter
+from hyperslab.formats.zarr.reader import ZarrReader
+from hyperslab.formats.zarr.writer import ZarrWriter
 from hyperslab.model.spec import GroupSpec
 from hyperslab.stores.base import Store, WritableStore
 from hyperslab.stores.location import Location
 
 
 @runtime_checkable
-class OpensKeys(Protocol):
+class FormatWithReader(Protocol):
     """A format of documents under keys with a reader and a writer of its own."""
 
-    def reader(self, store: Store, spelling: MetadataDialect, settings: Settings, where: Location) -> KeyedReader:
-        """What reads the dataset at ``where``, of which nothing is looked at yet."""
+    def reader(self, store: Store, dialect: MetadataDialect, settings: Settings, where: Location) -> ZarrReader:
+        """Return a reader of the dataset at ``where``, which has not looked at anything yet."""
         ...
 
-    def writer(
-        self, store: WritableStore, spelling: MetadataDialect, settings: Settings, where: Location
-    ) -> KeyedWriter:
-        """What changes one."""
+    def writer(self, store: WritableStore, dialect: MetadataDialect, settings: Settings, where: Location) -> ZarrWriter:
+        """Return a writer of such a dataset."""
         ...
 
 
-def open_keyed(
-    spelling: MetadataDialect,
+def open_zarr(
+    dialect: MetadataDialect,
     where: Location,
     mode: Mode,
     *,
@@ -42,10 +40,10 @@ def open_keyed(
     consolidated: bool = False,
     at_once: bool = True,
     remembered: Mapping[str, bytes | None] | None = None,
-    reading: Callable[..., KeyedReader] = KeyedReader,
-    writing: Callable[..., KeyedWriter] = KeyedWriter,
-) -> KeyedReader:
-    """A reader (mode ``r``) or writer of the dataset at ``where``; ``w``, ``x`` and ``a`` make it.
+    reading: Callable[..., ZarrReader] = ZarrReader,
+    writing: Callable[..., ZarrWriter] = ZarrWriter,
+) -> ZarrReader:
+    """Return a reader (mode ``r``) or writer of the dataset at ``where``; ``w``, ``x`` and ``a`` make it.
 
     ``consolidated``: write consolidated metadata even where there is none, of a dataset that is there ``at_once`` or
     with its first change. ``remembered``: what a probe has read.
@@ -53,18 +51,18 @@ def open_keyed(
     """
     check_bool("consolidated", consolidated)
     if mode == "r":
-        return _opened(reading(where.store(read_only=True), spelling, settings, remembered), spelling, where)
+        return _opened(reading(where.store(read_only=True), dialect, settings, remembered), dialect, where)
     check_mode(mode)
 
     def make(path: str) -> None:
-        open_keyed(spelling, Location.of(path), "x", settings=settings, consolidated=consolidated, writing=writing)
+        open_zarr(dialect, Location.of(path), "x", settings=settings, consolidated=consolidated, writing=writing)
 
     if mode == "w" and replace_folder(where, make, durable=settings.durable):
         mode = "r+"
     store = where.store(read_only=False, create=mode != "r+")
-    writer = writing(store, spelling, settings, remembered if mode == "r+" else None, consolidated=consolidated)
+    writer = writing(store, dialect, settings, remembered if mode == "r+" else None, consolidated=consolidated)
     if mode == "r+" or (mode == "a" and has_keys(store)):
-        _opened(writer, spelling, where)
+        _opened(writer, dialect, where)
         if consolidated and at_once and not writer.is_consolidated:
             writer.consolidate()
         return writer
@@ -77,7 +75,7 @@ def open_keyed(
     return writer
 
 
-def _opened(reader: KeyedReader, spelling: MetadataDialect, where: Location) -> KeyedReader:
+def _opened(reader: ZarrReader, dialect: MetadataDialect, where: Location) -> ZarrReader:
     try:
         reader.node("")
     except NodeNotFound:
@@ -86,6 +84,6 @@ def _opened(reader: KeyedReader, spelling: MetadataDialect, where: Location) -> 
         # whether there is a folder was asked before; a bucket is asked now
         if where.scheme not in ("file", "http", "https") and not has_keys(reader.store):
             raise nothing_at(where) from None
-        message = f"this holds no {spelling.format} dataset: no {' or '.join(spelling.nodes)}"
+        message = f"this holds no {dialect.format} dataset: no {' or '.join(dialect.nodes)}"
         raise FormatError(message, url=reader.store.url, remedy="leave format out: what lies there tells it") from None
     return reader

@@ -15,7 +15,7 @@ from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, StorageError, Unsupported
 from hyperslab.formats.documents import read_document
 from hyperslab.formats.format_errors import node_not_found, require_array
-from hyperslab.formats.zarr.dialect import Consolidated, Docs, MetadataDialect, read_copy
+from hyperslab.formats.zarr.dialect import Consolidated, Docs, MetadataDialect, read_consolidated
 from hyperslab.formats.zarr.shards import open_chunks
 from hyperslab.model.paths import child, is_within, relative
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -25,18 +25,18 @@ from hyperslab.stores.keys import UNFINISHED
 _MOST_FOLDERS = 1000
 
 
-class KeyedReader:
+class ZarrReader:
     """A dataset open for reading. ``remembered`` holds values by key that were read before, None for missing ones."""
 
     def __init__(
         self,
         store: Store,
-        spelling: MetadataDialect,
+        dialect: MetadataDialect,
         settings: Settings,
         remembered: Mapping[str, bytes | None] | None = None,
     ) -> None:
         self._store = store
-        self._spelling = spelling
+        self._dialect = dialect
         self._settings = settings
         self._remembered = dict(remembered or {})
         self._specs: dict[str, GroupSpec | ArraySpec] = {}
@@ -50,7 +50,7 @@ class KeyedReader:
 
     @property
     def store(self) -> Store:
-        """The store that the dataset lies in."""
+        """Return the store that the dataset lies in."""
         return self._store
 
     def close(self) -> None:
@@ -67,17 +67,17 @@ class KeyedReader:
             self._direct.add(path)
 
     def stamp(self, path: str) -> Stamp | None:
-        """What identifies the present version of a node's own document; None where the store cannot tell."""
+        """Return what identifies the present version of a node's own document; None where the store cannot tell."""
         store = self._store
         if not isinstance(store, Stamps):
             return None
-        stamps = (store.stamp(child(path, name)) for name in self._spelling.nodes)
+        stamps = (store.stamp(child(path, name)) for name in self._dialect.nodes)
         return next((stamp for stamp in stamps if stamp is not None), None)
 
     # -- documents --------------------------------------------------------------------------------------------------
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
-        """What lies at ``path``; NodeNotFound, or FormatError with every problem of its documents."""
+        """Return what lies at ``path``; NodeNotFound, or FormatError with every problem of its documents."""
         spec = self._specs.get(path)
         if spec is None:
             docs = self._docs(path)
@@ -86,18 +86,18 @@ class KeyedReader:
         return spec
 
     def stored_node(self, path: str) -> GroupSpec | ArraySpec | None:
-        """What a node's own documents say, whatever copies do; None where it has none."""
+        """Return what a node's own documents say, whatever copies do; None where it has none."""
         docs = self._stored_docs(path)
         return None if docs is None else self._parse(path, docs)
 
     def _parse(self, path: str, docs: Docs) -> GroupSpec | ArraySpec:
         try:
-            return self._spelling.parse(docs, path)
+            return self._dialect.parse(docs, path)
         except HyperslabError as error:
             raise error.locate(url=self._store.url, node=path) from error.__cause__
 
     def _docs(self, path: str) -> Docs | None:
-        """The documents of a node, from a copy where one has it."""
+        """Return the documents of a node, from a copy where one has it."""
         if path not in self._direct:
             self._look_for_copy()
             copied = self._from_copy(path)
@@ -110,16 +110,16 @@ class KeyedReader:
         return self._stored_docs(path)
 
     def _stored_docs(self, path: str) -> Docs | None:
-        """The documents of a node as they are stored; a copy that is met on the way is remembered."""
-        for name in self._spelling.nodes:
+        """Return the documents of a node as they are stored; a copy that is met on the way is remembered."""
+        for name in self._dialect.nodes:
             doc = self._stored(path, name)
             if doc is None:
                 continue
             docs = {name: doc}
-            for extra in self._spelling.extras:
+            for extra in self._dialect.extras:
                 if (more := self._stored(path, extra)) is not None:
                     docs[extra] = more
-            if name == self._spelling.copy_name and path not in self._copies:
+            if name == self._dialect.consolidated_name and path not in self._copies:
                 self._remember_copy(path, doc)
             return docs
         return None
@@ -134,12 +134,12 @@ class KeyedReader:
             doc = read_document(data, place)
         except FormatError as error:
             raise error.locate(url=self._store.url, node=path) from None
-        if name in self._spelling.nodes and name != self._spelling.copy_name:
+        if name in self._dialect.nodes and name != self._dialect.consolidated_name:
             self._same[data] = doc
         return doc
 
     def _value(self, path: str, name: str) -> bytes | None:
-        """The bytes of a document, those that were read before once."""
+        """Return the bytes of a document, those that were read before once."""
         place = child(path, name)
         return self._remembered.pop(place) if place in self._remembered else self._store.get(place)
 
@@ -150,9 +150,9 @@ class KeyedReader:
         if self._looked_for_copy:
             return
         self._looked_for_copy = True
-        name = self._spelling.copy_name
+        name = self._dialect.consolidated_name
         try:
-            if name in self._spelling.nodes:
+            if name in self._dialect.nodes:
                 self._ahead[""] = self._stored_docs("")
             elif (doc := self._stored("", name)) is not None:
                 self._remember_copy("", doc)
@@ -166,12 +166,12 @@ class KeyedReader:
         return "" in self._copies
 
     def _remember_copy(self, holder: str, doc: Mapping[str, Any]) -> None:
-        copy = read_copy(self._spelling, doc)
+        copy = read_consolidated(self._dialect, doc)
         if copy is not None:
             self._copies[holder] = Consolidated(copy)
 
     def _copies_over(self, path: str) -> Iterator[tuple[str, Consolidated]]:
-        """The copies that may speak of a node, the nearest first, each with the node's path relative to it."""
+        """Yield the copies that may speak of a node, the nearest first, each with the node's path relative to it."""
         for holder in sorted(self._copies, key=len, reverse=True):
             if is_within(path, holder):
                 yield relative(path, holder), self._copies[holder]
@@ -180,7 +180,7 @@ class KeyedReader:
         return next((copy.docs[inner] for inner, copy in self._copies_over(path) if inner in copy.docs), None)
 
     def _names_in_copy(self, path: str) -> list[str] | None:
-        """Names right below ``path``, as the nearest copy that knows the group has them; None without one."""
+        """Return names right below ``path``, as the nearest copy that knows the group has them; None without one."""
         if path in self._direct:
             return None
         known = (copy.names(inner) for inner, copy in self._copies_over(path))
@@ -189,7 +189,7 @@ class KeyedReader:
     # -- the tree ---------------------------------------------------------------------------------------------------
 
     def children(self, path: str) -> Iterable[str]:
-        """Names of the nodes right below a group: in the order of consolidated metadata, else sorted."""
+        """Return names of the nodes right below a group: in the order of consolidated metadata, else sorted."""
         if isinstance(self.node(path), ArraySpec):
             return []
         copied = self._names_in_copy(path)
@@ -207,15 +207,16 @@ class KeyedReader:
         return True
 
     def _implicit(self, path: str) -> GroupSpec:
-        """A group that has no document of its own: something below it has."""
-        if self._names_in_copy(path) or holds_nodes(self._store, path, self._spelling.nodes):
+        """Return a group that has no document of its own: something below it has."""
+        if self._names_in_copy(path) or holds_nodes(self._store, path, self._dialect.nodes):
             return GroupSpec()
         raise node_not_found(path, self._store.url)
 
     # -- chunks -----------------------------------------------------------------------------------------------------
 
     def chunks(self, path: str) -> ChunkSource:
-        """The chunks of an array. What is known from a copy alone is looked up now: NodeNotFound when it is gone."""
+        """Return the chunks of an array. What is known from a copy alone is looked up now: NodeNotFound when it is
+        gone."""
         spec = self.node(path)
         if path in self._copied:
             docs = self._stored_docs(path)
@@ -247,9 +248,9 @@ class KeyedReader:
             )
 
     def chunks_as(self, path: str, spec: ArraySpec) -> ChunkSource:
-        """The chunks as they are under ``spec``, whatever the documents say."""
+        """Return the chunks as they are under ``spec``, whatever the documents say."""
         try:
-            return open_chunks(self._store, path, self._spelling.key_of(spec), spec, self._settings)
+            return open_chunks(self._store, path, self._dialect.key_of(spec), spec, self._settings)
         except HyperslabError as error:
             raise error.locate(url=self._store.url, node=path) from error.__cause__
 

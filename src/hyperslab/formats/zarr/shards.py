@@ -35,9 +35,9 @@ from hyperslab.formats.zarr.chunks import (
     KeyedChunks,
     KeyOf,
     UncompressedChunks,
-    decoded,
+    decode_fetched,
     fill_bytes,
-    is_all,
+    is_filled_with,
 )
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.attempts import attempts
@@ -92,11 +92,11 @@ class FetchedInnerChunks:
             else:
                 decode(part)
         except HyperslabError as error:
-            raise self._shards.located(error, coords) from error.__cause__
+            raise self._shards.with_location(error, coords) from error.__cause__
         return True
 
     def reader(self, out: Block) -> Callable[[Coords], bool]:
-        """:meth:`read_into` of one block, for many chunks."""
+        """Return :meth:`read_into` of one block, to be called for many chunks."""
         return partial(self.read_into, out=out, decode=self._chain.decoder(out))
 
 
@@ -129,30 +129,30 @@ class ShardedChunks:
 
     @property
     def grid(self) -> Grid:
-        """How the array is cut: the inner chunks, with the shards as the outer grid."""
+        """Return how the array is cut: the inner chunks, with the shards as the outer grid."""
         return self._grid
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """That of the cells."""
+        """Return the type of the cells."""
         return self._spec.numpy_dtype
 
     def place(self, coords: Coords) -> Coords:
-        """The shard that holds an inner chunk."""
+        """Return the shard that holds an inner chunk."""
         return tuple(map(floordiv, coords, self._index.counts))
 
     def _locate(self, coords: Sequence[Coords]) -> tuple[str, list[int]]:
-        """The key of the shard of these inner chunks, and their numbers in it."""
+        """Return the key of the shard of these inner chunks, and their numbers in it."""
         return self._key(self.place(coords[0])), self._numbers(coords)
 
     def _numbers(self, coords: Sequence[Coords]) -> list[int]:
-        """The numbers of inner chunks in their shards, in C order."""
+        """Return the numbers of inner chunks in their shards, in C order."""
         local = np.array(coords, np.int64).reshape(len(coords), -1) % self._counts
         numbers: list[int] = (local @ self._strides).tolist()
         return numbers
 
     def _by_shard(self, coords: Sequence[Coords]) -> dict[Coords, tuple[list[Coords], list[int]]]:
-        """The inner chunks of each shard, and their numbers in it."""
+        """Return the inner chunks of each shard, and their numbers in it."""
         found: dict[Coords, tuple[list[Coords], list[int]]] = {}
         for each, number in zip(coords, self._numbers(coords), strict=True):
             members, numbers = found.setdefault(tuple(map(floordiv, each, self._index.counts)), ([], []))
@@ -163,14 +163,14 @@ class ShardedChunks:
     def _key(self, place: Coords) -> str:
         return self._keys.prefix + self._keys.key_of(place)
 
-    def under(self, keys: ChunkKeys) -> Self:
-        """The same shards where others lie."""
+    def with_keys(self, keys: ChunkKeys) -> Self:
+        """Return the same shards where others lie."""
         twin = copy(self)
         twin._keys, twin._entries = keys, ShardIndexCache()
         return twin
 
-    def located(self, error: HyperslabError, coords: Coords) -> HyperslabError:
-        """The error with the place of an inner chunk."""
+    def with_location(self, error: HyperslabError, coords: Coords) -> HyperslabError:
+        """Return the error with the place of an inner chunk."""
         key = self._key(self.place(coords))
         return error.locate(url=self._keys.store.url, key=f"{key} inner chunk {coords}")
 
@@ -200,17 +200,17 @@ class ShardedChunks:
             parts.update(zip(members, found, strict=True))
         return FetchedInnerChunks(self, self._chain, parts)
 
-    def held(self, coords: Sequence[Coords], shard: Any) -> FetchedInnerChunks:
-        """Chunks of one shard whose bytes are here."""
+    def inner_chunks_of(self, coords: Sequence[Coords], shard: Any) -> FetchedInnerChunks:
+        """Return chunks of one shard whose bytes are here."""
         parts = self._index.cut(shard, self._numbers(coords))
         return FetchedInnerChunks(self, self._chain, dict(zip(coords, parts, strict=True)))
 
-    def nothing(self, coords: Sequence[Coords]) -> FetchedInnerChunks:
-        """Chunks of one shard that is not there."""
+    def missing_inner_chunks(self, coords: Sequence[Coords]) -> FetchedInnerChunks:
+        """Return chunks of one shard that is not there."""
         return FetchedInnerChunks(self, self._chain, dict.fromkeys(coords))
 
     def _from_ranges(self, key: str, numbers: Sequence[int]) -> list[Part]:
-        """Index and ranges of one version of the shard: its stamp is the same before and after."""
+        """Return ranges that the index of the same version tells: the shard's stamp is the same before and after."""
         for _ in range(_TRIES):
             stamp, entries = self._index_now(key)
             if entries is None:
@@ -225,7 +225,8 @@ class ShardedChunks:
         raise _replaced()
 
     def _index_now(self, key: str) -> tuple[Any, Entries | None]:
-        """The shard's stamp and its index. A shard's length and the index behind it may be of two versions: again."""
+        """Return the shard's stamp and its index. A shard's length and the index behind it may be of two versions:
+        again."""
         for _ in range(_TRIES):
             stamp = self._keys.stamp(key)
             if stamp is None and self._keys.tells_stamps:  # one that appears now would have no stamp to hold it to
@@ -254,7 +255,7 @@ class ShardedChunks:
         return entries
 
     def read(self, coords: Coords) -> Block | None:
-        """The decoded chunk in memory of its own, or None when it was never written."""
+        """Return the decoded chunk in memory of its own, or None when it was never written."""
         block = np.empty(self._grid.chunk_shape(coords), self._spec.numpy_dtype)
         return block if self.read_into(coords, block) else None
 
@@ -275,13 +276,13 @@ class ShardedChunks:
             self._replace(list(encoded), list(encoded.values()), durable)
 
     def encoded(self, pairs: Iterable[tuple[Coords, Block]]) -> dict[Coords, Any]:
-        """Inner chunks as they are stored; None for those of nothing but fill values."""
+        """Return inner chunks as they are stored; None for those of nothing but fill values."""
         encoded: dict[Coords, Any] = {}
 
         def encode(pair: tuple[Coords, Block]) -> None:
             coords, block = pair
             # a copy of its own length: the memory that it was encoded in serves the next chunk
-            encoded[coords] = None if is_all(block, self._zero) else bytes(self._chain.encode(block))
+            encoded[coords] = None if is_filled_with(block, self._zero) else bytes(self._chain.encode(block))
 
         each_if_many(encode, pairs, self._keys.settings.threads)
         return encoded
@@ -296,36 +297,37 @@ class ShardedChunks:
 
     def _replace(self, coords: Sequence[Coords], values: Sequence[Any], durable: bool) -> None:
         key, _ = self._locate(coords)
-        shard = self.merged(coords, values, None if self.are_all(coords) else self._keys.store.get(key))
+        shard = self.merge_shard(coords, values, None if self.is_whole_shard(coords) else self._keys.store.get(key))
         if shard is not None:
             self._keys.put_many([(key, shard)], durable)
         elif self._keys.exists(key):
             self._keys.store.delete(key, durable=durable)
 
-    def are_all(self, coords: Sequence[Coords]) -> bool:
+    def is_whole_shard(self, coords: Sequence[Coords]) -> bool:
         """Return whether these chunks of one shard are all that it has."""
         return len(coords) == self._size
 
-    def merged(self, coords: Sequence[Coords], values: Sequence[Any], old: Any) -> memoryview | None:
-        """The shard with some inner chunks replaced, valid until this thread makes another; None: it holds nothing."""
+    def merge_shard(self, coords: Sequence[Coords], values: Sequence[Any], old: Any) -> memoryview | None:
+        """Return the shard with some inner chunks replaced, valid until this thread makes another; None: it holds
+        nothing."""
         parts = self._new_parts(self._locate(coords)[1], values, old)
         return None if all(part is None for part in parts) else self._join(parts)
 
     def _new_parts(self, numbers: Sequence[int], values: Sequence[Any], old: Any) -> list[Part]:
-        """The stored inner chunks of a shard with some of them replaced."""
+        """Return the stored inner chunks of a shard with some of them replaced."""
         parts: list[Part] = [None] * self._size if old is None else self._index.cut(old, range(self._size))
         for number, value in zip(numbers, values, strict=True):
             parts[number] = value
         return parts
 
     def _join(self, parts: Sequence[Part]) -> memoryview:
-        """A shard of these inner chunks; valid until this thread joins again."""
+        """Return a shard of these inner chunks; valid until this thread joins again."""
         return self._index.join(parts, self._joined.reserve)
 
     # -- what is there ----------------------------------------------------------------------------------------------
 
     def stamp(self, coords: Coords) -> Any:
-        """What identifies the stored version of the chunk's shard."""
+        """Return what identifies the stored version of the chunk's shard."""
         return self._keys.stamp(self._key(self.place(coords)))
 
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
@@ -333,12 +335,12 @@ class ShardedChunks:
         return self._keys.lock({self.place(place) for place in coords}, timeout)
 
     def stored(self) -> Iterator[Coords]:
-        """The coordinates of every inner chunk that is written."""
+        """Yield the coordinates of every inner chunk that is written."""
         for place in self._keys.stored(len(self._grid.axes)):
             yield from self.stored_in(place)
 
     def stored_in(self, place: Coords) -> Iterator[Coords]:
-        """The same of one shard."""
+        """Yield the same of one shard."""
         _, entries = self._index_now(self._key(place))
         if entries is None:
             return
@@ -347,11 +349,11 @@ class ShardedChunks:
                 yield tuple(i * n + j for i, n, j in zip(place, self._index.counts, local, strict=True))
 
     def nbytes_stored(self) -> int:
-        """Bytes that all shards take."""
+        """Return bytes that all shards take."""
         return self._keys.stored_sizes(self._key(place) for place in self._keys.stored(len(self._grid.axes)))
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
-        """Bytes of these chunks within their shards, of which the indexes are read."""
+        """Return bytes of these chunks within their shards, of which the indexes are read."""
         found, entries, known = 0, None, None
         for chunk in coords:
             place = self.place(chunk)
@@ -433,16 +435,16 @@ class CasShards(ShardedChunks):
     # -- writing ----------------------------------------------------------------------------------------------------
 
     def read_stamped(self, coords: Sequence[Coords]) -> tuple[list[Block | None], Any]:
-        """Chunks of one shard, and the shard that they are of."""
+        """Return chunks of one shard, and the shard that they are of."""
         key, _ = self._locate(coords)
         version = self._keys.store.get_version(key, most=self._most)
         if version is None:
             return [None] * len(coords), None
-        return decoded(self.held(coords, version.data), coords, self._grid, self._spec), version
+        return decode_fetched(self.inner_chunks_of(coords, version.data), coords, self._grid, self._spec), version
 
     def swap(self, pairs: Sequence[tuple[Coords, Block]], expected: Any) -> None:
         """Replace chunks of one shard if it is still the one that was read, else ``Conflict``."""
-        values = [None if is_all(block, self._zero) else bytes(self._chain.encode(block)) for _, block in pairs]
+        values = [None if is_filled_with(block, self._zero) else bytes(self._chain.encode(block)) for _, block in pairs]
         self._swap_shard([coords for coords, _ in pairs], values, expected)
 
     def _swap_shard(self, coords: Sequence[Coords], values: Sequence[Any], old: Version | None) -> None:
@@ -467,7 +469,8 @@ class CasShards(ShardedChunks):
 
 
 def open_chunks(store: Store, folder: str, key_of: KeyOf, spec: ArraySpec, settings: Settings) -> ChunkSource:
-    """The chunks of the array whose keys are ``folder/`` + ``key_of(coords)``; Unsupported when they cannot be decoded.
+    """Return the chunks of the array whose keys are ``folder/`` + ``key_of(coords)``; Unsupported when they cannot be
+    decoded.
 
     Shards are cut into their inner chunks where :func:`cut_into_shards` says so; others are decoded whole.
     """

@@ -12,34 +12,34 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.errors import AlreadyExists, FormatError, Invalid
 from hyperslab.formats.base import BatchBlocks
 from hyperslab.formats.documents import check_limits, write_again
-from hyperslab.formats.zarr.commit import Change, Commits
+from hyperslab.formats.zarr.commit import DocumentChange, DocumentCommits
 from hyperslab.formats.zarr.dialect import Docs, MetadataDialect
-from hyperslab.formats.zarr.reader import KeyedReader
+from hyperslab.formats.zarr.reader import ZarrReader
 from hyperslab.model.paths import child, is_within, normalize, split
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import LocksNodes, Rename, WritableStore
 
 
-class KeyedWriter(KeyedReader):
+class ZarrWriter(ZarrReader):
     """A dataset open for writing. ``consolidated``: keep consolidated metadata even where there was none."""
 
     def __init__(
         self,
         store: WritableStore,
-        spelling: MetadataDialect,
+        dialect: MetadataDialect,
         settings: Settings,
         remembered: Mapping[str, bytes | None] | None = None,
         *,
         consolidated: bool = False,
     ) -> None:
-        super().__init__(store, spelling, settings, remembered)
+        super().__init__(store, dialect, settings, remembered)
         self._target = store
         self._pending: dict[str, Docs] = {}
         self._batches = BatchBlocks(self._mutex)
         self._batch_held: set[str] = set()
         self._held = threading.local()
         self._node_mutex = threading.RLock()
-        self._commits = Commits(store, spelling, durable=settings.durable, consolidated=consolidated)
+        self._commits = DocumentCommits(store, dialect, durable=settings.durable, consolidated=consolidated)
 
     # -- changes ----------------------------------------------------------------------------------------------------
 
@@ -58,15 +58,15 @@ class KeyedWriter(KeyedReader):
             if waits:
                 self._pending |= changes
         if not waits:
-            self._commit(Change(changes))
+            self._commit(DocumentChange(changes))
         for place, written in changes.items():
             self._specs[place] = self._parse(place, written)
             self._copied.discard(place)
             self._direct.add(place)
 
     def _documents_of(self, path: str, spec: GroupSpec | ArraySpec) -> Docs:
-        """The documents that a node is written as."""
-        return self._spelling.render(spec)
+        """Return the documents that a node is written as."""
+        return self._dialect.render(spec)
 
     def _clear(self, path: str) -> None:
         """Remove the chunks that a writer left who died before it wrote the documents of a new array."""
@@ -75,7 +75,7 @@ class KeyedWriter(KeyedReader):
             self._target.delete_prefix(path)
 
     def _missing_above(self, path: str) -> list[str]:
-        """The groups above that have no document yet, from the root on."""
+        """Return the groups above that have no document yet, from the root on."""
         missing: list[str] = []
         above = path
         while above:
@@ -99,7 +99,7 @@ class KeyedWriter(KeyedReader):
         with self._mutex:
             for pending in [name for name in self._pending if is_within(name, path)]:
                 del self._pending[pending]
-        self._commit(Change({}, gone=(path,), act=lambda: self._remove(path)))
+        self._commit(DocumentChange({}, gone=(path,), act=lambda: self._remove(path)))
         self._forget(path)
 
     def _remove(self, path: str) -> None:
@@ -114,7 +114,7 @@ class KeyedWriter(KeyedReader):
             raise AlreadyExists("the target of the move is taken", url=self._store.url, node=target)
         above = {place: self._documents_of(place, GroupSpec()) for place in self._missing_above(target)}
         act = partial(self._move_keys, source, target)
-        self._commit(Change(above, gone=(source,), act=act, arrived=(target,)))
+        self._commit(DocumentChange(above, gone=(source,), act=act, arrived=(target,)))
         self._forget(source)
         self._forget(target)
 
@@ -123,7 +123,7 @@ class KeyedWriter(KeyedReader):
         if isinstance(store, Rename):
             store.rename(source, target)
             return
-        names = {*self._spelling.extras, *self._spelling.nodes}
+        names = {*self._dialect.extras, *self._dialect.nodes}
         keys = sorted(store.list(source), key=lambda place: place.rpartition("/")[2] in names)
         for place in keys:
             value = store.get(place)
@@ -141,8 +141,8 @@ class KeyedWriter(KeyedReader):
             self._commits.forget()
 
     def new_array(self, spec: ArraySpec) -> ArraySpec:
-        """A user's wish in this format's own spelling, or Unsupported."""
-        return self._spelling.new_array(spec)
+        """Return a user's wish in this format's own spelling, or Unsupported."""
+        return self._dialect.new_array(spec)
 
     # -- reading what is not stored yet -----------------------------------------------------------------------------
 
@@ -151,7 +151,7 @@ class KeyedWriter(KeyedReader):
         return super()._docs(path) if pending is None else pending
 
     def children(self, path: str) -> Iterable[str]:
-        """Names of the nodes right below a group, those of the running batch included."""
+        """Return names of the nodes right below a group, those of the running batch included."""
         names = list(super().children(path))
         prefix = child(path, "")
         new = (
@@ -187,7 +187,7 @@ class KeyedWriter(KeyedReader):
 
     @contextmanager
     def _locked(self, path: str) -> Iterator[None]:
-        """The node's lock in the store, once per thread."""
+        """Hold the node's lock in the store, once per thread."""
         held: set[str] = self._held.__dict__.setdefault("paths", set())
         if path in held or path in self._batch_held or not isinstance(self._store, LocksNodes):
             yield
@@ -200,14 +200,14 @@ class KeyedWriter(KeyedReader):
                 held.discard(path)
 
     def batch(self) -> AbstractContextManager[None]:
-        """Each document of the block is written once, at its end, and consolidated metadata after them."""
+        """Write each document of the block once, at its end, and consolidated metadata after them."""
         return self._batches.block(self._flush)
 
     def _flush(self) -> None:
         with self._mutex:
             pending, self._pending = self._pending, {}
         if pending:
-            self._commit(Change(pending))
+            self._commit(DocumentChange(pending))
 
     def close(self) -> None:
         """Write what is pending and let go of the store."""
@@ -221,7 +221,7 @@ class KeyedWriter(KeyedReader):
             self._commits.consolidate(path)
             self._forget("")
 
-    def _commit(self, change: Change) -> None:
+    def _commit(self, change: DocumentChange) -> None:
         with self._locked(""), self._mutex:
             self._commits.commit(change)
             self._copies.clear()

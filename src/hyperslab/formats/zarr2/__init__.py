@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hyperslab.formats.base import Feature, FormatInfo, Mode, Variant
-from hyperslab.formats.zarr.opening import open_keyed
-from hyperslab.formats.zarr.reader import KeyedReader
+from hyperslab.formats.zarr.opening import open_zarr
+from hyperslab.formats.zarr.reader import ZarrReader
 from hyperslab.formats.zarr2.document import COPY, ZARRAY, ZGROUP, Zarr2
 from hyperslab.stores.location import Location, Probe
 
@@ -57,33 +57,33 @@ class Zarr2Format:
 
     @property
     def name(self) -> str:
-        """``zarr2``."""
+        """Return ``zarr2``."""
         return "zarr2"
 
     @property
     def features(self) -> frozenset[Feature]:
-        """What it can hold, with the attribute ``_hyperslab`` for what plain Zarr cannot say."""
+        """Return what it can hold, with the attribute ``_hyperslab`` for what plain Zarr cannot say."""
         return frozenset(Feature) - _LACKS
 
     @property
     def info(self) -> FormatInfo:
-        """Its line of ``list_formats``."""
+        """Return its line of ``list_formats``."""
         variants = (Variant("zarr2", self.features, notes=_NOTES),)
         known_by = "a .zgroup, .zarray or .zmetadata"
         return FormatInfo("zarr2", "trees of groups and chunked arrays", known_by, True, variants)
 
     @property
-    def spelling(self) -> Zarr2:
-        """What its documents are called and how they read."""
+    def metadata_dialect(self) -> Zarr2:
+        """Return the dialect of its documents."""
         return Zarr2()
 
     def sniff(self, probe: Probe) -> bool:
         """Return whether the root has one of the documents; a consolidated dataset is known by one request."""
         return any(probe.get(name) is not None for name in (COPY, ZGROUP, ZARRAY))
 
-    def open(self, where: Location, mode: Mode, **options: Any) -> KeyedReader:
+    def open(self, where: Location, mode: Mode, **options: Any) -> ZarrReader:
         """Open or make a dataset; options: ``settings``, ``consolidated``, ``remembered``."""
-        return open_keyed(Zarr2(), where, mode, **options)
+        return open_zarr(Zarr2(), where, mode, **options)
 
 
 FORMAT = Zarr2Format()

@@ -46,7 +46,7 @@ from hyperslab.formats.metadata_json.extended_metadata import (
     write_indexes,
 )
 from hyperslab.formats.zarr.chunks import KeyOf
-from hyperslab.formats.zarr.dialect import Copy, Docs, MetadataDialect
+from hyperslab.formats.zarr.dialect import ConsolidatedDocs, Docs, MetadataDialect
 from hyperslab.model.dtypes import (
     DataType,
     ObjectRef,
@@ -61,8 +61,7 @@ from hyperslab.model.dtypes import (
 from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
 from hyperslab.stores.keys import is_key
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Zarr v2's ``order``, ``filters`` and ``compressor`` as one chain of codecs, and back.
+# -- order, filters and compressor as one chain of codecs -------------------------------------------------------------
 
 
 _NAMES = {"packbits": "numcodecs.packbits"}
@@ -75,7 +74,8 @@ _SHUFFLES = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
 
 
 def read_codecs(doc: Mapping[str, Any], ndim: int, problems: Problems) -> tuple[Codec, ...]:
-    """The chain in the order of writing: axes reversed (``order`` "F"), filters, compressor, with ``bytes`` between.
+    """Return the chain in the order of writing: axes reversed (``order`` "F"), filters, compressor, with ``bytes``
+    between.
 
     The cells lie in the byte order of the dtype, so ``bytes`` needs none.
     """
@@ -116,12 +116,12 @@ def _read_codec(said: Mapping[str, Any]) -> Codec:
 
 
 def _number(value: Any) -> Any:
-    """netCDF-C 4.9.3 writes the numbers of codecs as text."""
+    """Return the number that a text is: netCDF-C 4.9.3 writes the numbers of codecs as text."""
     return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19 else value
 
 
 def _whole(steps: Sequence[Codec], problems: Problems) -> tuple[Codec, ...]:
-    """The chain with its step from cells to bytes; filters on cells behind filters on bytes cannot be."""
+    """Return the chain with its step from cells to bytes; filters on cells behind filters on bytes cannot be."""
     at = next((i for i, step in enumerate(steps) if step.name not in ARRAY), len(steps))
     if late := [step.name for step in steps[at:] if step.name in ARRAY - set(VIEWING)]:
         problems.undecodable(
@@ -133,7 +133,7 @@ def _whole(steps: Sequence[Codec], problems: Problems) -> tuple[Codec, ...]:
 
 
 def write_codecs(codecs: Sequence[Codec], ndim: int) -> dict[str, Any]:
-    """``order``, ``filters`` and ``compressor`` of a chain; Unsupported names what Zarr v2 cannot say."""
+    """Return ``order``, ``filters`` and ``compressor`` of a chain; Unsupported names what Zarr v2 cannot say."""
     order = "C"
     steps = list(codecs)
     if steps and steps[0].name == "transpose":
@@ -161,15 +161,15 @@ def _write_codec(codec: Codec) -> dict[str, Any]:
     return {"id": _IDS.get(name, name), **config}
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Zarr v2's ``dtype`` and ``fill_value``: NumPy's type names, ``|O`` told by its object codec, fills per type.
+# -- dtype and fill_value ---------------------------------------------------------------------------------------------
+# NumPy's names of types; what lies behind ``|O`` is told by the object codec among the filters.
 
 
 _TEXT_CODECS = ("vlen-utf8", "json2", "msgpack2", "categorize")
 
 
 def read_dtype(name: Any, codecs: Sequence[Codec]) -> DataType:
-    """The type of the cells; TypeError says what is wrong. ``|O`` is what its object codec makes it."""
+    """Return the type of the cells; TypeError says what is wrong. ``|O`` is what its object codec makes it."""
     if name not in ("|O", "O", "object"):
         return dtype_from_json(name)
     for codec in codecs:
@@ -183,7 +183,7 @@ def read_dtype(name: Any, codecs: Sequence[Codec]) -> DataType:
 
 
 def write_dtype(dtype: DataType) -> Any:
-    """The ``dtype`` of a type; Unsupported when Zarr v2 has none."""
+    """Return the ``dtype`` of a type; Unsupported when Zarr v2 has none."""
     match dtype:
         case VlenString() | VlenBytes() | VlenArray():
             return "|O"
@@ -200,7 +200,8 @@ def write_dtype(dtype: DataType) -> Any:
 
 
 def read_fill(value: Any, dtype: DataType) -> Any:
-    """The fill value as a cell; null is None: such cells read as the type's zero. TypeError when it does not fit."""
+    """Return the fill value as a cell; null is None: such cells read as the type's zero. TypeError when it does not
+    fit."""
     if value is None:
         return None
     match dtype:
@@ -238,7 +239,7 @@ def _text(value: Any) -> str:
 
 
 def _short_bytes(value: Any, size: int) -> bytes:
-    """Base64, or the text itself as netCDF-C writes it."""
+    """Return the bytes of base64, or of the text itself as netCDF-C writes it."""
     text = _text(value)
     try:
         raw = base64_to_bytes(text)
@@ -259,7 +260,7 @@ def _raw(value: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def write_fill(value: Any, dtype: DataType) -> Any:
-    """The JSON of a fill value; structured ones are base64 of the cell's bytes in the array's own byte order."""
+    """Return the JSON of a fill value; structured ones are base64 of the cell's bytes in the array's own byte order."""
     if value is None:
         return None
     if isinstance(dtype, VlenArray):
@@ -291,7 +292,7 @@ _SEPARATORS = (".", "/")
 
 
 def parse(docs: Documents, node: str = "") -> GroupSpec | ArraySpec:
-    """The spec of a node; FormatError lists every problem when there can be none."""
+    """Return the spec of a node; FormatError lists every problem when there can be none."""
     problems = Problems(node)
     spec = read(docs, problems)
     problems.raise_if_fatal()
@@ -299,7 +300,7 @@ def parse(docs: Documents, node: str = "") -> GroupSpec | ArraySpec:
 
 
 def read(docs: Documents, problems: Problems) -> GroupSpec | ArraySpec:
-    """The spec of a node; what is wrong goes to ``problems``."""
+    """Return the spec of a node; what is wrong goes to ``problems``."""
     stored = docs.get(ZATTRS, {})
     if ZARRAY in docs:
         return read_array(docs[ZARRAY], stored, problems)
@@ -317,7 +318,8 @@ def _check_version(doc: Mapping[str, Any], problems: Problems) -> None:
 
 
 def read_array(doc: Mapping[str, Any], stored: Mapping[str, Any], problems: Problems) -> ArraySpec:
-    """The spec of a ``.zarray`` with the attributes that are stored beside it; what is wrong goes to ``problems``."""
+    """Return the spec of a ``.zarray`` with the attributes that are stored beside it; what is wrong goes to
+    ``problems``."""
     _check_version(doc, problems)
     shape = problems.lengths("shape", doc.get("shape"), 0) or ()
     chunks = problems.lengths("chunks", doc.get("chunks"), 1, None if problems.is_fatal else len(shape)) or (1,) * len(
@@ -365,7 +367,7 @@ def _is_time(dtype: DataType) -> bool:
 
 
 def _dims(attrs: dict[str, Any], ndim: int, problems: Problems) -> tuple[str | None, ...]:
-    """The names of the dimensions, taken out of the attributes; names that do not fit stay there."""
+    """Return the names of the dimensions, taken out of the attributes; names that do not fit stay there."""
     names = attrs.get(DIMENSIONS)
     if names is None:
         return ()
@@ -377,7 +379,7 @@ def _dims(attrs: dict[str, Any], ndim: int, problems: Problems) -> tuple[str | N
 
 
 def render(spec: GroupSpec | ArraySpec) -> dict[str, dict[str, Any]]:
-    """The documents of a node; Unsupported names what Zarr v2 cannot hold."""
+    """Return the documents of a node; Unsupported names what Zarr v2 cannot hold."""
     old: Mapping[str, Any] = spec.layout.get("zarr2", {})
     if isinstance(spec, GroupSpec):
         return {
@@ -405,7 +407,7 @@ _was = BoundedMemo(_as_it_was)
 
 
 def render_array(spec: ArraySpec, old: Mapping[str, Any]) -> dict[str, Any]:
-    """``.zarray``: the old one's words where they still mean the same, its unknown keys, its order of keys."""
+    """Return ``.zarray``: the old one's words where they still mean the same, its unknown keys, its order of keys."""
     was = _was(old)
     if any(not isinstance(cut, int) for cut in spec.chunks):
         raise Unsupported("format zarr2 has no chunks of varying size", remedy="give one length per dimension")
@@ -422,7 +424,8 @@ def render_array(spec: ArraySpec, old: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def new_array(wish: ArraySpec) -> ArraySpec:
-    """A user's wish in this format's spelling. No fill value is null, so that xarray masks no zeros; no checksum.
+    """Return a user's wish in this format's spelling. No fill value is null, so that xarray masks no zeros; no
+    checksum.
 
     What the codecs cannot do to such cells is Invalid now, not when the first chunk is written.
     """
@@ -447,15 +450,14 @@ def _parsed(docs: Documents) -> ArraySpec:
 
 
 def chunk_keys(spec: ArraySpec) -> Callable[[Coords], str]:
-    """The key of a chunk by its coordinates: ``0.3.1``, or ``0/3/1`` with the separator ``/``."""
+    """Return the key of a chunk by its coordinates: ``0.3.1``, or ``0/3/1`` with the separator ``/``."""
     separator = spec.layout.get("zarr2", {}).get("dimension_separator", ".")
     if not spec.shape:
         return lambda coords: "0"
     return lambda coords: separator.join(map(str, coords))
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Where the documents of Zarr v2 lie: ``.zarray`` or ``.zgroup`` and ``.zattrs`` per node, a ``.zmetadata`` of all.
+# -- where the documents lie ------------------------------------------------------------------------------------------
 
 
 COPY = ".zmetadata"
@@ -468,14 +470,14 @@ class Zarr2(MetadataDialect):
     format = "zarr2"
     nodes = (ZARRAY, ZGROUP)
     extras = (ZATTRS,)
-    copy_name = COPY
+    consolidated_name = COPY
 
     def read(self, docs: Docs, node: str, problems: Problems) -> GroupSpec | ArraySpec:
-        """The spec of a node; what is wrong goes to ``problems``."""
+        """Return the spec of a node; what is wrong goes to ``problems``."""
         return read(docs, problems)
 
     def render(self, spec: GroupSpec | ArraySpec) -> Docs:
-        """The documents of a node."""
+        """Return the documents of a node."""
         return render(spec)
 
     def is_array(self, docs: Docs) -> bool:
@@ -483,19 +485,20 @@ class Zarr2(MetadataDialect):
         return ZARRAY in docs
 
     def key_of(self, spec: ArraySpec) -> KeyOf:
-        """``0.1`` or ``0/1``."""
+        """Return ``0.1`` or ``0/1``."""
         return chunk_keys(spec)
 
     def new_array(self, wish: ArraySpec) -> ArraySpec:
-        """A user's wish in this format's spelling."""
+        """Return a user's wish in this format's spelling."""
         return new_array(wish)
 
-    def read_copy(self, doc: Mapping[str, Any]) -> Copy | None:
-        """``{"metadata": {key: document}}``; None when damaged. Keys that are none of a node's are passed over."""
+    def read_consolidated(self, doc: Mapping[str, Any]) -> ConsolidatedDocs | None:
+        """Return ``{"metadata": {key: document}}``; None when damaged. Keys that are none of a node's are passed
+        over."""
         entries = doc.get("metadata")
         if not isinstance(entries, dict):
             return None
-        copy: Copy = {}
+        copy: ConsolidatedDocs = {}
         for place, said in entries.items():
             path, _, name = place.rpartition("/")
             if name not in _DOCUMENTS or not is_key(place):
@@ -505,8 +508,8 @@ class Zarr2(MetadataDialect):
             copy.setdefault(path, {})[name] = said
         return {path: docs for path, docs in copy.items() if not docs.keys().isdisjoint(self.nodes)}
 
-    def write_copy(self, holder: Docs, copy: Copy) -> dict[str, Any]:
-        """The document ``.zmetadata``; the holder's own documents stand in it too."""
+    def write_consolidated(self, holder: Docs, copy: ConsolidatedDocs) -> dict[str, Any]:
+        """Return the document ``.zmetadata``; the holder's own documents stand in it too."""
         entries = {
             f"{path}/{name}" if path else name: docs[name]
             for path, docs in ({"": holder} | {path: docs for path, docs in copy.items() if path}).items()
@@ -515,6 +518,6 @@ class Zarr2(MetadataDialect):
         }
         return {"metadata": entries, "zarr_consolidated_format": 1}
 
-    def without_copy(self, doc: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Nothing is left of ``.zmetadata``."""
+    def without_consolidated(self, doc: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return None: nothing is left of ``.zmetadata``."""
         return None

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hyperslab.formats.base import Feature, FormatInfo, Mode, Variant
-from hyperslab.formats.zarr.opening import open_keyed
-from hyperslab.formats.zarr.reader import KeyedReader, holds_nodes
+from hyperslab.formats.zarr.opening import open_zarr
+from hyperslab.formats.zarr.reader import ZarrReader, holds_nodes
 from hyperslab.formats.zarr3.codecs import COMMON
 from hyperslab.formats.zarr3.document import NAME, Zarr3
 from hyperslab.stores.location import Location, Probe
@@ -50,28 +50,28 @@ class Zarr3Format:
 
     @property
     def name(self) -> str:
-        """``zarr3``."""
+        """Return ``zarr3``."""
         return "zarr3"
 
     @property
     def features(self) -> frozenset[Feature]:
-        """What it can hold, with the attribute ``_hyperslab`` for what plain Zarr cannot say."""
+        """Return what it can hold, with the attribute ``_hyperslab`` for what plain Zarr cannot say."""
         return frozenset(Feature) - _LACKS
 
     @property
     def common_codecs(self) -> frozenset[str]:
-        """Those that the specification has."""
+        """Return the codecs that the specification has."""
         return COMMON
 
     @property
     def info(self) -> FormatInfo:
-        """Its line of ``list_formats``."""
+        """Return its line of ``list_formats``."""
         variants = (Variant("zarr3", self.features, notes=_NOTES),)
         return FormatInfo("zarr3", "trees of groups and chunked or sharded arrays", "a zarr.json", True, variants)
 
     @property
-    def spelling(self) -> Zarr3:
-        """What its documents are called and how they read."""
+    def metadata_dialect(self) -> Zarr3:
+        """Return the dialect of its documents."""
         return Zarr3()
 
     def sniff(self, probe: Probe) -> bool:
@@ -84,9 +84,9 @@ class Zarr3Format:
             return False
         return holds_nodes(probe.store, "", (NAME,))
 
-    def open(self, where: Location, mode: Mode, **options: Any) -> KeyedReader:
+    def open(self, where: Location, mode: Mode, **options: Any) -> ZarrReader:
         """Open or make a dataset; options: ``settings``, ``consolidated``, ``remembered``."""
-        return open_keyed(Zarr3(), where, mode, **options)
+        return open_zarr(Zarr3(), where, mode, **options)
 
 
 FORMAT = Zarr3Format()

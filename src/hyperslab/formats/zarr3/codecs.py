@@ -1,6 +1,7 @@
-"""Zarr v3's ``codecs``: checked as a chain (cells to cells, cells to bytes, bytes to bytes), shards with their own.
+"""Zarr v3's ``codecs``, ``chunk_grid`` (regular, rectilinear) and ``chunk_key_encoding`` (default, v2).
 
-``numcodecs.X`` reads as the codec X; on writing, codecs that v3 has no name for are spelled so again.
+Codecs are checked as a chain (cells to cells, cells to bytes, bytes to bytes), shards with their own. ``numcodecs.X``
+reads as the codec X; on writing, codecs that v3 has no name for are spelled so again.
 """
 
 from __future__ import annotations
@@ -22,8 +23,7 @@ from hyperslab.formats.zarr3.dtypes import has_order, read_dtype
 from hyperslab.model.dtypes import DataType
 from hyperslab.model.spec import Chunks, Codec
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Zarr v3's ``chunk_grid`` (regular, rectilinear) and ``chunk_key_encoding`` (default, v2).
+# -- chunk_grid and chunk_key_encoding --------------------------------------------------------------------------------
 
 
 _MOST_CHUNKS = 10**6
@@ -31,7 +31,7 @@ _SEPARATORS = {"default": "/", "v2": "."}
 
 
 def extension(said: Any) -> tuple[str, dict[str, Any]] | None:
-    """Name and configuration of an extension point: a bare name, or an object; None when it is neither."""
+    """Return name and configuration of an extension point: a bare name, or an object; None when it is neither."""
     if isinstance(said, str):
         return said, {}
     if isinstance(said, dict) and isinstance(said.get("name"), str):
@@ -42,7 +42,7 @@ def extension(said: Any) -> tuple[str, dict[str, Any]] | None:
 
 
 def read_grid(said: Any, shape: tuple[int, ...], problems: Problems) -> Chunks:
-    """The chunks of a grid: an int or a tuple of sizes per axis."""
+    """Return the chunks of a grid: an int or a tuple of sizes per axis."""
     found = extension(said)
     whole = whole_chunks(shape)
     if found is None:
@@ -72,7 +72,7 @@ def _rectilinear(config: dict[str, Any], shape: tuple[int, ...], problems: Probl
 
 
 def _axis(said: Any, length: int, problems: Problems) -> int | tuple[int, ...] | None:
-    """One axis: a size for all chunks, or a list of sizes and of ``[size, how often]``."""
+    """Return one axis: a size for all chunks, or a list of sizes and of ``[size, how often]``."""
     if _is_size(said):
         return int(said)
     runs = [(n, 1) if _is_size(n) else tuple(n) if _is_run(n) else None for n in said] if isinstance(said, list) else []
@@ -100,7 +100,7 @@ def _is_run(value: Any) -> bool:
 
 
 def write_grid(chunks: Chunks) -> dict[str, Any]:
-    """The ``chunk_grid`` of such chunks: regular when every axis has one size."""
+    """Return the ``chunk_grid`` of such chunks: regular when every axis has one size."""
     if all(isinstance(cut, int) for cut in chunks):
         return {"name": "regular", "configuration": {"chunk_shape": list(chunks)}}
     shapes = [cut if isinstance(cut, int) else _runs(cut) for cut in chunks]
@@ -113,7 +113,7 @@ def _runs(sizes: Sequence[int]) -> list[Any]:
 
 
 def read_keys(said: Any, problems: Problems) -> tuple[str, str]:
-    """Name and separator of a ``chunk_key_encoding``."""
+    """Return name and separator of a ``chunk_key_encoding``."""
     found = extension("default" if said is None else said)
     if said is None:
         problems.warn("chunk_key_encoding", "chunk_key_encoding is missing; 'default' is assumed")
@@ -132,7 +132,8 @@ def read_keys(said: Any, problems: Problems) -> tuple[str, str]:
 
 
 def chunk_keys(name: str, separator: str, ndim: int) -> KeyOf:
-    """The key of a chunk by its coordinates: ``c/0/1`` (default) or ``0.1`` (v2); ``c`` or ``0`` in 0-d arrays."""
+    """Return the key of a chunk by its coordinates: ``c/0/1`` (default) or ``0.1`` (v2); ``c`` or ``0`` in 0-d
+    arrays."""
     if not ndim:
         return lambda coords: "0" if name == "v2" else "c"
     numbers = separator.join(["%d"] * ndim)
@@ -157,7 +158,7 @@ _DEPTH = 8
 def read_codecs(
     said: Any, dtype: DataType | None, chunks: Chunks, problems: Problems, depth: int = 0
 ) -> tuple[Codec, ...]:
-    """The chain for chunks of such cells; ``dtype`` is None where the type is not known."""
+    """Return the chain for chunks of such cells; ``dtype`` is None where the type is not known."""
     if not isinstance(said, list):
         problems.fatal("codecs", f"codecs is {shorten(said)}, not a list")
         return ()
@@ -234,7 +235,7 @@ def _bytes(codec: Codec, cells: DataType | None, problems: Problems) -> Codec:
 
 
 def cells_after(codec: Codec, cells: DataType | None) -> DataType | None:
-    """The type that a codec on cells gives."""
+    """Return the type that a codec on cells gives."""
     name, config = codec.name, codec.config
     said: Any = None
     if name == "astype":
@@ -285,7 +286,7 @@ def _sharding(codec: Codec, cells: DataType | None, chunks: Chunks, problems: Pr
 
 
 def write_codecs(codecs: Sequence[Codec]) -> list[dict[str, Any]]:
-    """The ``codecs`` of a chain; Unsupported names what Zarr v3 cannot say."""
+    """Return the ``codecs`` of a chain; Unsupported names what Zarr v3 cannot say."""
     return [_write_codec(codec) for codec in codecs]
 
 

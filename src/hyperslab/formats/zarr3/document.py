@@ -39,7 +39,7 @@ from hyperslab.formats.metadata_json.extended_metadata import (
     write_indexes,
 )
 from hyperslab.formats.zarr.chunks import KeyOf
-from hyperslab.formats.zarr.dialect import Copy, Docs, MetadataDialect
+from hyperslab.formats.zarr.dialect import ConsolidatedDocs, Docs, MetadataDialect
 from hyperslab.formats.zarr3.codecs import (
     cells_after,
     chunk_keys,
@@ -65,12 +65,10 @@ from hyperslab.model.dtypes import (
 from hyperslab.model.spec import ArraySpec, Chunks, Codec, GroupSpec
 from hyperslab.stores.keys import is_key
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# The attribute ``_FillValue`` in xarray's spelling, which its Zarr v3 reader insists on.
-#
-# xarray writes it as base64 of the little-endian float64 in arrays of floats, as a pair of these in complex arrays,
-# as a plain number in arrays of integers and booleans, and fails to open a dataset with anything else: such values
-# stand in the mark (xarray.backends.zarr.FillValueCoder).
+# -- the attribute _FillValue, as xarray spells it --------------------------------------------------------------------
+# xarray's reader of Zarr v3 fails on a dataset with any other spelling (xarray.backends.zarr.FillValueCoder): base64 of
+# the little-endian float64 in arrays of floats, a pair of these in complex arrays, a plain number in arrays of integers
+# and booleans. Values that it cannot spell stand in our own attribute.
 
 
 FILL_VALUE = "_FillValue"
@@ -78,7 +76,7 @@ _SHAPED = re.compile(r"\[[\d,]*\]$")
 
 
 def write_missing_value(value: Any, dtype: DataType) -> tuple[Any, Code | None] | None:
-    """The value as xarray reads it, and its code; None when xarray would fail on it."""
+    """Return the value as xarray reads it, and its code; None when xarray would fail on it."""
     cell = value.reshape(-1)[0] if isinstance(value, np.ndarray) and value.size == 1 else value
     if isinstance(cell, np.ndarray | list | dict) or (isinstance(value, np.ndarray) and value.ndim > 1):
         return None
@@ -112,7 +110,7 @@ def _pack(value: float) -> str:
 
 
 def read_missing_value(stored: Mapping[str, Any], dtype: DataType) -> Mapping[str, Any]:
-    """The stored attributes with ``_FillValue`` as any other attribute is spelled, its code in the mark."""
+    """Return the stored attributes with ``_FillValue`` as any other attribute is spelled, its code in the mark."""
     if FILL_VALUE not in stored:
         return stored
     said = stored.get(ATTRIBUTE)
@@ -133,7 +131,7 @@ def read_missing_value(stored: Mapping[str, Any], dtype: DataType) -> Mapping[st
 
 
 def _unpack(value: Any, kind: str) -> Any:
-    """The number of xarray's spelling as JSON; None when it is not spelled so."""
+    """Return the number of xarray's spelling as JSON; None when it is not spelled so."""
     try:
         match value:
             case str() if kind == "f":
@@ -172,7 +170,7 @@ _DEFAULT_KEYS = {"name": "default", "configuration": {"separator": "/"}}
 
 
 def parse(docs: Documents, node: str = "") -> GroupSpec | ArraySpec:
-    """The spec of a node; FormatError lists every problem when there can be none."""
+    """Return the spec of a node; FormatError lists every problem when there can be none."""
     problems = Problems(node)
     spec = read(docs[NAME], problems)
     problems.raise_if_fatal()
@@ -180,7 +178,7 @@ def parse(docs: Documents, node: str = "") -> GroupSpec | ArraySpec:
 
 
 def read(doc: Mapping[str, Any], problems: Problems) -> GroupSpec | ArraySpec:
-    """The spec of a node; what is wrong goes to ``problems``."""
+    """Return the spec of a node; what is wrong goes to ``problems``."""
     if doc.get("zarr_format") != 3:
         problems.fatal("zarr_format", f"zarr_format is {shorten(doc.get('zarr_format'))}, not 3")
     kind = doc.get("node_type")
@@ -270,7 +268,7 @@ def _read_fill(doc: Mapping[str, Any], dtype: DataType, problems: Problems) -> A
 
 
 def _renamed(codecs: tuple[Codec, ...], old: str, new: Codec) -> tuple[Codec, ...]:
-    """The chain with another codec from cells to bytes, in shards too."""
+    """Return the chain with another codec from cells to bytes, in shards too."""
     found = []
     for codec in codecs:
         if codec.name == "sharding_indexed":
@@ -291,7 +289,7 @@ def _dims(names: Any, ndim: int, problems: Problems) -> tuple[str | None, ...]:
 
 
 def render(spec: GroupSpec | ArraySpec) -> dict[str, dict[str, Any]]:
-    """The document of a node; Unsupported names what Zarr v3 cannot hold."""
+    """Return the document of a node; Unsupported names what Zarr v3 cannot hold."""
     old: Mapping[str, Any] = spec.layout.get("zarr3", {})
     if isinstance(spec, GroupSpec):
         attributes = write_attributes(spec.attrs, ExtendedMetadata(spec.dims, None, spec.types))
@@ -314,12 +312,13 @@ _as_it_was = BoundedMemo(lambda old: _read_array(old, {}, Problems("")))
 
 
 def mark_of(dtype: DataType) -> Any:
-    """Cells of variable length and floats of 80 bits are stored as bytes: what they hold must be said."""
+    """Return cells of variable length and floats of 80 bits are stored as bytes: what they hold must be said."""
     return dtype if isinstance(dtype, VlenArray) or is_raw(dtype) else type_to_describe(dtype)
 
 
 def _render_array(spec: ArraySpec, old: Mapping[str, Any], was: ArraySpec | None) -> dict[str, Any]:
-    """The document without attributes: the old one's words where they still mean the same, and its other keys."""
+    """Return the document without attributes: the old one's words where they still mean the same, and its other
+    keys."""
     doc = {"zarr_format": 3, "node_type": "array", "shape": list(spec.shape)} | dict(old)
     doc["shape"] = list(spec.shape)
     same_type = was is not None and plain_type(was.dtype) == _stored_type(spec.dtype)
@@ -359,17 +358,17 @@ def _stored_fill(spec: ArraySpec) -> Any:
 
 
 def key_of(spec: ArraySpec) -> KeyOf:
-    """The key of a chunk by its coordinates."""
+    """Return the key of a chunk by its coordinates."""
     encoding = spec.layout.get("zarr3", {}).get("chunk_key_encoding", _DEFAULT_KEYS)
     return chunk_keys(*read_keys(encoding, Problems("")), len(spec.shape))
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# A user's wish for a new array in Zarr v3's spelling: byte order, checksums, shards, fill value.
+# -- new arrays: byte order, checksums, shards, fill value ------------------------------------------------------------
 
 
 def new_array(wish: ArraySpec) -> ArraySpec:
-    """The spec to put. ``wish.layout``: ``shards`` (lengths or None), ``checksum`` (True: crc32c behind the codecs).
+    """Return the spec to put. ``wish.layout``: ``shards`` (lengths or None), ``checksum`` (True: crc32c behind the
+    codecs).
 
     Chunks in shards are checksummed one by one, as is the index. A type that Zarr v3 lacks is Unsupported.
     """
@@ -397,7 +396,7 @@ def new_array(wish: ArraySpec) -> ArraySpec:
 
 
 def _native(dtype: DataType) -> tuple[DataType, str]:
-    """The type in the machine's byte order, and the order in which it is to be stored."""
+    """Return the type in the machine's byte order, and the order in which it is to be stored."""
     match dtype:
         case np.dtype():
             return dtype.newbyteorder("="), "big" if _is_big(dtype) else "little"
@@ -410,7 +409,7 @@ def _native(dtype: DataType) -> tuple[DataType, str]:
 
 
 def _filtered(dtype: DataType, codecs: Sequence[Codec]) -> DataType:
-    """The type that the codecs on cells leave for ``bytes``."""
+    """Return the type that the codecs on cells leave for ``bytes``."""
     for codec in codecs:
         dtype = (codec.name in ARRAY and cells_after(codec, dtype)) or dtype
     return dtype
@@ -458,8 +457,7 @@ def _sharded(codecs: Sequence[Codec], chunks: Chunks, shards: Sequence[int]) -> 
     return (Codec("sharding_indexed", config),)
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Where the documents of Zarr v3 lie: one ``zarr.json`` per node; consolidated metadata inside that of a group.
+# -- where the documents lie ------------------------------------------------------------------------------------------
 
 
 _EMPTY = {"kind": "inline", "must_understand": False, "metadata": {}}
@@ -471,14 +469,14 @@ class Zarr3(MetadataDialect):
     format = "zarr3"
     nodes = (NAME,)
     extras = ()
-    copy_name = NAME
+    consolidated_name = NAME
 
     def read(self, docs: Docs, node: str, problems: Problems) -> GroupSpec | ArraySpec:
-        """The spec of a node; what is wrong goes to ``problems``."""
+        """Return the spec of a node; what is wrong goes to ``problems``."""
         return read(docs[NAME], problems)
 
     def render(self, spec: GroupSpec | ArraySpec) -> Docs:
-        """The document of a node."""
+        """Return the document of a node."""
         return render(spec)
 
     def is_array(self, docs: Docs) -> bool:
@@ -486,15 +484,16 @@ class Zarr3(MetadataDialect):
         return docs[NAME].get("node_type") == "array"
 
     def key_of(self, spec: ArraySpec) -> KeyOf:
-        """``c/0/1``, or as the document says."""
+        """Return ``c/0/1``, or as the document says."""
         return key_of(spec)
 
     def new_array(self, wish: ArraySpec) -> ArraySpec:
-        """A user's wish in this format's spelling."""
+        """Return a user's wish in this format's spelling."""
         return new_array(wish)
 
-    def read_copy(self, doc: Mapping[str, Any]) -> Copy | None:
-        """The inline ``consolidated_metadata`` of a group; None when damaged. Paths of no node are passed over."""
+    def read_consolidated(self, doc: Mapping[str, Any]) -> ConsolidatedDocs | None:
+        """Return the inline ``consolidated_metadata`` of a group; None when damaged. Paths of no node are passed
+        over."""
         said = doc.get(COPY)
         entries = said.get("metadata") if isinstance(said, dict) and said.get("kind", "inline") == "inline" else None
         if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
@@ -502,14 +501,14 @@ class Zarr3(MetadataDialect):
         found = {path.strip("/"): {NAME: entry} for path, entry in entries.items()}
         return {path: docs for path, docs in found.items() if is_key(path)}
 
-    def write_copy(self, holder: Docs, copy: Copy) -> dict[str, Any]:
-        """The holder's document with its copy. Groups in it get an empty one, or zarr-python lists the store."""
+    def write_consolidated(self, holder: Docs, copy: ConsolidatedDocs) -> dict[str, Any]:
+        """Return the holder's document with its copy. Groups in it get an empty one, or zarr-python lists the store."""
         entries = {path: _entry(docs[NAME]) for path, docs in copy.items() if path}
         own = holder.get(NAME, {"zarr_format": 3, "node_type": "group", "attributes": {}})
         return {**own, COPY: _EMPTY | {"metadata": entries}}
 
-    def without_copy(self, doc: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The holder's own document."""
+    def without_consolidated(self, doc: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the holder's own document."""
         return {key: value for key, value in doc.items() if key != COPY}
 
 

@@ -1,4 +1,4 @@
-"""Zarr v3's ``data_type``: the core names, zarr-python's extensions, structures, and the small floats of ml_dtypes.
+"""Zarr v3's ``data_type`` and ``fill_value``: core names, zarr-python's extensions, structures, ml_dtypes.
 
 In memory cells are in the machine's byte order; how they are stored is the codec ``bytes``' affair.
 https://github.com/zarr-developers/zarr-extensions/tree/main/data-types
@@ -51,9 +51,8 @@ _DEPTH = 16
 
 
 def read_dtype(said: Any, depth: int = 0) -> DataType:
-    """The type of a ``data_type``: a name, or an object with ``name`` and ``configuration``. TypeError says what is
-    wrong with it, or which extra it needs.
-    """
+    """Return the type of a ``data_type``: a name, or an object with ``name`` and ``configuration``. TypeError says what
+    is wrong with it, or which extra it needs."""
     name, config = (said, {}) if isinstance(said, str) else _parts(said)
     if name in _CORE_TYPES:
         return _CORE_TYPES[name]
@@ -127,7 +126,7 @@ def _struct(config: dict[str, Any], depth: int) -> np.dtype[Any]:
 
 
 def write_dtype(dtype: DataType) -> Any:
-    """The ``data_type`` of a type; Unsupported when Zarr v3 has none."""
+    """Return the ``data_type`` of a type; Unsupported when Zarr v3 has none."""
     match dtype:
         case VlenString():
             return "string"
@@ -186,12 +185,12 @@ def has_order(dtype: DataType) -> bool:
     return (dtype.kind in "iufcmMU" and not is_raw(dtype) and dtype.itemsize > 1) or dtype.name == "bfloat16"
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Zarr v3's ``fill_value``: strict, for it is what every unwritten cell reads as.
+# -- fill_value -------------------------------------------------------------------------------------------------------
+# Read strictly, for it is what every unwritten cell reads as.
 
 
 def read_fill(value: Any, dtype: DataType) -> Any:
-    """The fill value as a cell; TypeError or OverflowError when it does not fit the type."""
+    """Return the fill value as a cell; TypeError or OverflowError when it does not fit the type."""
     match dtype:
         case VlenString():
             if not isinstance(value, str):
@@ -209,7 +208,7 @@ def read_fill(value: Any, dtype: DataType) -> Any:
 
 
 def _bytes(value: Any) -> bytes:
-    """Base64, or a list of numbers from 0 to 255."""
+    """Return the bytes of base64, or of a list of numbers from 0 to 255."""
     if isinstance(value, list) and all(type(n) is int and 0 <= n < 256 for n in value):
         return bytes(value)
     return base64_to_bytes(value)
@@ -246,7 +245,7 @@ def _read_raw(value: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _read_struct(value: Any, dtype: np.dtype[Any]) -> Any:
-    """An object of fields, or base64 of the little-endian cell (the older spelling)."""
+    """Return an object of fields, or base64 of the little-endian cell (the older spelling)."""
     if isinstance(value, str):
         return _read_raw(value, dtype.newbyteorder("<")).astype(dtype)
     names = dtype.names or ()
@@ -272,7 +271,7 @@ def _read_small(value: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def write_fill(value: Any, dtype: DataType) -> Any:
-    """The JSON of a fill value."""
+    """Return the JSON of a fill value."""
     match dtype:
         case VlenString():
             return str(value)
@@ -303,7 +302,7 @@ def _write_cell(value: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _unpadded(value: Any, dtype: np.dtype[Any]) -> bytes:
-    """The bytes of floats of 80 bits, with zeros where there is only padding."""
+    """Return the bytes of floats of 80 bits, with zeros where there is only padding."""
     raw = np.array([value], dtype).view(np.uint8).reshape(-1, 16)
     raw[:, 10:] = 0
     return raw.tobytes()

@@ -41,7 +41,7 @@ class PendingTiles:
         self._tiles = frozenset(entry.tiles)
         self._gone = frozenset(entry.gone)
         self._keys = switch.keys_aside(entry.txn)
-        self._aside = shards.under(self._keys)
+        self._aside = shards.with_keys(self._keys)
         self.concurrency = shards.concurrency
 
     @property
@@ -56,7 +56,7 @@ class PendingTiles:
         """Get what is stored of chunks of one tile. What lay aside before and after is one version."""
         place = self._shards.place(coords[0])
         if self._switch.tile(place) in self._gone:
-            return self._shards.nothing(coords)
+            return self._shards.missing_inner_chunks(coords)
         if self._lies_aside(place):
             fetched = self._aside.fetch(coords)
             if self._lies_aside(place):
@@ -169,7 +169,7 @@ class TileStaging:
             return None
         block = np.empty(self.grid.chunk_shape(coords), self._shards.dtype)
         try:
-            return block if self._shards.held([coords], old).read_into(coords, block) else None
+            return block if self._shards.inner_chunks_of([coords], old).read_into(coords, block) else None
         except HyperslabError as error:
             raise error.locate(url=self._store.url, key=self._key(coords)) from error.__cause__
 
@@ -208,8 +208,8 @@ class TileStaging:
     def _replace(self, coords: Sequence[Coords], values: Sequence[Any]) -> None:
         place = self._shards.place(coords[0])
         tile = self._switch.tile(place)
-        old = None if self._shards.are_all(coords) else self._shard(place)
-        shard = self._shards.merged(coords, values, old)
+        old = None if self._shards.is_whole_shard(coords) else self._shard(place)
+        shard = self._shards.merge_shard(coords, values, old)
         self._old.pop(place, None)
         if shard is None:
             self._tiles.pop(tile, None)
@@ -311,7 +311,7 @@ def open_shard(store: Store, folder: str, spec: ArraySpec, settings: Settings) -
     cells cannot be decoded."""
     shard = open_chunks(store, folder, key_of(spec), spec, settings)
     return (
-        shard.under(GuardedChunkKeys(store, folder, key_of(spec), settings))
+        shard.with_keys(GuardedChunkKeys(store, folder, key_of(spec), settings))
         if isinstance(shard, ShardedChunks)
         else shard
     )
