@@ -25,4 +25,4 @@ def test_each_document_once() -> None:
 def test_few_are_kept() -> None:
     recent = BoundedMemo(lambda number: number + 1)
     assert [recent(number) for number in range(1000)] == list(range(1, 1001))
-    assert len(recent._known) <= 64
+    assert len(recent._results) <= 64

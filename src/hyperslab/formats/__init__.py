@@ -1,4 +1,9 @@
-"""The formats that hyperslab speaks: one folder and one line here each. Others: entry points ``hyperslab.formats``."""
+"""The formats that hyperslab speaks: one folder and one line here each. Others: entry points ``hyperslab.formats``.
+
+What they share: ``base`` (what a format is), ``opening`` (modes and options), ``format_errors``, ``signatures`` (of
+files that are no dataset), ``documents`` and ``metadata_json`` (metadata as JSON), ``codec_kinds``, ``bounded_memo``,
+``dimension_suffix``. Who writes a format of their own imports ``authoring``.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +33,10 @@ FORMATS = {
     "mongo": "hyperslab.formats.mongo",
 }
 
-# formats whose datasets look like one of another format that is asked first
+# formats whose datasets look like one of another format, which is tried first
 WITHIN = {"zarr3": ("hdmf", "collections", "deker", "zarr3")}
 
-# where the scheme of the URL says it all, and nobody else is asked
+# where the scheme of the URL decides, and no bytes are looked at
 SCHEMES = {"mongodb": "mongo", "mongodb+srv": "mongo"}
 
 # what a new dataset becomes, by the end of its name; the longest match counts
@@ -51,26 +56,26 @@ SUFFIXES = {
 
 @cache
 def _foreign() -> dict[str, EntryPoint]:
-    """The formats of third parties; looked up once, for it reads every installed package's metadata."""
+    """Return the formats of third parties; looked up once, for it reads every installed package's metadata."""
     return {entry.name: entry for entry in entry_points(group="hyperslab.formats") if entry.name not in FORMATS}
 
 
 _ENDING = re.compile(r"[^/]\.([a-z]\w*)$")
-"""How the name of a file tells what it is: no number, no name that is hidden."""
+"""The end of a file's name that tells what it is: no number (``v1.2``), no name that is hidden (``.cache``)."""
 
 
 def get_format(name: str) -> Format:
-    """The format of this name, ours or a third party's; Unsupported when there is none."""
+    """Return the format of this name, ours or a third party's; Unsupported when there is none."""
     if name in FORMATS:
         found: Format = import_module(FORMATS[name]).FORMAT
         return found
     if name in _foreign():
-        return _loaded(_foreign()[name])
+        return _load(_foreign()[name])
     raise Unsupported(f"no format {name!r}", remedy=meant(str(name).lower(), names()))
 
 
-def _loaded(entry: EntryPoint) -> Format:
-    """What a third party registered; Unsupported when it cannot be imported."""
+def _load(entry: EntryPoint) -> Format:
+    """Return what a third party registered; Unsupported when it cannot be imported."""
     try:
         foreign: Format = entry.load()
     except Exception as error:  # another's code, which may fail in any way
@@ -80,14 +85,14 @@ def _loaded(entry: EntryPoint) -> Format:
 
 
 def names() -> list[str]:
-    """The names of all formats, in the order of detection."""
+    """Return the names of all formats, in the order of detection."""
     return [*FORMATS, *_foreign()]
 
 
 def detect(probe: Probe) -> Format | None:
-    """The first format that recognises the place; third parties are asked only when none of ours does.
+    """Return the first format that recognises the place; third parties' are tried only when none of ours does.
 
-    The one that the name promises is asked first: on a server each question is a request.
+    The one that the name promises is tried first: on a server each try is a request.
     """
     if probe.where.scheme in SCHEMES:
         return get_format(SCHEMES[probe.where.scheme])
@@ -101,7 +106,7 @@ def detect(probe: Probe) -> Format | None:
 
 
 def format_for_new(url: str) -> str:
-    """The format that a new dataset at ``url`` gets by its scheme or the end of its name; zarr3 where it has none.
+    """Return the format that a new dataset at ``url`` gets by its scheme or the end of its name, else zarr3.
 
     Unsupported where it has one that promises something else.
     """
@@ -127,9 +132,9 @@ def format_for_new(url: str) -> str:
 
 
 def _suffixes(name: str) -> tuple[str, ...]:
-    """How the names of a third party's datasets end."""
+    """Return the ends of the names of a third party's datasets."""
     try:
         found = get_format(name)
-    except Unsupported:  # it cannot be imported: told where it is asked for
+    except Unsupported:  # it cannot be imported: get_format says so to whoever names it
         return ()
     return found.suffixes if isinstance(found, NamesDatasets) else ()

@@ -1,29 +1,31 @@
-"""What was made of a document lately: the arrays of a dataset are many, and most of their documents are the same."""
+"""A memo of a pure function of JSON values: most of the documents of a dataset's many arrays are the same."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
-_MOST, _LONGEST = 64, 1 << 14
+# Of a dataset with many kinds of arrays the memo starts anew, which costs less than keeping their order of use. Long
+# documents (a list of labels, say) differ from one another and would only take memory.
+_MOST_ENTRIES, _LONGEST_KEY = 64, 1 << 14
 
 
 class BoundedMemo(Generic[T]):
-    """A pure function of JSON values, asked once for those that are the same; what it gives is never changed."""
+    """A pure function of JSON values that is called once for those that are the same. Nobody may change its results."""
 
     def __init__(self, function: Callable[..., T]) -> None:
         self._function = function
-        self._known: dict[str, T] = {}
+        self._results: dict[str, T] = {}
 
-    def __call__(self, *values: Any) -> T:
-        """The function's result for these values, which tell 1 from 1.0 and from true."""
-        key = repr(values)
-        if key in self._known:
-            return self._known[key]
+    def __call__(self, *values: object) -> T:
+        """Return the function's result for these values; 1, 1.0 and true are three values."""
+        key = repr(values)  # equal values of different types compare equal in a tuple, but not here
+        if key in self._results:
+            return self._results[key]
         found = self._function(*values)
-        if len(key) <= _LONGEST:
-            if len(self._known) >= _MOST:
-                self._known = {}
-            self._known[key] = found
+        if len(key) <= _LONGEST_KEY:
+            if len(self._results) >= _MOST_ENTRIES:
+                self._results = {}
+            self._results[key] = found
         return found

@@ -1,4 +1,8 @@
-"""Which codec does what: cells to cells, cells to bytes, or bytes to bytes; how a wish becomes a whole chain."""
+"""The kinds of codecs, and chains of one of each kind.
+
+As in Zarr v3 a chain is any number of codecs from cells to cells (``ARRAY``), one from cells to bytes (``SERIAL``), and
+any number from bytes to bytes (``BYTES``).
+"""
 
 from __future__ import annotations
 
@@ -77,7 +81,7 @@ class NamesCodecs(Protocol):
 
 
 def undecodable_reasons(codecs: Iterable[Codec]) -> list[str]:
-    """Why each codec that cannot be decoded cannot, also those within shards."""
+    """Return, for each codec that cannot be decoded, why not; also for those within shards."""
     reasons = []
     for codec in codecs:
         if codec.name in REFUSED:
@@ -90,7 +94,7 @@ def undecodable_reasons(codecs: Iterable[Codec]) -> list[str]:
 
 
 def serial_codec(dtype: DataType) -> Codec:
-    """The codec that makes bytes of such cells when nobody chose one."""
+    """Return the codec that makes bytes of such cells when nobody chose one."""
     match dtype:
         case VlenString():
             return Codec("vlen-utf8")
@@ -114,7 +118,7 @@ def with_serial(codecs: Sequence[Codec], serial: Codec) -> tuple[Codec, ...]:
 
 
 def inner_codecs(codecs: Iterable[Codec]) -> Iterator[Codec]:
-    """The codecs of the chunks, which lie within those of shards."""
+    """Yield the codecs of the chunks: in shards those of their inner chunks."""
     for codec in codecs:
         if codec.name == "sharding_indexed":
             yield from inner_codecs(codec.config["codecs"])

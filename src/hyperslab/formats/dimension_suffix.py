@@ -11,12 +11,15 @@ from collections.abc import Callable
 
 
 def add_suffix(name: str, size: int) -> str:
-    """What the dimension ``name`` is stored as where another one of this name is longer or shorter."""
+    """Return the name under which the dimension ``name`` is stored where one of this name has another length."""
     return f"{name}@{size}"
 
 
 def strip_suffix(name: str, size: int, declares: Callable[[str], bool]) -> str:
-    """The name of a stored dimension of this length as it was given. ``declares``: whether a name is declared in
-    its group or further out."""
+    """Return the name of a stored dimension of this length without its suffix, where it has one.
+
+    ``declares`` tells if a name is declared in the dimension's group or further out: only then ``name@length`` is a
+    suffix, and no name that somebody chose.
+    """
     plain, _, length = name.rpartition("@")
     return plain if plain and length == str(size) and declares(plain) else name

@@ -11,8 +11,8 @@ from hyperslab.errors import FormatError, Invalid, NodeNotFound, NotFound, Probl
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 LONGEST = 2**63 - 1
-"""The largest length of a dimension or chunk."""
-MOST_DIMENSIONS = 64
+"""The largest length of a dimension or chunk: what a signed 64-bit offset counts."""
+MOST_DIMENSIONS = 64  # as many as a NumPy array has
 _INT = frozenset({int})
 
 
@@ -86,50 +86,50 @@ def document_error(kind: str, message: str, **where: str) -> FormatError:
 
 
 def shorten(value: Any) -> str:
-    """A value as short text for a message."""
+    """Return a value as text of at most 60 characters, for a message."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def node_not_found(path: str, url: str) -> NodeNotFound:
-    """The error for a path at which nothing lies."""
+    """Return the error for a path at which nothing lies."""
     return NodeNotFound(f"there is no /{path}", url=url, node=path)
 
 
 def file_not_found(url: str) -> NotFound:
-    """The error for a file that is not there."""
+    """Return the error for a file that is not there."""
     return NotFound("there is no such file", url=url)
 
 
 def dataset_closed(url: str) -> Invalid:
-    """The error for what is asked of a dataset that was closed."""
+    """Return the error for a use of a dataset after its ``close()``."""
     return Invalid("the dataset is closed", url=url, remedy="open it again")
 
 
 def names_below(spec: GroupSpec | ArraySpec, names: Iterable[str]) -> list[str]:
-    """The names right below a node, in a dataset whose arrays all lie in its root: nothing is below an array."""
+    """Return the names right below a node, in a dataset whose arrays all lie in its root: nothing is below an array."""
     return list(names) if isinstance(spec, GroupSpec) else []
 
 
 def require_array(path: str, spec: GroupSpec | ArraySpec, url: str) -> ArraySpec:
-    """The spec of an array whose cells are asked for; NodeNotFound for that of a group."""
+    """Return ``spec`` where it is that of an array; NodeNotFound where it is that of a group."""
     if not isinstance(spec, ArraySpec):
         raise NodeNotFound("this is a group, not an array", url=url, node=path)
     return spec
 
 
 def read_only_error() -> ReadOnly:
-    """The error for a change of a dataset that is open for reading."""
+    """Return the error for a change of a dataset that is open for reading."""
     return ReadOnly("this dataset is open for reading", remedy="open it with mode='r+'")
 
 
 class ReadOnlyChunks:
-    """The half of a source that writes."""
+    """The methods of a chunk source that write, for a dataset that is open for reading."""
 
     def write(self, coords: Coords, block: Block) -> None:
-        """Refused."""
+        """Raise ReadOnly."""
         raise read_only_error()
 
     def erase(self, coords: Coords) -> None:
-        """Refused."""
+        """Raise ReadOnly."""
         raise read_only_error()

@@ -1,4 +1,4 @@
-"""What a place that is no dataset looks like, in words for an error message."""
+"""Signatures of files that are no dataset: what lies at a place, in words for an error message."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from hyperslab.errors import FormatError, Unsupported
 from hyperslab.stores.keys import UNFINISHED
 from hyperslab.stores.location import Location, Probe
 
+# The first bytes of common files, by which they are named in the message.
 _SIGNATURES = [
     (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
     (b"CDF", "a netCDF classic file"),
@@ -28,7 +29,7 @@ _SIGNATURES = [
     (b"%PDF", "a PDF document"),
     (b"\x7fELF", "a program"),
 ]
-_SHOWN = 6
+_SHOWN = 6  # names of a folder that fit a line
 
 
 def unknown_format_error(probe: Probe, formats: Iterable[str]) -> FormatError:
@@ -55,7 +56,7 @@ def unfinished_error(url: str) -> FormatError:
 
 
 def describe_place(probe: Probe) -> str:
-    """``a PNG image``, ``a folder that holds 'a', 'b'``, ``a text file that begins with '…'`` …"""
+    """Return ``a PNG image``, ``a folder that holds 'a', 'b'``, ``a text file that begins with '…'`` …"""
     head = probe.head(64)
     for signature, words in _SIGNATURES:
         if head.startswith(signature):

@@ -1,4 +1,4 @@
-"""What a byte range means for a value of known size; every store reads ranges by this one rule."""
+"""Byte ranges: the rule by which every store reads them, and many fetched as few. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 
 def span(start: int, stop: int, size: int) -> tuple[int, int]:
-    """The bytes ``first <= i < last`` that a range asks of ``size`` bytes, cut to what there is.
+    """Return the bytes ``first <= i < last`` that a range asks of ``size`` bytes, cut to what there is.
 
     A negative start counts from the end, and so does a stop of 0 or less beside it: ``(-8, 0)`` is the last 8 bytes.
     """
@@ -17,7 +17,7 @@ def span(start: int, stop: int, size: int) -> tuple[int, int]:
 
 
 def merge(ranges: Sequence[tuple[int, int]], gap: int) -> list[tuple[int, int]]:
-    """The fewest ascending ranges that hold all ``ranges`` (start, stop) without more than ``gap`` bytes in between."""
+    """Return the fewest ascending ranges that hold all ``ranges``, with at most ``gap`` unwanted bytes in between."""
     merged: list[tuple[int, int]] = []
     for start, stop in sorted(ranges):
         if merged and start <= merged[-1][1] + gap:
@@ -27,10 +27,6 @@ def merge(ranges: Sequence[tuple[int, int]], gap: int) -> list[tuple[int, int]]:
     return merged
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Many byte ranges as few: neighbours are fetched as one and cut apart afterwards. Pure.
-
-
 Range = tuple[int, int]
 GAP = 16 << 10  # unwanted bytes between two ranges that cost less than another request
 
@@ -38,7 +34,10 @@ GAP = 16 << 10  # unwanted bytes between two ranges that cost less than another 
 def fetch_coalesced(
     get_ranges: Callable[[Sequence[Range]], Sequence[bytes] | None], ranges: Sequence[Range]
 ) -> list[memoryview] | None:
-    """The bytes of each range, by few requests; None when there is nothing to read from."""
+    """Return the bytes of each range; None when there is nothing to read from.
+
+    Neighbours are fetched as one range and cut apart afterwards, without a copy.
+    """
     merged = merge(ranges, GAP)
     found = get_ranges(merged)
     if found is None:
